@@ -1,0 +1,40 @@
+// Who this process is, as its launcher says in the environment.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/log.hpp"
+#include "base/system.hpp"
+#include "qpmesh/bootstrap.hpp"
+#include "qpmesh/options.hpp"
+
+namespace qpmesh::bootstrap {
+
+// How the environment is read; tests pass a table.
+using Environment = std::function<std::optional<std::string>(std::string_view name)>;
+Environment process_environment();
+
+struct Identity {
+  std::string launcher;        // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
+  int rank = 0;
+  int size = 1;
+  int local_size = 1;          // ranks of this host, as the launcher says; size when it does not
+  std::string job;             // the same on every rank of a job, different between jobs; never secret
+  std::string root;            // "host:port" of the TCP bootstrap; empty where one host is enough
+  std::string secret;          // the job's, from wherever section 8 of the design finds it; may be empty on one host
+};
+
+// Throws Error{bad_config} naming the variable, its value and what is allowed; Error{bad_config} too when a launcher says that we
+// are many but nothing says how to meet.
+Identity identify(const Environment& environment);
+
+// The bootstrap that fits the identity: alone, one host over a Unix socket, or TCP. ordinal counts init calls of this process, so
+// that a second init of the same job does not meet the first.
+std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal, const Options& options,
+                                          const base::System& system, const base::Log& log);
+
+}  // namespace qpmesh::bootstrap

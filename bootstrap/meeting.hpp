@@ -1,0 +1,56 @@
+// From "who is there" (a Bootstrap) to ranks that hold each other's memory and know when one dies.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/control_channel.hpp"
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "qpmesh/bootstrap.hpp"
+#include "qpmesh/options.hpp"
+
+namespace qpmesh::bootstrap {
+
+// What this rank gives to every rank of its own host.
+struct LocalOffer {
+  int arena_fd = -1;             // sealed memfd; its first 8 bytes hold nonce
+  std::size_t arena_bytes = 0;
+  std::uint64_t nonce = 0;       // proves to the peer that it mapped this memory
+  int doorbell_fd = -1;          // eventfd: a peer adds 1 to wake this rank
+};
+
+// What a rank of the same host gave to us. Exists only for peers that proved to share memory.
+struct LocalPeer {
+  int rank = -1;
+  base::UniqueFd arena;
+  std::size_t arena_bytes = 0;
+  base::UniqueFd doorbell;
+};
+
+struct RankIdentity {
+  std::string host;
+  pid_t pid = 0;
+  int node = 0;  // ranks of one node have equal numbers; nodes are numbered by their lowest rank, without holes
+  Blob facts;    // what that rank handed to meet()
+};
+
+struct Meeting {
+  std::vector<RankIdentity> ranks;     // in rank order, this one included
+  std::vector<LocalPeer> local_peers;  // in rank order, this one left out
+  std::unique_ptr<base::ControlChannel> control;
+  std::uint64_t epoch = 0;             // random, the same on every rank, of this incarnation of the job
+};
+
+// Collective. facts are carried to every rank as they are. Throws Error: mismatch (size, versions: both values), authentication,
+// timeout (naming who is missing), no_resource. Nothing is left behind on failure.
+Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
+             const LocalOffer& offer, BlobView facts, Deadline deadline);
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,36 @@
+# How every target of this tree is compiled, and the packages it is compiled with.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
+if(QPMESH_MPI)
+  find_package(MPI COMPONENTS C)
+endif()
+
+add_library(qpmesh_compile INTERFACE)
+target_include_directories(qpmesh_compile INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+target_compile_options(qpmesh_compile INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
+  -Woverloaded-virtual -Wnull-dereference -fno-math-errno)
+option(QPMESH_WARNINGS_AS_ERRORS "Treat warnings as errors (the presets do)" OFF)
+if(QPMESH_WARNINGS_AS_ERRORS)
+  target_compile_options(qpmesh_compile INTERFACE -Werror)
+endif()
+if(QPMESH_SANITIZE)
+  target_compile_options(qpmesh_compile INTERFACE -fsanitize=${QPMESH_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(qpmesh_compile INTERFACE -fsanitize=${QPMESH_SANITIZE})
+endif()
+target_link_libraries(qpmesh_compile INTERFACE Threads::Threads fmt::fmt)
+
+# qpmesh_floor(NAME source… [LINKS target…]): one floor of the house as an object library. A floor sees the headers of
+# the whole tree; tests/unit/floors_test reads the includes and fails when one goes up.
+function(qpmesh_floor name)
+  cmake_parse_arguments(PARSE_ARGV 1 floor "" "" "LINKS")
+  add_library(qpmesh_${name} OBJECT ${floor_UNPARSED_ARGUMENTS})
+  target_link_libraries(qpmesh_${name} PUBLIC qpmesh_compile ${floor_LINKS})
+  set_property(GLOBAL APPEND PROPERTY QPMESH_FLOORS qpmesh_${name})
+endfunction()

@@ -1,0 +1,11 @@
+// Points in time. Only the monotonic clock is ever read, so that a change of the wall clock moves no deadline.
+#pragma once
+
+#include <chrono>
+
+namespace qpmesh {
+
+using Deadline = std::chrono::steady_clock::time_point;
+inline constexpr Deadline no_deadline = Deadline::max();
+
+}  // namespace qpmesh

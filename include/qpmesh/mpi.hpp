@@ -1,0 +1,27 @@
+// Start from a running MPI: link qpmesh::mpi_bootstrap.
+#pragma once
+
+#include <mpi.h>
+
+#include "qpmesh/bootstrap.hpp"
+
+namespace qpmesh {
+
+// All-gathers over a duplicate of the communicator, which must not be freed before init returns. MPI must be initialised and
+// not finalised (Error{bad_argument} otherwise); it is not used after init. The deadline cannot interrupt MPI's own calls.
+class MpiBootstrap final : public Bootstrap {
+ public:
+  explicit MpiBootstrap(MPI_Comm communicator);
+  ~MpiBootstrap() override;
+  MpiBootstrap(const MpiBootstrap&) = delete;
+  MpiBootstrap& operator=(const MpiBootstrap&) = delete;
+
+  int rank() const override;
+  int size() const override;
+  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+};
+
+}  // namespace qpmesh

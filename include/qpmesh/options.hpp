@@ -1,0 +1,31 @@
+// One documented struct for everything that can be set. Each field has its environment variable; docs/options.md is
+// the table with unit, range and default, and tests hold the two together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace qpmesh {
+
+// Values given in code win over the environment's only for fields that the code changed; Options::from_environment() is
+// what init() without options uses. "(agreed)" fields are compared at start; a difference between ranks is an error.
+struct Options {
+  std::string transport;                              // QPMESH_TRANSPORT        shm; empty = every transport that reaches (agreed)
+  std::int64_t init_timeout_ms = 30'000;              // QPMESH_INIT_TIMEOUT_MS
+  std::int64_t handshake_timeout_ms = 2'000;          // QPMESH_HANDSHAKE_TIMEOUT_MS
+  std::int64_t operation_timeout_ms = 600'000;        // QPMESH_TIMEOUT_MS       0 = none
+  std::int64_t stall_warning_ms = 5'000;              // QPMESH_STALL_WARNING_MS 0 = none
+  std::int64_t arena_bytes_max = std::int64_t{64} << 30;   // QPMESH_ARENA_BYTES_MAX  sparse: address space, not memory
+  std::int64_t payload_ring_bytes = 256 * 1024;       // QPMESH_PAYLOAD_RING_BYTES  a power of two, per peer and direction (agreed)
+  std::int64_t eager_bytes_max = 16 * 1024;           // QPMESH_EAGER_BYTES_MAX  larger messages go by rendezvous (agreed)
+  std::int64_t unexpected_bytes_max = 256 << 20;      // QPMESH_UNEXPECTED_BYTES_MAX  per context
+  std::int64_t unexpected_messages_max = 1 << 20;     // QPMESH_UNEXPECTED_MESSAGES_MAX  per context
+  std::int64_t spin_us = -1;                          // QPMESH_SPIN_US          -1 = by usable cores
+  std::string allreduce;                              // QPMESH_ALLREDUCE        an algorithm's name; empty = chosen by size (agreed)
+  std::string log = "warning";                        // QPMESH_LOG              off error warning info debug
+
+  // Defaults overridden by QPMESH_… variables. Throws Error{bad_config} naming variable, value and allowed range.
+  static Options from_environment();
+};
+
+}  // namespace qpmesh

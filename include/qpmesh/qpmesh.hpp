@@ -1,0 +1,12 @@
+// Everything a program needs: #include <qpmesh/qpmesh.hpp>. The MPI bootstrap is apart, in <qpmesh/mpi.hpp>.
+#pragma once
+
+#include "qpmesh/bootstrap.hpp"     // IWYU pragma: export
+#include "qpmesh/buffer.hpp"        // IWYU pragma: export
+#include "qpmesh/communicator.hpp"  // IWYU pragma: export
+#include "qpmesh/deadline.hpp"      // IWYU pragma: export
+#include "qpmesh/element.hpp"       // IWYU pragma: export
+#include "qpmesh/error.hpp"         // IWYU pragma: export
+#include "qpmesh/options.hpp"       // IWYU pragma: export
+#include "qpmesh/reduction.hpp"     // IWYU pragma: export
+#include "qpmesh/request.hpp"       // IWYU pragma: export

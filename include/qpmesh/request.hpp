@@ -1,0 +1,61 @@
+// An operation in flight.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace qpmesh {
+
+namespace detail { struct RequestState; }
+
+// What a receive got, or what a probe saw. Send and collective requests leave it as it is here.
+struct Status {
+  int source = -1;        // rank in the communicator that was used
+  int tag = -1;
+  std::size_t bytes = 0;  // of the message
+};
+
+// Trailing argument of every call.
+struct Call {
+  static constexpr std::int64_t timeout_from_options = -1;
+  std::int64_t timeout_ms = timeout_from_options;  // 0 = wait for ever
+};
+
+// Move-only. Keeps its context alive. The buffers named at the start belong to the operation until test() has returned true or
+// wait() has returned or thrown. An error is thrown once; afterwards test() is true and wait() returns.
+// The destructor of a request in flight waits, at most until the operation's deadline: a hang with a name is better than memory
+// overwritten behind the caller's back. What it swallows, it logs.
+class [[nodiscard]] Request {
+ public:
+  Request() noexcept = default;
+  explicit Request(detail::RequestState* state) noexcept : state_{state} {}
+  Request(Request&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
+  Request& operator=(Request&& other) noexcept {
+    if (this != &other) {
+      release();
+      state_ = std::exchange(other.state_, nullptr);
+    }
+    return *this;
+  }
+  ~Request() { release(); }
+
+  bool test();    // progresses the whole context; true once the operation is done
+  Status wait();  // until done or the deadline: Error{timeout}
+
+  // The request's operation, for wait_any and tests.
+  detail::RequestState* state() const noexcept { return state_; }
+
+ private:
+  void release() noexcept;
+
+  detail::RequestState* state_ = nullptr;
+};
+
+// Waits for all; throws the first error in the order of the span after every one has ended.
+void wait_all(std::span<Request> requests);
+// Index of a request that is done, lowest first. Empty span: Error{bad_argument}.
+std::size_t wait_any(std::span<Request> requests);
+
+}  // namespace qpmesh

@@ -1,0 +1,106 @@
+// Fixed-width little-endian encoding of what ranks exchange, and arithmetic that says when it overflows.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "qpmesh/bootstrap.hpp"
+
+namespace qpmesh::base {
+
+static_assert(std::endian::native == std::endian::little, "records are written as the machine stores them");
+
+template <class T>
+concept Scalar = std::integral<T> || std::is_enum_v<T>;
+
+class ByteWriter {
+ public:
+  template <Scalar T>
+  ByteWriter& put(T value) {
+    const auto bytes = std::as_bytes(std::span{&value, 1});
+    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  ByteWriter& put_bytes(BlobView bytes) {  // length first, 32 bits
+    put(static_cast<std::uint32_t>(bytes.size()));
+    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
+  ByteWriter& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text})); }
+
+  const Blob& blob() const& noexcept { return blob_; }
+  Blob blob() && noexcept { return std::move(blob_); }
+
+ private:
+  Blob blob_;
+};
+
+// Reads what a stranger may have written: after the first value that is not there every further one is zero or empty, and
+// ok() is false. finished() also demands that nothing is left over.
+class ByteReader {
+ public:
+  explicit ByteReader(BlobView bytes) noexcept : rest_{bytes} {}
+
+  template <Scalar T>
+  T get() noexcept {
+    T value{};
+    if (const auto bytes = take(sizeof(T)); bytes.size() == sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+  BlobView get_bytes() noexcept { return take(get<std::uint32_t>()); }
+  std::string_view get_text() noexcept {
+    const auto bytes = get_bytes();
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  bool ok() const noexcept { return ok_; }
+  bool finished() const noexcept { return ok_ && rest_.empty(); }
+
+ private:
+  BlobView take(std::size_t count) noexcept {
+    if (!ok_ || count > rest_.size()) {
+      ok_ = false;
+      return {};
+    }
+    const auto bytes = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return bytes;
+  }
+
+  BlobView rest_;
+  bool ok_ = true;
+};
+
+// a · b, or nothing when it does not fit.
+constexpr std::optional<std::size_t> checked_multiply(std::size_t a, std::size_t b) noexcept {
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
+  return product;
+}
+constexpr std::optional<std::size_t> checked_add(std::size_t a, std::size_t b) noexcept {
+  std::size_t total = 0;
+  if (__builtin_add_overflow(a, b, &total)) return std::nullopt;
+  return total;
+}
+
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// 64-bit mixing (splitmix64's finaliser, Steele, Lea, Flood 2014): for ids and signatures, not for secrets.
+constexpr std::uint64_t mix64(std::uint64_t value) noexcept {
+  value += 0x9e3779b97f4a7c15U;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
+  return value ^ (value >> 31);
+}
+
+}  // namespace qpmesh::base

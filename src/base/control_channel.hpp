@@ -1,0 +1,43 @@
+// The bootstrap's connections, kept open: who is alive, who aborted, who disagreed. Slow and rare; never on the hot path.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qpmesh/bootstrap.hpp"
+
+namespace qpmesh::base {
+
+// Something the control channel learnt about a peer.
+struct ControlEvent {
+  enum class Kind : std::uint8_t {
+    frame,    // the peer sent bytes
+    goodbye,  // the peer closed normally, and everything it had sent before was delivered: not a death
+    death,    // the peer's process ended without a goodbye, or its connection broke
+  };
+  Kind kind = Kind::frame;
+  int peer = -1;
+  Blob bytes;          // frame
+  std::string detail;  // death: what was observed ("process 123 ended: pidfd")
+};
+
+// Frames of one peer arrive whole and in order, at most frame_bytes_max each; goodbye or death is a peer's last event.
+class ControlChannel {
+ public:
+  static constexpr std::size_t frame_bytes_max = 16 * 1024;
+
+  virtual ~ControlChannel() = default;
+
+  // Queues a frame; sends to dead peers are dropped. Never blocks.
+  virtual void send(int peer, BlobView frame) = 0;
+  // What happened since the last poll. Never blocks.
+  virtual std::vector<ControlEvent> poll() = 0;
+  // A goodbye to every living peer, after everything queued for it. Flushes until the deadline at most.
+  virtual void say_goodbye(Deadline deadline) noexcept = 0;
+  // Readable when poll has something to do, for epoll; -1: none.
+  virtual int wake_descriptor() const noexcept = 0;
+};
+
+}  // namespace qpmesh::base

@@ -1,0 +1,34 @@
+#include "qpmesh/error.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+namespace qpmesh {
+namespace {
+
+std::string describe(const ErrorDetail& detail) {
+  std::string text = fmt::format("qpmesh: {}", to_string(detail.code));
+  if (!detail.operation.empty()) text += fmt::format(" in {}", detail.operation);
+  if (detail.peer != no_peer) text += fmt::format(", rank {}", detail.peer);
+  text += fmt::format(": {}", detail.cause);
+  if (detail.system_error != 0) text += fmt::format(" ({})", std::strerror(detail.system_error));
+  if (!detail.hint.empty()) text += fmt::format(" [hint: {}]", detail.hint);
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(ErrorCode code) noexcept {
+  constexpr std::array<std::string_view, 12> names{
+      "bad_argument", "bad_config", "no_resource", "authentication", "mismatch", "timeout",
+      "peer_dead",    "link_failed", "truncated",  "aborted",        "corrupt",  "internal"};
+  static_assert(names.size() == static_cast<std::size_t>(ErrorCode::internal) + 1);
+  return names[static_cast<std::size_t>(code)];
+}
+
+Error::Error(ErrorDetail detail)
+    : std::runtime_error{describe(detail)}, detail_{std::make_shared<const ErrorDetail>(std::move(detail))} {}
+
+}  // namespace qpmesh

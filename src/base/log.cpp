@@ -1,0 +1,39 @@
+#include "base/log.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <exception>
+
+namespace qpmesh::base {
+namespace {
+
+constexpr std::array<std::string_view, 5> level_names{"off", "error", "warning", "info", "debug"};
+
+}  // namespace
+
+bool parse_log_level(std::string_view text, LogLevel& level) noexcept {
+  for (std::size_t i = 0; i < level_names.size(); ++i) {
+    if (text == level_names[i]) {
+      level = static_cast<LogLevel>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Log::write(LogLevel level, fmt::string_view format, fmt::format_args values) const noexcept {
+  if (!enabled(level)) return;
+  try {
+    const auto name = level_names[static_cast<std::size_t>(level)];
+    std::string line = rank_ < 0 ? fmt::format("qpmesh {}: ", name) : fmt::format("qpmesh rank {} {}: ", rank_, name);
+    line += fmt::vformat(format, values);
+    line += '\n';
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  } catch (const std::exception&) {
+    return;  // out of memory while describing something: the thing itself is reported elsewhere
+  }
+}
+
+}  // namespace qpmesh::base

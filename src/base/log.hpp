@@ -1,0 +1,50 @@
+// Log lines for people: rare, one write(2) each, to stderr, prefixed with the rank. Never on the hot path.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace qpmesh::base {
+
+enum class LogLevel : std::uint8_t { off, error, warning, info, debug };
+
+// The level named by text ("warning"), or nothing to choose from: returns false.
+bool parse_log_level(std::string_view text, LogLevel& level) noexcept;
+
+class Log {
+ public:
+  explicit Log(LogLevel level = LogLevel::warning) noexcept : level_{level} {}
+
+  void set_rank(int rank) noexcept { rank_ = rank; }
+  void set_level(LogLevel level) noexcept { level_ = level; }
+  bool enabled(LogLevel level) const noexcept { return level <= level_; }
+
+  template <class... T>
+  void error(fmt::format_string<T...> format, T&&... values) const {
+    write(LogLevel::error, format, fmt::make_format_args(values...));
+  }
+  template <class... T>
+  void warning(fmt::format_string<T...> format, T&&... values) const {
+    write(LogLevel::warning, format, fmt::make_format_args(values...));
+  }
+  template <class... T>
+  void info(fmt::format_string<T...> format, T&&... values) const {
+    write(LogLevel::info, format, fmt::make_format_args(values...));
+  }
+  template <class... T>
+  void debug(fmt::format_string<T...> format, T&&... values) const {
+    write(LogLevel::debug, format, fmt::make_format_args(values...));
+  }
+
+ private:
+  // Swallows its own failures: a full disk must not end a job.
+  void write(LogLevel level, fmt::string_view format, fmt::format_args values) const noexcept;
+
+  LogLevel level_;
+  int rank_ = -1;
+};
+
+}  // namespace qpmesh::base

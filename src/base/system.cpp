@@ -1,0 +1,38 @@
+#include "base/system.hpp"
+
+#include <sodium.h>
+
+#include <algorithm>
+
+namespace qpmesh::base {
+
+void FailPoints::fail_call(std::uint64_t index, int error) noexcept {
+  fail_index_ = index;
+  error_ = error;
+}
+
+int FailPoints::next(std::string_view site) noexcept {
+  if (calls_++ != fail_index_) return 0;
+  fired_ = true;
+  fired_site_ = site;
+  return error_;
+}
+
+Deadline System::now() const noexcept { return std::chrono::steady_clock::now(); }
+
+// randombytes_buf needs no sodium_init on Linux: it reads getrandom(2) by itself.
+void System::random(std::span<std::byte> out) const noexcept { randombytes_buf(out.data(), out.size()); }
+
+std::uint64_t System::random_u64() const noexcept {
+  std::uint64_t value = 0;
+  random(std::as_writable_bytes(std::span{&value, 1}));
+  return value;
+}
+
+int remaining_ms(const System& system, Deadline deadline, int cap_ms) noexcept {
+  if (deadline == no_deadline) return cap_ms;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - system.now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, cap_ms));
+}
+
+}  // namespace qpmesh::base

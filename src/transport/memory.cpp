@@ -1,0 +1,128 @@
+#include "transport/memory.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <new>
+
+#include "base/bytes.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::transport {
+namespace {
+
+[[noreturn]] void fail(const char* what, std::size_t bytes, int error, std::string hint = {}) {
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "arena",
+               .cause = fmt::format("{} of {} bytes failed", what, bytes),
+               .system_error = error,
+               .hint = std::move(hint)}};
+}
+
+// Beyond RLIMIT_FSIZE ftruncate does not fail, it kills the process with SIGXFSZ: look first.
+void check_limit(int resource, const char* name, const char* remedy, std::size_t need) {
+  rlimit limit{};
+  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (limit.rlim_cur >= need) return;
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "arena",
+               .cause = fmt::format("{} allows {} bytes, the arena's address space needs {}", name, limit.rlim_cur, need),
+               .hint = fmt::format("raise it ({}) or lower QPMESH_ARENA_BYTES_MAX", remedy)}};
+}
+
+base::Mapping map(const base::System& system, std::size_t bytes, int flags, int fd) {
+  check_limit(RLIMIT_AS, "RLIMIT_AS", "ulimit -v", bytes);
+  void* address = system.call("mmap", [&] {
+    return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+  });
+  if (address == MAP_FAILED) fail("mmap", bytes, errno, "lower QPMESH_ARENA_BYTES_MAX");
+  return base::Mapping{address, bytes};
+}
+
+}  // namespace
+
+Arena::Arena(base::UniqueFd fd, base::Mapping mapping) : fd_{std::move(fd)}, mapping_{std::move(mapping)} {
+  ::new (mapping_.data()) ArenaHeader{};
+  const std::uint64_t first = base::round_up(sizeof(ArenaHeader), alignment);
+  free_.emplace(first, mapping_.bytes() - first);
+}
+
+Arena Arena::create_shared(const base::System& system, std::size_t bytes) {
+  check_limit(RLIMIT_FSIZE, "RLIMIT_FSIZE", "ulimit -f", bytes);
+  base::UniqueFd fd{system.call("memfd_create", [] { return ::memfd_create("qpmesh-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING); })};
+  if (!fd) fail("memfd_create", bytes, errno);
+  if (system.call("ftruncate", [&] { return ::ftruncate(fd.get(), static_cast<off_t>(bytes)); }) != 0) {
+    fail("ftruncate", bytes, errno);
+  }
+  // Nobody, not even a peer of the same user, can shrink the memory under us: no SIGBUS.
+  if (system.call("fcntl", [&] { return ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL); }) != 0) {
+    fail("sealing", bytes, errno);
+  }
+  auto mapping = map(system, bytes, MAP_SHARED, fd.get());
+  return Arena{std::move(fd), std::move(mapping)};
+}
+
+Arena Arena::create_private(const base::System& system, std::size_t bytes) {
+  return Arena{base::UniqueFd{}, map(system, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1)};
+}
+
+std::optional<std::uint64_t> Arena::allocate(std::size_t bytes) {
+  bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
+  for (auto range = free_.begin(); range != free_.end(); ++range) {
+    if (range->second < bytes) continue;
+    const auto [offset, available] = *range;
+    free_.erase(range);
+    if (available > bytes) free_.emplace(offset + bytes, available - bytes);
+    return offset;
+  }
+  return std::nullopt;
+}
+
+void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
+  bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
+  // The next owner relies on zeroes. Whole pages go back to the system, the ragged ends are cleared by hand.
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t first_page = base::round_up(offset, page);
+  const std::uint64_t end_page = (offset + bytes) / page * page;
+  std::byte* const data = mapping_.data();
+  if (first_page < end_page) {
+    std::memset(data + offset, 0, first_page - offset);
+    std::memset(data + end_page, 0, offset + bytes - end_page);
+    const int advice = fd_ ? MADV_REMOVE : MADV_DONTNEED;
+    if (::madvise(data + first_page, end_page - first_page, advice) != 0) {
+      std::memset(data + first_page, 0, end_page - first_page);
+    }
+  } else {
+    std::memset(data + offset, 0, bytes);
+  }
+  auto [range, inserted] = free_.emplace(offset, bytes);
+  assert(inserted);
+  if (const auto next = std::next(range); next != free_.end() && offset + bytes == next->first) {
+    range->second += next->second;
+    free_.erase(next);
+  }
+  if (range != free_.begin()) {
+    const auto previous = std::prev(range);
+    assert(previous->first + previous->second <= offset);
+    if (previous->first + previous->second == offset) {
+      previous->second += range->second;
+      free_.erase(range);
+    }
+  }
+}
+
+bool Arena::contains(const void* address, std::size_t bytes) const noexcept {
+  const auto* const begin = static_cast<const std::byte*>(address);
+  return begin >= mapping_.data() && begin <= mapping_.data() + mapping_.bytes() &&
+         bytes <= static_cast<std::size_t>(mapping_.data() + mapping_.bytes() - begin);
+}
+
+base::Mapping map_arena(const base::System& system, int descriptor, std::size_t bytes) {
+  return map(system, bytes, MAP_SHARED, descriptor);
+}
+
+}  // namespace qpmesh::transport

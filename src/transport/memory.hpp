@@ -1,0 +1,61 @@
+// A rank's arena: the one sparse memory it shares. Control line, rings, staging and Buffers are carved from it, so that a peer
+// maps (or registers) it once and later allocations need no descriptor to travel.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "base/owned.hpp"
+#include "base/system.hpp"
+
+namespace qpmesh::transport {
+
+// At offset 0 of every arena.
+struct alignas(128) ArenaHeader {
+  std::uint64_t nonce;  // proves that a mapping is this arena
+  // Written by the owner before it sleeps and after it wakes; read by publishers after their flag store. Both sides use a
+  // sequentially consistent read-modify-write, so that either the sleeper sees the flag or the publisher sees the sleeper.
+  std::atomic<std::uint32_t> asleep;
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+class Arena {
+ public:
+  static constexpr std::size_t alignment = 128;  // adjacent-line prefetch: two writers never share a pair of lines
+
+  // A sparse memfd of the given size, sealed against resizing. Throws Error{no_resource} naming limit and need.
+  static Arena create_shared(const base::System& system, std::size_t bytes);
+  // Private memory, for the simulator: lazily touched, so that hundreds fit in one process.
+  static Arena create_private(const base::System& system, std::size_t bytes);
+
+  ArenaHeader& header() const noexcept { return *reinterpret_cast<ArenaHeader*>(mapping_.data()); }
+  std::byte* data() const noexcept { return mapping_.data(); }
+  std::size_t bytes() const noexcept { return mapping_.bytes(); }
+  int descriptor() const noexcept { return fd_.get(); }
+
+  // Offset of zeroed memory, first fit; nothing when the arena is full.
+  std::optional<std::uint64_t> allocate(std::size_t bytes);
+  // Gives the pages back to the system at once.
+  void free(std::uint64_t offset, std::size_t bytes) noexcept;
+
+  bool contains(const void* address, std::size_t bytes) const noexcept;
+  std::uint64_t offset_of(const void* address) const noexcept {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - mapping_.data());
+  }
+
+ private:
+  Arena(base::UniqueFd fd, base::Mapping mapping);
+
+  base::UniqueFd fd_;
+  base::Mapping mapping_;
+  std::map<std::uint64_t, std::uint64_t> free_;  // offset → bytes; neighbours are merged
+};
+
+// Maps a peer's arena. Throws Error{no_resource}.
+base::Mapping map_arena(const base::System& system, int descriptor, std::size_t bytes);
+
+}  // namespace qpmesh::transport
