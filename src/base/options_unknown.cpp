@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <numeric>
 #include <utility>
 
@@ -16,9 +17,13 @@ constexpr std::array<std::string_view, 7> identity_names{
     "QPMESH_RANK",       "QPMESH_SIZE",   "QPMESH_ROOT",       "QPMESH_JOB",
     "QPMESH_LOCAL_SIZE", "QPMESH_SECRET", "QPMESH_SECRET_FILE"};
 
-// Levenshtein's: insertions, deletions and substitutions that turn one text into the other.
+// Longer than every known name: nothing is near a longer one, and the distance is not worth its time.
+constexpr std::size_t name_bytes_max = 64;
+
+// Levenshtein's: insertions, deletions and substitutions that turn one text into the other, of at most name_bytes_max each.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
+  assert(to.size() <= name_bytes_max);
+  std::array<std::size_t, name_bytes_max + 1> row{};
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < from.size(); ++i) {
     std::size_t diagonal = std::exchange(row[0], i + 1);
@@ -28,7 +33,7 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
       row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
     }
   }
-  return row.back();
+  return row[to.size()];
 }
 
 std::vector<std::string_view> known_names() {
@@ -43,8 +48,6 @@ std::vector<std::string_view> known_names() {
 
 std::vector<std::string> unknown_variables(std::span<const std::string> names) {
   constexpr std::string_view prefix = "QPMESH_";
-  constexpr std::size_t name_bytes_max =
-      64;  // longer than every known name: nothing is near, and the distance is not worth its time
   const auto known = known_names();
   std::vector<std::string> sentences;
   for (const auto& name : names) {
