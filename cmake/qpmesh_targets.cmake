@@ -18,7 +18,7 @@ target_include_directories(qpmesh_compile INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
 target_compile_options(qpmesh_compile INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
-  -Woverloaded-virtual -Wnull-dereference -fno-math-errno)
+  -Woverloaded-virtual -fno-math-errno)
 option(QPMESH_WARNINGS_AS_ERRORS "Treat warnings as errors (the presets do)" OFF)
 if(QPMESH_WARNINGS_AS_ERRORS)
   target_compile_options(qpmesh_compile INTERFACE -Werror)
