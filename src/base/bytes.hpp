@@ -55,7 +55,8 @@ class ByteReader {
   template <Scalar T>
   T get() noexcept {
     T value{};
-    if (const auto bytes = take(sizeof(T)); bytes.size() == sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
+    if (const auto bytes = take(sizeof(T)); bytes.size() == sizeof(T))
+      std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
   BlobView get_bytes() noexcept { return take(get<std::uint32_t>()); }

@@ -22,8 +22,8 @@ std::string describe(const ErrorDetail& detail) {
 
 std::string_view to_string(ErrorCode code) noexcept {
   constexpr std::array<std::string_view, 12> names{
-      "bad_argument", "bad_config", "no_resource", "authentication", "mismatch", "timeout",
-      "peer_dead",    "link_failed", "truncated",  "aborted",        "corrupt",  "internal"};
+      "bad_argument", "bad_config",  "no_resource", "authentication", "mismatch", "timeout",
+      "peer_dead",    "link_failed", "truncated",   "aborted",        "corrupt",  "internal"};
   static_assert(names.size() == static_cast<std::size_t>(ErrorCode::internal) + 1);
   return names[static_cast<std::size_t>(code)];
 }
