@@ -402,6 +402,11 @@ TEST(error, leaves_out_what_is_not_known) {
   EXPECT_STREQ(error.what(), "qpmesh: timeout: 30000 ms passed");
 }
 
+TEST(error, gives_the_number_of_an_error_that_the_system_cannot_name) {
+  const Error error{{.cause = "odd", .system_error = 99999}};
+  EXPECT_STREQ(error.what(), "qpmesh: internal: odd (errno 99999)");
+}
+
 TEST(error_code, is_spelt_as_in_the_enum) {
   EXPECT_EQ(to_string(ErrorCode::bad_argument), "bad_argument");
   EXPECT_EQ(to_string(ErrorCode::mismatch), "mismatch");
