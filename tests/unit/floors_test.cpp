@@ -158,83 +158,88 @@ TEST(house, keeps_its_floors_and_its_rules) {
   }
 }
 
-struct BadFile {
+struct BadExample {
   const char* path;
   const char* text;
   const char* violation;
 };
 
-class bad_file : public ::testing::TestWithParam<BadFile> {};
+class BadFile : public ::testing::TestWithParam<BadExample> {};
 
-TEST_P(bad_file, is_reported_with_path_line_and_reason) {
+TEST_P(BadFile, is_reported_with_path_line_and_reason) {
   const auto& [path, text, violation] = GetParam();
   EXPECT_EQ(violations({path, text}), std::vector<std::string>{violation});
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    of_every_kind, bad_file,
+    of_every_kind, BadFile,
     ::testing::Values(
-        BadFile{"src/base/x.cpp", "\n#include \"transport/memory.hpp\"\n",
-                "src/base/x.cpp:2: includes transport/memory.hpp: base must not see transport"},
-        BadFile{"src/transport/shm/x.cpp", "#include \"messaging/ring.hpp\"",
-                "src/transport/shm/x.cpp:1: includes messaging/ring.hpp: transport must not see messaging"},
-        BadFile{"src/transport/shm/x.cpp", "#include \"transport/tcp/link.hpp\"",
-                "src/transport/shm/x.cpp:1: includes transport/tcp/link.hpp: transport must not see the "
-                "transport tcp"},
-        BadFile{"src/transport/memory.cpp", "#include \"transport/shm/link.hpp\"",
-                "src/transport/memory.cpp:1: includes transport/shm/link.hpp: transport must not see the "
-                "transport shm"},
-        BadFile{"src/messaging/x.cpp", "#include \"transport/shm/link.hpp\"",
-                "src/messaging/x.cpp:1: includes transport/shm/link.hpp: messaging must not see the "
-                "transport shm"},
-        BadFile{"src/progress/x.cpp", "#include \"collectives/group.hpp\"",
-                "src/progress/x.cpp:1: includes collectives/group.hpp: progress must not see collectives"},
-        BadFile{"src/collectives/barrier/x.cpp", "#include \"communicator_state.hpp\"",
-                "src/collectives/barrier/x.cpp:1: includes communicator_state.hpp: collectives must not see "
-                "communicator"},
-        BadFile{
+        BadExample{"src/base/x.cpp", "\n#include \"transport/memory.hpp\"\n",
+                   "src/base/x.cpp:2: includes transport/memory.hpp: base must not see transport"},
+        BadExample{
+            "src/transport/shm/x.cpp", "#include \"messaging/ring.hpp\"",
+            "src/transport/shm/x.cpp:1: includes messaging/ring.hpp: transport must not see messaging"},
+        BadExample{"src/transport/shm/x.cpp", "#include \"transport/tcp/link.hpp\"",
+                   "src/transport/shm/x.cpp:1: includes transport/tcp/link.hpp: transport must not see the "
+                   "transport tcp"},
+        BadExample{"src/transport/memory.cpp", "#include \"transport/shm/link.hpp\"",
+                   "src/transport/memory.cpp:1: includes transport/shm/link.hpp: transport must not see the "
+                   "transport shm"},
+        BadExample{"src/messaging/x.cpp", "#include \"transport/shm/link.hpp\"",
+                   "src/messaging/x.cpp:1: includes transport/shm/link.hpp: messaging must not see the "
+                   "transport shm"},
+        BadExample{"src/progress/x.cpp", "#include \"collectives/group.hpp\"",
+                   "src/progress/x.cpp:1: includes collectives/group.hpp: progress must not see collectives"},
+        BadExample{
+            "src/collectives/barrier/x.cpp", "#include \"communicator_state.hpp\"",
+            "src/collectives/barrier/x.cpp:1: includes communicator_state.hpp: collectives must not see "
+            "communicator"},
+        BadExample{
             "src/collectives/x.cpp", "#include \"bootstrap/meeting.hpp\"",
             "src/collectives/x.cpp:1: includes bootstrap/meeting.hpp: collectives must not see bootstrap"},
-        BadFile{"bootstrap/x.cpp", "#include \"transport/memory.hpp\"",
-                "bootstrap/x.cpp:1: includes transport/memory.hpp: bootstrap must not see transport"},
-        BadFile{"src/topology/x.cpp", "#include \"progress/engine.hpp\"",
-                "src/topology/x.cpp:1: includes progress/engine.hpp: topology must not see progress"},
-        BadFile{"src/base/x.cpp", "#include \"../base/log.hpp\"",
-                "src/base/x.cpp:1: includes ../base/log.hpp: not relative to src/, include/ or the project's "
-                "root"},
-        BadFile{"src/attic/x.cpp", "#include \"base/log.hpp\"",
-                "src/attic/x.cpp:1: includes base/log.hpp: the folder 'attic' has no floor"},
-        BadFile{"include/qpmesh/x.hpp", "#pragma once\n#include \"base/log.hpp\"\n",
-                "include/qpmesh/x.hpp:2: includes base/log.hpp: public headers include the standard library "
-                "and each other only"},
-        BadFile{"include/qpmesh/x.hpp", "#pragma once\n#include <fmt/core.h>\n",
-                "include/qpmesh/x.hpp:2: includes fmt/core.h: public headers include the standard library "
-                "and each other only"},
-        BadFile{"src/base/x.hpp", "#pragma once\n#include <fmt/format.h>\n",
-                "src/base/x.hpp:2: includes fmt/format.h: a heavy header in a header: fmt/core.h is enough"},
-        BadFile{"src/base/x.hpp", "#include <span>\n", "src/base/x.hpp:1: no #pragma once"},
-        BadFile{"src/messaging/x.cpp", "#include <infiniband/verbs.h>",
-                "src/messaging/x.cpp:1: infiniband/ does not belong here"},
-        BadFile{"src/transport/x.cpp", "#include <mpi.h>",
-                "src/transport/x.cpp:1: <mpi.h> does not belong here"},
-        BadFile{"src/collectives/x.cpp", "#include <immintrin.h>",
-                "src/collectives/x.cpp:1: immintrin.h does not belong here"},
-        BadFile{"src/progress/x.cpp", "  __builtin_ia32_pause();",
-                "src/progress/x.cpp:1: __builtin_ia32 does not belong here"},
-        BadFile{"src/progress/x.cpp", "std::getenv(\"HOME\")",
-                "src/progress/x.cpp:1: getenv( does not belong here"},
-        BadFile{"src/progress/x.cpp", "std::chrono::steady_clock::now()",
-                "src/progress/x.cpp:1: steady_clock::now( does not belong here"},
-        BadFile{"tests/unit/x.cpp",
-                "// TO"
-                "DO later",
-                "tests/unit/x.cpp:1: TO"
-                "DO does not belong here"},
-        BadFile{"tools/x.cpp",
-                "// FIX"
-                "ME",
-                "tools/x.cpp:1: FIX"
-                "ME does not belong here"}));
+        BadExample{"bootstrap/x.cpp", "#include \"transport/memory.hpp\"",
+                   "bootstrap/x.cpp:1: includes transport/memory.hpp: bootstrap must not see transport"},
+        BadExample{"src/topology/x.cpp", "#include \"progress/engine.hpp\"",
+                   "src/topology/x.cpp:1: includes progress/engine.hpp: topology must not see progress"},
+        BadExample{
+            "src/base/x.cpp", "#include \"../base/log.hpp\"",
+            "src/base/x.cpp:1: includes ../base/log.hpp: not relative to src/, include/ or the project's "
+            "root"},
+        BadExample{"src/attic/x.cpp", "#include \"base/log.hpp\"",
+                   "src/attic/x.cpp:1: includes base/log.hpp: the folder 'attic' has no floor"},
+        BadExample{
+            "include/qpmesh/x.hpp", "#pragma once\n#include \"base/log.hpp\"\n",
+            "include/qpmesh/x.hpp:2: includes base/log.hpp: public headers include the standard library "
+            "and each other only"},
+        BadExample{"include/qpmesh/x.hpp", "#pragma once\n#include <fmt/core.h>\n",
+                   "include/qpmesh/x.hpp:2: includes fmt/core.h: public headers include the standard library "
+                   "and each other only"},
+        BadExample{
+            "src/base/x.hpp", "#pragma once\n#include <fmt/format.h>\n",
+            "src/base/x.hpp:2: includes fmt/format.h: a heavy header in a header: fmt/core.h is enough"},
+        BadExample{"src/base/x.hpp", "#include <span>\n", "src/base/x.hpp:1: no #pragma once"},
+        BadExample{"src/messaging/x.cpp", "#include <infiniband/verbs.h>",
+                   "src/messaging/x.cpp:1: infiniband/ does not belong here"},
+        BadExample{"src/transport/x.cpp", "#include <mpi.h>",
+                   "src/transport/x.cpp:1: <mpi.h> does not belong here"},
+        BadExample{"src/collectives/x.cpp", "#include <immintrin.h>",
+                   "src/collectives/x.cpp:1: immintrin.h does not belong here"},
+        BadExample{"src/progress/x.cpp", "  __builtin_ia32_pause();",
+                   "src/progress/x.cpp:1: __builtin_ia32 does not belong here"},
+        BadExample{"src/progress/x.cpp", "std::getenv(\"HOME\")",
+                   "src/progress/x.cpp:1: getenv( does not belong here"},
+        BadExample{"src/progress/x.cpp", "std::chrono::steady_clock::now()",
+                   "src/progress/x.cpp:1: steady_clock::now( does not belong here"},
+        BadExample{"tests/unit/x.cpp",
+                   "// TO"
+                   "DO later",
+                   "tests/unit/x.cpp:1: TO"
+                   "DO does not belong here"},
+        BadExample{"tools/x.cpp",
+                   "// FIX"
+                   "ME",
+                   "tools/x.cpp:1: FIX"
+                   "ME does not belong here"}));
 
 TEST(good_file, is_not_reported) {
   for (const SourceFile& file : {
