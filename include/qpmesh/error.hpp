@@ -33,10 +33,10 @@ inline constexpr int no_peer = -1;
 struct ErrorDetail {
   ErrorCode code = ErrorCode::internal;
   int peer = no_peer;     // the rank that is to blame, in the numbering of the communicator that was used
-  std::string operation;  // what was being done: "allreduce", "init"
-  std::string cause;      // what was observed, with the values
+  std::string operation{};  // what was being done: "allreduce", "init"
+  std::string cause{};      // what was observed, with the values
   int system_error = 0;   // errno of the failing call, or 0
-  std::string hint;       // what to do next; may be empty
+  std::string hint{};       // what to do next; may be empty
 };
 
 // Copying never throws. what() is one line with every field of the detail.
