@@ -1,4 +1,7 @@
 // The simulated network in each of its natures, under the conformance suites.
+#include <array>
+#include <utility>
+
 #include "conformance/transport_conformance.hpp"
 #include "simulation/mesh.hpp"
 
@@ -12,7 +15,7 @@ class SimulatedPair final : public ConnectedPair {
   explicit SimulatedPair(const NetworkConfig& config) : mesh_{config, memory_bytes} {
     for (const int side : {0, 1}) {
       ends_[static_cast<std::size_t>(side)] = {mesh_[side].transport.get(), &mesh_.connection(side, 1 - side),
-                                               mesh_[side].memory, mesh_[side].region};
+                                               mesh_[side].memory, mesh_.address(side, 0), memory_bytes};
     }
   }
 
@@ -41,6 +44,11 @@ const PairFactory shared_memory = factory("shared_memory", shared_memory_network
 const PairFactory polled = factory("polled", polled_network(2, 12));
 const PairFactory polled_without_inline = factory("polled_without_inline", without_inline(polled_network(2, 13)));
 const PairFactory immediate = factory("immediate", immediate_network(2, 14));
+const PairFactory bytes_in_order = factory("bytes_in_order", [] {
+  auto config = polled_network(2, 16);
+  config.bytes_in_order = true;
+  return config;
+}());
 const PairFactory relaxed_with_flags = factory("relaxed_with_flags", [] {
   auto config = immediate_network(2, 15);
   config.ordered_flag = true;
@@ -50,10 +58,13 @@ const PairFactory relaxed_with_flags = factory("relaxed_with_flags", [] {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(simulated, TransportConformance,
-                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate, relaxed_with_flags), factory_name);
-INSTANTIATE_TEST_SUITE_P(simulated, OrderedWrites, ::testing::Values(shared_memory, polled, polled_without_inline), factory_name);
+                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate, relaxed_with_flags, bytes_in_order),
+                         factory_name);
+INSTANTIATE_TEST_SUITE_P(simulated, OrderedWrites,
+                         ::testing::Values(shared_memory, polled, polled_without_inline, bytes_in_order), factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, OrderedFlags, ::testing::Values(shared_memory, relaxed_with_flags), factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, Immediates,
                          ::testing::Values(shared_memory, polled, polled_without_inline, immediate, relaxed_with_flags), factory_name);
+INSTANTIATE_TEST_SUITE_P(simulated, Fences, ::testing::Values(shared_memory, polled, polled_without_inline, immediate), factory_name);
 
 }  // namespace qpmesh::test

@@ -181,8 +181,9 @@ TEST_P(TransportConformance, carries_large_writes) {
 }
 
 TEST_P(TransportConformance, loads_what_lies_in_a_region_of_the_peer_and_nothing_else) {
-  constexpr std::uint64_t end_offset = ConnectedPair::memory_bytes;
   constexpr std::uint64_t huge = std::numeric_limits<std::uint64_t>::max();
+  const std::uint32_t region = end(1).address.region;
+  const std::uint64_t region_bytes = end(1).region_bytes;
   const bool loads = capabilities().loads_peer_memory;
   memory(1, 1000, 1)[0] = std::byte{42};
   const std::byte* const inside = connection(0).load(at(1, 1000), 8);
@@ -192,16 +193,43 @@ TEST_P(TransportConformance, loads_what_lies_in_a_region_of_the_peer_and_nothing
     memory(1, 1000, 1)[0] = std::byte{43};
     EXPECT_EQ(*inside, std::byte{43});
   }
-  EXPECT_EQ(connection(0).load(at(1, 0), end_offset) != nullptr, loads);
-  EXPECT_EQ(connection(0).load(at(1, end_offset - 1), 1) != nullptr, loads);
-  EXPECT_EQ(connection(0).load(at(1, end_offset - 1), 2), nullptr);
-  EXPECT_EQ(connection(0).load(at(1, end_offset + 1), 0), nullptr);
-  EXPECT_EQ(connection(0).load(at(1, huge), 2), nullptr);
-  EXPECT_EQ(connection(0).load(at(1, 8), huge), nullptr);
-  EXPECT_EQ(connection(0).load({end(1).region + 12'345, 0}, 1), nullptr);
+  EXPECT_EQ(connection(0).load({region, 0}, region_bytes) != nullptr, loads);
+  EXPECT_EQ(connection(0).load({region, region_bytes - 1}, 1) != nullptr, loads);
+  EXPECT_EQ(connection(0).load({region, region_bytes - 1}, 2), nullptr);
+  EXPECT_EQ(connection(0).load({region, region_bytes + 1}, 0), nullptr);
+  EXPECT_EQ(connection(0).load({region, huge}, 2), nullptr);
+  EXPECT_EQ(connection(0).load({region, 8}, huge), nullptr);
+  EXPECT_EQ(connection(0).load({region + 12'345, 0}, 1), nullptr);
 }
 
-TEST_P(TransportConformance, lets_nothing_of_the_peer_land_after_sever) {
+TEST_P(TransportConformance, names_memory_that_peers_can_reach_and_no_other) {
+  const std::span<const std::byte> all = end(1).memory;
+  const auto inside = end(1).transport->address_of(all.subspan(1000, 50));
+  ASSERT_TRUE(inside.has_value());
+  EXPECT_EQ(inside->region, at(1, 1000).region);
+  EXPECT_EQ(inside->offset, at(1, 1000).offset);
+  EXPECT_TRUE(end(1).transport->address_of(all).has_value());
+  const std::vector<std::byte> elsewhere(100);
+  EXPECT_FALSE(end(1).transport->address_of(elsewhere).has_value());
+  // Begins inside and is longer than any region: only looked at, never read.
+  EXPECT_FALSE(end(1).transport->address_of({all.data() + 1000, static_cast<std::size_t>(end(1).region_bytes)}));
+}
+
+TEST_P(TransportConformance, posts_nothing_after_its_own_sever_and_says_why) {
+  const std::vector<std::byte> source(100, std::byte{1});
+  connection(1).sever();
+  EXPECT_EQ(connection(1).post(std::array{Write{.head = source, .target = at(0, 0)}}), Post::failed);
+  const transport::Fault* const fault = connection(1).fault();
+  ASSERT_NE(fault, nullptr);
+  EXPECT_EQ(fault->peer, 0);
+  EXPECT_FALSE(fault->detail.empty());
+  pump(1000);
+  EXPECT_TRUE(all_are(memory(0, 0, source.size()), std::byte{0}));
+  connection(1).sever();  // again: nothing more to do
+  EXPECT_EQ(connection(1).fault(), fault);
+}
+
+TEST_P(Fences, let_nothing_of_the_peer_land_after_sever) {
   constexpr std::size_t bytes = 4000;
   const std::vector<std::byte> source(bytes, std::byte{1});
   for (std::size_t i = 0; i < 40; ++i) {
@@ -211,18 +239,13 @@ TEST_P(TransportConformance, lets_nothing_of_the_peer_land_after_sever) {
   connection(1).sever();
   const auto everything = memory(1, 0, 200 * bytes);
   const std::vector<std::byte> before(everything.begin(), everything.end());
+  EXPECT_FALSE(all_are(before, std::byte{1}));
   for (std::size_t i = 40; i < 200; ++i) {
     static_cast<void>(connection(0).post(std::array{Write{.head = source, .target = at(1, i * bytes)}}));
     pump(10);
   }
   pump(2000);
   EXPECT_TRUE(same(everything, before));
-  EXPECT_EQ(connection(1).post(std::array{Write{.head = source, .target = at(0, 0)}}), Post::failed);
-  ASSERT_NE(connection(1).fault(), nullptr);
-  EXPECT_EQ(connection(1).fault()->peer, 0);
-  pump(100);
-  EXPECT_TRUE(all_are(memory(0, 0, bytes), std::byte{0}));
-  connection(1).sever();  // again: nothing more to do
 }
 
 TEST_P(OrderedWrites, shows_a_write_only_after_all_of_those_before_it) {

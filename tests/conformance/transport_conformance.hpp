@@ -1,6 +1,7 @@
 // What every transport owes messaging, as tests over a connected pair. A transport instantiates the suites whose promise it makes:
 //   INSTANTIATE_TEST_SUITE_P(shm, TransportConformance, ::testing::Values(factory), factory_name);
-// and OrderedWrites (writes of a connection are placed in order), OrderedFlags (Capabilities::ordered_flag), Immediates.
+// and OrderedWrites (writes of a connection are placed in order), OrderedFlags (Capabilities::ordered_flag), Immediates, Fences (sever
+// holds off a peer that knows nothing of it).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +28,8 @@ class ConnectedPair {
     transport::Transport* transport = nullptr;
     transport::Connection* connection = nullptr;  // to the other end
     std::span<std::byte> memory;                  // memory_bytes zeroes, registered
-    std::uint32_t region = 0;                     // their key
+    transport::RemoteAddress address;             // of the first of them
+    std::uint64_t region_bytes = 0;               // of the region that they lie in
   };
 
   virtual ~ConnectedPair() = default;
@@ -52,7 +54,7 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
   ConnectedPair::End& end(int side) { return pair_->end(side); }
   transport::Connection& connection(int side) { return *end(side).connection; }
   const transport::Capabilities& capabilities() { return end(0).transport->capabilities(); }
-  transport::RemoteAddress at(int side, std::size_t offset) { return {end(side).region, offset}; }
+  transport::RemoteAddress at(int side, std::size_t offset) { return {end(side).address.region, end(side).address.offset + offset}; }
   std::span<std::byte> memory(int side, std::size_t offset, std::size_t bytes) {
     return end(side).memory.subspan(offset, bytes);
   }
@@ -86,5 +88,6 @@ class TransportConformance : public TransportSuite {};
 class OrderedWrites : public TransportSuite {};
 class OrderedFlags : public TransportSuite {};
 class Immediates : public TransportSuite {};
+class Fences : public TransportSuite {};
 
 }  // namespace qpmesh::test

@@ -70,6 +70,26 @@ TEST(simulated_network, catches_a_protocol_that_trusts_the_last_byte) {
 
 TEST(simulated_network, never_tears_under_an_ordered_flag) { EXPECT_EQ(torn_blocks(shared_memory_network(2, 7), 200), 0U); }
 
+TEST(simulated_network, never_tears_where_bytes_come_in_order) {
+  auto config = polled_network(2, 7);
+  config.bytes_in_order = true;
+  EXPECT_EQ(torn_blocks(config, 200), 0U);
+}
+
+TEST(simulated_network, connects_a_rank_to_itself) {
+  Network network{calm(polled_network(1, 1))};
+  auto transport = network.make_transport(0);
+  std::vector<std::byte> memory(100);
+  const std::uint32_t region = transport->register_memory(memory);
+  const auto connection = transport->connect(0, transport->address_for(0));
+  const auto source = filled(10, 1);
+  ASSERT_EQ(connection->post(std::array{Write{.head = source, .target = {region, 5}, .immediate = 3}}), Post::posted);
+  network.run_for(1'000'000);
+  transport->progress();
+  EXPECT_EQ(connection->take_arrival(), 3U);
+  EXPECT_EQ(count(memory, 1), 10U);
+}
+
 TEST(simulated_network, repeats_its_trace_for_a_seed_and_differs_for_another) {
   std::array<std::uint64_t, 3> traces{};
   torn_blocks(polled_network(2, 1), 50, &traces[0]);

@@ -19,6 +19,7 @@ struct NetworkConfig {
 
   // Promises: they become the transports' Capabilities.
   bool ordered_flag = false;
+  bool bytes_in_order = false;
   Notification small = Notification::poll;
   Notification medium = Notification::poll;
   bool loads_peer_memory = false;
@@ -31,7 +32,7 @@ struct NetworkConfig {
   std::int64_t delay_min_ns = 500;   // from post to the first byte, and from the last byte to the completion
   std::int64_t delay_max_ns = 3'000;
   std::int64_t gap_max_ns = 200;     // between two pieces of a write
-  int pieces_max = 8;                // a write is placed in 1…pieces_max pieces of any lengths, in any order
+  int pieces_max = 8;                // a write is placed in 1…pieces_max pieces of any lengths, in any order unless bytes_in_order
   double peek_probability = 1.0;     // that the target is stepped between two pieces; less makes many ranks cheaper
   int depth = 16;                    // writes in flight of one connection; beyond them post answers busy
   double busy_probability = 0.02;    // that post answers busy anyway

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <functional>
 #include <utility>
 
 namespace qpmesh::transport::simulated {
@@ -14,6 +15,7 @@ Fabric::Fabric(const NetworkConfig& config, Scheduler& scheduler)
       scheduler_{scheduler},
       capabilities_{.name = "simulated",
                     .ordered_flag = config.ordered_flag,
+                    .bytes_in_order = config.bytes_in_order,
                     .loads_peer_memory = config.loads_peer_memory,
                     .writes_user_memory = config.writes_user_memory,
                     .small = config.small,
@@ -42,6 +44,22 @@ std::uint32_t Fabric::register_memory(std::uint32_t port, std::span<std::byte> m
 }
 
 void Fabric::deregister_memory(std::uint32_t port, std::uint32_t region) noexcept { ports_[port].regions.erase(region); }
+
+// The largest region that has it: a small one is more likely to be closed while the address is in use.
+std::optional<RemoteAddress> Fabric::address_of(std::uint32_t port, std::span<const std::byte> memory) const noexcept {
+  std::optional<RemoteAddress> found;
+  std::size_t found_bytes = 0;
+  for (const auto& [key, region] : ports_[port].regions) {
+    const std::less_equal<const std::byte*> not_after;  // total, for pointers of different objects too
+    const std::byte* const end = region.data() + region.size();
+    if (!not_after(region.data(), memory.data()) || !not_after(memory.data(), end)) continue;
+    if (memory.size() > static_cast<std::size_t>(end - memory.data())) continue;
+    if (found && region.size() <= found_bytes) continue;
+    found = RemoteAddress{key, static_cast<std::uint64_t>(memory.data() - region.data())};
+    found_bytes = region.size();
+  }
+  return found;
+}
 
 std::uint32_t Fabric::open_endpoint(std::uint32_t port, int peer) {
   const auto id = static_cast<std::uint32_t>(endpoints_.size());
@@ -122,7 +140,7 @@ void Fabric::settle(std::uint32_t endpoint) {
   for (Flight& flight : flights) {
     if (flight.retired) continue;
     if (resolve(endpoints_[mine.peer_endpoint], flight.target, flight.bytes()) == nullptr && flight.bytes() != 0) return;
-    if (!flight.began) flight.cut(config_.pieces_max, random);
+    if (!flight.began) flight.cut(config_.pieces_max, config_.bytes_in_order, random);
     const std::size_t end = whole > 0 ? flight.pieces.size() : random.below(flight.pieces.size() + 1);
     while (flight.placed < end) place(endpoint, flight, flight.pieces[flight.placed++]);
     if (whole == 0) return;

@@ -27,6 +27,7 @@ class Fabric {
   void close_port(std::uint32_t port) noexcept;
   std::uint32_t register_memory(std::uint32_t port, std::span<std::byte> memory);
   void deregister_memory(std::uint32_t port, std::uint32_t region) noexcept;
+  std::optional<RemoteAddress> address_of(std::uint32_t port, std::span<const std::byte> memory) const noexcept;
   std::uint32_t open_endpoint(std::uint32_t port, int peer);
   // False when there is no such endpoint, or it is not meant for us.
   bool bind(std::uint32_t endpoint, std::uint32_t peer_endpoint);

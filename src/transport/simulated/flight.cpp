@@ -29,7 +29,7 @@ void Flight::read(std::size_t offset, std::span<std::byte> out) const noexcept {
   copy_range(body, offset + from_head - head.size(), out.subspan(from_head));
 }
 
-void Flight::cut(int pieces_max, Random& random) {
+void Flight::cut(int pieces_max, bool in_order, Random& random) {
   const std::uint64_t count = 1 + random.below(static_cast<std::uint64_t>(pieces_max));
   if (flag_offset == Write::no_flag) {
     cut_range(0, bytes(), count, random, pieces);
@@ -37,7 +37,7 @@ void Flight::cut(int pieces_max, Random& random) {
     cut_range(0, flag_offset, 1 + count / 2, random, pieces);
     cut_range(flag_offset + sizeof(std::uint32_t), bytes(), 1 + count / 2, random, pieces);
   }
-  random.shuffle(std::span{pieces});
+  if (!in_order) random.shuffle(std::span{pieces});
 }
 
 }  // namespace qpmesh::transport::simulated

@@ -117,7 +117,7 @@ Flight Fabric::take_off(const Write& write, Endpoint& endpoint) {
 
 void Fabric::begin(std::uint32_t endpoint, Flight& flight) {
   flight.began = true;
-  flight.cut(config_.pieces_max, scheduler_.random());
+  flight.cut(config_.pieces_max, config_.bytes_in_order, scheduler_.random());
   const std::int64_t first = std::max(flight.ready_ns, scheduler_.now_ns() + 1);
   if (flight.pieces.empty()) {
     flight.ready_ns = first;

@@ -19,6 +19,9 @@ class Transport final : public transport::Transport {
   const Capabilities& capabilities() const noexcept override { return fabric_.capabilities(); }
   std::uint32_t register_memory(std::span<std::byte> memory) override;
   void deregister_memory(std::uint32_t region) noexcept override { fabric_.deregister_memory(port_, region); }
+  std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {
+    return fabric_.address_of(port_, memory);
+  }
   Blob address_for(int peer) override;
   std::unique_ptr<transport::Connection> connect(int peer, BlobView peer_address) override;
   void progress() noexcept override { fabric_.progress(port_); }
