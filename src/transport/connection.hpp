@@ -47,11 +47,11 @@ struct Capabilities {
 struct Write {
   static constexpr std::uint32_t no_flag = ~std::uint32_t{0};
 
-  std::span<const std::byte> head;
-  std::span<const std::byte> body;
-  RemoteAddress target;
+  std::span<const std::byte> head = {};
+  std::span<const std::byte> body = {};
+  RemoteAddress target = {};
   std::uint32_t flag_offset = no_flag;      // of 4 aligned bytes inside head: what the receiver polls
-  std::optional<std::uint32_t> immediate;   // delivered by take_arrival at the other end
+  std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
   bool tell = false;                        // counts in completed() once its sources, and all earlier ones, may be reused
 };
 
