@@ -7,6 +7,7 @@ pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
 if(QPMESH_MPI)
+  enable_language(C)   # FindMPI looks for the C interface only when C is a language of the project
   find_package(MPI COMPONENTS C)
 endif()
 

@@ -26,14 +26,11 @@ class ByteWriter {
  public:
   template <Scalar T>
   ByteWriter& put(T value) {
-    const auto bytes = std::as_bytes(std::span{&value, 1});
-    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
-    return *this;
+    return append(std::as_bytes(std::span{&value, 1}));
   }
   ByteWriter& put_bytes(BlobView bytes) {  // length first, 32 bits
     put(static_cast<std::uint32_t>(bytes.size()));
-    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
-    return *this;
+    return append(bytes);
   }
   ByteWriter& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text})); }
 
@@ -41,6 +38,13 @@ class ByteWriter {
   Blob blob() && noexcept { return std::move(blob_); }
 
  private:
+  ByteWriter& append(BlobView bytes) {  // not insert: gcc 12 sees an overflow in it that is none
+    const std::size_t end = blob_.size();
+    blob_.resize(end + bytes.size());
+    if (!bytes.empty()) std::memcpy(blob_.data() + end, bytes.data(), bytes.size());
+    return *this;
+  }
+
   Blob blob_;
 };
 
