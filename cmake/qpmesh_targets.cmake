@@ -7,6 +7,9 @@ pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
 if(QPMESH_MPI)
+  enable_language(C)  # FindMPI looks only for languages that are enabled; ours is MPI's C interface, called from C++
+  # Debian lets several MPIs live side by side; the benchmarks compare with Open MPI.
+  find_program(MPI_C_COMPILER NAMES mpicc.openmpi mpicc DOC "The wrapper of the MPI to use")
   find_package(MPI COMPONENTS C)
 endif()
 
