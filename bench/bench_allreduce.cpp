@@ -11,7 +11,9 @@ using namespace qpmesh::bench;
 class FloatSum final : public Case {
  public:
   FloatSum(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes)
-      : world_{world}, in_{world, buffers, bytes / sizeof(float)}, out_{world, buffers, bytes / sizeof(float)} {}
+      : world_{world},
+        in_{world, buffers, bytes / sizeof(float)},
+        out_{world, buffers, bytes / sizeof(float)} {}
 
   void run() override { world_.allreduce(in_.view(), out_.span(), qpmesh::sum); }
   void run_baseline(Baseline& baseline) override { baseline.allreduce_sum(in_.view(), out_.span()); }
@@ -20,9 +22,13 @@ class FloatSum final : public Case {
     fill_inputs(in_.span(), seed, world_.rank());
     poison(out_.span());
   }
-  std::size_t wrong(std::uint64_t seed) override { return count_wrong_sums(out_.view(), seed, world_.size()); }
+  std::size_t wrong(std::uint64_t seed) override {
+    return count_wrong_sums(out_.view(), seed, world_.size());
+  }
   std::span<std::byte> output() override { return out_.bytes(); }
-  std::string_view algorithm() const override { return world_.allreduce_algorithm(out_.view().size(), sizeof(float)); }
+  std::string_view algorithm() const override {
+    return world_.allreduce_algorithm(out_.view().size(), sizeof(float));
+  }
 
  private:
   qpmesh::Communicator& world_;
@@ -40,6 +46,7 @@ int main(int argc, char** argv) {
                   .element_bytes = sizeof(float),
                   .limit = LimitKind::exchange,
                   .bus_factor = [](int ranks) { return 2.0 * (ranks - 1) / ranks; },
-                  .make = [](auto& world, auto buffers, auto bytes) { return std::make_unique<FloatSum>(world, buffers, bytes); }}}};
+                  .make = [](auto& world, auto buffers,
+                             auto bytes) { return std::make_unique<FloatSum>(world, buffers, bytes); }}}};
   return run_program(program, argc, argv);
 }

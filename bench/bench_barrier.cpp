@@ -45,10 +45,11 @@ class Barrier final : public Case {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Program program{.name = "barrier",
-                        .series = {{.name = "all",
-                                    .limit = LimitKind::exchange,
-                                    .bus_factor = [](int) { return 0.0; },
-                                    .make = [](auto& world, auto, auto) { return std::make_unique<Barrier>(world); }}}};
+  const Program program{
+      .name = "barrier",
+      .series = {{.name = "all",
+                  .limit = LimitKind::exchange,
+                  .bus_factor = [](int) { return 0.0; },
+                  .make = [](auto& world, auto, auto) { return std::make_unique<Barrier>(world); }}}};
   return run_program(program, argc, argv);
 }

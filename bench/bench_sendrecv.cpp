@@ -19,7 +19,11 @@ using Byte = std::uint8_t;
 class Pair : public Case {
  public:
   Pair(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, std::size_t window)
-      : world_{world}, bytes_{bytes}, window_{window}, out_{world, buffers, bytes * window}, in_{world, buffers, bytes * window} {}
+      : world_{world},
+        bytes_{bytes},
+        window_{window},
+        out_{world, buffers, bytes * window},
+        in_{world, buffers, bytes * window} {}
 
   void prepare(std::uint64_t seed) override {
     fill_inputs(out_.span(), seed, world_.rank());
@@ -27,7 +31,8 @@ class Pair : public Case {
   }
   std::size_t wrong(std::uint64_t seed) override {
     if (!receives()) return 0;
-    return count_wrong(in_.view(), [seed, this](std::size_t index) { return input_value<Byte>(seed, peer(), index); });
+    return count_wrong(in_.view(),
+                       [seed, this](std::size_t index) { return input_value<Byte>(seed, peer(), index); });
   }
   std::span<std::byte> output() override { return receives() ? in_.bytes() : std::span<std::byte>{}; }
 
@@ -37,9 +42,13 @@ class Pair : public Case {
   int peer() const noexcept { return world_.rank() ^ 1; }
   bool paired() const noexcept { return peer() < world_.size(); }
   bool leads() const noexcept { return world_.rank() < peer(); }
-  std::span<const Byte> outgoing(std::size_t message) const { return out_.view().subspan(message * bytes_, bytes_); }
+  std::span<const Byte> outgoing(std::size_t message) const {
+    return out_.view().subspan(message * bytes_, bytes_);
+  }
   std::span<Byte> incoming(std::size_t message) const { return in_.span().subspan(message * bytes_, bytes_); }
-  Baseline::Outgoing baseline_outgoing(std::size_t message) const { return {std::as_bytes(outgoing(message)), peer()}; }
+  Baseline::Outgoing baseline_outgoing(std::size_t message) const {
+    return {std::as_bytes(outgoing(message)), peer()};
+  }
   Baseline::Incoming baseline_incoming(std::size_t message) const {
     return {std::as_writable_bytes(incoming(message)), peer()};
   }
@@ -74,7 +83,8 @@ class Latency final : public Pair {
 class Bandwidth final : public Pair {
  public:
   Bandwidth(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, bool both_ways)
-      : Pair{world, buffers, bytes, std::clamp<std::size_t>(window_bytes_max / bytes, 2, 64)}, both_ways_{both_ways} {
+      : Pair{world, buffers, bytes, std::clamp<std::size_t>(window_bytes_max / bytes, 2, 64)},
+        both_ways_{both_ways} {
     requests_.reserve(2 * window_);
     sends_.reserve(window_);
     receives_.reserve(window_);
@@ -87,8 +97,10 @@ class Bandwidth final : public Pair {
   void run() override {
     if (!paired()) return;
     requests_.clear();
-    for (std::size_t i = 0; receives() && i < window_; ++i) requests_.push_back(world_.receive_async(incoming(i), peer(), 0));
-    for (std::size_t i = 0; sends() && i < window_; ++i) requests_.push_back(world_.send_async(outgoing(i), peer(), 0));
+    for (std::size_t i = 0; receives() && i < window_; ++i)
+      requests_.push_back(world_.receive_async(incoming(i), peer(), 0));
+    for (std::size_t i = 0; sends() && i < window_; ++i)
+      requests_.push_back(world_.send_async(outgoing(i), peer(), 0));
     qpmesh::wait_all(requests_);
     if (both_ways_) return;
     if (sends()) {
@@ -135,16 +147,19 @@ int main(int argc, char** argv) {
            .element_bytes = 1,
            .limit = LimitKind::one_way,
            .bus_factor = once,
-           .make = [](auto& world, auto buffers, auto bytes) { return std::make_unique<Latency>(world, buffers, bytes); }},
+           .make = [](auto& world, auto buffers,
+                      auto bytes) { return std::make_unique<Latency>(world, buffers, bytes); }},
           {.name = "bandwidth",
            .element_bytes = 1,
            .limit = LimitKind::streaming,
            .bus_factor = once,
-           .make = [](auto& world, auto buffers, auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, false); }},
+           .make = [](auto& world, auto buffers,
+                      auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, false); }},
           {.name = "both_ways",
            .element_bytes = 1,
            .limit = LimitKind::streaming,
            .bus_factor = [](int) { return 2.0; },
-           .make = [](auto& world, auto buffers, auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, true); }}}};
+           .make = [](auto& world, auto buffers,
+                      auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, true); }}}};
   return run_program(program, argc, argv);
 }

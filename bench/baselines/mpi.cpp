@@ -18,12 +18,14 @@ namespace qpmesh::bench {
 namespace {
 
 [[noreturn]] void refuse(ErrorCode code, std::string cause, std::string hint) {
-  throw Error({.code = code, .operation = "baseline mpi", .cause = std::move(cause), .hint = std::move(hint)});
+  throw Error(
+      {.code = code, .operation = "baseline mpi", .cause = std::move(cause), .hint = std::move(hint)});
 }
 
 int mpi_count(std::size_t count) {
   if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    refuse(ErrorCode::bad_argument, fmt::format("{} elements, but MPI 3 counts with int", count), "a smaller --max-bytes");
+    refuse(ErrorCode::bad_argument, fmt::format("{} elements, but MPI 3 counts with int", count),
+           "a smaller --max-bytes");
   }
   return static_cast<int>(count);
 }
@@ -56,8 +58,8 @@ class Mpi final : public Baseline {
     if (mpi_rank == rank && mpi_size == size) return;
     MPI_Finalize();
     refuse(ErrorCode::bad_config,
-           fmt::format("this process is rank {} of {} to {}, but rank {} of {} to qpmesh", mpi_rank, mpi_size, library_version(), rank,
-                       size),
+           fmt::format("this process is rank {} of {} to {}, but rank {} of {} to qpmesh", mpi_rank, mpi_size,
+                       library_version(), rank, size),
            "start it with the mpirun of the MPI it was built with");
   }
   // An exception on its way means that other ranks may never reach MPI_Finalize, which waits for them.
@@ -74,10 +76,12 @@ class Mpi final : public Baseline {
     MPI_Allreduce(in.data(), out.data(), mpi_count(in.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   }
   void send(Outgoing message) override {
-    MPI_Send(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.destination, 0, MPI_COMM_WORLD);
+    MPI_Send(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.destination, 0,
+             MPI_COMM_WORLD);
   }
   void receive(Incoming message) override {
-    MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
   }
   void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) override {
     requests_.resize(sends.size() + receives.size());

@@ -15,7 +15,8 @@ namespace qpmesh::bench {
 // before the slow one has published k+1 and thus read k. 128 bytes: the adjacent-line prefetcher works in pairs.
 struct FlagLine {
   struct alignas(128) Slot {
-    std::atomic<std::uint64_t> word{0};  // round in the high half, value in the low; written by its owner, read by all
+    std::atomic<std::uint64_t> word{
+        0};  // round in the high half, value in the low; written by its owner, read by all
   };
   Slot slots[2];
 };
@@ -40,16 +41,18 @@ inline void publish(FlagLine& line, std::uint32_t round, std::uint32_t value) no
 }
 
 // A 4-byte allreduce: everyone publishes, everyone reads everyone. Rounds count from 1.
-inline std::uint32_t flag_allreduce(FlagLine* lines, int rank, int ranks, std::uint32_t round, std::uint32_t value,
-                                    bool yields) noexcept {
+inline std::uint32_t flag_allreduce(FlagLine* lines, int rank, int ranks, std::uint32_t round,
+                                    std::uint32_t value, bool yields) noexcept {
   publish(lines[rank], round, value);
   std::uint32_t sum = 0;
-  for (int peer = 0; peer < ranks; ++peer) sum += peer == rank ? value : await_round(lines[peer], round, yields);
+  for (int peer = 0; peer < ranks; ++peer)
+    sum += peer == rank ? value : await_round(lines[peer], round, yields);
   return sum;
 }
 
 // One round trip between two lines: the first speaks, the second answers.
-inline void flag_ping_pong(FlagLine& mine, const FlagLine& theirs, bool speaks_first, std::uint32_t round, bool yields) noexcept {
+inline void flag_ping_pong(FlagLine& mine, const FlagLine& theirs, bool speaks_first, std::uint32_t round,
+                           bool yields) noexcept {
   if (speaks_first) publish(mine, round, round);
   await_round(theirs, round, yields);
   if (!speaks_first) publish(mine, round, round);

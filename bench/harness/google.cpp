@@ -91,8 +91,9 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
   if (count > 1) {
     const std::string unknown = pointers[1];
     const std::string name = unknown.substr(0, unknown.find('='));
-    const std::string near = nearest(name, {"--benchmark_filter", "--benchmark_list_tests", "--benchmark_out", "--benchmark_out_format",
-                                            "--benchmark_repetitions", "--benchmark_report_aggregates_only", "--benchmark_context"});
+    const std::string near = nearest(
+        name, {"--benchmark_filter", "--benchmark_list_tests", "--benchmark_out", "--benchmark_out_format",
+               "--benchmark_repetitions", "--benchmark_report_aggregates_only", "--benchmark_context"});
     throw Error({.code = ErrorCode::bad_argument,
                  .operation = "options",
                  .cause = "Google Benchmark does not know, or cannot read, " + unknown,

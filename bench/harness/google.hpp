@@ -11,7 +11,7 @@
 namespace qpmesh::bench {
 
 struct Registered {
-  std::string name;           // "allreduce/float_sum/1024"
+  std::string name;          // "allreduce/float_sum/1024"
   std::function<Row()> run;  // collective; called once per repetition
 };
 

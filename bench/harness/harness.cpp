@@ -43,11 +43,12 @@ class Session {
   std::size_t wrong_total() const noexcept { return wrong_total_; }
 
   std::string heading() const {
-    return fmt::format("# qpmesh {} bench_{}: {} ranks, {} usable cores here, transport {}, buffers {}, baseline {}\n{}",
-                       QPMESH_BENCH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
-                       settings_.transport.empty() ? "automatic" : settings_.transport,
-                       settings_.buffers == Buffers::allocated ? "allocated" : "private", baseline_ ? baseline_->name() : "none",
-                       format_columns(baseline_ != nullptr));
+    return fmt::format(
+        "# qpmesh {} bench_{}: {} ranks, {} usable cores here, transport {}, buffers {}, baseline {}\n{}",
+        QPMESH_BENCH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
+        settings_.transport.empty() ? "automatic" : settings_.transport,
+        settings_.buffers == Buffers::allocated ? "allocated" : "private",
+        baseline_ ? baseline_->name() : "none", format_columns(baseline_ != nullptr));
   }
 
   std::vector<Registered> benchmarks() {
@@ -58,8 +59,10 @@ class Session {
         list.push_back({family, [this, &series] { return measure(series, 0); }});
         continue;
       }
-      for (const std::size_t bytes : sizes_between(settings_.bytes_min, settings_.bytes_max, series.element_bytes)) {
-        list.push_back({fmt::format("{}/{}", family, bytes), [this, &series, bytes] { return measure(series, bytes); }});
+      for (const std::size_t bytes :
+           sizes_between(settings_.bytes_min, settings_.bytes_max, series.element_bytes)) {
+        list.push_back(
+            {fmt::format("{}/{}", family, bytes), [this, &series, bytes] { return measure(series, bytes); }});
       }
     }
     return list;
@@ -73,7 +76,8 @@ class Session {
       known += (known.empty() ? "" : ", ") + std::string{kind.name};
     }
     refuse(ErrorCode::bad_argument, fmt::format("no baseline \"{}\" in this build", settings_.baseline),
-           known.empty() ? "this build found no MPI: install libopenmpi-dev and build again" : "known: " + known);
+           known.empty() ? "this build found no MPI: install libopenmpi-dev and build again"
+                         : "known: " + known);
   }
 
   Row measure(const Series& series, std::size_t bytes) {
@@ -94,7 +98,8 @@ class Session {
       row.wrong = wrong;
       wrong_total_ += wrong;
     }
-    if (const auto least_s = limits_.least_s(series.limit, bytes)) row.limit_share = *least_s * 1e6 / row.p50_us;
+    if (const auto least_s = limits_.least_s(series.limit, bytes))
+      row.limit_share = *least_s * 1e6 / row.p50_us;
     return row;
   }
 
@@ -104,7 +109,8 @@ class Session {
         .max_over_ranks = [this](std::span<double> values) { world_.allreduce(values, qpmesh::max); }};
     TimedBatch other;
     if (baseline_) other = timed_batch([&subject, this] { subject.run_baseline(*baseline_); });
-    Times times = take_samples(timed_batch([&subject] { subject.run(); }), other, settings_.samples, agreement);
+    Times times =
+        take_samples(timed_batch([&subject] { subject.run(); }), other, settings_.samples, agreement);
 
     const double us_per_run = 1e6 / subject.operations_per_run();
     row.batch_calls = times.batch_calls;
@@ -153,7 +159,8 @@ class Session {
     std::uint64_t wrong = subject.wrong(seed);
     world_.allreduce(std::span{&wrong, 1}, qpmesh::sum);
     if (wrong > 0) {
-      refuse(ErrorCode::internal, fmt::format("the baseline {} gave {} wrong elements", baseline_->name(), wrong), "");
+      refuse(ErrorCode::internal,
+             fmt::format("the baseline {} gave {} wrong elements", baseline_->name(), wrong), "");
     }
   }
 
@@ -171,7 +178,8 @@ Options library_options(const Program& program, const Settings& settings) {
   if (!settings.transport.empty()) options.transport = settings.transport;
   if (!settings.algorithm.empty()) {
     if (program.algorithm_option == nullptr) {
-      refuse(ErrorCode::bad_argument, fmt::format("--algorithm {}: {} has one algorithm", settings.algorithm, program.name),
+      refuse(ErrorCode::bad_argument,
+             fmt::format("--algorithm {}: {} has one algorithm", settings.algorithm, program.name),
              "leave the option out");
     }
     options.*program.algorithm_option = settings.algorithm;
@@ -182,16 +190,19 @@ Options library_options(const Program& program, const Settings& settings) {
 int run_session(const Program& program, const Settings& settings) {
   Communicator world = init(library_options(program, settings));
   if (world.size() < program.ranks_min) {
-    refuse(ErrorCode::bad_argument, fmt::format("{} ranks, but bench_{} needs {}", world.size(), program.name, program.ranks_min),
-           fmt::format("mpirun -np {0} bench_{1}, or qpmesh-run -np {0} bench_{1}", program.ranks_min, program.name));
+    refuse(ErrorCode::bad_argument,
+           fmt::format("{} ranks, but bench_{} needs {}", world.size(), program.name, program.ranks_min),
+           fmt::format("mpirun -np {0} bench_{1}, or qpmesh-run -np {0} bench_{1}", program.ranks_min,
+                       program.name));
   }
   std::size_t wrong = 0;
   {
     Session session{program, settings, world};
-    const std::size_t matched = run_registered("bench_" + program.name, settings.benchmark_flags, world.rank() == 0,
-                                               session.heading(), session.benchmarks());
+    const std::size_t matched = run_registered("bench_" + program.name, settings.benchmark_flags,
+                                               world.rank() == 0, session.heading(), session.benchmarks());
     if (matched == 0) {
-      refuse(ErrorCode::bad_argument, "no benchmark matches --benchmark_filter", "--benchmark_list_tests names them");
+      refuse(ErrorCode::bad_argument, "no benchmark matches --benchmark_filter",
+             "--benchmark_list_tests names them");
     }
     wrong = session.wrong_total();
   }

@@ -23,8 +23,8 @@ class Case {
  public:
   virtual ~Case() = default;
 
-  virtual void run() = 0;                     // the call that is timed; nothing else
-  virtual void run_baseline(Baseline&) = 0;   // the same through the other library, on the same buffers
+  virtual void run() = 0;                    // the call that is timed; nothing else
+  virtual void run_baseline(Baseline&) = 0;  // the same through the other library, on the same buffers
 
   // Around a checked run: inputs for this seed and poisoned outputs; then the number of this rank's wrong elements.
   virtual void prepare(std::uint64_t seed) = 0;

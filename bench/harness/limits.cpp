@@ -58,7 +58,8 @@ base::Mapping share_lines(Communicator& world) {
     file = base::UniqueFd{::shm_open(name_by(self).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600)};
     maker = file && ::ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 ? self : -1;
   }
-  world.allreduce(std::span{&maker, 1}, qpmesh::sum);  // only rank 0 gives something; the file exists once anyone has the sum
+  world.allreduce(std::span{&maker, 1},
+                  qpmesh::sum);  // only rank 0 gives something; the file exists once anyone has the sum
   if (maker > 0 && world.rank() != 0) file = base::UniqueFd{::shm_open(name_by(maker).c_str(), O_RDWR, 0600)};
 
   base::Mapping mapping;
@@ -103,7 +104,8 @@ void Limits::measure_flags() {
   if (!one_node_ || world_.size() < 2) return;
   const base::Mapping shared = share_lines(world_);
   if (!shared) return;
-  auto* const lines = reinterpret_cast<FlagLine*>(shared.data());  // zeroed memory is a line that has seen no round
+  auto* const lines =
+      reinterpret_cast<FlagLine*>(shared.data());  // zeroed memory is a line that has seen no round
   const int rank = world_.rank();
   const int size = world_.size();
   const bool yields = size > usable_cores_;
@@ -113,8 +115,8 @@ void Limits::measure_flags() {
   });
   const int peer = rank ^ 1;
   one_way_s_ = 0.5 * median_round_s(world_, round, [&](std::uint32_t now) {
-    if (peer < size) flag_ping_pong(lines[rank], lines[peer], rank < peer, now, yields);
-  });
+                 if (peer < size) flag_ping_pong(lines[rank], lines[peer], rank < peer, now, yields);
+               });
 }
 
 // The median time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a core: each must get its

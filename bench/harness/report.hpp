@@ -22,8 +22,8 @@ struct Row {
   double p99_us = 0;
   double bus_factor = 0;
   std::string algorithm;
-  std::optional<std::size_t> wrong;    // elements, all ranks and checked runs together; nothing where unchecked
-  std::optional<double> limit_share;   // 1 = as fast as the machine allows
+  std::optional<std::size_t> wrong;  // elements, all ranks and checked runs together; nothing where unchecked
+  std::optional<double> limit_share;  // 1 = as fast as the machine allows
   std::optional<Comparison> baseline;
   std::size_t batch_calls = 1;
   std::size_t samples = 0;

@@ -16,7 +16,8 @@ double aligned_sample(const TimedBatch& timed, std::size_t calls, const Agreemen
 }  // namespace
 
 Batch agree_batch(const TimedBatch& timed, const Agreement& agreement) {
-  constexpr std::size_t calls_max = std::size_t{1} << 20;  // a call that takes no time at all still ends this loop
+  constexpr std::size_t calls_max = std::size_t{1}
+                                    << 20;  // a call that takes no time at all still ends this loop
   for (std::size_t calls = 1;; calls *= 2) {
     double trials[3];
     for (double& trial : trials) trial = aligned_sample(timed, calls, agreement);
@@ -29,8 +30,8 @@ Batch agree_batch(const TimedBatch& timed, const Agreement& agreement) {
 std::size_t sample_count(double sample_s, std::optional<std::size_t> wanted) noexcept {
   if (wanted) return *wanted;
   const double affordable = side_s_max / std::max(sample_s, sample_s_min);
-  return static_cast<std::size_t>(
-      std::clamp(std::floor(affordable), static_cast<double>(pairs_min), static_cast<double>(samples_default)));
+  return static_cast<std::size_t>(std::clamp(std::floor(affordable), static_cast<double>(pairs_min),
+                                             static_cast<double>(samples_default)));
 }
 
 Times take_samples(const TimedBatch& ours, const TimedBatch& baseline, std::optional<std::size_t> wanted,

@@ -29,7 +29,8 @@ constexpr std::string_view google_flags_help =
 constexpr std::pair<std::string_view, std::string_view> refused_google_flags[] = {
     {"--benchmark_enable_random_interleaving",
      "every rank would draw its own order, and ranks in different benchmarks wait for each other for ever"},
-    {"--benchmark_format", "rows are printed by this program's own reporter; write a file with --benchmark_out"},
+    {"--benchmark_format",
+     "rows are printed by this program's own reporter; write a file with --benchmark_out"},
     {"--benchmark_min_time", "the harness takes the samples; set their number with --samples"},
 };
 
@@ -57,7 +58,8 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   std::string bytes_min;
   std::string bytes_max;
   std::size_t samples = 0;
-  const std::map<std::string, Buffers> buffers{{"private", Buffers::private_memory}, {"allocated", Buffers::allocated}};
+  const std::map<std::string, Buffers> buffers{{"private", Buffers::private_memory},
+                                               {"allocated", Buffers::allocated}};
 
   CLI::App app{"Measures and verifies one operation of qpmesh over the ranks of this job.", program};
   app.footer(std::string{google_flags_help});
@@ -65,13 +67,16 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   app.add_option("--min-bytes", bytes_min, "Smallest size: a number with B, KiB, MiB or GiB (4)");
   app.add_option("--max-bytes", bytes_max, "Largest size; sizes double from the smallest (16MiB)");
   app.add_flag("--check,!--no-check", settings.check, "Verify every element before and after timing (on)");
-  app.add_flag("--corrupt", settings.corrupt, "Flip one received byte before each check: the check must notice, exit code 1");
+  app.add_flag("--corrupt", settings.corrupt,
+               "Flip one received byte before each check: the check must notice, exit code 1");
   app.add_option("--algorithm", settings.algorithm, "Force an algorithm by its name");
   app.add_option("--transport", settings.transport, "Use only this transport");
-  app.add_option("--buffers", settings.buffers, "private: malloc; allocated: Communicator::allocate, zero copy (private)")
+  app.add_option("--buffers", settings.buffers,
+                 "private: malloc; allocated: Communicator::allocate, zero copy (private)")
       ->transform(CLI::CheckedTransformer(buffers));
   app.add_option("--baseline", settings.baseline, "Alternate with another library on the same buffers: mpi");
-  auto* samples_option = app.add_option("--samples", samples, "Samples per size; without it 101, fewer where calls are long");
+  auto* samples_option =
+      app.add_option("--samples", samples, "Samples per size; without it 101, fewer where calls are long");
 
   std::vector<std::string> own;
   for (const auto& argument : arguments) {
@@ -94,8 +99,9 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   if (const auto unknown = app.remaining(); !unknown.empty()) {
     const std::string name = unknown.front().substr(0, unknown.front().find('='));
     const std::string near = nearest(name, long_option_names(app));
-    refuse(fmt::format("unknown option {}", name),
-           near.empty() ? fmt::format("{} --help lists the options", program) : fmt::format("did you mean {}?", near));
+    refuse(fmt::format("unknown option {}", name), near.empty()
+                                                       ? fmt::format("{} --help lists the options", program)
+                                                       : fmt::format("did you mean {}?", near));
   }
 
   if (!bytes_min.empty()) settings.bytes_min = parse_bytes(bytes_min);

@@ -56,14 +56,16 @@ std::size_t parse_bytes(std::string_view text) {
   return number << known->second;
 }
 
-std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max, std::size_t element_bytes) {
+std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
+                                       std::size_t element_bytes) {
   if (bytes_min == 0 || bytes_min > bytes_max) {
     refuse(fmt::format("no size lies between --min-bytes {} and --max-bytes {}", bytes_min, bytes_max),
            "0 < --min-bytes <= --max-bytes");
   }
   if (bytes_min % element_bytes != 0) {
-    refuse(fmt::format("--min-bytes {} is not a whole number of elements of {} bytes", bytes_min, element_bytes),
-           fmt::format("--min-bytes {}", (bytes_min / element_bytes + 1) * element_bytes));
+    refuse(
+        fmt::format("--min-bytes {} is not a whole number of elements of {} bytes", bytes_min, element_bytes),
+        fmt::format("--min-bytes {}", (bytes_min / element_bytes + 1) * element_bytes));
   }
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = bytes_min; bytes <= bytes_max; bytes *= 2) {

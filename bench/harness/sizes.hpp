@@ -14,7 +14,8 @@ std::size_t parse_bytes(std::string_view text);
 
 // bytes_min, doubled until it would pass bytes_max. Throws Error{bad_argument} when the range is empty or bytes_min is not a whole
 // number of elements.
-std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max, std::size_t element_bytes);
+std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
+                                       std::size_t element_bytes);
 
 // The candidate nearest to text by edit distance, or empty when none is near.
 std::string nearest(std::string_view text, const std::vector<std::string>& candidates);

@@ -19,7 +19,8 @@ double quantile_of_sorted(std::span<const double> sorted, double fraction) {
 
 std::vector<double> sorted(std::span<const double> samples) {
   if (samples.empty()) {
-    throw Error({.code = ErrorCode::bad_argument, .operation = "statistics", .cause = "no samples", .hint = ""});
+    throw Error(
+        {.code = ErrorCode::bad_argument, .operation = "statistics", .cause = "no samples", .hint = ""});
   }
   std::vector<double> copy(samples.begin(), samples.end());
   std::ranges::sort(copy);
@@ -43,7 +44,8 @@ Quartiles quartiles(std::span<const double> samples) {
 Quartiles ratios(std::span<const double> ours, std::span<const double> baseline) {
   assert(ours.size() == baseline.size());
   std::vector<double> ratio(ours.size());
-  std::ranges::transform(baseline, ours, ratio.begin(), [](double theirs, double mine) { return theirs / mine; });
+  std::ranges::transform(baseline, ours, ratio.begin(),
+                         [](double theirs, double mine) { return theirs / mine; });
   return quartiles(ratio);
 }
 

@@ -70,7 +70,8 @@ TEST(sizes, binary_units_are_understood) {
 }
 
 TEST(sizes, what_could_mean_two_things_is_refused_with_the_text_it_came_from) {
-  for (const std::string text : {"", "KiB", "-4", "4KB", "4K", "4 KiB", "1.5MiB", "99999999999999999999", "17179869184GiB"}) {
+  for (const std::string text :
+       {"", "KiB", "-4", "4KB", "4K", "4 KiB", "1.5MiB", "99999999999999999999", "17179869184GiB"}) {
     const ErrorDetail detail = error_of([&] { parse_bytes(text); });
     EXPECT_EQ(detail.code, ErrorCode::bad_argument) << text;
     EXPECT_NE(detail.cause.find('"' + text + '"'), std::string::npos) << detail.cause;
@@ -95,8 +96,9 @@ TEST(sizes, a_range_without_a_size_names_both_ends) {
 
 TEST(settings, everything_has_its_option) {
   const Settings settings = parse_arguments(
-      "bench_test", {"--min-bytes", "8", "--max-bytes=1MiB", "--corrupt", "--algorithm", "one_shot", "--transport", "shm", "--buffers",
-                     "allocated", "--baseline", "mpi", "--samples", "21", "--benchmark_filter=/8/", "--benchmark_out=rows.json"});
+      "bench_test", {"--min-bytes", "8", "--max-bytes=1MiB", "--corrupt", "--algorithm", "one_shot",
+                     "--transport", "shm", "--buffers", "allocated", "--baseline", "mpi", "--samples", "21",
+                     "--benchmark_filter=/8/", "--benchmark_out=rows.json"});
   EXPECT_EQ(settings.bytes_min, 8U);
   EXPECT_EQ(settings.bytes_max, std::size_t{1} << 20);
   EXPECT_TRUE(settings.check);
@@ -106,7 +108,8 @@ TEST(settings, everything_has_its_option) {
   EXPECT_EQ(settings.buffers, Buffers::allocated);
   EXPECT_EQ(settings.baseline, "mpi");
   EXPECT_EQ(settings.samples, std::optional<std::size_t>{21});
-  EXPECT_EQ(settings.benchmark_flags, (std::vector<std::string>{"--benchmark_filter=/8/", "--benchmark_out=rows.json"}));
+  EXPECT_EQ(settings.benchmark_flags,
+            (std::vector<std::string>{"--benchmark_filter=/8/", "--benchmark_out=rows.json"}));
 }
 
 TEST(settings, without_options_four_bytes_to_sixteen_mebibytes_are_checked) {
@@ -147,7 +150,8 @@ TEST(settings, what_cannot_work_is_refused_before_anything_runs) {
 TEST(verification, the_true_sums_are_not_wrong) {
   std::vector<float> sums(1000);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    for (int rank = 3; rank >= 0; --rank) sums[i] += input_value<float>(7, rank, i);  // another order than the check's
+    for (int rank = 3; rank >= 0; --rank)
+      sums[i] += input_value<float>(7, rank, i);  // another order than the check's
   }
   EXPECT_EQ(count_wrong_sums(sums, 7, 4), 0U);
   EXPECT_GT(count_wrong_sums(sums, 8, 4), 800U);
@@ -180,9 +184,12 @@ TEST(verification, elements_of_the_wrong_rank_seed_or_place_differ) {
   fill_inputs(std::span{bytes}, 5, 2);
   const std::span<const std::uint8_t> view{bytes};
   EXPECT_EQ(count_wrong(view, [](std::size_t index) { return input_value<std::uint8_t>(5, 2, index); }), 0U);
-  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint8_t>(5, 1, index); }), 980U);
-  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint8_t>(4, 2, index); }), 980U);
-  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint8_t>(5, 2, index + 1); }), 980U);
+  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint8_t>(5, 1, index); }),
+            980U);
+  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint8_t>(4, 2, index); }),
+            980U);
+  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint8_t>(5, 2, index + 1); }),
+            980U);
 }
 
 // Ranks that run one after another: each time a rank asks for the maximum it gets that of the slowest rank.
@@ -193,9 +200,10 @@ struct FakeMachine {
 
   Agreement agreement(double own_call_s) {
     return {.align = [this] { ++alignments; },
-            .max_over_ranks = [this, own_call_s](std::span<double> values) {
-              for (double& value : values) value *= slowest_call_s / own_call_s;
-            }};
+            .max_over_ranks =
+                [this, own_call_s](std::span<double> values) {
+                  for (double& value : values) value *= slowest_call_s / own_call_s;
+                }};
   }
   TimedBatch timed(double call_s) {
     return [this, call_s](std::size_t calls) {
