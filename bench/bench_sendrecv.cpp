@@ -13,17 +13,17 @@
 namespace {
 
 using namespace qpmesh::bench;
-using Byte = std::uint8_t;
+using Word = std::uint32_t;
 
 // A window of messages in each direction: each has memory of its own, so that every one of them can be checked.
 class Pair : public Case {
  public:
   Pair(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, std::size_t window)
       : world_{world},
-        bytes_{bytes},
+        words_{bytes / sizeof(Word)},
         window_{window},
-        out_{world, buffers, bytes * window},
-        in_{world, buffers, bytes * window} {}
+        out_{world, buffers, words_ * window},
+        in_{world, buffers, words_ * window} {}
 
   void prepare(std::uint64_t seed) override {
     fill_inputs(out_.span(), seed, world_.rank());
@@ -32,7 +32,7 @@ class Pair : public Case {
   std::size_t wrong(std::uint64_t seed) override {
     if (!receives()) return 0;
     return count_wrong(in_.view(),
-                       [seed, this](std::size_t index) { return input_value<Byte>(seed, peer(), index); });
+                       [seed, this](std::size_t index) { return input_value<Word>(seed, peer(), index); });
   }
   std::span<std::byte> output() override { return receives() ? in_.bytes() : std::span<std::byte>{}; }
 
@@ -42,10 +42,10 @@ class Pair : public Case {
   int peer() const noexcept { return world_.rank() ^ 1; }
   bool paired() const noexcept { return peer() < world_.size(); }
   bool leads() const noexcept { return world_.rank() < peer(); }
-  std::span<const Byte> outgoing(std::size_t message) const {
-    return out_.view().subspan(message * bytes_, bytes_);
+  std::span<const Word> outgoing(std::size_t message) const {
+    return out_.view().subspan(message * words_, words_);
   }
-  std::span<Byte> incoming(std::size_t message) const { return in_.span().subspan(message * bytes_, bytes_); }
+  std::span<Word> incoming(std::size_t message) const { return in_.span().subspan(message * words_, words_); }
   Baseline::Outgoing baseline_outgoing(std::size_t message) const {
     return {std::as_bytes(outgoing(message)), peer()};
   }
@@ -54,10 +54,10 @@ class Pair : public Case {
   }
 
   qpmesh::Communicator& world_;
-  std::size_t bytes_;
+  std::size_t words_;
   std::size_t window_;
-  Array<Byte> out_;
-  Array<Byte> in_;
+  Array<Word> out_;
+  Array<Word> in_;
 };
 
 class Latency final : public Pair {
@@ -79,7 +79,7 @@ class Latency final : public Pair {
   double operations_per_run() const override { return 2; }
 };
 
-// All at once; a rank that only receives answers with one byte, so that the window is over when it has arrived.
+// All at once; a rank that only receives answers with one word, so that the window is over when it has arrived.
 class Bandwidth final : public Pair {
  public:
   Bandwidth(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, bool both_ways)
@@ -132,7 +132,7 @@ class Bandwidth final : public Pair {
   std::vector<qpmesh::Request> requests_;
   std::vector<Baseline::Outgoing> sends_;
   std::vector<Baseline::Incoming> receives_;
-  std::array<Byte, 1> answer_{};
+  std::array<Word, 1> answer_{};
 };
 
 }  // namespace
@@ -144,19 +144,19 @@ int main(int argc, char** argv) {
       .ranks_min = 2,
       .series = {
           {.name = "latency",
-           .element_bytes = 1,
+           .element_bytes = sizeof(Word),
            .limit = LimitKind::one_way,
            .bus_factor = once,
            .make = [](auto& world, auto buffers,
                       auto bytes) { return std::make_unique<Latency>(world, buffers, bytes); }},
           {.name = "bandwidth",
-           .element_bytes = 1,
+           .element_bytes = sizeof(Word),
            .limit = LimitKind::streaming,
            .bus_factor = once,
            .make = [](auto& world, auto buffers,
                       auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, false); }},
           {.name = "both_ways",
-           .element_bytes = 1,
+           .element_bytes = sizeof(Word),
            .limit = LimitKind::streaming,
            .bus_factor = [](int) { return 2.0; },
            .make = [](auto& world, auto buffers,

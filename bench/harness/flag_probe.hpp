@@ -21,14 +21,15 @@ struct FlagLine {
   Slot slots[2];
 };
 
-// yields: for more ranks than cores, where the awaited rank may need this very core.
-inline std::uint32_t await_round(const FlagLine& line, std::uint32_t round, bool yields) noexcept {
+// Yields after so many looks: with more ranks than cores the awaited rank may need this very core.
+inline std::uint32_t await_round(const FlagLine& line, std::uint32_t round,
+                                 unsigned looks_per_yield) noexcept {
   const auto& word = line.slots[round % 2].word;
-  for (unsigned spins = 1;; ++spins) {
+  for (unsigned looks = 1;; ++looks) {
     // Acquire pairs with the owner's release: what it wrote before is visible.
     const std::uint64_t seen = word.load(std::memory_order_acquire);
     if (seen >> 32 == round) return static_cast<std::uint32_t>(seen);
-    if (yields || spins % 4096 == 0) {
+    if (looks % looks_per_yield == 0) {
       ::sched_yield();
     } else {
       base::cpu_pause();
@@ -42,19 +43,19 @@ inline void publish(FlagLine& line, std::uint32_t round, std::uint32_t value) no
 
 // A 4-byte allreduce: everyone publishes, everyone reads everyone. Rounds count from 1.
 inline std::uint32_t flag_allreduce(FlagLine* lines, int rank, int ranks, std::uint32_t round,
-                                    std::uint32_t value, bool yields) noexcept {
+                                    std::uint32_t value, unsigned looks_per_yield) noexcept {
   publish(lines[rank], round, value);
   std::uint32_t sum = 0;
   for (int peer = 0; peer < ranks; ++peer)
-    sum += peer == rank ? value : await_round(lines[peer], round, yields);
+    sum += peer == rank ? value : await_round(lines[peer], round, looks_per_yield);
   return sum;
 }
 
 // One round trip between two lines: the first speaks, the second answers.
 inline void flag_ping_pong(FlagLine& mine, const FlagLine& theirs, bool speaks_first, std::uint32_t round,
-                           bool yields) noexcept {
+                           unsigned looks_per_yield) noexcept {
   if (speaks_first) publish(mine, round, round);
-  await_round(theirs, round, yields);
+  await_round(theirs, round, looks_per_yield);
   if (!speaks_first) publish(mine, round, round);
 }
 

@@ -6,8 +6,8 @@
 #include <ostream>
 #include <streambuf>
 
+#include "bench/harness/refuse.hpp"
 #include "bench/harness/sizes.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::bench {
 namespace {
@@ -94,10 +94,8 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
     const std::string near = nearest(
         name, {"--benchmark_filter", "--benchmark_list_tests", "--benchmark_out", "--benchmark_out_format",
                "--benchmark_repetitions", "--benchmark_report_aggregates_only", "--benchmark_context"});
-    throw Error({.code = ErrorCode::bad_argument,
-                 .operation = "options",
-                 .cause = "Google Benchmark does not know, or cannot read, " + unknown,
-                 .hint = near.empty() ? "--help lists the options" : "did you mean " + near + "?"});
+    refuse("Google Benchmark does not know, or cannot read, " + unknown,
+           near.empty() ? program + " --help lists the options" : "did you mean " + near + "?");
   }
 }
 

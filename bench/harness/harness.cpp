@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "bench/harness/google.hpp"
+#include "bench/harness/refuse.hpp"
 #include "bench/harness/report.hpp"
 #include "bench/harness/sampling.hpp"
 #include "bench/harness/sizes.hpp"
@@ -18,10 +19,6 @@ namespace {
 
 constexpr int exit_wrong = 1;
 constexpr int exit_error = 2;
-
-[[noreturn]] void refuse(ErrorCode code, std::string cause, std::string hint) {
-  throw Error({.code = code, .operation = "benchmark", .cause = std::move(cause), .hint = std::move(hint)});
-}
 
 // A template, so that the call inside the timed loop is the case's own virtual call and nothing more.
 template <class Call>
@@ -44,7 +41,7 @@ class Session {
 
   std::string heading() const {
     return fmt::format(
-        "# qpmesh {} bench_{}: {} ranks, {} usable cores here, transport {}, buffers {}, baseline {}\n{}",
+        "# qpmesh {} bench_{}: ranks {}, usable cores {}, transport {}, buffers {}, baseline {}\n{}",
         QPMESH_BENCH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
         settings_.transport.empty() ? "automatic" : settings_.transport,
         settings_.buffers == Buffers::allocated ? "allocated" : "private",
@@ -75,7 +72,7 @@ class Session {
       if (kind.name == settings_.baseline) return kind.make(world_.rank(), world_.size());
       known += (known.empty() ? "" : ", ") + std::string{kind.name};
     }
-    refuse(ErrorCode::bad_argument, fmt::format("no baseline \"{}\" in this build", settings_.baseline),
+    refuse(fmt::format("no baseline \"{}\" in this build", settings_.baseline),
            known.empty() ? "this build found no MPI: install libopenmpi-dev and build again"
                          : "known: " + known);
   }
@@ -91,7 +88,8 @@ class Session {
 
     const bool check = settings_.check && subject->checkable();
     std::size_t wrong = 0;
-    if (check) wrong += checked_runs(*subject, 4);
+    // Computing the reference of a large vector takes longer than the calls.
+    if (check) wrong += checked_runs(*subject, bytes <= (std::size_t{1} << 20) ? 4 : 1);
     take_times(*subject, row);
     if (check) {
       wrong += checked_runs(*subject, 1);
@@ -145,8 +143,7 @@ class Session {
     std::int32_t unlucky = received.empty() ? world_.size() : world_.rank();
     world_.allreduce(std::span{&unlucky, 1}, qpmesh::min);
     if (unlucky == world_.size()) {
-      refuse(ErrorCode::bad_argument, fmt::format("--corrupt: {} delivers no bytes to flip", program_.name),
-             "leave the option out");
+      refuse(fmt::format("--corrupt: {} delivers no bytes to flip", program_.name), "leave the option out");
     }
     if (unlucky == world_.rank()) flip_one_byte(received, seed);
   }
@@ -159,8 +156,10 @@ class Session {
     std::uint64_t wrong = subject.wrong(seed);
     world_.allreduce(std::span{&wrong, 1}, qpmesh::sum);
     if (wrong > 0) {
-      refuse(ErrorCode::internal,
-             fmt::format("the baseline {} gave {} wrong elements", baseline_->name(), wrong), "");
+      throw Error({.code = ErrorCode::internal,
+                   .operation = "benchmark",
+                   .cause = fmt::format("the baseline {} gave {} wrong elements", baseline_->name(), wrong),
+                   .hint = ""});
     }
   }
 
@@ -178,8 +177,7 @@ Options library_options(const Program& program, const Settings& settings) {
   if (!settings.transport.empty()) options.transport = settings.transport;
   if (!settings.algorithm.empty()) {
     if (program.algorithm_option == nullptr) {
-      refuse(ErrorCode::bad_argument,
-             fmt::format("--algorithm {}: {} has one algorithm", settings.algorithm, program.name),
+      refuse(fmt::format("--algorithm {}: {} has one algorithm", settings.algorithm, program.name),
              "leave the option out");
     }
     options.*program.algorithm_option = settings.algorithm;
@@ -187,11 +185,12 @@ Options library_options(const Program& program, const Settings& settings) {
   return options;
 }
 
-int run_session(const Program& program, const Settings& settings) {
+// rank is set as soon as it is known, for the error that may follow.
+int run_session(const Program& program, const Settings& settings, int& rank) {
   Communicator world = init(library_options(program, settings));
+  rank = world.rank();
   if (world.size() < program.ranks_min) {
-    refuse(ErrorCode::bad_argument,
-           fmt::format("{} ranks, but bench_{} needs {}", world.size(), program.name, program.ranks_min),
+    refuse(fmt::format("{} ranks, but bench_{} needs {}", world.size(), program.name, program.ranks_min),
            fmt::format("mpirun -np {0} bench_{1}, or qpmesh-run -np {0} bench_{1}", program.ranks_min,
                        program.name));
   }
@@ -201,8 +200,7 @@ int run_session(const Program& program, const Settings& settings) {
     const std::size_t matched = run_registered("bench_" + program.name, settings.benchmark_flags,
                                                world.rank() == 0, session.heading(), session.benchmarks());
     if (matched == 0) {
-      refuse(ErrorCode::bad_argument, "no benchmark matches --benchmark_filter",
-             "--benchmark_list_tests names them");
+      refuse("no benchmark matches --benchmark_filter", "--benchmark_list_tests names them");
     }
     wrong = session.wrong_total();
   }
@@ -214,17 +212,25 @@ int run_session(const Program& program, const Settings& settings) {
 
 int run_program(const Program& program, int argc, char** argv) {
   const std::string name = "bench_" + program.name;
+  constexpr int unknown_rank = -1;
+  int rank = unknown_rank;
   try {
     const Settings settings = parse_arguments(name, std::vector<std::string>(argv + 1, argv + argc));
     if (!settings.help.empty()) {
       std::fputs(settings.help.c_str(), stdout);
       return 0;
     }
-    return run_session(program, settings);
+    return run_session(program, settings, rank);
+  } catch (const Error& error) {
+    const bool another_says_it = error.operation() == refusal && rank > 0;
+    if (!another_says_it) {
+      const std::string who = rank == unknown_rank ? "" : fmt::format(" rank {}:", rank);
+      std::fprintf(stderr, "%s:%s %s\n", name.c_str(), who.c_str(), error.what());
+    }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
-    return exit_error;
+    std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
   }
+  return exit_error;
 }
 
 }  // namespace qpmesh::bench

@@ -108,15 +108,24 @@ void Limits::measure_flags() {
       reinterpret_cast<FlagLine*>(shared.data());  // zeroed memory is a line that has seen no round
   const int rank = world_.rank();
   const int size = world_.size();
-  const bool yields = size > usable_cores_;
+  // How long to look before yielding depends on who shares the core; the best of a few is the limit.
+  const bool crowded = size > usable_cores_;
+  const std::vector<unsigned> looks =
+      crowded ? std::vector<unsigned>{1, 32, 512} : std::vector<unsigned>{4096};
   std::uint32_t round = 0;
-  exchange_s_ = median_round_s(world_, round, [&](std::uint32_t now) {
-    flag_allreduce(lines, rank, size, now, static_cast<std::uint32_t>(rank), yields);
-  });
-  const int peer = rank ^ 1;
-  one_way_s_ = 0.5 * median_round_s(world_, round, [&](std::uint32_t now) {
-                 if (peer < size) flag_ping_pong(lines[rank], lines[peer], rank < peer, now, yields);
-               });
+  const auto keep_least = [](std::optional<double>& least_s, double seconds) {
+    if (!least_s || seconds < *least_s) least_s = seconds;
+  };
+  for (const unsigned looks_per_yield : looks) {
+    keep_least(exchange_s_, median_round_s(world_, round, [&](std::uint32_t now) {
+                 flag_allreduce(lines, rank, size, now, static_cast<std::uint32_t>(rank), looks_per_yield);
+               }));
+    const int peer = rank ^ 1;
+    keep_least(one_way_s_, 0.5 * median_round_s(world_, round, [&](std::uint32_t now) {
+                             if (peer < size)
+                               flag_ping_pong(lines[rank], lines[peer], rank < peer, now, looks_per_yield);
+                           }));
+  }
 }
 
 // The median time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a core: each must get its
@@ -149,7 +158,10 @@ std::optional<double> Limits::least_s(LimitKind kind, std::size_t bytes) {
   if (!flags_measured_) measure_flags();
   const auto flag_s = kind == LimitKind::exchange ? exchange_s_ : one_way_s_;
   if (!flag_s) return std::nullopt;
-  if (kind == LimitKind::streaming) return bytes == 0 ? std::nullopt : std::optional{copy_s(bytes)};
+  if (kind == LimitKind::streaming) {
+    constexpr std::size_t copying_bytes_min = 4096;  // below, the cost of a message is not that of its bytes
+    return bytes < copying_bytes_min ? std::nullopt : std::optional{copy_s(bytes)};
+  }
   return bytes == 0 ? *flag_s : std::max(*flag_s, copy_s(bytes));
 }
 

@@ -13,8 +13,8 @@ namespace qpmesh::bench {
 
 inline constexpr double sample_s_min = 20e-6;
 inline constexpr std::size_t samples_default = 101;
-inline constexpr double side_s_max =
-    0.4;  // time spent on one size, unless the user asked for a number of samples
+// Time spent on one size and side, unless the user asked for a number of samples.
+inline constexpr double side_s_max = 0.25;
 
 // What sampling needs of the other ranks; collective.
 struct Agreement {

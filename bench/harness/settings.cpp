@@ -4,22 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <utility>
 
+#include "bench/harness/refuse.hpp"
 #include "bench/harness/sizes.hpp"
 #include "bench/harness/statistics.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::bench {
 namespace {
-
-[[noreturn]] void refuse(std::string cause, std::string hint) {
-  throw Error({.code = ErrorCode::bad_argument,
-               .operation = "options",
-               .cause = std::move(cause),
-               .hint = std::move(hint)});
-}
 
 constexpr std::string_view google_flags_help =
     "Of Google Benchmark: --benchmark_filter=<regex> --benchmark_list_tests --benchmark_out=<file>\n"
@@ -58,8 +50,7 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   std::string bytes_min;
   std::string bytes_max;
   std::size_t samples = 0;
-  const std::map<std::string, Buffers> buffers{{"private", Buffers::private_memory},
-                                               {"allocated", Buffers::allocated}};
+  std::string buffers;
 
   CLI::App app{"Measures and verifies one operation of qpmesh over the ranks of this job.", program};
   app.footer(std::string{google_flags_help});
@@ -71,9 +62,9 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
                "Flip one received byte before each check: the check must notice, exit code 1");
   app.add_option("--algorithm", settings.algorithm, "Force an algorithm by its name");
   app.add_option("--transport", settings.transport, "Use only this transport");
-  app.add_option("--buffers", settings.buffers,
+  app.add_option("--buffers", buffers,
                  "private: malloc; allocated: Communicator::allocate, zero copy (private)")
-      ->transform(CLI::CheckedTransformer(buffers));
+      ->check(CLI::IsMember({"private", "allocated"}));
   app.add_option("--baseline", settings.baseline, "Alternate with another library on the same buffers: mpi");
   auto* samples_option =
       app.add_option("--samples", samples, "Samples per size; without it 101, fewer where calls are long");
@@ -106,6 +97,7 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
 
   if (!bytes_min.empty()) settings.bytes_min = parse_bytes(bytes_min);
   if (!bytes_max.empty()) settings.bytes_max = parse_bytes(bytes_max);
+  if (buffers == "allocated") settings.buffers = Buffers::allocated;
   if (settings.corrupt && !settings.check) {
     refuse("--corrupt with --no-check: nothing would notice the flipped byte", "leave one of the two out");
   }

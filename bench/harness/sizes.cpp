@@ -8,17 +8,10 @@
 #include <limits>
 #include <utility>
 
-#include "qpmesh/error.hpp"
+#include "bench/harness/refuse.hpp"
 
 namespace qpmesh::bench {
 namespace {
-
-[[noreturn]] void refuse(std::string cause, std::string hint) {
-  throw Error({.code = ErrorCode::bad_argument,
-               .operation = "options",
-               .cause = std::move(cause),
-               .hint = std::move(hint)});
-}
 
 constexpr std::array<std::pair<std::string_view, unsigned>, 5> unit_shifts{
     {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}}};

@@ -28,8 +28,8 @@ constexpr T input_value(std::uint64_t seed, int rank, std::size_t index) noexcep
   if constexpr (std::floating_point<T>) {
     return static_cast<T>(static_cast<int>(hash >> 60) - 8);
   } else {
-    static_assert(std::same_as<T, std::uint8_t>);
-    return static_cast<T>(((hash >> 56) * 255) >> 8);  // 0 … 254
+    static_assert(std::same_as<T, std::uint32_t>);
+    return static_cast<T>(((hash >> 32) * 0xffffffffU) >> 32);  // all but the largest
   }
 }
 
@@ -38,7 +38,7 @@ void fill_inputs(std::span<T> inputs, std::uint64_t seed, int rank) noexcept {
   for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = input_value<T>(seed, rank, i);
 }
 
-// All bits set: 255 as a byte, a NaN as a float; neither is an input nor a sum of inputs.
+// All bits set: the largest integer, or a NaN; neither is an input nor a sum of inputs.
 template <class T>
 void poison(std::span<T> outputs) noexcept {
   if (!outputs.empty()) std::memset(outputs.data(), 0xff, outputs.size_bytes());
