@@ -38,7 +38,8 @@ std::vector<std::string> sorted(std::vector<std::string> lines) {
   return lines;
 }
 
-// A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a test can tell whether anything did.
+// A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a test can tell
+// whether anything did.
 class Launch {
  public:
   explicit Launch(std::vector<std::string> arguments, const std::string& input = {}) {
@@ -143,7 +144,9 @@ std::string rank_message(const std::string& errors, int rank, const std::string&
   for (const std::string& line : lines_of(errors)) {
     int named = -1;
     int pid = -1;
-    if (std::sscanf(line.c_str(), "qpmesh-run: rank %d (pid %d)", &named, &pid) != 2 || named != rank || pid <= 1) continue;
+    if (std::sscanf(line.c_str(), "qpmesh-run: rank %d (pid %d)", &named, &pid) != 2 || named != rank ||
+        pid <= 1)
+      continue;
     if (line == fmt::format("qpmesh-run: rank {} (pid {}) {}", rank, pid, ending)) return line;
   }
   return {};
@@ -152,7 +155,8 @@ std::string rank_message(const std::string& errors, int rank, const std::string&
 TEST(qpmesh_run, tells_every_rank_who_it_is) {
   Launch run{job({"-np", "3"}, "echo $QPMESH_RANK of $QPMESH_SIZE, $QPMESH_LOCAL_SIZE here")};
   EXPECT_EQ(run.wait(), 0);
-  EXPECT_EQ(sorted(lines_of(run.output())), (std::vector<std::string>{"0 of 3, 3 here", "1 of 3, 3 here", "2 of 3, 3 here"}));
+  EXPECT_EQ(sorted(lines_of(run.output())),
+            (std::vector<std::string>{"0 of 3, 3 here", "1 of 3, 3 here", "2 of 3, 3 here"}));
   EXPECT_EQ(run.errors(), "");
 }
 
@@ -171,14 +175,16 @@ TEST(qpmesh_run, gives_all_ranks_of_a_job_one_name_and_every_job_another) {
 }
 
 TEST(qpmesh_run, hides_other_launchers_from_its_ranks) {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_NAMESPACE", "SLURM_PROCID", "RANK", "WORLD_SIZE"}) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_NAMESPACE", "SLURM_PROCID", "RANK", "WORLD_SIZE"}) {
     ::setenv(name, "5", 1);
   }
   ::setenv("QPMESH_RANK", "77", 1);
   ::setenv("QPMESH_LOG", "error", 1);
-  Launch run{job({"-np", "1"},
-              "echo ${OMPI_COMM_WORLD_RANK-no} ${PMI_RANK-no} ${PMIX_NAMESPACE-no} ${SLURM_PROCID-no} ${RANK-no} "
-              "${WORLD_SIZE-no} $QPMESH_RANK $QPMESH_LOG")};
+  Launch run{
+      job({"-np", "1"},
+          "echo ${OMPI_COMM_WORLD_RANK-no} ${PMI_RANK-no} ${PMIX_NAMESPACE-no} ${SLURM_PROCID-no} ${RANK-no} "
+          "${WORLD_SIZE-no} $QPMESH_RANK $QPMESH_LOG")};
   EXPECT_EQ(run.wait(), 0);
   EXPECT_EQ(run.output(), "no no no no no no 0 error\n");
 }
@@ -190,10 +196,11 @@ TEST(qpmesh_run, passes_the_programs_own_options_to_it) {
 }
 
 TEST(qpmesh_run, prefixes_whole_lines_of_both_streams_and_a_last_one_without_end) {
-  Launch run{job({"-np", "2", "--prefix"}, "printf begin; sleep 0.05; printf 'end\\n\\n'; echo wrong >&2; printf last")};
+  Launch run{job({"-np", "2", "--prefix"},
+                 "printf begin; sleep 0.05; printf 'end\\n\\n'; echo wrong >&2; printf last")};
   EXPECT_EQ(run.wait(), 0);
-  EXPECT_EQ(sorted(lines_of(run.output())),
-            (std::vector<std::string>{"[0] ", "[0] beginend", "[0] last", "[1] ", "[1] beginend", "[1] last"}));
+  EXPECT_EQ(sorted(lines_of(run.output())), (std::vector<std::string>{"[0] ", "[0] beginend", "[0] last",
+                                                                      "[1] ", "[1] beginend", "[1] last"}));
   EXPECT_EQ(sorted(lines_of(run.errors())), (std::vector<std::string>{"[0] wrong", "[1] wrong"}));
   EXPECT_EQ(run.output().back(), '\n');
 }
@@ -240,15 +247,17 @@ TEST(qpmesh_run, names_the_signal_that_killed_a_rank) {
 }
 
 TEST(qpmesh_run, lets_the_others_end_by_themselves_within_the_grace_period) {
-  Launch run{job({"-np", "2", "--grace-ms", "15000"}, "trap 'echo asked' TERM; test $QPMESH_RANK = 0 && exit 3; sleep 0.3; echo done")};
+  Launch run{job({"-np", "2", "--grace-ms", "15000"},
+                 "trap 'echo asked' TERM; test $QPMESH_RANK = 0 && exit 3; sleep 0.3; echo done")};
   EXPECT_EQ(run.wait(), 3);
   EXPECT_EQ(run.output(), "done\n");
 }
 
 TEST(qpmesh_run, asks_with_sigterm_after_the_grace_period_and_not_before) {
   const auto begin = Clock::now();
-  Launch run{job({"-np", "2", "--grace-ms", "300"},
-              "test $QPMESH_RANK = 0 && exit 3; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done")};
+  Launch run{
+      job({"-np", "2", "--grace-ms", "300"},
+          "test $QPMESH_RANK = 0 && exit 3; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done")};
   EXPECT_EQ(run.wait(), 3);
   EXPECT_EQ(run.output(), "asked\n");
   EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds{300});
@@ -257,7 +266,8 @@ TEST(qpmesh_run, asks_with_sigterm_after_the_grace_period_and_not_before) {
 TEST(qpmesh_run, kills_whoever_does_not_listen_together_with_what_it_started) {
   // Rank 1 ignores SIGTERM, rank 2 is stopped; both have children.
   Launch run{job({"-np", "3", "--grace-ms", "100"},
-              "case $QPMESH_RANK in 0) exit 3;; 1) trap '' TERM; sleep 60; sleep 60;; 2) sleep 60 & kill -STOP $$;; esac")};
+                 "case $QPMESH_RANK in 0) exit 3;; 1) trap '' TERM; sleep 60; sleep 60;; 2) sleep 60 & kill "
+                 "-STOP $$;; esac")};
   EXPECT_EQ(run.wait(), 3);
   EXPECT_TRUE(nothing_is_left());
 }
@@ -270,7 +280,8 @@ TEST(qpmesh_run, kills_what_a_failed_rank_left_running) {
 
 TEST(qpmesh_run, ends_nobody_when_told_to_keep_going) {
   Launch run{job({"-np", "3", "--keep-going", "--grace-ms", "10"},
-              "trap 'echo asked' TERM; test $QPMESH_RANK = 1 && exit 5; sleep 0.3; echo done; test $QPMESH_RANK = 0 || exit 6")};
+                 "trap 'echo asked' TERM; test $QPMESH_RANK = 1 && exit 5; sleep 0.3; echo done; test "
+                 "$QPMESH_RANK = 0 || exit 6")};
   EXPECT_EQ(run.wait(), 5);
   EXPECT_EQ(run.output(), "done\ndone\n");
   EXPECT_NE(rank_message(run.errors(), 1, "exited with code 5"), "");
@@ -278,11 +289,13 @@ TEST(qpmesh_run, ends_nobody_when_told_to_keep_going) {
 }
 
 TEST(qpmesh_run, forwards_signals_to_all_ranks_and_what_they_started) {
-  for (const auto& [number, name] : {std::pair{SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"},
-                                     {SIGUSR2, "USR2"}}) {
+  for (const auto& [number, name] :
+       {std::pair{SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}}) {
     // The rank is the outer shell; the inner one, in the foreground, hears it too.
-    const std::string inner = fmt::format("trap \"echo inner {0}; exit 0\" {0}; echo ready; while :; do sleep 0.02; done", name);
-    Launch run{job({"-np", "2"}, fmt::format("trap 'echo outer {0}; exit 0' {0}; sh -c '{1}'; exit 1", name, inner))};
+    const std::string inner =
+        fmt::format("trap \"echo inner {0}; exit 0\" {0}; echo ready; while :; do sleep 0.02; done", name);
+    Launch run{job({"-np", "2"},
+                   fmt::format("trap 'echo outer {0}; exit 0' {0}; sh -c '{1}'; exit 1", name, inner))};
     ASSERT_TRUE(run.sees_lines(2));
     ASSERT_EQ(::kill(run.pid(), number), 0);
     EXPECT_EQ(run.wait(), 0) << run.errors();
@@ -320,8 +333,13 @@ TEST(qpmesh_run, says_which_program_it_cannot_find) {
 }
 
 TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
-  const std::vector<std::vector<std::string>> wrong{{}, {"-np", "2"}, {"true"}, {"-np", "0", "true"}, {"-np", "x", "true"},
-                                                    {"-np", "2", "--no-such-option", "true"}, {"-np", "1", "--grace-ms", "-5", "true"}};
+  const std::vector<std::vector<std::string>> wrong{{},
+                                                    {"-np", "2"},
+                                                    {"true"},
+                                                    {"-np", "0", "true"},
+                                                    {"-np", "x", "true"},
+                                                    {"-np", "2", "--no-such-option", "true"},
+                                                    {"-np", "1", "--grace-ms", "-5", "true"}};
   for (const auto& arguments : wrong) {
     Launch run{arguments};
     EXPECT_EQ(run.wait(), 2);

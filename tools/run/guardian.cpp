@@ -49,8 +49,7 @@ Guardian::Guardian() {
 
 Guardian::~Guardian() {
   ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
 }
 
 void Guardian::watch(pid_t group) const noexcept {

@@ -85,7 +85,8 @@ class Job {
   enum class Ending { not_yet, waiting, asked, forced };
 
   bool all_ended() const {
-    return std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& process) { return process.ended; });
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [](const RankProcess& process) { return process.ended; });
   }
   void signal_all(int signal) const {
     for (const RankProcess& process : ranks_) process.signal_group(signal);
@@ -115,21 +116,27 @@ class Job {
     }
   }
 
-  // Rank 0 has our stdin, but its group is not the terminal's foreground group: the kernel stops it when it reads.
+  // Rank 0 has our stdin, but its group is not the terminal's foreground group: the kernel stops it when it
+  // reads.
   void tell_of_terminal_stop() {
     siginfo_t info{};
     const RankProcess& first = ranks_.front();
     if (first.ended) return;
-    if (::waitid(P_PID, static_cast<id_t>(first.pid), &info, WSTOPPED | WNOHANG) != 0 || info.si_pid != first.pid) return;
+    if (::waitid(P_PID, static_cast<id_t>(first.pid), &info, WSTOPPED | WNOHANG) != 0 ||
+        info.si_pid != first.pid)
+      return;
     if (info.si_status != SIGTTIN) return;
-    say(fmt::format("rank 0 (pid {}) was stopped because it reads from the terminal; give its input through a pipe or file",
+    say(
+        fmt::format("rank 0 (pid {}) was stopped because it reads from the terminal; give its input through "
+                    "a pipe or file",
                     first.pid));
   }
 
   void failed(const RankProcess& process) {
     const bool first = first_code_ == 0;
     if (first) first_code_ = process.code;
-    if (first || plan_.keep_going) say(fmt::format("rank {} (pid {}) {}", process.rank, process.pid, process.ending));
+    if (first || plan_.keep_going)
+      say(fmt::format("rank {} (pid {}) {}", process.rank, process.pid, process.ending));
     if (!first || plan_.keep_going) return;
     ending_ = Ending::waiting;
     next_step_ = system_.now() + std::chrono::milliseconds{plan_.grace_ms};

@@ -23,12 +23,14 @@ namespace {
 // Another launcher's word on who we are would be believed by a rank, or by an MPI that it uses.
 constexpr std::array<std::string_view, 3> foreign_prefixes{"OMPI_", "PMI_", "PMIX_"};
 constexpr std::array<std::string_view, 15> foreign_names{
-    "SLURM_PROCID", "SLURM_LOCALID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-    "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "QPMESH_RANK", "QPMESH_SIZE", "QPMESH_LOCAL_SIZE", "QPMESH_JOB"};
+    "SLURM_PROCID", "SLURM_LOCALID", "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",   "RANK",
+    "WORLD_SIZE",   "LOCAL_RANK",    "LOCAL_WORLD_SIZE", "GROUP_RANK",        "MASTER_ADDR",
+    "MASTER_PORT",  "QPMESH_RANK",   "QPMESH_SIZE",      "QPMESH_LOCAL_SIZE", "QPMESH_JOB"};
 
 bool is_foreign(std::string_view name) {
   return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
-         std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(), [&](auto prefix) { return name.starts_with(prefix); });
+         std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
+                     [&](auto prefix) { return name.starts_with(prefix); });
 }
 
 [[noreturn]] void fail(const char* what, int rank) {
@@ -55,8 +57,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // In the child, between fork and exec. Answers with the errno of what failed, if it returns at all.
-int become_rank(const JobPlan& plan, int rank, const Guardian& guardian, pid_t launcher, int output, int errors,
-                char** command, char** environment) {
+int become_rank(const JobPlan& plan, int rank, const Guardian& guardian, pid_t launcher, int output,
+                int errors, char** command, char** environment) {
   // The kernel ends us with the launcher, unless that was gone before we asked.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
   if (::getppid() != launcher) ::_exit(1);
@@ -113,7 +115,8 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) 
   if (process.pid < 0) fail("fork", rank);
   if (process.pid == 0) {
     const int error = become_rank(plan, rank, guardian, launcher, output.here.get(), errors.here.get(),
-                                  const_cast<char**>(command_pointers.data()), const_cast<char**>(environment_pointers.data()));
+                                  const_cast<char**>(command_pointers.data()),
+                                  const_cast<char**>(environment_pointers.data()));
     [[maybe_unused]] const auto written = ::write(report.here.get(), &error, sizeof error);
     ::_exit(127);
   }
@@ -139,7 +142,8 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) 
 
 void RankProcess::look() noexcept {
   siginfo_t info{};
-  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid) return;
+  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
+    return;
   ended = true;
   if (info.si_code == CLD_EXITED) {
     code = info.si_status;
@@ -151,8 +155,7 @@ void RankProcess::look() noexcept {
 }
 
 void RankProcess::reap() noexcept {
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
 }
 
 }  // namespace qpmesh::run

@@ -32,8 +32,8 @@ class RunError : public std::runtime_error {
   int exit_code_;
 };
 
-// The leader of a process group of its own, so that whatever it starts gets its signals too. Reaped as late as possible: until
-// then nobody else can get its group's number.
+// The leader of a process group of its own, so that whatever it starts gets its signals too. Reaped as late
+// as possible: until then nobody else can get its group's number.
 struct RankProcess {
   int rank = 0;
   pid_t pid = 0;
@@ -41,8 +41,8 @@ struct RankProcess {
   base::UniqueFd output;  // where prefixes are wanted: reading ends of its stdout and stderr
   base::UniqueFd errors;
   bool ended = false;
-  int code = 0;           // as a shell has it: the exit code, or 128 + signal
-  std::string ending;     // "exited with code 3", "was killed by signal 9 (Killed)"
+  int code = 0;        // as a shell has it: the exit code, or 128 + signal
+  std::string ending;  // "exited with code 3", "was killed by signal 9 (Killed)"
 
   void signal_group(int signal) const noexcept { ::kill(-pid, signal); }
   // Looks whether it ended, and leaves the zombie.
@@ -53,9 +53,10 @@ struct RankProcess {
 // 128 random bits in hexadecimal.
 std::string make_job();
 
-// Returns after the program was executed, its group known to the guardian. Throws RunError: 127 where there is no such program, 126 where it cannot be executed,
-// 1 where this process is out of something.
 class Guardian;
+
+// Returns after the program was executed and its group is known to the guardian. Throws RunError: 127 where
+// there is no such program, 126 where it cannot be executed, 1 where this process is out of something.
 RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian);
 
 // What a rank finds in its environment: ours without what other launchers said, plus rank, size and job.
