@@ -19,13 +19,13 @@ using Environment = std::function<std::optional<std::string>(std::string_view na
 Environment process_environment();
 
 struct Identity {
-  std::string launcher;        // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
+  std::string launcher;  // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
   int rank = 0;
   int size = 1;
-  int local_size = 1;          // ranks of this host, as the launcher says; size when it does not
-  std::string job;             // the same on every rank of a job, different between jobs; never secret
-  std::string root;            // "host:port" of the TCP bootstrap; empty where one host is enough
-  std::string secret;          // the job's, from wherever section 8 of the design finds it; may be empty on one host
+  int local_size = 1;  // ranks of this host, as the launcher says; size when it does not
+  std::string job;     // the same on every rank of a job, different between jobs; never secret
+  std::string root;    // "host:port" of the TCP bootstrap; empty where one host is enough
+  std::string secret;  // the job's, from wherever section 8 of the design finds it; may be empty on one host
 };
 
 // Throws Error{bad_config} naming the variable, its value and what is allowed; Error{bad_config} too when a launcher says that we

@@ -23,11 +23,11 @@ struct Options {
   // QPMESH_ARENA_BYTES_MAX: address space, not memory: pages cost when they are touched
   std::int64_t arena_bytes_max = std::int64_t{64} << 30;
   // QPMESH_PAYLOAD_RING_BYTES: a power of two, per peer and direction (agreed)
-  std::int64_t payload_ring_bytes = 256 * 1024;
+  std::int64_t payload_ring_bytes = std::int64_t{256} << 10;
   // QPMESH_EAGER_BYTES_MAX: larger messages go by rendezvous (agreed)
-  std::int64_t eager_bytes_max = 16 * 1024;
+  std::int64_t eager_bytes_max = std::int64_t{16} << 10;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context
-  std::int64_t unexpected_bytes_max = 256 << 20;
+  std::int64_t unexpected_bytes_max = std::int64_t{256} << 20;
   // QPMESH_UNEXPECTED_MESSAGES_MAX: the same in messages, per context
   std::int64_t unexpected_messages_max = 1 << 20;
   // QPMESH_SPIN_US: how long a wait spins before it sleeps; -1 = by usable cores

@@ -40,12 +40,8 @@ class ByteWriter {
   Blob blob() && noexcept { return std::move(blob_); }
 
  private:
-  // Not insert(): gcc 12 warns of an overflow that cannot happen when it inlines that for constant sizes.
-  void append(const void* bytes, std::size_t count) {
-    const auto end = blob_.size();
-    blob_.resize(end + count);
-    if (count != 0) std::memcpy(blob_.data() + end, bytes, count);
-  }
+  // Out of line: inlined for constant sizes, gcc 12 warns of vector overflows that cannot happen. Set-up only, so the call is free.
+  void append(const void* bytes, std::size_t count);
 
   Blob blob_;
 };
@@ -59,7 +55,8 @@ class ByteReader {
   template <Scalar T>
   T get() noexcept {
     T value{};
-    if (const auto bytes = take(sizeof(T)); bytes.size() == sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
+    if (const auto bytes = take(sizeof(T)); bytes.size() == sizeof(T))
+      std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
   BlobView get_bytes() noexcept { return take(get<std::uint32_t>()); }

@@ -16,7 +16,7 @@
 namespace qpmesh::base {
 namespace {
 
-constexpr std::int64_t day_ms = 24 * 60 * 60 * 1000;
+constexpr std::int64_t day_ms = 86'400'000;
 constexpr std::int64_t year_ms = 365 * day_ms;  // far below where a deadline in nanoseconds would overflow
 constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
@@ -66,7 +66,7 @@ constexpr std::array<OptionRow, 13> table{{
      .member = &Options::arena_bytes_max,
      .unit = "bytes",
      .lowest = mib,
-     .highest = 16 * 1024 * gib,
+     .highest = std::int64_t{16} * 1024 * gib,
      .doc = "Address space of this rank's shared memory. It is sparse: pages cost when they are touched."},
     {.field = "payload_ring_bytes",
      .variable = "QPMESH_PAYLOAD_RING_BYTES",
@@ -225,7 +225,7 @@ Options parse_options(const ReadVariable& read) {
 namespace qpmesh {
 
 Options Options::from_environment() {
-  const auto options = base::parse_options([](std::string_view name) -> std::optional<std::string> {
+  auto options = base::parse_options([](std::string_view name) -> std::optional<std::string> {
     const char* const value =
         std::getenv(std::string{name}.c_str());  // NOLINT(concurrency-mt-unsafe): no one sets it
     return value == nullptr ? std::nullopt : std::optional<std::string>{value};

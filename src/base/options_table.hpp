@@ -25,7 +25,7 @@ struct OptionRow {
   std::int64_t highest = 0;
   bool power_of_two = false;
   std::span<const std::string_view> names{};  // what a text may be; empty: checked where the names are known
-  bool agreed = false;                      // must be equal on all ranks
+  bool agreed = false;                        // must be equal on all ranks
   std::string_view doc;
 };
 

@@ -207,20 +207,38 @@ TEST(validate, names_field_and_variable_of_a_value_set_in_code) {
             "handshake_timeout_ms (QPMESH_HANDSHAKE_TIMEOUT_MS) is '-7', allowed: 1 to 86400000 ms");
 }
 
+// A variable of this process for as long as the object lives. No other thread runs in these tests.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_{name} {
+    ::setenv(name_, value, 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  ~ScopedVariable() { ::unsetenv(name_); }  // NOLINT(concurrency-mt-unsafe): one thread
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
 TEST(from_environment, reads_the_process_environment) {
-  ::setenv("QPMESH_STALL_WARNING_MS", "1234", 1);
+  const ScopedVariable variable{"QPMESH_STALL_WARNING_MS", "1234"};
   EXPECT_EQ(Options::from_environment().stall_warning_ms, 1234);
-  ::unsetenv("QPMESH_STALL_WARNING_MS");
 }
 
 TEST(from_environment, warns_of_a_misspelt_variable_on_stderr) {
-  ::setenv("QPMESH_EAGER_BYTE_MAX", "8KiB", 1);
+  const ScopedVariable variable{"QPMESH_EAGER_BYTE_MAX", "8KiB"};
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(Options::from_environment().eager_bytes_max, Options{}.eager_bytes_max);
+  const auto options = Options::from_environment();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "qpmesh warning: QPMESH_EAGER_BYTE_MAX is set, but nothing reads it; did you mean "
-            "QPMESH_EAGER_BYTES_MAX?\n");
-  ::unsetenv("QPMESH_EAGER_BYTE_MAX");
+            "qpmesh warning: QPMESH_EAGER_BYTE_MAX is set, but nothing reads it; "
+            "did you mean QPMESH_EAGER_BYTES_MAX?\n");
+  EXPECT_EQ(options.eager_bytes_max, Options{}.eager_bytes_max);
+}
+
+TEST(from_environment, throws_what_the_parser_throws) {
+  const ScopedVariable variable{"QPMESH_LOG", "loud"};
+  EXPECT_EQ(thrown_by([] { Options::from_environment(); }).code(), ErrorCode::bad_config);
 }
 
 TEST(unknown_variables, leaves_known_and_foreign_names_alone) {
