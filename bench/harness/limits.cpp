@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +18,7 @@
 #include "base/owned.hpp"
 #include "bench/harness/flag_probe.hpp"
 #include "bench/harness/statistics.hpp"
+#include "topology/usable_cores.hpp"
 
 namespace qpmesh::bench {
 namespace {
@@ -31,20 +32,25 @@ double max_over_ranks(Communicator& world, double value) {
   return value;
 }
 
-// The union of the ranks' affinity masks: a launcher may have bound each to one core.
+// Of all ranks of the node together: a launcher may have bound each to one core.
 int count_usable_cores(Communicator& node) {
-  std::array<std::uint64_t, CPU_SETSIZE / 64> cores{};
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) == 0) {
-    for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &mask)) cores[core / 64] |= std::uint64_t{1} << (core % 64);
-    }
+  const topology::UsableCores mine = topology::usable_cores();
+  std::array<std::uint64_t, CPU_SETSIZE / 64> mask{};
+  for (const int core : mine.cores) {
+    const auto bit = static_cast<std::size_t>(core);
+    if (bit < CPU_SETSIZE) mask[bit / 64] |= std::uint64_t{1} << (bit % 64);
   }
-  node.allreduce(cores, qpmesh::bit_or);
-  int count = 0;
-  for (const std::uint64_t word : cores) count += std::popcount(word);
-  return std::max(count, 1);
+  constexpr std::int32_t no_quota = std::numeric_limits<std::int32_t>::max();
+  std::int32_t quota = mine.quota == 0 ? no_quota : mine.quota;
+  node.allreduce(mask, qpmesh::bit_or);
+  node.allreduce(std::span{&quota, 1}, qpmesh::min);
+
+  topology::UsableCores all{.cores = {}, .quota = quota == no_quota ? 0 : quota};
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    const auto bit = static_cast<std::size_t>(core);
+    if ((mask[bit / 64] >> (bit % 64) & 1) != 0) all.cores.push_back(core);
+  }
+  return std::max(topology::usable_core_count({&all, 1}), 1);
 }
 
 // A line per rank in memory that all ranks of the node map; empty on every rank alike when one of them could not map it.
