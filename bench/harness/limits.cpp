@@ -17,7 +17,6 @@
 
 #include "base/owned.hpp"
 #include "bench/harness/flag_probe.hpp"
-#include "bench/harness/statistics.hpp"
 #include "topology/usable_cores.hpp"
 
 namespace qpmesh::bench {
@@ -79,9 +78,10 @@ base::Mapping share_lines(Communicator& world) {
   return mapped_by_all == 1 ? std::move(mapping) : base::Mapping{};
 }
 
-// The median over batches of the seconds of one round on the slowest rank.
+// The least over batches of the seconds of one round on the slowest rank: a limit is what the machine allows, not what its
+// neighbours leave.
 template <class Round>
-double median_round_s(Communicator& world, std::uint32_t& round, Round&& one_round) {
+double least_round_s(Communicator& world, std::uint32_t& round, Round&& one_round) {
   constexpr int batches = 11;
   constexpr int rounds_per_batch = 500;
   std::array<double, batches> batch_s{};
@@ -92,7 +92,7 @@ double median_round_s(Communicator& world, std::uint32_t& round, Round&& one_rou
     seconds = seconds_since(start) / rounds_per_batch;
   }
   world.allreduce(batch_s, qpmesh::max);
-  return quantile(batch_s, 0.5);
+  return *std::ranges::min_element(batch_s);
 }
 
 }  // namespace
@@ -123,18 +123,18 @@ void Limits::measure_flags() {
     if (!least_s || seconds < *least_s) least_s = seconds;
   };
   for (const unsigned looks_per_yield : looks) {
-    keep_least(exchange_s_, median_round_s(world_, round, [&](std::uint32_t now) {
+    keep_least(exchange_s_, least_round_s(world_, round, [&](std::uint32_t now) {
                  flag_allreduce(lines, rank, size, now, static_cast<std::uint32_t>(rank), looks_per_yield);
                }));
     const int peer = rank ^ 1;
-    keep_least(one_way_s_, 0.5 * median_round_s(world_, round, [&](std::uint32_t now) {
+    keep_least(one_way_s_, 0.5 * least_round_s(world_, round, [&](std::uint32_t now) {
                              if (peer < size)
                                flag_ping_pong(lines[rank], lines[peer], rank < peer, now, looks_per_yield);
                            }));
   }
 }
 
-// The median time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a core: each must get its
+// The least time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a core: each must get its
 // turn, which one rank's short copies between two ticks do not show.
 double Limits::copy_s(std::size_t bytes) {
   constexpr double batch_s_min = 20e-6;
@@ -157,7 +157,7 @@ double Limits::copy_s(std::size_t bytes) {
     samples[static_cast<std::size_t>(i++)] = seconds / static_cast<double>(copies);
   }
   const double ranks_per_core = static_cast<double>(world_.size()) / usable_cores_;
-  return max_over_ranks(world_, quantile(samples, 0.5)) * std::max(1.0, ranks_per_core);
+  return max_over_ranks(world_, *std::ranges::min_element(samples)) * std::max(1.0, ranks_per_core);
 }
 
 std::optional<double> Limits::least_s(LimitKind kind, std::size_t bytes) {
