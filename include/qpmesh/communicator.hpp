@@ -165,6 +165,7 @@ class Communicator {
   Request receive_elements_async(detail::Elements data, int source, int tag, Call call);
   Request exchange_elements_async(detail::ConstElements out, int to, detail::Elements in, int from, int tag,
                                   Call call);
+  std::optional<Status> find_message(int source, int tag, std::string_view operation);
   void allreduce_elements(detail::ConstElements in, detail::Elements out, Reduction reduction, Call call);
   Request allreduce_elements_async(detail::ConstElements in, detail::Elements out, Reduction reduction,
                                    Call call);

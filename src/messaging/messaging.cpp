@@ -46,6 +46,9 @@ void Messaging::add_peer(int rank, const PeerPlaces& places) {
 void Messaging::start(SendOperation& send) {
   Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
   send.moved_bytes = 0;
+  if (!failed_.empty()) {
+    if (const Error* const failure = failure_of(send.communicator)) return engine_.complete(send, failure);
+  }
   const bool in_order = peer.queued.empty() || mutant == Mutant::pair_order;
   if (in_order && try_send(peer, send)) return;
   send.state = SendOperation::State::queued;
@@ -54,7 +57,7 @@ void Messaging::start(SendOperation& send) {
 
 // False: not now. Eager sends are done when this returns true, rendezvous have made their offer.
 bool Messaging::try_send(Peer& peer, SendOperation& send) {
-  if (peer.failed) return false;  // the listener fails its communicators, and the operation with them
+  if (peer.failed) return false;  // stays queued until the listener has failed its communicator
   Record record;
   std::memset(record.bytes, 0, line_bytes);
   if (send.bytes <= inline_bytes_max) {
@@ -154,6 +157,7 @@ bool Messaging::poll() {
   for (transport::Transport* const transport : transports_) transport->progress();
   bool worked = false;
   for (Peer* const peer : connected_) worked |= poll_peer(*peer);
+  if (links_failed_) report_failed_links();
   return worked;
 }
 
@@ -295,6 +299,9 @@ void Messaging::move_out_of_ring(Peer& peer) {
 
 void Messaging::start(ReceiveOperation& receive) {
   receive.moved_bytes = 0;
+  if (!failed_.empty()) {
+    if (const Error* const failure = failure_of(receive.communicator)) return engine_.complete(receive, failure);
+  }
   if (Unexpected* const message = matching_.find_unexpected(receive)) {
     take_unexpected(receive, *message);
   } else {
@@ -354,15 +361,36 @@ void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t ope
 
 // ---- the end of things ----
 
+// The listener hears of it at the end of poll: it ends operations, some of which are just being started or moved.
 void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
   if (peer.failed) return;
   peer.failed = true;
-  const transport::Fault* const fault = peer.connection.fault();
-  const int system_error = fault != nullptr ? fault->system_error : 0;
-  listener_.link_failed(peer.rank, code, std::move(cause), system_error);
+  peer.failure_code = code;
+  peer.failure_cause = std::move(cause);
+  links_failed_ = true;
 }
 
+void Messaging::report_failed_links() {
+  links_failed_ = false;
+  for (Peer* const peer : connected_) {
+    if (!peer->failed || peer->reported) continue;
+    peer->reported = true;
+    const transport::Fault* const fault = peer->connection.fault();
+    listener_.link_failed(peer->rank, peer->failure_code, peer->failure_cause, fault != nullptr ? fault->system_error : 0);
+  }
+}
+
+const Error* Messaging::failure_of(std::uint64_t communicator) const noexcept {
+  for (const auto& [id, failure] : failed_) {
+    if (id == communicator) return failure;
+  }
+  return nullptr;
+}
+
+// Where a peer may still write into a user's buffer, or a device read from one, the connection is severed before the
+// buffer goes back.
 void Messaging::fail(std::uint64_t communicator, const Error& failure) {
+  failed_.emplace_back(communicator, &failure);
   matching_.for_each_posted([&](ReceiveOperation& receive) {
     if (receive.communicator != communicator) return;
     matching_.unpost(receive);
@@ -371,7 +399,7 @@ void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   receives_.for_each([&](ReceiveOperation& receive) {
     if (receive.communicator != communicator) return;
     Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
-    if (receive.state == ReceiveOperation::State::open) peer.connection.sever();  // the peer could still write into the buffer
+    if (receive.state == ReceiveOperation::State::open) peer.connection.sever();
     finish_receive(receive);
     engine_.complete(receive, &failure);
   });
@@ -392,10 +420,39 @@ void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   });
 }
 
+// f(peer) for every operation of the communicator that waits for somebody in particular.
+template <class F>
+void Messaging::for_each_wait(std::uint64_t communicator, F&& f) {
+  const auto look = [&](const auto& operation, int peer) {
+    if (operation.communicator == communicator && peer != any_peer) f(peer);
+  };
+  matching_.for_each_posted([&](ReceiveOperation& receive) { look(receive, receive.source); });
+  receives_.for_each([&](ReceiveOperation& receive) { look(receive, receive.message_source); });
+  sends_.for_each([&](SendOperation& send) { look(send, send.target); });
+  for (Peer* const connected : connected_) {
+    connected->queued.for_each([&](SendOperation& send) { look(send, send.target); });
+  }
+}
+
+std::optional<int> Messaging::awaited(std::uint64_t communicator) {
+  std::optional<int> first;
+  for_each_wait(communicator, [&](int peer) {
+    if (!first) first = peer;
+  });
+  return first;
+}
+
+bool Messaging::waits_for(std::uint64_t communicator, int peer) {
+  bool found = false;
+  for_each_wait(communicator, [&](int awaited) { found |= awaited == peer; });
+  return found;
+}
+
 void Messaging::forget(std::uint64_t communicator) noexcept {
   matching_.for_each_unexpected([&](Unexpected& message) {
     if (message.envelope.communicator == communicator) discard(message);
   });
+  std::erase_if(failed_, [=](const auto& failed) { return failed.first == communicator; });
 }
 
 bool Messaging::flush() {

@@ -76,10 +76,14 @@ class Messaging final : public progress::Pollable {
   // The message that a receive with these fields would get.
   std::optional<Envelope> probe(const ReceiveOperation& pattern) const noexcept;
 
-  // Ends every operation of the communicator. Where a peer may still write into a user's buffer, or a device read from one, the
-  // connection is severed first. failure must outlive the operations.
+  // The rank that an operation of this communicator waits for, for messages to people; nothing: none, or any.
+  std::optional<int> awaited(std::uint64_t communicator);
+
+  bool waits_for(std::uint64_t communicator, int peer);
+
+  // Ends every operation of the communicator, and every one that it starts later. failure must live as long as the communicator.
   void fail(std::uint64_t communicator, const Error& failure);
-  // Forgets the messages of a communicator that is gone.
+  // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
   // Those of one collective that came before the call: asks the listener about each. For the begin of an operation.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
@@ -121,6 +125,10 @@ class Messaging final : public progress::Pollable {
   bool try_send(Peer& peer, SendOperation& send);
   void advance(Peer& peer);
   void return_credits_if_due(Peer& peer);
+  void report_failed_links();
+  const Error* failure_of(std::uint64_t communicator) const noexcept;
+  template <class F>
+  void for_each_wait(std::uint64_t communicator, F&& f);
   void link_failed(Peer& peer, ErrorCode code, std::string cause);
   SendRing<ProcessAtomics>::Sent post(Peer& peer, Record& record, std::span<const std::byte> payload,
                                       SendRing<ProcessAtomics>::Priority priority);
@@ -149,6 +157,8 @@ class Messaging final : public progress::Pollable {
   Matching matching_;
   Numbers<SendOperation> sends_;
   Numbers<ReceiveOperation> receives_;
+  std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
+  bool links_failed_ = false;  // some peer's failure is not reported yet
   std::size_t unexpected_bytes_ = 0;
   Counters counters_;
 };

@@ -37,7 +37,11 @@ struct Messaging::Peer {
   CreditsToReturn returned;            // what the peer was last told
   bool wants_credit = false;
   bool starved = false;                // we wait for the peer's credits: say so in the next record
-  bool failed = false;
+
+  bool failed = false;  // nothing is sent or taken any more
+  bool reported = false;
+  ErrorCode failure_code = ErrorCode::internal;
+  std::string failure_cause;
 
   bool idle_out() const noexcept { return control.empty() && queued.empty() && streams.empty() && writes.empty(); }
 };
