@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "bootstrap/launcher.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bench {
@@ -33,7 +33,8 @@ int mpi_count(std::size_t count) {
 // What MPI implementations' launchers give each rank. Without one of them MPI_Init makes every process a world of one.
 bool started_by_mpi_launcher() {
   constexpr std::array variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
-  return std::ranges::any_of(variables, [](const char* name) { return std::getenv(name) != nullptr; });
+  const auto environment = bootstrap::process_environment();
+  return std::ranges::any_of(variables, [&](const char* name) { return environment(name).has_value(); });
 }
 
 // "Open MPI v4.1.4" of "Open MPI v4.1.4, package: …"; "MPICH Version: 4.0.2" of several lines.

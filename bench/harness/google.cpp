@@ -84,6 +84,7 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
   words.emplace_back("--benchmark_enable_random_interleaving=false");
   if (!speaks) words.emplace_back("--benchmark_out=");
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (auto& word : words) pointers.push_back(word.data());
   int count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);

@@ -12,6 +12,7 @@
 #include "bench/harness/sampling.hpp"
 #include "bench/harness/sizes.hpp"
 #include "bench/harness/verify.hpp"
+#include "bootstrap/launcher.hpp"
 #include "qpmesh/qpmesh.hpp"
 
 namespace qpmesh::bench {
@@ -185,7 +186,7 @@ Options library_options(const Program& program, const Settings& settings) {
   return options;
 }
 
-// rank is set as soon as it is known, for the error that may follow.
+// rank is set as soon as init knows it, for the error that may follow.
 int run_session(const Program& program, const Settings& settings, int& rank) {
   Communicator world = init(library_options(program, settings));
   rank = world.rank();
@@ -208,25 +209,30 @@ int run_session(const Program& program, const Settings& settings, int& rank) {
   return wrong == 0 ? 0 : exit_wrong;
 }
 
+// For what is said before init. An environment that makes no sense is init's to report.
+int rank_by_launcher() {
+  try {
+    return bootstrap::identify(bootstrap::process_environment()).rank;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 int run_program(const Program& program, int argc, char** argv) {
   const std::string name = "bench_" + program.name;
-  constexpr int unknown_rank = -1;
-  int rank = unknown_rank;
+  int rank = rank_by_launcher();
   try {
     const Settings settings = parse_arguments(name, std::vector<std::string>(argv + 1, argv + argc));
     if (!settings.help.empty()) {
-      std::fputs(settings.help.c_str(), stdout);
+      if (rank == 0) std::fputs(settings.help.c_str(), stdout);
       return 0;
     }
     return run_session(program, settings, rank);
   } catch (const Error& error) {
-    const bool another_says_it = error.operation() == refusal && rank > 0;
-    if (!another_says_it) {
-      const std::string who = rank == unknown_rank ? "" : fmt::format(" rank {}:", rank);
-      std::fprintf(stderr, "%s:%s %s\n", name.c_str(), who.c_str(), error.what());
-    }
+    const bool another_says_it = error.operation() == refusal && rank != 0;
+    if (!another_says_it) std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
   }

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@
 
 #include "base/owned.hpp"
 #include "bench/harness/flag_probe.hpp"
-#include "bench/harness/statistics.hpp"
+#include "topology/usable_cores.hpp"
 
 namespace qpmesh::bench {
 namespace {
@@ -31,20 +31,25 @@ double max_over_ranks(Communicator& world, double value) {
   return value;
 }
 
-// The union of the ranks' affinity masks: a launcher may have bound each to one core.
+// Of all ranks of the node together: a launcher may have bound each to one core.
 int count_usable_cores(Communicator& node) {
-  std::array<std::uint64_t, CPU_SETSIZE / 64> cores{};
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) == 0) {
-    for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &mask)) cores[core / 64] |= std::uint64_t{1} << (core % 64);
-    }
+  const topology::UsableCores mine = topology::usable_cores();
+  std::array<std::uint64_t, CPU_SETSIZE / 64> mask{};
+  for (const int core : mine.cores) {
+    const auto bit = static_cast<std::size_t>(core);
+    if (bit < CPU_SETSIZE) mask[bit / 64] |= std::uint64_t{1} << (bit % 64);
   }
-  node.allreduce(cores, qpmesh::bit_or);
-  int count = 0;
-  for (const std::uint64_t word : cores) count += std::popcount(word);
-  return std::max(count, 1);
+  constexpr std::int32_t no_quota = std::numeric_limits<std::int32_t>::max();
+  std::int32_t quota = mine.quota == 0 ? no_quota : mine.quota;
+  node.allreduce(mask, qpmesh::bit_or);
+  node.allreduce(std::span{&quota, 1}, qpmesh::min);
+
+  topology::UsableCores all{.cores = {}, .quota = quota == no_quota ? 0 : quota};
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    const auto bit = static_cast<std::size_t>(core);
+    if ((mask[bit / 64] >> (bit % 64) & 1) != 0) all.cores.push_back(core);
+  }
+  return std::max(topology::usable_core_count({&all, 1}), 1);
 }
 
 // A line per rank in memory that all ranks of the node map; empty on every rank alike when one of them could not map it.
@@ -73,9 +78,10 @@ base::Mapping share_lines(Communicator& world) {
   return mapped_by_all == 1 ? std::move(mapping) : base::Mapping{};
 }
 
-// The median over batches of the seconds of one round on the slowest rank.
+// The least over batches of the seconds of one round on the slowest rank: a limit is what the machine allows, not what its
+// neighbours leave.
 template <class Round>
-double median_round_s(Communicator& world, std::uint32_t& round, Round&& one_round) {
+double least_round_s(Communicator& world, std::uint32_t& round, Round&& one_round) {
   constexpr int batches = 11;
   constexpr int rounds_per_batch = 500;
   std::array<double, batches> batch_s{};
@@ -86,7 +92,7 @@ double median_round_s(Communicator& world, std::uint32_t& round, Round&& one_rou
     seconds = seconds_since(start) / rounds_per_batch;
   }
   world.allreduce(batch_s, qpmesh::max);
-  return quantile(batch_s, 0.5);
+  return *std::ranges::min_element(batch_s);
 }
 
 }  // namespace
@@ -117,18 +123,18 @@ void Limits::measure_flags() {
     if (!least_s || seconds < *least_s) least_s = seconds;
   };
   for (const unsigned looks_per_yield : looks) {
-    keep_least(exchange_s_, median_round_s(world_, round, [&](std::uint32_t now) {
+    keep_least(exchange_s_, least_round_s(world_, round, [&](std::uint32_t now) {
                  flag_allreduce(lines, rank, size, now, static_cast<std::uint32_t>(rank), looks_per_yield);
                }));
     const int peer = rank ^ 1;
-    keep_least(one_way_s_, 0.5 * median_round_s(world_, round, [&](std::uint32_t now) {
+    keep_least(one_way_s_, 0.5 * least_round_s(world_, round, [&](std::uint32_t now) {
                              if (peer < size)
                                flag_ping_pong(lines[rank], lines[peer], rank < peer, now, looks_per_yield);
                            }));
   }
 }
 
-// The median time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a core: each must get its
+// The least time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a core: each must get its
 // turn, which one rank's short copies between two ticks do not show.
 double Limits::copy_s(std::size_t bytes) {
   constexpr double batch_s_min = 20e-6;
@@ -151,7 +157,7 @@ double Limits::copy_s(std::size_t bytes) {
     samples[static_cast<std::size_t>(i++)] = seconds / static_cast<double>(copies);
   }
   const double ranks_per_core = static_cast<double>(world_.size()) / usable_cores_;
-  return max_over_ranks(world_, quantile(samples, 0.5)) * std::max(1.0, ranks_per_core);
+  return max_over_ranks(world_, *std::ranges::min_element(samples)) * std::max(1.0, ranks_per_core);
 }
 
 std::optional<double> Limits::least_s(LimitKind kind, std::size_t bytes) {

@@ -55,7 +55,7 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   CLI::App app{"Measures and verifies one operation of qpmesh over the ranks of this job.", program};
   app.footer(std::string{google_flags_help});
   app.allow_extras();  // so that the error can name the nearest option
-  app.add_option("--min-bytes", bytes_min, "Smallest size: a number with B, KiB, MiB or GiB (4)");
+  app.add_option("--min-bytes", bytes_min, "Smallest size: a number, alone or with KiB, MiB or GiB (4)");
   app.add_option("--max-bytes", bytes_max, "Largest size; sizes double from the smallest (16MiB)");
   app.add_flag("--check,!--no-check", settings.check, "Verify every element before and after timing (on)");
   app.add_flag("--corrupt", settings.corrupt,

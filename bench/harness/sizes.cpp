@@ -3,50 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <limits>
-#include <utility>
 
+#include "base/text.hpp"
 #include "bench/harness/refuse.hpp"
 
 namespace qpmesh::bench {
-namespace {
-
-constexpr std::array<std::pair<std::string_view, unsigned>, 5> unit_shifts{
-    {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}}};
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row;  // distances of the part of a seen so far to every prefix of b
-  for (std::size_t j = 0; j <= b.size(); ++j) row.push_back(j);
-  for (const char wanted : a) {
-    std::size_t diagonal = row.front();
-    ++row.front();
-    for (std::size_t j = 1; j < row.size(); ++j) {
-      const std::size_t replaced = diagonal + (wanted == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
 
 std::size_t parse_bytes(std::string_view text) {
-  constexpr std::string_view hint = "a whole number, alone or with B, KiB, MiB or GiB: 4, 64KiB, 16MiB";
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{}) refuse(fmt::format("\"{}\" is not a byte count", text), std::string{hint});
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const auto known = std::ranges::find(unit_shifts, unit, &std::pair<std::string_view, unsigned>::first);
-  if (known == unit_shifts.end()) {
-    refuse(fmt::format("\"{}\" has the unknown unit \"{}\"", text, unit), std::string{hint});
+  const auto bytes = base::parse_integer(text, true);
+  if (!bytes || *bytes < 0) {
+    refuse(fmt::format("\"{}\" is not a byte count", text),
+           "a whole number, alone or with KiB, MiB or GiB: 4, 64KiB, 16MiB");
   }
-  if (number > std::numeric_limits<std::size_t>::max() >> known->second) {
-    refuse(fmt::format("\"{}\" is more bytes than this machine can address", text), std::string{hint});
-  }
-  return number << known->second;
+  return static_cast<std::size_t>(*bytes);
 }
 
 std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
@@ -69,10 +38,11 @@ std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_
 }
 
 std::string nearest(std::string_view text, const std::vector<std::string>& candidates) {
+  if (text.size() > base::edit_distance_bytes_max) return {};
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (const auto& candidate : candidates) {
-    if (const std::size_t distance = edit_distance(text, candidate); distance < best_distance) {
+    if (const std::size_t distance = base::edit_distance(text, candidate); distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }

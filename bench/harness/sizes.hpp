@@ -8,8 +8,7 @@
 
 namespace qpmesh::bench {
 
-// Accepts a whole number with an optional unit B, KiB, MiB or GiB. Throws Error{bad_argument} with the text and what is allowed: KB and
-// K are refused, because half of the world reads them as 1000.
+// A whole number, alone or with KiB, MiB or GiB. Throws Error{bad_argument} with the text and what is allowed.
 std::size_t parse_bytes(std::string_view text);
 
 // bytes_min, doubled until it would pass bytes_max. Throws Error{bad_argument} when the range is empty or bytes_min is not a whole

@@ -2,6 +2,7 @@
 // wrong place has the wrong value. Outputs are poisoned before a checked run, so that a call that does nothing is wrong everywhere.
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -47,10 +48,12 @@ void poison(std::span<T> outputs) noexcept {
 // Elements whose bits differ from expected(index).
 template <class T, class Expected>
 std::size_t count_wrong(std::span<const T> outputs, Expected expected) noexcept {
+  using Bits = std::uint32_t;
+  static_assert(sizeof(T) == sizeof(Bits));
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const T value = expected(i);
-    wrong += std::memcmp(&outputs[i], &value, sizeof(T)) == 0 ? 0U : 1U;
+    wrong += std::bit_cast<Bits>(outputs[i]) == std::bit_cast<Bits>(value) ? 0U : 1U;
   }
   return wrong;
 }

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstdlib>
 
 #include "base/log.hpp"
 #include "base/options_table.hpp"
+#include "base/text.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::base {
@@ -126,24 +126,6 @@ constexpr std::array<OptionRow, 13> table{{
                .operation = "options",
                .cause = std::move(cause),
                .hint = std::move(hint)}};
-}
-
-std::optional<std::int64_t> parse_integer(std::string_view text, bool with_suffix) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{}) return std::nullopt;
-  std::int64_t factor = 1;
-  if (rest != end) {
-    const std::string_view suffix{rest, end};
-    if (!with_suffix) return std::nullopt;
-    if (suffix == "KiB") factor = kib;
-    else if (suffix == "MiB") factor = mib;
-    else if (suffix == "GiB") factor = gib;
-    else return std::nullopt;
-  }
-  if (__builtin_mul_overflow(value, factor, &value)) return std::nullopt;
-  return value;
 }
 
 bool allows(const OptionRow& row, std::int64_t value) {

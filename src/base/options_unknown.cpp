@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
-#include <numeric>
 #include <utility>
 
 #include "base/options_table.hpp"
+#include "base/text.hpp"
 
 namespace qpmesh::base {
 namespace {
@@ -16,25 +15,6 @@ namespace {
 constexpr std::array<std::string_view, 7> identity_names{
     "QPMESH_RANK",       "QPMESH_SIZE",   "QPMESH_ROOT",       "QPMESH_JOB",
     "QPMESH_LOCAL_SIZE", "QPMESH_SECRET", "QPMESH_SECRET_FILE"};
-
-// Longer than every known name: nothing is near a longer one, and the distance is not worth its time.
-constexpr std::size_t name_bytes_max = 64;
-
-// Levenshtein's: insertions, deletions and substitutions that turn one text into the other, of at most name_bytes_max each.
-std::size_t edit_distance(std::string_view from, std::string_view to) {
-  assert(to.size() <= name_bytes_max);
-  std::array<std::size_t, name_bytes_max + 1> row{};
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const auto substituted = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row[to.size()];
-}
 
 std::vector<std::string_view> known_names() {
   std::vector<std::string_view> known;
@@ -53,7 +33,7 @@ std::vector<std::string> unknown_variables(std::span<const std::string> names) {
   for (const auto& name : names) {
     if (!name.starts_with(prefix) || std::ranges::find(known, name) != known.end()) continue;
     std::string sentence = fmt::format("{} is set, but nothing reads it", name);
-    if (name.size() <= name_bytes_max) {
+    if (name.size() <= edit_distance_bytes_max) {
       const auto nearest =
           std::ranges::min(known, {}, [&](std::string_view other) { return edit_distance(name, other); });
       // At most half of what follows the prefix may differ: further away is a different word.
