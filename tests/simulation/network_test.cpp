@@ -197,6 +197,31 @@ TEST(simulated_network, retransmits_from_the_source_before_the_completion) {
   EXPECT_LT(rewritten, 50U);  // some come too late: the completion was there first
 }
 
+// After an immediate or an ordered flag the memory is the receiver's again.
+TEST(simulated_network, retransmits_nothing_that_the_receiver_was_told_to_be_final) {
+  for (auto config : {polled_network(2, 1), immediate_network(2, 1), shared_memory_network(2, 1)}) {
+    config.busy_probability = 0;
+    config.retransmission_probability = 1;
+    for (config.seed = 1; config.seed <= 50; ++config.seed) {
+      Mesh mesh{config};
+      auto source = filled(300, 1);
+      const bool flag_tells = config.ordered_flag;
+      const Write write{.head = source, .target = mesh.address(1, 0), .flag_offset = 4,
+                        .immediate = flag_tells ? std::nullopt : std::optional<std::uint32_t>{1}};
+      ASSERT_EQ(mesh.connection(0, 1).post({&write, 1}), Post::posted);
+      const auto told = [&] {
+        mesh[1].transport->progress();
+        return flag_tells ? mesh[1].memory[4] == std::byte{1} : mesh.connection(1, 0).take_arrival().has_value();
+      };
+      ASSERT_TRUE(mesh.network.run_until(told, mesh.network.after_ms(10)));
+      ASSERT_EQ(count(mesh[1].memory, 1), source.size());
+      std::fill(mesh[1].memory.begin(), mesh[1].memory.end(), std::byte{0});
+      mesh.network.run_for(1'000'000);
+      ASSERT_EQ(count(mesh[1].memory, 1), 0U) << "seed " << config.seed;
+    }
+  }
+}
+
 TEST(simulated_network, fails_the_link_of_a_write_outside_the_region_with_the_numbers) {
   Mesh mesh{calm(polled_network(2, 1)), 4096};
   const auto source = filled(100, 1);
@@ -356,6 +381,23 @@ TEST(simulated_transport, refuses_an_address_that_is_not_the_peers) {
     EXPECT_EQ(error.peer(), 1);
     EXPECT_EQ(error.operation(), "connect");
     EXPECT_EQ(error.cause(), "8 bytes are not an address of rank 1 for rank 0");
+  }
+}
+
+TEST(simulated_transport, names_memory_by_the_largest_of_its_regions) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {  // keys are random: their order must not decide
+    Network network{polled_network(1, seed)};
+    auto transport = network.make_transport(0);
+    std::vector<std::byte> memory(1000);
+    const std::span<std::byte> all{memory};
+    const std::uint32_t small = transport->register_memory(all.subspan(100, 100));
+    const std::uint32_t large = transport->register_memory(all);
+    EXPECT_EQ(transport->address_of(all.subspan(150, 10))->region, large);
+    EXPECT_EQ(transport->address_of(all.subspan(150, 10))->offset, 150U);
+    transport->deregister_memory(large);
+    EXPECT_EQ(transport->address_of(all.subspan(150, 10))->region, small);
+    EXPECT_EQ(transport->address_of(all.subspan(150, 10))->offset, 50U);
+    EXPECT_FALSE(transport->address_of(all.subspan(150, 51)).has_value());
   }
 }
 
