@@ -227,6 +227,8 @@ void Messaging::handle_message(Peer& peer, const TakenMessage& message) {
 
 void Messaging::deliver(ReceiveOperation& receive, const Envelope& envelope, const std::byte* payload) noexcept {
   if (receive.combine != nullptr) {
+    alignas(16) std::byte aligned[inline_bytes_max];  // an inline payload starts in the middle of a record
+    if (envelope.bytes <= sizeof aligned) payload = static_cast<std::byte*>(std::memcpy(aligned, payload, envelope.bytes));
     receive.combine(receive.data, receive.operand, payload, envelope.bytes, receive.context);
   } else if (envelope.bytes > 0) {
     std::memcpy(receive.data, payload, envelope.bytes);

@@ -1,0 +1,84 @@
+# Shared by scripts/test, scripts/bench and scripts/format; sourced, not run. Needs bash, set -euo pipefail.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libcli11-dev
+                libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev)
+packages_test=(mpich libseccomp-dev util-linux)  # Hydra, the trap for system calls, setpriv
+packages_lint=(clang-format-16 clang-tidy-14 python3)
+
+say() { printf '== %s\n' "$*"; }
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# install_packages NAME…: those that dpkg does not know as installed, and nothing at all when none is missing.
+install_packages() {
+  command -v dpkg-query >/dev/null ||
+    { say "not a Debian system: nothing is installed; these packages or their like are needed: $*"; return 0; }
+  local name missing=() as_root=()
+  for name in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || missing+=("$name")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null ||
+      fail "these Debian packages are missing and there is no sudo; install them as root: ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "installing the Debian packages ${missing[*]}"
+  local log
+  log=$(mktemp)
+  if ! { "${as_root[@]}" apt-get update &&
+         "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
+       >"$log" 2>&1 </dev/null; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    fail "apt-get could not install: ${missing[*]}"
+  fi
+  rm -f "$log"
+}
+
+jobs_max() { nproc; }
+
+configure() {  # PRESET
+  say "configure $1"
+  local log
+  log=$(mktemp)
+  if ! cmake --preset "$1" >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    fail "configuring $1 failed; after a change of compiler or packages remove build/$1 and try again"
+  fi
+  rm -f "$log"
+}
+
+build() {  # PRESET [TARGET…]
+  local preset=$1
+  shift
+  say "build $preset"
+  local targets=()
+  [ $# -eq 0 ] || targets=(--target "$@")
+  cmake --build --preset "$preset" --parallel "$(jobs_max)" ${targets[@]+"${targets[@]}"}
+}
+
+# Open MPI refuses to start as root unless told that this is meant.
+allow_mpirun_as_root() {
+  [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+# Own sources, NUL-separated; patterns as git ls-files takes them.
+own_files() {  # [PATTERN…]
+  [ $# -gt 0 ] || set -- '*.hpp' '*.cpp'
+  git ls-files -z --cached --others --exclude-standard -- "$@"
+}
+
+# Of the NUL-separated names read, those that the release build compiles: clang-tidy guesses flags for all others.
+compiled_files() {
+  python3 -c '
+import json, os, sys
+known = {os.path.realpath(entry["file"]) for entry in json.load(open("build/release/compile_commands.json"))}
+names = [name for name in sys.stdin.read().split("\0") if name and os.path.realpath(name) in known]
+sys.stdout.write("".join(name + "\0" for name in names))'
+}
