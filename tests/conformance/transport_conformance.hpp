@@ -54,7 +54,9 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
   ConnectedPair::End& end(int side) { return pair_->end(side); }
   transport::Connection& connection(int side) { return *end(side).connection; }
   const transport::Capabilities& capabilities() { return end(0).transport->capabilities(); }
-  transport::RemoteAddress at(int side, std::size_t offset) { return {end(side).address.region, end(side).address.offset + offset}; }
+  transport::RemoteAddress at(int side, std::size_t offset) {
+    return {end(side).address.region, end(side).address.offset + offset};
+  }
   std::span<std::byte> memory(int side, std::size_t offset, std::size_t bytes) {
     return end(side).memory.subspan(offset, bytes);
   }
