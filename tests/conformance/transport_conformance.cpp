@@ -5,8 +5,6 @@
 #include <atomic>
 #include <limits>
 
-#include "base/bytes.hpp"
-
 namespace qpmesh::test {
 
 using transport::Post;
@@ -31,21 +29,6 @@ void TransportSuite::complete(int side) {
 }
 
 namespace {
-
-std::byte value(std::size_t i) { return static_cast<std::byte>(i); }
-
-// Bytes that say where they are and for whom.
-std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
-  std::vector<std::byte> out(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) out[i] = value(base::mix64(seed * 0x10001 + i));
-  return out;
-}
-
-bool all_are(std::span<const std::byte> bytes, std::byte wanted) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == wanted; });
-}
-
-bool same(std::span<const std::byte> a, std::span<const std::byte> b) { return std::ranges::equal(a, b); }
 
 TEST_P(TransportConformance, places_a_body_right_behind_its_head_and_touches_nothing_else) {
   constexpr std::array<std::size_t, 7> sizes{0, 1, 7, 64, 200, 1000, 5000};

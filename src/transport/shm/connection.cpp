@@ -21,7 +21,7 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
 }
 
 void ShmConnection::copy(const Write& write) noexcept {
-  const std::size_t bytes = write.head.size() + write.body.size();
+  [[maybe_unused]] const std::size_t bytes = write.head.size() + write.body.size();
   assert(write.target.offset <= memory_.bytes && bytes <= memory_.bytes - write.target.offset);
   std::byte* const to = memory_.data + write.target.offset;
   if (!write.body.empty()) std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
