@@ -77,7 +77,7 @@ TEST_P(AnyBootstrap, names_the_missing_ranks_on_every_rank_when_the_deadline_pas
     EXPECT_EQ(outcome.error->operation(), "init");
     EXPECT_THAT(outcome.error->cause(), StartsWith("ranks 2, 3 of 4 missing after "));
     EXPECT_EQ(outcome.error->hint(), "was every rank started, and with the same root and job?");
-    EXPECT_LT(outcome.elapsed_ms, 1'000);
+    EXPECT_LT(outcome.elapsed_ms, 2'000);
   }
 }
 
@@ -205,7 +205,7 @@ TEST_P(AnyBootstrap, drops_silent_strangers_after_the_handshake_time_without_del
   auto last = start(venue, {.rank = 2, .size = 3}, enough_ms);
   const Outcome outcome = last.get();
   expect_all_here(outcome, 3);
-  EXPECT_LT(outcome.elapsed_ms, 1'000);
+  EXPECT_LT(outcome.elapsed_ms, 2'000);
   expect_all_here(first.get(), 3);
   expect_all_here(root.get(), 3);
 }
@@ -225,7 +225,7 @@ TEST_P(AnyBootstrap, lets_real_ranks_in_among_hundreds_of_strangers_that_hold_co
   }
   const Outcome outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
   expect_all_here(outcome, 2);
-  EXPECT_LT(outcome.elapsed_ms, 1'000);
+  EXPECT_LT(outcome.elapsed_ms, 2'000);
   expect_all_here(root.get(), 2);
   strangers.clear();
   EXPECT_EQ(open_descriptors(), before);
@@ -253,7 +253,7 @@ TEST_P(AnyBootstrap, ends_the_start_when_a_rank_announces_more_than_a_blob_may_h
     EXPECT_EQ(outcome.error->code(), ErrorCode::corrupt);
     EXPECT_EQ(outcome.error->peer(), 1);
     EXPECT_THAT(outcome.error->cause(), HasSubstr("announced 4294967280 bytes; at most 65536 are allowed"));
-    EXPECT_LT(outcome.elapsed_ms, 1'000);
+    EXPECT_LT(outcome.elapsed_ms, 2'000);
   }
 }
 
@@ -278,7 +278,7 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
   ::kill(child, SIGKILL);
   const auto killed = std::chrono::steady_clock::now();
   const Outcome outcome = second.get();
-  EXPECT_LT(std::chrono::steady_clock::now() - killed, milliseconds{500});
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, milliseconds{1'000});
   ::waitpid(child, nullptr, 0);
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
@@ -299,7 +299,7 @@ TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
     EXPECT_EQ(outcome.error->code(), ErrorCode::peer_dead);
     EXPECT_EQ(outcome.error->peer(), 1);
     EXPECT_THAT(outcome.error->cause(), MatchesRegex("rank 1 \\(pid .* on host .*\\) closed its connection during start-up"));
-    EXPECT_LT(outcome.elapsed_ms, 1'000);
+    EXPECT_LT(outcome.elapsed_ms, 2'000);
   }
 }
 
