@@ -26,6 +26,7 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
   const StarSettings settings{.rank = identity.rank,
                               .size = identity.size,
                               .ordinal = ordinal,
+                              .job = identity.job,
                               .handshake_timeout_ms = options.handshake_timeout_ms,
                               .progress_ms = options.stall_warning_ms};
   return std::make_unique<Star>(settings, std::move(doorway), system, log);

@@ -152,9 +152,9 @@ std::optional<Identity> from_srun(const Variables& variables) {
 std::uint16_t port_beside(std::int64_t master_port) {
   constexpr std::int64_t first = 10'000;
   constexpr std::int64_t count = 22'768;
-  std::int64_t port = first + (master_port + 7'919) % count;
-  if (port == master_port) port = first + (port - first + 1) % count;
-  return static_cast<std::uint16_t>(port);
+  constexpr std::int64_t shift = 7'919;
+  static_assert((first + shift) % count != 0, "no port may be mapped to itself");
+  return static_cast<std::uint16_t>(first + (master_port + shift) % count);
 }
 
 std::optional<Identity> from_torchrun(const Variables& variables) {
@@ -214,6 +214,8 @@ Identity identify(const Environment& environment) {
     }
     return identity;
   }
+  // Over TCP the job must be the same on every host, and Hydra's proxies are one per host.
+  if (identity.launcher == "hydra" && !variables.has("QPMESH_JOB")) identity.job = "hydra";
   const std::string_view launcher_key =
       identity.launcher == "open_mpi" ? std::string_view{"OMPI_MCA_orte_precondition_transports"} : std::string_view{};
   Secret secret = find_secret(environment, launcher_key);

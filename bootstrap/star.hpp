@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/system.hpp"
@@ -16,7 +18,8 @@ namespace qpmesh::bootstrap {
 struct StarSettings {
   int rank = 0;
   int size = 1;
-  int ordinal = 0;                           // which init of this process
+  int ordinal = 0;                            // which init of this process
+  std::string job{};                          // the same on every rank
   std::int64_t handshake_timeout_ms = 2'000;  // a silent stranger is dropped after it
   std::int64_t progress_ms = 5'000;           // between the root's progress lines; 0 = none
 };

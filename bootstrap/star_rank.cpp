@@ -133,7 +133,7 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
                                star_version, challenge.version),
           .hint = "start every rank with the same qpmesh"});
   }
-  Hello hello = make_hello(system_, settings_.rank, settings_.size, settings_.ordinal);
+  Hello hello = make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job);
   hello.proof = prove(doorway_.key(), Role::rank, challenge, hello);
   const auto bytes = std::as_bytes(std::span{&hello, 1});
   // A new socket takes 128 bytes at once; one that does not is broken.

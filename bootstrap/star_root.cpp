@@ -121,7 +121,7 @@ std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
   }
   std::vector<Blob> blobs = hand_out();
   while (!all_sent()) {
-    if (system_.now() >= deadline) fail_timeout("to take everyone's blobs");
+    if (system_.now() >= deadline) fail_timeout("connected, but does not read");
     turn(deadline, true);
   }
   return blobs;
@@ -205,7 +205,14 @@ void StarRoot::accept_candidates() {
     const auto bytes = std::as_bytes(std::span{&candidate.challenge, 1});
     const auto sent = system_.call(
         "send", [&] { return ::send(candidate.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
-    if (sent != static_cast<ssize_t>(bytes.size())) drop(candidate, "took no challenge");
+    if (sent == static_cast<ssize_t>(bytes.size())) continue;
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) {  // a port scan: nothing to tell people about
+      log_.debug("a connection to {} closed at once", doorway_.place());
+      candidate.done = true;
+      candidate.fd.reset();
+    } else {
+      drop(candidate, "took no challenge");
+    }
   }
 }
 
@@ -257,6 +264,11 @@ void StarRoot::judge(Candidate& candidate, const Hello& hello) {
     return refuse(candidate, hello, ErrorCode::mismatch,
                   fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank, hello.size, settings_.size),
                   "start every rank with the same size");
+  }
+  if (hello.job != hash_of_job(settings_.job)) {
+    return refuse(candidate, hello, ErrorCode::mismatch,
+                  fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank, settings_.job, doorway_.place()),
+                  "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
   }
   if (hello.rank < 1 || hello.rank >= settings_.size) {
     return refuse(candidate, hello, ErrorCode::mismatch,

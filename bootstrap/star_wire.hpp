@@ -46,14 +46,15 @@ struct Hello {
   std::int32_t size = 0;
   std::int32_t pid = 0;
   std::int32_t ordinal = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t job = 0;        // its hash: who shares a secret with another job must not end up in it by accident
   std::array<char, 32> host{};  // cut to fit, zero-filled
   Nonce nonce{};
   Proof proof{};
 };
 static_assert(sizeof(Hello) == 128 && std::is_trivially_copyable_v<Hello>);
 
-Hello make_hello(const base::System& system, int rank, int size, int ordinal);
+Hello make_hello(const base::System& system, int rank, int size, int ordinal, std::string_view job);
+std::uint32_t hash_of_job(std::string_view job);
 std::string sender_of(const Hello& hello);  // "pid 12 on host a"
 
 // The two proofs differ in their first byte, so that neither side's can be sent back as the other's.

@@ -99,9 +99,8 @@ TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_wai
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
   const Venue venue{Kind::one_host};
   ::testing::internal::CaptureStderr();
-  auto root = start(venue, {.rank = 0, .size = 2, .log = base::LogLevel::warning}, enough_ms);
-  while (!venue.connect()) {
-  }
+  const auto self = venue.rank({.rank = 0, .size = 2, .log = base::LogLevel::warning});
+  auto root = std::async(std::launch::async, [&] { return gather(self->star(), blob_of(0, 10), enough_ms); });
   Stranger stranger{"connect", venue.name()};
   EXPECT_EQ(stranger.line(), "dropped");
   EXPECT_EQ(stranger.finish(), 0);

@@ -147,6 +147,16 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_version_with_both_versions) {
   expect_all_here(root.get(), 2);
 }
 
+TEST_P(AnyBootstrap, refuses_a_rank_of_another_job_that_shares_its_address_and_secret) {
+  auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
+  const Outcome wrong = start(venue, {.rank = 1, .size = 2, .job = "another job"}, enough_ms).get();
+  ASSERT_TRUE(wrong.error);
+  EXPECT_EQ(wrong.error->code(), ErrorCode::mismatch);
+  EXPECT_EQ(wrong.error->cause(), fmt::format("rank 1 is not of job \"the job of this test\", which rank 0 at {} starts", venue.place()));
+  expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
+  expect_all_here(root.get(), 2);
+}
+
 TEST_P(AnyBootstrap, sees_that_the_root_speaks_another_version) {
   const auto listener = venue.listen_instead();
   auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);

@@ -151,7 +151,7 @@ std::optional<Challenge> read_challenge(int fd) {
 }
 
 Hello hello_for(const Venue& venue, const RankSettings& settings, const Challenge& challenge) {
-  Hello hello = make_hello(base::System{}, settings.rank, settings.size, settings.ordinal);
+  Hello hello = make_hello(base::System{}, settings.rank, settings.size, settings.ordinal, settings.job);
   hello.proof = prove(venue.key(settings.secret), Role::rank, challenge, hello);
   return hello;
 }

@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 namespace qpmesh::bootstrap {
 
 enum class Kind { one_host, tcp };
+inline void PrintTo(Kind kind, std::ostream* out) { *out << (kind == Kind::one_host ? "one_host" : "tcp"); }
 
 struct RankSettings {
   int rank = 0;
@@ -29,6 +31,7 @@ struct RankSettings {
   std::string secret = "the secret of this test";
   base::LogLevel log = base::LogLevel::off;
   base::FailPoints* fail_points = nullptr;
+  std::string job = "the job of this test";
 };
 
 // A rank with the world that it needs.
@@ -36,7 +39,7 @@ class Rank {
  public:
   Rank(const RankSettings& settings, std::unique_ptr<Doorway> doorway, std::unique_ptr<base::System> system)
       : log_{settings.log}, system_{std::move(system)},
-        star_{StarSettings{settings.rank, settings.size, settings.ordinal, settings.handshake_timeout_ms, settings.progress_ms},
+        star_{StarSettings{settings.rank, settings.size, settings.ordinal, settings.job, settings.handshake_timeout_ms, settings.progress_ms},
               std::move(doorway), *system_, log_} {}
 
   Star& star() { return star_; }
