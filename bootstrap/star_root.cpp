@@ -1,5 +1,5 @@
-// The root's half of the star. One poll over the listening socket, the candidates (connected, not yet proven) and the
-// members: nobody waits for anybody else's handshake.
+// The root's half of the star. One poll over the listening socket, the candidates (connected, not yet proven)
+// and the members: nobody waits for anybody else's handshake.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,9 +21,9 @@ using std::chrono::milliseconds;
 // Descriptors that strangers can hold; beyond it the oldest goes, so that a real rank always gets in.
 constexpr std::size_t candidates_max = 256;
 constexpr int accepts_per_turn_max = 64;
-constexpr milliseconds accept_pause{50};      // after running out of descriptors
+constexpr milliseconds accept_pause{50};  // after running out of descriptors
 constexpr milliseconds stranger_line_pause{1000};
-constexpr milliseconds waiting_pause{100};    // between two messages about who is missing
+constexpr milliseconds waiting_pause{100};  // between two messages about who is missing
 
 struct Candidate {
   base::UniqueFd fd;
@@ -80,7 +80,9 @@ class StarRoot final : public StarHalf {
   [[noreturn]] void fail_everyone(ErrorDetail detail);
   [[noreturn]] void fail_dead(int rank);
   [[noreturn]] void fail_timeout(std::string_view remark);
-  long long elapsed_ms() const { return std::chrono::duration_cast<milliseconds>(system_.now() - started_).count(); }
+  long long elapsed_ms() const {
+    return std::chrono::duration_cast<milliseconds>(system_.now() - started_).count();
+  }
 
   StarSettings settings_;
   Doorway& doorway_;
@@ -108,7 +110,8 @@ std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
   waiting_changed_ = true;
   members_[0].blob = Blob(mine.begin(), mine.end());
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-    if (members_[rank].stream) read_member(static_cast<int>(rank));  // poll does not tell of what was read already
+    if (members_[rank].stream)
+      read_member(static_cast<int>(rank));  // poll does not tell of what was read already
   }
 
   while (!all_here()) {
@@ -137,22 +140,25 @@ void StarRoot::turn(Deadline wake, bool sending) {
 
   polled_.clear();
   polled_.push_back({.fd = listening ? listener_.get() : -1, .events = POLLIN, .revents = 0});
-  for (const Candidate& candidate : candidates_) polled_.push_back({.fd = candidate.fd.get(), .events = POLLIN, .revents = 0});
+  for (const Candidate& candidate : candidates_)
+    polled_.push_back({.fd = candidate.fd.get(), .events = POLLIN, .revents = 0});
   const std::size_t first_member = polled_.size();
   for (const Member& member : members_) {
     pollfd entry{.fd = -1, .events = 0, .revents = 0};
     if (member.stream) {
-      // While gathering, members whose blob is here are read too: they may give up or die. While sending they are not: what
-      // comes then belongs to the next all_gather.
+      // While gathering, members whose blob is here are read too: they may give up or die. While sending they
+      // are not: what comes then belongs to the next all_gather.
       entry.events = static_cast<short>((sending ? 0 : POLLIN) | (member.stream->unsent() ? POLLOUT : 0));
       // With no event asked for, a hang-up would still be told, at once and for ever.
       if (entry.events != 0) entry.fd = member.stream->fd();
     }
     polled_.push_back(entry);
   }
-  const int ready = system_.call("poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
+  const int ready = system_.call(
+      "poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
   if (ready < 0 && errno != EINTR) {
-    fail_everyone({.code = ErrorCode::no_resource, .peer = 0, .cause = "poll failed at rank 0", .system_error = errno});
+    fail_everyone(
+        {.code = ErrorCode::no_resource, .peer = 0, .cause = "poll failed at rank 0", .system_error = errno});
   }
 
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
@@ -168,15 +174,17 @@ void StarRoot::turn(Deadline wake, bool sending) {
   const Deadline after = system_.now();
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (ready > 0 && polled_[1 + i].revents != 0) read_candidate(candidates_[i]);
-    if (!candidates_[i].done && after >= candidates_[i].deadline) drop(candidates_[i], "said no hello in time");
+    if (!candidates_[i].done && after >= candidates_[i].deadline)
+      drop(candidates_[i], "said no hello in time");
   }
   if (ready > 0 && polled_[0].revents != 0) accept_candidates();
 }
 
 void StarRoot::accept_candidates() {
   for (int i = 0; i < accepts_per_turn_max; ++i) {
-    base::UniqueFd fd{system_.call(
-        "accept4", [&] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); })};
+    base::UniqueFd fd{system_.call("accept4", [&] {
+      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    })};
     if (!fd) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         const int error = errno;
@@ -203,8 +211,9 @@ void StarRoot::accept_candidates() {
     candidate.deadline = system_.now() + milliseconds{settings_.handshake_timeout_ms};
     system_.random(candidate.challenge.nonce);
     const auto bytes = std::as_bytes(std::span{&candidate.challenge, 1});
-    const auto sent = system_.call(
-        "send", [&] { return ::send(candidate.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+    const auto sent = system_.call("send", [&] {
+      return ::send(candidate.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    });
     if (sent == static_cast<ssize_t>(bytes.size())) continue;
     if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) {  // a port scan: nothing to tell people about
       log_.debug("a connection to {} closed at once", doorway_.place());
@@ -245,34 +254,40 @@ void StarRoot::read_candidate(Candidate& candidate) {
   judge(candidate, hello);
 }
 
-// The hello is whole. Its sender becomes a member, or learns why not; the root goes on waiting in either case.
+// The hello is whole. Its sender becomes a member, or learns why not; the root goes on waiting in either
+// case.
 void StarRoot::judge(Candidate& candidate, const Hello& hello) {
   if (hello.version != star_version) {
     return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}", hello.rank, hello.version,
-                              star_version),
+                  fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}", hello.rank,
+                              hello.version, star_version),
                   "start every rank with the same qpmesh");
   }
   if (!proves(hello.proof, doorway_.key(), Role::rank, candidate.challenge, hello)) {
-    const auto detail = encode_error({.code = ErrorCode::authentication,
-                                      .peer = 0,
-                                      .cause = fmt::format("rank 0 at {} did not accept the secret", doorway_.place())});
+    const auto detail =
+        encode_error({.code = ErrorCode::authentication,
+                      .peer = 0,
+                      .cause = fmt::format("rank 0 at {} did not accept the secret", doorway_.place())});
     answer(candidate, FrameKind::refused, detail);
     return drop(candidate, "did not prove that it knows the secret of this job");
   }
   if (hello.size != settings_.size) {
     return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank, hello.size, settings_.size),
+                  fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank, hello.size,
+                              settings_.size),
                   "start every rank with the same size");
   }
   if (hello.job != hash_of_job(settings_.job)) {
     return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank, settings_.job, doorway_.place()),
+                  fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
+                              settings_.job, doorway_.place()),
                   "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
   }
   if (hello.rank < 1 || hello.rank >= settings_.size) {
     return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank, settings_.size - 1), "");
+                  fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank,
+                              settings_.size - 1),
+                  "");
   }
   if (hello.ordinal > settings_.ordinal) {  // it has left this start already, and we have not
     answer(candidate, FrameKind::later, {});
@@ -281,8 +296,8 @@ void StarRoot::judge(Candidate& candidate, const Hello& hello) {
   }
   if (hello.ordinal < settings_.ordinal) {
     return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank, hello.ordinal + 1,
-                              settings_.ordinal + 1),
+                  fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank,
+                              hello.ordinal + 1, settings_.ordinal + 1),
                   "init is collective: every rank calls it equally often");
   }
   Member& member = members_[static_cast<std::size_t>(hello.rank)];
@@ -293,7 +308,8 @@ void StarRoot::judge(Candidate& candidate, const Hello& hello) {
       return;
     }
     return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} is here already: {}; the second one is {}", hello.rank, member.who, sender_of(hello)),
+                  fmt::format("rank {} is here already: {}; the second one is {}", hello.rank, member.who,
+                              sender_of(hello)),
                   "give every process a rank of its own");
   }
   const Proof proof = prove(doorway_.key(), Role::root, candidate.challenge, hello);
@@ -326,14 +342,14 @@ void StarRoot::read_member(int rank) {
     }
     fail_everyone({.code = ErrorCode::corrupt,
                    .peer = rank,
-                   .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank, member.who,
-                                        static_cast<std::uint32_t>(frame->kind))});
+                   .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank,
+                                        member.who, static_cast<std::uint32_t>(frame->kind))});
   }
   if (member.stream->oversize()) {
     fail_everyone({.code = ErrorCode::corrupt,
                    .peer = rank,
-                   .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank, member.who,
-                                        member.stream->claimed_bytes(), blob_bytes_max)});
+                   .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
+                                        member.who, member.stream->claimed_bytes(), blob_bytes_max)});
   }
   if (member.stream->ended()) fail_dead(rank);
 }
@@ -397,7 +413,8 @@ void StarRoot::tell_missing() {
 void StarRoot::report_progress() {
   if (system_.now() < progress_due_) return;
   progress_due_ += milliseconds{settings_.progress_ms};
-  log_.info("start-up at {}: waiting for {} of {} for {} ms", doorway_.place(), to_string(missing()), settings_.size, elapsed_ms());
+  log_.info("start-up at {}: waiting for {} of {} for {} ms", doorway_.place(), to_string(missing()),
+            settings_.size, elapsed_ms());
 }
 
 void StarRoot::drop(Candidate& candidate, std::string_view why) {
@@ -407,11 +424,14 @@ void StarRoot::drop(Candidate& candidate, std::string_view why) {
   if (system_.now() < stranger_line_due_) return;
   stranger_line_due_ = system_.now() + stranger_line_pause;
   const auto count = std::exchange(strangers_unreported_, 0);
-  log_.warning("dropped {} connection{} to {}, the last: {}", count, count == 1 ? "" : "s", doorway_.place(), why);
+  log_.warning("dropped {} connection{} to {}, the last: {}", count, count == 1 ? "" : "s", doorway_.place(),
+               why);
 }
 
-void StarRoot::refuse(Candidate& candidate, const Hello& hello, ErrorCode code, std::string cause, std::string hint) {
-  answer(candidate, FrameKind::refused, encode_error({.code = code, .peer = 0, .cause = cause, .hint = std::move(hint)}));
+void StarRoot::refuse(Candidate& candidate, const Hello& hello, ErrorCode code, std::string cause,
+                      std::string hint) {
+  answer(candidate, FrameKind::refused,
+         encode_error({.code = code, .peer = 0, .cause = cause, .hint = std::move(hint)}));
   last_refusal_ = fmt::format("{} was refused: {}", sender_of(hello), cause);
   drop(candidate, last_refusal_);
 }
@@ -441,7 +461,8 @@ void StarRoot::fail_timeout(std::string_view remark) {
   Missing absent = missing();
   if (absent.count == 0) {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-      if (members_[rank].stream && members_[rank].stream->unsent()) absent.named.push_back(static_cast<std::int32_t>(rank));
+      if (members_[rank].stream && members_[rank].stream->unsent())
+        absent.named.push_back(static_cast<std::int32_t>(rank));
     }
     absent.count = static_cast<std::uint32_t>(absent.named.size());
   }
@@ -455,8 +476,8 @@ void StarRoot::fail_timeout(std::string_view remark) {
 
 }  // namespace
 
-std::unique_ptr<StarHalf> make_star_root(const StarSettings& settings, Doorway& doorway, const base::System& system,
-                                         const base::Log& log) {
+std::unique_ptr<StarHalf> make_star_root(const StarSettings& settings, Doorway& doorway,
+                                         const base::System& system, const base::Log& log) {
   return std::make_unique<StarRoot>(settings, doorway, system, log);
 }
 

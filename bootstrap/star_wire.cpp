@@ -47,7 +47,8 @@ Hello make_hello(const base::System& system, int rank, int size, int ordinal, st
 
 std::uint32_t hash_of_job(std::string_view job) {
   std::array<unsigned char, crypto_generichash_BYTES_MIN> hash{};
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(job.data()), job.size(), nullptr, 0);
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(job.data()), job.size(),
+                     nullptr, 0);
   std::uint32_t value = 0;
   std::memcpy(&value, hash.data(), sizeof value);
   return value;
@@ -113,7 +114,8 @@ ErrorDetail decode_error(BlobView payload, int sender) {
   return {.code = ErrorCode::corrupt,
           .peer = sender,
           .operation = "init",
-          .cause = fmt::format("rank {} sent {} bytes that should be an error and are not", sender, payload.size())};
+          .cause = fmt::format("rank {} sent {} bytes that should be an error and are not", sender,
+                               payload.size())};
 }
 
 Blob encode_missing(const Missing& missing) {
@@ -139,8 +141,10 @@ std::optional<Missing> decode_missing(BlobView payload, int size) {
 
 std::string to_string(const Missing& missing) {
   std::string text = missing.count == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < missing.named.size(); ++i) text += fmt::format("{} {}", i == 0 ? "" : ",", missing.named[i]);
-  if (missing.count > missing.named.size()) text += fmt::format(" and {} more", missing.count - missing.named.size());
+  for (std::size_t i = 0; i < missing.named.size(); ++i)
+    text += fmt::format("{} {}", i == 0 ? "" : ",", missing.named[i]);
+  if (missing.count > missing.named.size())
+    text += fmt::format(" and {} more", missing.count - missing.named.size());
   return text;
 }
 

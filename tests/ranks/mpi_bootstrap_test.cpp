@@ -35,10 +35,13 @@ TEST(mpi_bootstrap, gathers_blobs_of_any_length_in_rank_order) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   ASSERT_GT(size, 1) << "to be run by mpirun";
   EXPECT_EQ(bootstrap.size(), size);
-  const auto bytes = [&](int rank) { return rank == 1 ? std::size_t{64} * 1024 : static_cast<std::size_t>(rank) * 100; };
+  const auto bytes = [&](int rank) {
+    return rank == 1 ? std::size_t{64} * 1024 : static_cast<std::size_t>(rank) * 100;
+  };
   const auto blobs = bootstrap.all_gather(blob_of(bootstrap.rank(), bytes(bootstrap.rank())), no_deadline);
   ASSERT_EQ(blobs.size(), static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(blobs[static_cast<std::size_t>(rank)], blob_of(rank, bytes(rank)));
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(blobs[static_cast<std::size_t>(rank)], blob_of(rank, bytes(rank)));
 }
 
 TEST(mpi_bootstrap, numbers_the_ranks_of_the_communicator_that_it_was_given) {
@@ -66,9 +69,11 @@ TEST(mpi_bootstrap, tells_every_rank_whose_blob_is_too_long) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_argument);
     EXPECT_EQ(error.peer(), 1);
-    EXPECT_EQ(error.cause(), me ? "a blob of 65537 bytes; at most 65536 are allowed" : "rank 1's blob is longer than 65536 bytes");
+    EXPECT_EQ(error.cause(), me ? "a blob of 65537 bytes; at most 65536 are allowed"
+                                : "rank 1's blob is longer than 65536 bytes");
   }
-  EXPECT_EQ(bootstrap.all_gather(blob_of(0, 1), no_deadline).size(), static_cast<std::size_t>(bootstrap.size()));
+  EXPECT_EQ(bootstrap.all_gather(blob_of(0, 1), no_deadline).size(),
+            static_cast<std::size_t>(bootstrap.size()));
 }
 
 TEST(mpi_bootstrap, refuses_an_mpi_that_is_finalised) {

@@ -28,13 +28,16 @@ class Stranger {
     if (pid_ == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);
-      ::execlp("setpriv", "setpriv", "--reuid", "65534", "--clear-groups", QPMESH_UID_STRANGER, action.c_str(), name.c_str(), nullptr);
+      ::execlp("setpriv", "setpriv", "--reuid", "65534", "--clear-groups", QPMESH_UID_STRANGER,
+               action.c_str(), name.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);
     output_.reset(ends[0]);
   }
-  ~Stranger() { if (pid_ > 0) finish(); }
+  ~Stranger() {
+    if (pid_ > 0) finish();
+  }
   Stranger(const Stranger&) = delete;
   Stranger& operator=(const Stranger&) = delete;
 
@@ -64,7 +67,9 @@ TEST(one_host_bootstrap, says_that_the_name_is_in_use) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_config);
     EXPECT_EQ(error.system_error(), EADDRINUSE);
-    EXPECT_EQ(error.cause(), fmt::format("the socket name {} is in use: another living job, or a second rank 0 of this one", venue.place()));
+    EXPECT_EQ(error.cause(),
+              fmt::format("the socket name {} is in use: another living job, or a second rank 0 of this one",
+                          venue.place()));
     EXPECT_EQ(error.hint(), "end the other job, or give each job a QPMESH_JOB of its own");
   }
 }
@@ -107,7 +112,9 @@ TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_wai
   EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
   EXPECT_FALSE(root.get().error);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              MatchesRegex(fmt::format("qpmesh warning: dropped 1 connection to {}, the last: its user is uid 65534, ours is uid 0 \\(pid [0-9]+\\)\n", venue.place())));
+              MatchesRegex(fmt::format("qpmesh warning: dropped 1 connection to {}, the last: its user is "
+                                       "uid 65534, ours is uid 0 \\(pid [0-9]+\\)\n",
+                                       venue.place())));
 }
 
 TEST(one_host_bootstrap, refuses_a_root_of_another_user) {
@@ -119,8 +126,11 @@ TEST(one_host_bootstrap, refuses_a_root_of_another_user) {
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
   EXPECT_EQ(outcome.error->peer(), 0);
-  EXPECT_THAT(outcome.error->cause(),
-              MatchesRegex(fmt::format("what answers at {} is not of this job: its user is uid 65534, ours is uid 0 \\(pid [0-9]+\\)", venue.place())));
+  EXPECT_THAT(
+      outcome.error->cause(),
+      MatchesRegex(fmt::format(
+          "what answers at {} is not of this job: its user is uid 65534, ours is uid 0 \\(pid [0-9]+\\)",
+          venue.place())));
   EXPECT_LT(outcome.elapsed_ms, 2'000);
 }
 

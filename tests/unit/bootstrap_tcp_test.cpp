@@ -36,20 +36,26 @@ TEST(tcp_bootstrap, refuses_ranks_with_another_secret_in_one_line_of_log_and_wai
   ::testing::internal::CaptureStderr();
   auto root = start(venue, {.rank = 0, .size = 2, .log = base::LogLevel::warning}, enough_ms);
   for (int i = 0; i < 5; ++i) {
-    const Outcome wrong = start(venue, {.rank = 1, .size = 2, .secret = "a wrong secret, not ours"}, enough_ms).get();
+    const Outcome wrong =
+        start(venue, {.rank = 1, .size = 2, .secret = "a wrong secret, not ours"}, enough_ms).get();
     ASSERT_TRUE(wrong.error);
     EXPECT_EQ(wrong.error->code(), ErrorCode::authentication);
     EXPECT_EQ(wrong.error->peer(), 0);
     EXPECT_EQ(wrong.error->cause(), fmt::format("rank 0 at {} did not accept the secret", venue.place()));
-    EXPECT_EQ(wrong.error->hint(), "this rank's secret comes from the test; every rank of a job needs the same one");
+    EXPECT_EQ(wrong.error->hint(),
+              "this rank's secret comes from the test; every rank of a job needs the same one");
     EXPECT_LT(wrong.elapsed_ms, 1'000);
   }
   EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
   EXPECT_FALSE(root.get().error);
   const std::string lines = ::testing::internal::GetCapturedStderr();
-  const std::string line = fmt::format("qpmesh warning: dropped 1 connection to {}, the last: did not prove that it knows the secret of this job\n", venue.place());
+  const std::string line = fmt::format(
+      "qpmesh warning: dropped 1 connection to {}, the last: did not prove that it knows the secret of this "
+      "job\n",
+      venue.place());
   EXPECT_THAT(lines, ::testing::StartsWith(line));
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 1 + seconds) << lines;
 }
 
@@ -68,7 +74,8 @@ TEST(tcp_bootstrap, leaves_a_root_that_does_not_know_the_secret) {
   const Outcome outcome = rank.get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
-  EXPECT_EQ(outcome.error->cause(), fmt::format("what answers at {} does not know the secret of this job", venue.place()));
+  EXPECT_EQ(outcome.error->cause(),
+            fmt::format("what answers at {} does not know the secret of this job", venue.place()));
 }
 
 TEST(tcp_bootstrap, does_not_take_a_rank_s_own_proof_for_the_root_s) {
@@ -120,7 +127,8 @@ TEST(tcp_bootstrap, says_that_another_service_answers) {
   const Outcome outcome = rank.get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
-  EXPECT_THAT(outcome.error->cause(), HasSubstr(fmt::format("what answers at {} is no rank 0 of qpmesh", venue.place())));
+  EXPECT_THAT(outcome.error->cause(),
+              HasSubstr(fmt::format("what answers at {} is no rank 0 of qpmesh", venue.place())));
 }
 
 TEST(tcp_bootstrap, times_out_on_an_unreachable_root_with_address_errno_and_attempts) {
@@ -130,8 +138,11 @@ TEST(tcp_bootstrap, times_out_on_an_unreachable_root_with_address_errno_and_atte
   EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
   EXPECT_EQ(outcome.error->peer(), 0);
   EXPECT_EQ(outcome.error->system_error(), ECONNREFUSED);
-  EXPECT_THAT(outcome.error->cause(),
-              MatchesRegex(fmt::format("rank 1 did not reach rank 0 at {0}: [0-9]+ attempts in [0-9]+ ms, the last: connect to {0}", venue.place())));
+  EXPECT_THAT(
+      outcome.error->cause(),
+      MatchesRegex(fmt::format(
+          "rank 1 did not reach rank 0 at {0}: [0-9]+ attempts in [0-9]+ ms, the last: connect to {0}",
+          venue.place())));
   EXPECT_LT(outcome.elapsed_ms, 2'000);
 }
 
@@ -176,13 +187,16 @@ TEST(tcp_bootstrap, starts_over_ipv6_and_over_a_name) {
     const base::UniqueFd probe{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     if (!probe) GTEST_SKIP() << "this host has no IPv6";
     base::Log log{base::LogLevel::off};
-    auto door = std::make_unique<TcpDoorway>(HostPort{host, 0}, key_from_secret("a"), "the test", 1'000, system);
+    auto door =
+        std::make_unique<TcpDoorway>(HostPort{host, 0}, key_from_secret("a"), "the test", 1'000, system);
     TcpDoorway& listening = *door;
     Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
     auto rank = std::async(std::launch::async, [&] {
       Star star{{.rank = 1, .size = 2},
-                std::make_unique<TcpDoorway>(HostPort{host, listening.port()}, key_from_secret("a"), "the test", 1'000, system),
-                system, log};
+                std::make_unique<TcpDoorway>(HostPort{host, listening.port()}, key_from_secret("a"),
+                                             "the test", 1'000, system),
+                system,
+                log};
       return gather(star, blob_of(1, 10), enough_ms);
     });
     EXPECT_FALSE(gather(root, blob_of(0, 10), enough_ms).error) << host;
@@ -206,11 +220,16 @@ TEST(host_and_port, are_read_strictly) {
   EXPECT_EQ(parse_host_port("[fe80::1]:1", "QPMESH_ROOT").host, "fe80::1");
   EXPECT_EQ(to_string(HostPort{"fe80::1", 1}), "[fe80::1]:1");
   const std::vector<std::pair<std::string, std::string>> bad{
-      {"node1", "it has no port"},          {":4000", "it has no host"},
-      {"node1:", "the port is not a number in range"},      {"node1:12abc", "the port is not a number in range"},
-      {"node1:-1", "the port is not a number in range"},    {"node1:65536", "the port is not a number in range"},
-      {"node1:0", "the port is 0"},         {"::1:4000", "an IPv6 address needs brackets"},
-      {"[::1:4000", "the bracket is not closed"},           {"a b:4000", "this is no host name"},
+      {"node1", "it has no port"},
+      {":4000", "it has no host"},
+      {"node1:", "the port is not a number in range"},
+      {"node1:12abc", "the port is not a number in range"},
+      {"node1:-1", "the port is not a number in range"},
+      {"node1:65536", "the port is not a number in range"},
+      {"node1:0", "the port is 0"},
+      {"::1:4000", "an IPv6 address needs brackets"},
+      {"[::1:4000", "the bracket is not closed"},
+      {"a b:4000", "this is no host name"},
       {"", "it has no port"}};
   for (const auto& [text, why] : bad) {
     try {
@@ -218,7 +237,9 @@ TEST(host_and_port, are_read_strictly) {
       ADD_FAILURE() << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_config);
-      EXPECT_EQ(error.cause(), fmt::format("QPMESH_ROOT is \"{}\": {}; allowed is host:port or [IPv6 address]:port with a port from 1 to 65535", text, why));
+      EXPECT_EQ(error.cause(), fmt::format("QPMESH_ROOT is \"{}\": {}; allowed is host:port or [IPv6 "
+                                           "address]:port with a port from 1 to 65535",
+                                           text, why));
     }
   }
 }

@@ -30,7 +30,8 @@ class AnyBootstrap : public ::testing::TestWithParam<Kind> {
 void expect_all_here(const Outcome& outcome, int size) {
   ASSERT_FALSE(outcome.error) << outcome.error->what();
   ASSERT_EQ(outcome.blobs.size(), static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(outcome.blobs[static_cast<std::size_t>(rank)], blob_of(rank, 10));
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(outcome.blobs[static_cast<std::size_t>(rank)], blob_of(rank, 10));
 }
 
 TEST_P(AnyBootstrap, gathers_blobs_of_any_length_in_rank_order_on_every_rank) {
@@ -81,7 +82,8 @@ TEST_P(AnyBootstrap, names_the_missing_ranks_on_every_rank_when_the_deadline_pas
   }
 }
 
-TEST_P(AnyBootstrap, names_the_missing_rank_to_a_rank_whose_deadline_is_shorter_and_lets_the_root_go_with_it) {
+TEST_P(AnyBootstrap,
+       names_the_missing_rank_to_a_rank_whose_deadline_is_shorter_and_lets_the_root_go_with_it) {
   auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
   auto rank = start(venue, {.rank = 1, .size = 3}, 300);
   const Outcome ours = rank.get();
@@ -93,7 +95,8 @@ TEST_P(AnyBootstrap, names_the_missing_rank_to_a_rank_whose_deadline_is_shorter_
   ASSERT_TRUE(roots.error);
   EXPECT_EQ(roots.error->code(), ErrorCode::timeout);
   EXPECT_EQ(roots.error->peer(), 2);
-  EXPECT_THAT(roots.error->cause(), MatchesRegex("rank 2 of 3 missing after [0-9]+ ms \\(rank 1's deadline passed first\\)"));
+  EXPECT_THAT(roots.error->cause(),
+              MatchesRegex("rank 2 of 3 missing after [0-9]+ ms \\(rank 1's deadline passed first\\)"));
   EXPECT_LT(roots.elapsed_ms, 2'000);
 }
 
@@ -101,7 +104,8 @@ TEST_P(AnyBootstrap, says_who_is_awaited_while_it_waits) {
   ::testing::internal::CaptureStderr();
   start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 120).get();
   const std::string lines = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(lines, HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.place())));
+  EXPECT_THAT(lines,
+              HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.place())));
 }
 
 TEST_P(AnyBootstrap, refuses_a_rank_of_another_size_with_both_sizes_and_waits_for_the_right_one) {
@@ -125,7 +129,8 @@ TEST_P(AnyBootstrap, tells_at_the_deadline_who_was_refused) {
   EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
   EXPECT_EQ(outcome.error->peer(), 1);
   EXPECT_THAT(outcome.error->cause(), HasSubstr(fmt::format("; pid {} on host ", ::getpid())));
-  EXPECT_THAT(outcome.error->cause(), HasSubstr(" was refused: rank 1 was started as one of 3, rank 0 as one of 2"));
+  EXPECT_THAT(outcome.error->cause(),
+              HasSubstr(" was refused: rank 1 was started as one of 3, rank 0 as one of 2"));
 }
 
 TEST_P(AnyBootstrap, refuses_a_rank_of_another_version_with_both_versions) {
@@ -152,7 +157,9 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_job_that_shares_its_address_and_s
   const Outcome wrong = start(venue, {.rank = 1, .size = 2, .job = "another job"}, enough_ms).get();
   ASSERT_TRUE(wrong.error);
   EXPECT_EQ(wrong.error->code(), ErrorCode::mismatch);
-  EXPECT_EQ(wrong.error->cause(), fmt::format("rank 1 is not of job \"the job of this test\", which rank 0 at {} starts", venue.place()));
+  EXPECT_EQ(
+      wrong.error->cause(),
+      fmt::format("rank 1 is not of job \"the job of this test\", which rank 0 at {} starts", venue.place()));
   expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
   expect_all_here(root.get(), 2);
 }
@@ -181,7 +188,10 @@ TEST_P(AnyBootstrap, refuses_a_second_process_of_one_rank_naming_both_and_keeps_
   ASSERT_TRUE(second.error);
   EXPECT_EQ(second.error->code(), ErrorCode::mismatch);
   EXPECT_EQ(second.error->peer(), 0);
-  EXPECT_THAT(second.error->cause(), MatchesRegex(fmt::format("rank 1 is here already: pid {0} on host .*; the second one is pid {0} on host .*", ::getpid())));
+  EXPECT_THAT(
+      second.error->cause(),
+      MatchesRegex(fmt::format(
+          "rank 1 is here already: pid {0} on host .*; the second one is pid {0} on host .*", ::getpid())));
   EXPECT_LT(second.elapsed_ms, 2'000);
   expect_all_here(start(venue, {.rank = 2, .size = 3}, enough_ms).get(), 3);
   expect_all_here(twins[1 - refused].get(), 3);
@@ -283,7 +293,8 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
   char said = 0;
   ASSERT_EQ(::read(pipe_ends[0], &said, 1), 1);
   EXPECT_EQ(said, 'y');
-  auto second = std::async(std::launch::async, [&] { return gather(rank->star(), blob_of(1, 10), enough_ms); });
+  auto second =
+      std::async(std::launch::async, [&] { return gather(rank->star(), blob_of(1, 10), enough_ms); });
   EXPECT_EQ(second.wait_for(milliseconds{50}), std::future_status::timeout);
   ::kill(child, SIGKILL);
   const auto killed = std::chrono::steady_clock::now();
@@ -295,7 +306,8 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::peer_dead);
   EXPECT_EQ(outcome.error->peer(), 0);
-  EXPECT_EQ(outcome.error->cause(), fmt::format("rank 0 closed the connection at {} during start-up", venue.place()));
+  EXPECT_EQ(outcome.error->cause(),
+            fmt::format("rank 0 closed the connection at {} during start-up", venue.place()));
 }
 
 TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
@@ -308,7 +320,8 @@ TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
     ASSERT_TRUE(outcome.error);
     EXPECT_EQ(outcome.error->code(), ErrorCode::peer_dead);
     EXPECT_EQ(outcome.error->peer(), 1);
-    EXPECT_THAT(outcome.error->cause(), MatchesRegex("rank 1 \\(pid .* on host .*\\) closed its connection during start-up"));
+    EXPECT_THAT(outcome.error->cause(),
+                MatchesRegex("rank 1 \\(pid .* on host .*\\) closed its connection during start-up"));
     EXPECT_LT(outcome.elapsed_ms, 2'000);
   }
 }
@@ -333,7 +346,8 @@ TEST_P(AnyBootstrap, refuses_a_blob_beyond_the_limit_and_lives_on) {
   expect_all_here(other.get(), 2);
 }
 
-// Any call may fail, at the root and at a rank: the outcome is a good start or an Error, in time, and nothing is left open.
+// Any call may fail, at the root and at a rank: the outcome is a good start or an Error, in time, and nothing
+// is left open.
 TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
   const int before = open_descriptors();
   for (const int victim : {0, 1}) {
@@ -346,8 +360,12 @@ TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
       std::array<std::future<Outcome>, 2> ranks;
       for (const int rank : {0, 1}) {
         ranks[static_cast<std::size_t>(rank)] =
-            start(here, {.rank = rank, .size = 2, .handshake_timeout_ms = 50,
-                                                          .fail_points = rank == victim ? &fail_points : nullptr}, 100);
+            start(here,
+                  {.rank = rank,
+                   .size = 2,
+                   .handshake_timeout_ms = 50,
+                   .fail_points = rank == victim ? &fail_points : nullptr},
+                  100);
       }
       for (auto& rank : ranks) {
         const Outcome outcome = rank.get();
@@ -363,7 +381,9 @@ TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-std::string kind_name(const ::testing::TestParamInfo<Kind>& info) { return info.param == Kind::one_host ? "one_host" : "tcp"; }
+std::string kind_name(const ::testing::TestParamInfo<Kind>& info) {
+  return info.param == Kind::one_host ? "one_host" : "tcp";
+}
 INSTANTIATE_TEST_SUITE_P(bootstrap, AnyBootstrap, ::testing::Values(Kind::one_host, Kind::tcp), kind_name);
 
 TEST(alone, gathers_its_own_blob) {

@@ -74,13 +74,18 @@ Venue::Address Venue::address() const {
   return address;
 }
 
-Key Venue::key(const std::string& secret) const { return kind_ == Kind::one_host ? Key{} : key_from_secret(secret); }
+Key Venue::key(const std::string& secret) const {
+  return kind_ == Kind::one_host ? Key{} : key_from_secret(secret);
+}
 
-std::string Venue::place() const { return kind_ == Kind::one_host ? "@" + name_ : to_string(HostPort{host_, port_}); }
+std::string Venue::place() const {
+  return kind_ == Kind::one_host ? "@" + name_ : to_string(HostPort{host_, port_});
+}
 
 std::unique_ptr<Doorway> Venue::doorway(const RankSettings& settings, const base::System& system) const {
   if (kind_ == Kind::one_host) return std::make_unique<OneHostDoorway>(name_, system);
-  return std::make_unique<TcpDoorway>(HostPort{host_, port_}, key_from_secret(settings.secret), "the test", 1'000, system);
+  return std::make_unique<TcpDoorway>(HostPort{host_, port_}, key_from_secret(settings.secret), "the test",
+                                      1'000, system);
 }
 
 std::unique_ptr<Rank> Venue::rank(const RankSettings& settings) const {
@@ -110,7 +115,8 @@ base::UniqueFd Venue::listen_instead() const {
 
 Blob blob_of(int rank, std::size_t bytes) {
   Blob blob(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) blob[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank) * 31);
+  for (std::size_t i = 0; i < bytes; ++i)
+    blob[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank) * 31);
   return blob;
 }
 
@@ -129,7 +135,8 @@ Outcome gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
   return outcome;
 }
 
-std::future<Outcome> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms, int rounds) {
+std::future<Outcome> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
+                           int rounds) {
   return std::async(std::launch::async, [&venue, settings, deadline_ms, rounds] {
     Outcome outcome;
     try {

@@ -38,8 +38,10 @@ struct RankSettings {
 class Rank {
  public:
   Rank(const RankSettings& settings, std::unique_ptr<Doorway> doorway, std::unique_ptr<base::System> system)
-      : log_{settings.log}, system_{std::move(system)},
-        star_{StarSettings{settings.rank, settings.size, settings.ordinal, settings.job, settings.handshake_timeout_ms, settings.progress_ms},
+      : log_{settings.log},
+        system_{std::move(system)},
+        star_{StarSettings{settings.rank, settings.size, settings.ordinal, settings.job,
+                           settings.handshake_timeout_ms, settings.progress_ms},
               std::move(doorway), *system_, log_} {}
 
   Star& star() { return star_; }
@@ -56,8 +58,8 @@ struct Outcome {
   std::int64_t elapsed_ms = 0;
 };
 
-// A meeting place that no other test has. A TCP port is held by a bound socket that does not listen: nobody else gets it, the
-// root may have it, and connecting to it is refused before.
+// A meeting place that no other test has. A TCP port is held by a bound socket that does not listen: nobody
+// else gets it, the root may have it, and connecting to it is refused before.
 class Venue {
  public:
   explicit Venue(Kind kind, const std::string& host = "127.0.0.1");
@@ -89,7 +91,8 @@ Blob blob_of(int rank, std::size_t bytes);
 Deadline in_ms(std::int64_t ms);
 
 // rounds all_gathers of small blobs in a thread; the last one's result. The rank lives until the thread ends.
-std::future<Outcome> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms, int rounds = 1);
+std::future<Outcome> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
+                           int rounds = 1);
 Outcome gather(Star& star, BlobView mine, std::int64_t deadline_ms);
 
 // What a stranger does, with blocking calls that give up after two seconds.
