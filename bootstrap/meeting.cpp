@@ -1,0 +1,152 @@
+#include "bootstrap/meeting.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/control_channel.hpp"
+#include "bootstrap/introduction.hpp"
+#include "bootstrap/local_links.hpp"
+#include "bootstrap/local_socket.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+constexpr std::size_t facts_bytes_max =
+    60 * 1024;  // a bootstrap carries 64 KiB: the rest of the introduction fits beside them
+
+// Carries nothing but its randomness: the kernel's word and the tokens make a socket trusted, not its name.
+std::string listener_name(const base::System& system) {
+  return fmt::format("qpmesh-{:016x}{:016x}", system.random_u64(), system.random_u64());
+}
+
+// Part of the time stays for the second gather: a rank that waited in vain for a neighbour must still be able
+// to say so.
+Deadline linking_deadline(const base::System& system, Deadline deadline) {
+  return deadline == no_deadline ? deadline : deadline - (deadline - system.now()) / 4;
+}
+
+struct Preparation {
+  Introduction mine;
+  base::UniqueFd listener;
+};
+
+void prepare(const base::System& system, const LocalOffer& offer, BlobView facts, Preparation& preparation) {
+  Introduction& mine = preparation.mine;
+  if (facts.size() > facts_bytes_max) {
+    throw Error{{.code = ErrorCode::bad_argument,
+                 .operation = "init",
+                 .cause = fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
+                 .hint = {}}};
+  }
+  mine.facts.assign(facts.begin(), facts.end());
+  mine.nonce = offer.nonce;
+  mine.arena_bytes = offer.arena_bytes;
+  look_around(system, mine);
+  const std::string name = listener_name(system);
+  preparation.listener = local::listen_at(system, name);
+  mine.listener = name;  // last: a name in the blob promises that somebody listens
+}
+
+// Ranks that a bootstrap mixed up would accuse each other of forgery.
+void check_own_blob(const Introduction& sent, const Introduction& returned) {
+  if (sent.token == returned.token) return;
+  throw Error{
+      {.code = ErrorCode::corrupt,
+       .peer = sent.rank,
+       .operation = "init",
+       .cause = fmt::format("all_gather returned a blob for rank {} that this rank did not send", sent.rank),
+       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
+}
+
+// Every step that can fail alone runs here: its Error goes to the other ranks with the second gather.
+template <class Step>
+bool attempt(Outcome& outcome, int rank, Step&& step) {
+  try {
+    step();
+  } catch (...) {
+    outcome.fail(Failure::from_current_exception(rank));
+  }
+  return !outcome.failure;
+}
+
+std::unique_ptr<base::ControlChannel> open_control(const base::System& system, std::vector<Link>& links,
+                                                   std::span<const Introduction> everybody) {
+  std::vector<ControlLink> control;
+  for (Link& link : links) {
+    const Introduction& there = everybody[static_cast<std::size_t>(link.memory.rank)];
+    control.push_back({.peer = link.memory.rank,
+                       .pid = there.pid,
+                       .host = there.host,
+                       .socket = std::move(link.socket),
+                       .pidfd = std::move(link.pidfd)});
+  }
+  return std::make_unique<UnixControlChannel>(system, std::move(control));
+}
+
+}  // namespace
+
+// Two gathers on every path: a rank that failed takes part in the second all the same, or the others would
+// wait for it.
+Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
+             const LocalOffer& offer, BlobView facts, Deadline deadline) {
+  const int rank = bootstrap.rank();
+  const int size = bootstrap.size();
+  if (size < 1 || rank < 0 || rank >= size) {
+    throw Error{{.code = ErrorCode::bad_config,
+                 .operation = "init",
+                 .cause = fmt::format("the bootstrap says rank {} of {}", rank, size),
+                 .hint = "a rank is at least 0 and less than the number of ranks"}};
+  }
+
+  Outcome outcome;
+  Preparation preparation;
+  preparation.mine = introduce_myself(system, rank, size);
+  attempt(outcome, rank, [&] { prepare(system, offer, facts, preparation); });
+  const auto introductions = bootstrap.all_gather(encode(preparation.mine), deadline);
+
+  std::vector<Introduction> everybody;
+  std::optional<Error>
+      misread;  // which every rank reads alike; a rank of another protocol could not read our report of it
+  try {
+    everybody = read_introductions(introductions, size);
+  } catch (const Error& error) {
+    misread = error;
+    attempt(outcome, rank, [] { throw; });
+  }
+
+  Meeting meeting;
+  std::vector<Link> links;
+  if (!outcome.failure) {
+    attempt(outcome, rank, [&] {
+      check_own_blob(preparation.mine, everybody[static_cast<std::size_t>(rank)]);
+      link_local_peers(system, log, preparation.listener.get(), offer, everybody, rank,
+                       options.handshake_timeout_ms, linking_deadline(system, deadline), links, outcome);
+      meeting.control = open_control(system, links, everybody);
+    });
+  }
+  const auto outcome_blobs = bootstrap.all_gather(encode(outcome), deadline);
+  preparation.listener.reset();
+  if (misread) throw Error{*misread};
+  const std::vector<Outcome> outcomes = read_outcomes(outcome_blobs, size);
+  throw_agreed_failure(outcomes);
+
+  const std::vector<int> node_of = number_nodes(outcomes);
+  for (Introduction& each : everybody) {
+    meeting.ranks.push_back({.host = std::move(each.host),
+                             .pid = each.pid,
+                             .node = node_of[static_cast<std::size_t>(each.rank)],
+                             .facts = std::move(each.facts)});
+  }
+  for (Link& link : links) meeting.local_peers.push_back(std::move(link.memory));
+  meeting.epoch = epoch_of(everybody);
+  log.info("met {} ranks on {} nodes, {} of them here; epoch {:016x}", size,
+           1 + *std::max_element(node_of.begin(), node_of.end()), links.size() + 1, meeting.epoch);
+  return meeting;
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,543 @@
+// Ranks as threads of one process that meet over an in-memory Bootstrap.
+#include "bootstrap/meeting.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/introduction.hpp"
+#include "bootstrap/local_socket.hpp"
+#include "tests/support/met_rank.hpp"
+#include "tests/support/thread_bootstrap.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using bootstrap::Introduction;
+using test::MetRank;
+using test::run_ranks;
+using test::ThreadBootstrap;
+using test::ThreadGathering;
+
+// A Bootstrap whose first gather a test can spoil: what this rank says, or what happens once everybody's word
+// is known.
+class Tampered : public ThreadBootstrap {
+ public:
+  using ThreadBootstrap::ThreadBootstrap;
+
+  std::function<void(Introduction&)> say;
+  std::function<void(std::span<const Introduction>)> heard;
+  int gathers = 0;
+
+  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
+    if (gathers++ != 0) return ThreadBootstrap::all_gather(mine, deadline);
+    Blob blob(mine.begin(), mine.end());
+    if (say) {
+      // Read where it is the only rank there is; size and rank are put back.
+      Introduction introduction = read_own(blob);
+      say(introduction);
+      blob = bootstrap::encode(introduction);
+    }
+    auto all = ThreadBootstrap::all_gather(blob, deadline);
+    if (heard) heard(bootstrap::read_introductions(all, size()));
+    return all;
+  }
+
+ private:
+  Introduction read_own(const Blob& blob) const {
+    std::vector<Blob> all;
+    for (int other = 0; other < size(); ++other) {
+      Introduction filler = bootstrap::introduce_myself(base::System{}, other, size());
+      all.push_back(other == rank() ? blob : bootstrap::encode(filler));
+    }
+    return bootstrap::read_introductions(all, size())[static_cast<std::size_t>(rank())];
+  }
+};
+
+std::size_t open_descriptors() {
+  const auto all = std::filesystem::directory_iterator{"/proc/self/fd"};
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+// Connects to the socket whose name comes over the line; 0 when it is hung up on within 5 s.
+int play_silent_stranger(int line) {
+  std::array<char, 100> name{};
+  const ssize_t bytes = ::recv(line, name.data(), name.size(), 0);
+  if (bytes <= 0) return 1;
+  const auto connecting =
+      bootstrap::local::connect_to(base::System{}, {name.data(), static_cast<std::size_t>(bytes)});
+  pollfd answer{.fd = connecting.socket.get(), .events = POLLIN, .revents = 0};
+  if (connecting.error != 0 || ::poll(&answer, 1, 5000) != 1) return 2;
+  return ::recv(answer.fd, name.data(), name.size(), 0) <= 0 ? 0 : 4;
+}
+
+void expect_same_error(const std::vector<std::optional<Error>>& errors, ErrorCode code, int peer,
+                       const std::string& cause) {
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->code(), code) << error->what();
+    EXPECT_EQ(error->peer(), peer) << error->what();
+    EXPECT_EQ(error->operation(), "init");
+    EXPECT_EQ(error->cause(), cause);
+  }
+}
+
+class MeetingOf : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(ranks, MeetingOf, testing::Values(1, 2, 4, 8));
+
+TEST_P(MeetingOf, threads_gives_everybody_everybodys_memory_doorbell_and_facts) {
+  const int size = GetParam();
+  ThreadGathering gathering{size};
+  std::vector<std::uint64_t> epochs(static_cast<std::size_t>(size));
+  const auto errors = run_ranks(size, [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    MetRank me;
+    const Blob facts(static_cast<std::size_t>(rank) * 100, static_cast<std::byte>(rank));
+    me.meet(ranks, facts);
+    const bootstrap::Meeting& meeting = *me.meeting;
+    epochs[static_cast<std::size_t>(rank)] = meeting.epoch;
+
+    ASSERT_EQ(meeting.ranks.size(), static_cast<std::size_t>(size));
+    for (int peer = 0; peer < size; ++peer) {
+      const auto& identity = meeting.ranks[static_cast<std::size_t>(peer)];
+      EXPECT_EQ(identity.pid, ::getpid());
+      EXPECT_EQ(identity.node, 0);
+      EXPECT_FALSE(identity.host.empty());
+      EXPECT_EQ(identity.facts, Blob(static_cast<std::size_t>(peer) * 100, static_cast<std::byte>(peer)));
+    }
+    ASSERT_EQ(meeting.local_peers.size(), static_cast<std::size_t>(size - 1));
+    int expected = 0;
+    for (const bootstrap::LocalPeer& peer : meeting.local_peers) {
+      if (expected == rank) ++expected;
+      EXPECT_EQ(peer.rank, expected++);
+      EXPECT_EQ(peer.arena_bytes, me.arena.bytes());
+      const auto memory = transport::map_arena(me.healthy, peer.arena.get(), peer.arena_bytes);
+      memory.data()[4096 + rank] = static_cast<std::byte>(100 + rank);
+      const std::uint64_t one = 1;
+      EXPECT_EQ(::write(peer.doorbell.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+      EXPECT_NE(::fcntl(peer.arena.get(), F_GETFD) & FD_CLOEXEC, 0);
+      EXPECT_NE(::fcntl(peer.doorbell.get(), F_GETFD) & FD_CLOEXEC, 0);
+    }
+    ranks.all_gather({}, no_deadline);  // everybody has written
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != rank) {
+        EXPECT_EQ(me.arena.data()[4096 + peer], static_cast<std::byte>(100 + peer));
+      }
+    }
+    std::uint64_t rings = 0;
+    if (size > 1) {
+      EXPECT_EQ(::read(me.doorbell.get(), &rings, sizeof rings), static_cast<ssize_t>(sizeof rings));
+    }
+    EXPECT_EQ(rings, static_cast<std::uint64_t>(size - 1));
+    ranks.all_gather({}, no_deadline);  // nobody leaves before all have looked
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+  for (const std::uint64_t epoch : epochs) EXPECT_EQ(epoch, epochs.front());
+  EXPECT_NE(epochs.front(), 0U);
+}
+
+TEST(meeting, gets_a_new_epoch_every_time) {
+  std::array<std::uint64_t, 2> epochs{};
+  for (std::uint64_t& epoch : epochs) {
+    ThreadGathering gathering{1};
+    ThreadBootstrap alone{gathering, 0};
+    MetRank me;
+    me.meet(alone);
+    epoch = me.meeting->epoch;
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+}
+
+TEST(meeting, gathers_twice_whatever_fails_and_every_rank_throws_the_same_when_any_call_of_one_rank_fails) {
+  const std::size_t descriptors_before = open_descriptors();
+  bool fired = true;
+  int failed_meetings = 0;
+  for (std::uint64_t index = 0; fired; ++index) {
+    ASSERT_LT(index, 200U);
+    base::FailPoints fail_points;
+    fail_points.fail_call(index, ENOMEM);
+    ThreadGathering gathering{2};
+    std::array<int, 2> gathers{};
+    const auto errors = run_ranks(2, [&](int rank) {
+      Tampered ranks{gathering, rank};
+      MetRank me{rank == 1 ? &fail_points : nullptr};
+      struct Count {
+        Tampered& ranks;
+        int& gathers;
+        ~Count() { gathers = ranks.gathers; }
+      } count{ranks, gathers[static_cast<std::size_t>(rank)]};
+      me.meet(ranks, {}, 1000);
+    });
+    fired = fail_points.fired();
+    const std::string site{fail_points.fired_site()};
+    EXPECT_EQ(gathers[0], 2) << site;
+    EXPECT_EQ(gathers[1], 2) << site;
+    ASSERT_EQ(errors[0].has_value(), errors[1].has_value()) << site;
+    ASSERT_EQ(errors[0].has_value(), fired) << site << ": a call that failed must be reported";
+    if (!fired) break;
+    ++failed_meetings;
+    EXPECT_STREQ(errors[0]->what(), errors[1]->what());
+    EXPECT_EQ(errors[0]->code(), ErrorCode::no_resource) << errors[0]->what();
+    EXPECT_EQ(errors[0]->peer(), 1) << errors[0]->what();
+    EXPECT_EQ(errors[0]->system_error(), ENOMEM);
+  }
+  EXPECT_GT(failed_meetings, 15);
+  EXPECT_EQ(open_descriptors(), descriptors_before);
+}
+
+TEST(meeting, names_the_rank_whose_facts_are_too_many_on_every_rank) {
+  ThreadGathering gathering{3};
+  const auto errors = run_ranks(3, [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    MetRank me;
+    me.meet(ranks, Blob(rank == 2 ? 70'000U : 10U));
+  });
+  expect_same_error(errors, ErrorCode::bad_argument, 2,
+                    "70000 bytes of facts, 61440 are allowed (reported by rank 2)");
+}
+
+TEST(meeting, names_both_ranks_and_both_versions_when_protocols_differ) {
+  ThreadGathering gathering{3};
+  const auto errors = run_ranks(3, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    if (rank == 2) ranks.say = [](Introduction& mine) { mine.protocol = 77; };
+    MetRank me;
+    me.meet(ranks);
+  });
+  expect_same_error(errors, ErrorCode::mismatch, 2, "rank 0 speaks protocol 1, rank 2 speaks protocol 77");
+  EXPECT_EQ(errors[0]->hint(), "start every rank with the same version of qpmesh");
+}
+
+TEST(meeting, names_both_ranks_and_both_versions_when_libraries_differ) {
+  ThreadGathering gathering{2};
+  const auto errors = run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    ranks.say = [&](Introduction& mine) { mine.library_version = rank == 0 ? "0.1.0" : "0.2.0"; };
+    MetRank me;
+    me.meet(ranks);
+  });
+  expect_same_error(errors, ErrorCode::mismatch, 1, "rank 0 runs qpmesh 0.1.0, rank 1 runs qpmesh 0.2.0");
+}
+
+TEST(meeting, refuses_memory_that_does_not_hold_the_announced_nonce) {
+  ThreadGathering gathering{3};
+  const auto errors = run_ranks(3, [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    MetRank me;
+    me.arena.header().nonce = me.offer.nonce = 0x10 + static_cast<std::uint64_t>(rank);
+    if (rank == 1) me.arena.header().nonce = 0xbad;
+    me.meet(ranks);
+  });
+  expect_same_error(errors, ErrorCode::authentication, 1,
+                    "the arena of rank 1 holds nonce 0000000000000bad, announced was 0000000000000011 "
+                    "(reported by rank 0)");
+}
+
+TEST(meeting, refuses_memory_that_could_still_shrink) {
+  ThreadGathering gathering{2};
+  const auto errors = run_ranks(2, [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    MetRank me;
+    const base::UniqueFd soft{::memfd_create("soft", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    ASSERT_EQ(::ftruncate(soft.get(), 1 << 20), 0);
+    ASSERT_EQ(::pwrite(soft.get(), &me.offer.nonce, sizeof me.offer.nonce, 0), 8);
+    ASSERT_EQ(::fcntl(soft.get(), F_ADD_SEALS, F_SEAL_GROW), 0);
+    if (rank == 0) me.offer.arena_fd = soft.get();
+    me.meet(ranks);
+  });
+  expect_same_error(
+      errors, ErrorCode::authentication, 0,
+      "the arena of rank 0 is not sealed against resizing (seals 4, needed 6) (reported by rank 1)");
+}
+
+TEST(meeting, refuses_memory_smaller_than_announced) {
+  ThreadGathering gathering{2};
+  const auto errors = run_ranks(2, [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    MetRank me;
+    if (rank == 1) me.offer.arena_bytes = std::size_t{2} << 20;
+    me.meet(ranks);
+  });
+  expect_same_error(
+      errors, ErrorCode::authentication, 1,
+      "rank 1 announced an arena of 2097152 bytes and sent one of 1048576 (reported by rank 0)");
+}
+
+TEST(meeting, refuses_a_socket_that_belongs_to_another_process_than_announced) {
+  ThreadGathering gathering{2};
+  const auto errors = run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    if (rank == 0) ranks.say = [](Introduction& mine) { mine.pid = 1; };
+    MetRank me;
+    me.meet(ranks, {}, 1000);
+  });
+  expect_same_error(
+      errors, ErrorCode::authentication, 0,
+      fmt::format(
+          "rank 0 said it is pid 1 of uid {0}; its socket belongs to pid {1} of uid {0} (reported by rank 1)",
+          ::geteuid(), ::getpid()));
+}
+
+TEST(meeting, notices_that_the_bootstrap_changed_its_blob) {
+  ThreadGathering gathering{2};
+  const auto errors = run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    if (rank == 1) ranks.say = [](Introduction& mine) { mine.token[3] ^= std::byte{1}; };
+    MetRank me;
+    me.meet(ranks, {}, 1000);
+  });
+  expect_same_error(errors, ErrorCode::corrupt, 1,
+                    "all_gather returned a blob for rank 1 that this rank did not send (reported by rank 1)");
+}
+
+TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) {
+  ThreadGathering gathering{5};
+  const std::array<int, 5> expected{0, 1, 0, 2, 1};
+  const auto errors = run_ranks(5, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    ranks.say = [&](Introduction& mine) {
+      mine.place.boot_id = fmt::format("kernel of node {}", expected[static_cast<std::size_t>(rank)]);
+    };
+    MetRank me;
+    me.meet(ranks);
+    std::vector<int> locals;
+    for (const auto& peer : me.meeting->local_peers) locals.push_back(peer.rank);
+    const std::array<std::vector<int>, 5> neighbours{{{2}, {4}, {0}, {}, {1}}};
+    EXPECT_EQ(locals, neighbours[static_cast<std::size_t>(rank)]);
+    for (std::size_t peer = 0; peer < 5; ++peer) EXPECT_EQ(me.meeting->ranks[peer].node, expected[peer]);
+    me.meeting->control->send(3, Blob(10));  // a rank of another node: dropped
+    ranks.all_gather({}, no_deadline);
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+TEST(meeting, drops_strangers_and_goes_on) {
+  ThreadGathering gathering{3};
+  const auto errors = run_ranks(3, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    MetRank me;
+    me.options.handshake_timeout_ms = 100;
+    if (rank == 2) {
+      // Rank 0 still waits for rank 2, which meanwhile plays the strangers: each must be hung up on.
+      ranks.heard = [&](std::span<const Introduction> everybody) {
+        const auto call = [&] {
+          auto connecting = bootstrap::local::connect_to(me.healthy, everybody[0].listener);
+          EXPECT_EQ(connecting.error, 0);
+          EXPECT_EQ(::fcntl(connecting.socket.get(), F_SETFL, 0), 0);  // blocking
+          return std::move(connecting.socket);
+        };
+        const auto waits_for_the_end = [](const base::UniqueFd& socket) {
+          std::array<char, 64> answer{};
+          return ::recv(socket.get(), answer.data(), answer.size(), 0) <= 0;
+        };
+        const base::UniqueFd silent = call();
+        const base::UniqueFd brief = call();
+        const base::UniqueFd garbage = call();
+        const base::UniqueFd replaying = call();
+        EXPECT_EQ(::send(brief.get(), "hi", 2, MSG_NOSIGNAL), 2);
+        const std::string noise(1000, 'x');
+        EXPECT_EQ(::send(garbage.get(), noise.data(), noise.size(), MSG_NOSIGNAL), 1000);
+        EXPECT_TRUE(waits_for_the_end(garbage));
+        struct [[gnu::packed]] {
+          std::uint64_t magic = 0x6873656d7071'0003U;
+          std::int32_t rank = 1;
+          std::array<std::uint64_t, 2> token{7, 8};  // right form, but nobody's
+        } greeting;
+        static_assert(sizeof greeting == 28);
+        EXPECT_EQ(::send(replaying.get(), &greeting, sizeof greeting, MSG_NOSIGNAL), 28);
+        EXPECT_TRUE(waits_for_the_end(replaying));
+        EXPECT_TRUE(waits_for_the_end(brief));
+        EXPECT_TRUE(waits_for_the_end(silent));
+      };
+    }
+    me.meet(ranks);
+    EXPECT_EQ(me.meeting->local_peers.size(), 2U);
+    ranks.all_gather({}, no_deadline);
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const base::UniqueFd here{ends[0]};
+  const base::UniqueFd there{ends[1]};
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    if (::geteuid() == 0)
+      ::_exit(::setresuid(65534, 65534, 65534) == 0 ? play_silent_stranger(there.get()) : 3);
+    ::_exit(play_silent_stranger(there.get()));
+  }
+  ThreadGathering gathering{2};
+  const auto errors = run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    MetRank me;
+    me.options.handshake_timeout_ms = 15'000;
+    if (rank == 1) {
+      ranks.heard = [&](std::span<const Introduction> everybody) {
+        const std::string& name = everybody[0].listener;
+        EXPECT_EQ(::send(here.get(), name.data(), name.size(), 0), static_cast<ssize_t>(name.size()));
+        int status = 0;
+        EXPECT_EQ(::waitpid(stranger, &status, 0), stranger);
+        EXPECT_TRUE(WIFEXITED(status));
+        EXPECT_EQ(WEXITSTATUS(status), 0);
+      };
+    }
+    me.meet(ranks);
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+TEST(meeting, is_not_delayed_by_a_silent_stranger) {
+  ThreadGathering gathering{2};
+  base::UniqueFd silent;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto errors = run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    MetRank me;
+    me.options.handshake_timeout_ms = 15'000;
+    if (rank == 1) {
+      ranks.heard = [&](std::span<const Introduction> everybody) {
+        silent = bootstrap::local::connect_to(me.healthy, everybody[0].listener).socket;
+        EXPECT_TRUE(silent);
+      };
+    }
+    me.meet(ranks);
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{10});
+}
+
+TEST(meeting, leaves_no_listener_behind) {
+  ThreadGathering gathering{2};
+  run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    std::array<std::string, 2> names;
+    ranks.heard = [&](std::span<const Introduction> everybody) {
+      for (std::size_t i = 0; i < names.size(); ++i) names[i] = everybody[i].listener;
+    };
+    MetRank me;
+    me.meet(ranks);
+    ranks.all_gather({}, no_deadline);
+    for (const std::string& name : names) {
+      EXPECT_EQ(bootstrap::local::connect_to(me.healthy, name).error, ECONNREFUSED);
+    }
+    ranks.all_gather({}, no_deadline);
+  });
+}
+
+TEST(introduction, that_was_cut_or_changed_is_an_error_and_never_more) {
+  base::System system;
+  Introduction mine = bootstrap::introduce_myself(system, 0, 1);
+  bootstrap::look_around(system, mine);
+  mine.facts = Blob(20, std::byte{9});
+  mine.listener = "name";
+  const Blob whole = bootstrap::encode(mine);
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    const Blob cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+    try {
+      bootstrap::read_introductions(std::span{&cut, 1}, 1);
+      FAIL() << "accepted " << length << " of " << whole.size() << " bytes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt);
+      EXPECT_EQ(error.peer(), 0);
+    }
+  }
+  Blob longer = whole;
+  longer.push_back(std::byte{0});
+  EXPECT_THROW(bootstrap::read_introductions(std::span{&longer, 1}, 1), Error);
+  for (std::size_t place = 0; place < whole.size(); ++place) {
+    Blob changed = whole;
+    changed[place] = ~changed[place];
+    try {
+      bootstrap::read_introductions(std::span{&changed, 1}, 1);
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch) << error.what();
+    }
+  }
+}
+
+TEST(outcome, that_was_cut_or_changed_is_an_error_and_never_more) {
+  bootstrap::Outcome outcome;
+  outcome.proved = {0, 2, 3};
+  outcome.fail({.detail = {.code = ErrorCode::no_resource,
+                           .peer = 1,
+                           .operation = "init",
+                           .cause = "x",
+                           .system_error = 5,
+                           .hint = "y"},
+                .consequence = true});
+  const Blob whole = bootstrap::encode(outcome);
+  std::vector<Blob> blobs(4, bootstrap::encode(bootstrap::Outcome{}));
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    blobs[1] = Blob(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+    try {
+      bootstrap::read_outcomes(blobs, 4);
+      FAIL() << "accepted " << length << " of " << whole.size() << " bytes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt);
+      EXPECT_EQ(error.peer(), 1);
+    }
+  }
+  for (std::size_t place = 0; place < whole.size(); ++place) {
+    blobs[1] = whole;
+    blobs[1][place] = ~blobs[1][place];
+    try {
+      const auto read = bootstrap::read_outcomes(blobs, 4);
+      for (const int peer : read[1].proved) EXPECT_TRUE(peer >= 0 && peer < 4);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt) << error.what();
+    }
+  }
+}
+
+TEST(agreement, prefers_a_cause_over_an_earlier_ranks_consequence) {
+  std::vector<bootstrap::Outcome> outcomes(3);
+  const auto failure = [](const char* cause, bool consequence) {
+    return bootstrap::Failure{.detail = {.code = ErrorCode::no_resource,
+                                         .peer = 2,
+                                         .operation = "init",
+                                         .cause = cause,
+                                         .system_error = 0,
+                                         .hint = {}},
+                              .consequence = consequence};
+  };
+  outcomes[0].fail(failure("it hung up", true));
+  outcomes[2].fail(failure("it hung up too", true));
+  outcomes[2].fail(failure("no memory", false));
+  try {
+    bootstrap::throw_agreed_failure(outcomes);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), "no memory (reported by rank 2)");
+  }
+}
+
+TEST(agreement, refuses_proofs_that_are_not_mutual) {
+  std::vector<bootstrap::Outcome> outcomes(3);
+  outcomes[0].proved = {1};
+  outcomes[1].proved = {0};
+  outcomes[2].proved = {1};
+  try {
+    bootstrap::number_nodes(outcomes);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_EQ(error.peer(), 2);
+  }
+}
+
+}  // namespace
