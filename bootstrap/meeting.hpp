@@ -20,10 +20,10 @@ namespace qpmesh::bootstrap {
 
 // What this rank gives to every rank of its own host.
 struct LocalOffer {
-  int arena_fd = -1;             // sealed memfd; its first 8 bytes hold nonce
+  int arena_fd = -1;  // sealed memfd; its first 8 bytes hold nonce
   std::size_t arena_bytes = 0;
-  std::uint64_t nonce = 0;       // proves to the peer that it mapped this memory
-  int doorbell_fd = -1;          // eventfd: a peer adds 1 to wake this rank
+  std::uint64_t nonce = 0;  // proves to the peer that it mapped this memory
+  int doorbell_fd = -1;     // eventfd: a peer adds 1 to wake this rank
 };
 
 // What a rank of the same host gave to us. Exists only for peers that proved to share memory.
@@ -37,15 +37,16 @@ struct LocalPeer {
 struct RankIdentity {
   std::string host;
   pid_t pid = 0;
-  int node = 0;  // ranks of one node have equal numbers; nodes are numbered by their lowest rank, without holes
-  Blob facts;    // what that rank handed to meet()
+  // Ranks of one node have equal numbers; nodes are numbered by their lowest rank, without holes.
+  int node = 0;
+  Blob facts;  // what that rank handed to meet()
 };
 
 struct Meeting {
   std::vector<RankIdentity> ranks;     // in rank order, this one included
   std::vector<LocalPeer> local_peers;  // in rank order, this one left out
   std::unique_ptr<base::ControlChannel> control;
-  std::uint64_t epoch = 0;             // random, the same on every rank, of this incarnation of the job
+  std::uint64_t epoch = 0;  // random, the same on every rank, of this incarnation of the job
 };
 
 // Collective. facts are carried to every rank as they are. Throws Error: mismatch (size, versions: both values), authentication,

@@ -8,7 +8,9 @@
 
 namespace qpmesh {
 
-namespace detail { class Allocation; }
+namespace detail {
+class Allocation;
+}
 
 // count elements of zeroed memory in this rank's arena, 128-byte aligned. Made by Communicator::allocate (collective); freed
 // when the last Buffer and the last operation using it are gone. A contiguous range: every call that takes data takes a Buffer,

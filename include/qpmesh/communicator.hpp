@@ -44,12 +44,14 @@ struct Elements {
 template <class R>
 ConstElements const_elements(const R& range) {
   using T = std::ranges::range_value_t<R>;
-  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T), element_type_of<T>()};
+  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
+          element_type_of<T>()};
 }
 template <class R>
 Elements elements(R& range) {
   using T = std::ranges::range_value_t<R>;
-  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T), element_type_of<T>()};
+  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
+          element_type_of<T>()};
 }
 
 }  // namespace detail
@@ -125,7 +127,8 @@ class Communicator {
   template <Target T>
     requires Reducible<T>
   Request allreduce_async(T&& in_place, Reduction reduction, Call call = {}) {
-    return allreduce_elements_async(detail::const_elements(in_place), detail::elements(in_place), reduction, call);
+    return allreduce_elements_async(detail::const_elements(in_place), detail::elements(in_place), reduction,
+                                    call);
   }
 
   // ---- memory and groups: collective ----
@@ -142,7 +145,7 @@ class Communicator {
   Communicator duplicate(Call call = {});
   Communicator independent(Call call = {});  // the same ranks in a context of its own, for another thread
 
-  void progress();  // one step of everything in this context; never blocks
+  void progress();              // one step of everything in this context; never blocks
   void finish(Call call = {});  // collective goodbye; the communicator cannot be used afterwards
   // Ends this context on every rank: operations in flight and all later ones throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
@@ -156,13 +159,18 @@ class Communicator {
  private:
   void send_elements(detail::ConstElements data, int destination, int tag, Call call);
   Status receive_elements(detail::Elements data, int source, int tag, Call call);
-  Status exchange_elements(detail::ConstElements out, int to, detail::Elements in, int from, int tag, Call call);
+  Status exchange_elements(detail::ConstElements out, int to, detail::Elements in, int from, int tag,
+                           Call call);
   Request send_elements_async(detail::ConstElements data, int destination, int tag, Call call);
   Request receive_elements_async(detail::Elements data, int source, int tag, Call call);
-  Request exchange_elements_async(detail::ConstElements out, int to, detail::Elements in, int from, int tag, Call call);
+  Request exchange_elements_async(detail::ConstElements out, int to, detail::Elements in, int from, int tag,
+                                  Call call);
+  std::optional<Status> find_message(int source, int tag, std::string_view operation);
   void allreduce_elements(detail::ConstElements in, detail::Elements out, Reduction reduction, Call call);
-  Request allreduce_elements_async(detail::ConstElements in, detail::Elements out, Reduction reduction, Call call);
-  std::pair<std::shared_ptr<detail::Allocation>, void*> allocate_bytes(std::size_t count, std::size_t element_bytes, Call call);
+  Request allreduce_elements_async(detail::ConstElements in, detail::Elements out, Reduction reduction,
+                                   Call call);
+  std::pair<std::shared_ptr<detail::Allocation>, void*> allocate_bytes(std::size_t count,
+                                                                       std::size_t element_bytes, Call call);
 
   std::shared_ptr<detail::CommunicatorState> state_;
 };

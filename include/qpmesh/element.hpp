@@ -20,11 +20,21 @@ concept LastingSource = Source<R> && std::ranges::borrowed_range<R>;
 
 // Memory to receive into: a Source that outlives the call's expression and is not const.
 template <class R>
-concept Target = LastingSource<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+concept Target =
+    LastingSource<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
 enum class ElementType : std::uint8_t {
   none,  // trivially copyable bytes: can be moved, not reduced
-  int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  float32,
+  float64
 };
 
 namespace detail {

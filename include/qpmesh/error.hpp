@@ -30,13 +30,14 @@ std::string_view to_string(ErrorCode code) noexcept;
 
 inline constexpr int no_peer = -1;
 
+// Every member has an initialiser, so that a designated one may leave out what is not known.
 struct ErrorDetail {
   ErrorCode code = ErrorCode::internal;
-  int peer = no_peer;     // the rank that is to blame, in the numbering of the communicator that was used
-  std::string operation;  // what was being done: "allreduce", "init"
-  std::string cause;      // what was observed, with the values
-  int system_error = 0;   // errno of the failing call, or 0
-  std::string hint;       // what to do next; may be empty
+  int peer = no_peer;       // the rank that is to blame, in the numbering of the communicator that was used
+  std::string operation{};  // what was being done: "allreduce", "init"
+  std::string cause{};      // what was observed, with the values
+  int system_error = 0;     // errno of the failing call, or 0
+  std::string hint{};       // what to do next; may be empty
 };
 
 // Copying never throws. what() is one line with every field of the detail.

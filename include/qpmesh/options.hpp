@@ -7,22 +7,35 @@
 
 namespace qpmesh {
 
-// Values given in code win over the environment's only for fields that the code changed; Options::from_environment() is
-// what init() without options uses. "(agreed)" fields are compared at start; a difference between ranks is an error.
+// init() without options uses Options::from_environment(); a program that sets fields in code starts from it too, or from
+// Options{} to leave the environment out. "(agreed)" fields are compared at start; a difference between ranks is an error.
 struct Options {
-  std::string transport;                              // QPMESH_TRANSPORT        shm; empty = every transport that reaches (agreed)
-  std::int64_t init_timeout_ms = 30'000;              // QPMESH_INIT_TIMEOUT_MS
-  std::int64_t handshake_timeout_ms = 2'000;          // QPMESH_HANDSHAKE_TIMEOUT_MS
-  std::int64_t operation_timeout_ms = 600'000;        // QPMESH_TIMEOUT_MS       0 = none
-  std::int64_t stall_warning_ms = 5'000;              // QPMESH_STALL_WARNING_MS 0 = none
-  std::int64_t arena_bytes_max = std::int64_t{64} << 30;   // QPMESH_ARENA_BYTES_MAX  sparse: address space, not memory
-  std::int64_t payload_ring_bytes = 256 * 1024;       // QPMESH_PAYLOAD_RING_BYTES  a power of two, per peer and direction (agreed)
-  std::int64_t eager_bytes_max = 16 * 1024;           // QPMESH_EAGER_BYTES_MAX  larger messages go by rendezvous (agreed)
-  std::int64_t unexpected_bytes_max = 256 << 20;      // QPMESH_UNEXPECTED_BYTES_MAX  per context
-  std::int64_t unexpected_messages_max = 1 << 20;     // QPMESH_UNEXPECTED_MESSAGES_MAX  per context
-  std::int64_t spin_us = -1;                          // QPMESH_SPIN_US          -1 = by usable cores
-  std::string allreduce;                              // QPMESH_ALLREDUCE        an algorithm's name; empty = chosen by size (agreed)
-  std::string log = "warning";                        // QPMESH_LOG              off error warning info debug
+  // QPMESH_TRANSPORT: shm; empty = every transport that reaches (agreed)
+  std::string transport;
+  // QPMESH_INIT_TIMEOUT_MS
+  std::int64_t init_timeout_ms = 30'000;
+  // QPMESH_HANDSHAKE_TIMEOUT_MS: a stranger that says nothing is dropped after it
+  std::int64_t handshake_timeout_ms = 2'000;
+  // QPMESH_TIMEOUT_MS: 0 = none
+  std::int64_t operation_timeout_ms = 600'000;
+  // QPMESH_STALL_WARNING_MS: 0 = none
+  std::int64_t stall_warning_ms = 5'000;
+  // QPMESH_ARENA_BYTES_MAX: address space, not memory: pages cost when they are touched
+  std::int64_t arena_bytes_max = std::int64_t{64} << 30;
+  // QPMESH_PAYLOAD_RING_BYTES: a power of two, per peer and direction (agreed)
+  std::int64_t payload_ring_bytes = std::int64_t{256} << 10;
+  // QPMESH_EAGER_BYTES_MAX: larger messages go by rendezvous (agreed)
+  std::int64_t eager_bytes_max = std::int64_t{16} << 10;
+  // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context
+  std::int64_t unexpected_bytes_max = std::int64_t{256} << 20;
+  // QPMESH_UNEXPECTED_MESSAGES_MAX: the same in messages, per context
+  std::int64_t unexpected_messages_max = 1 << 20;
+  // QPMESH_SPIN_US: how long a wait spins before it sleeps; -1 = by usable cores
+  std::int64_t spin_us = -1;
+  // QPMESH_ALLREDUCE: an algorithm's name; empty = chosen by size (agreed)
+  std::string allreduce;
+  // QPMESH_LOG: off error warning info debug
+  std::string log = "warning";
 
   // Defaults overridden by QPMESH_… variables. Throws Error{bad_config} naming variable, value and allowed range.
   static Options from_environment();

@@ -6,7 +6,17 @@
 namespace qpmesh {
 
 enum class ReductionKind : std::uint8_t {
-  sum, product, min, max, average, bit_and, bit_or, bit_xor, logical_and, logical_or, logical_xor,
+  sum,
+  product,
+  min,
+  max,
+  average,
+  bit_and,
+  bit_or,
+  bit_xor,
+  logical_and,
+  logical_or,
+  logical_xor
 };
 
 // Every rank gets the same bits. Integer sum and product wrap; average is the sum, then one division in the element's

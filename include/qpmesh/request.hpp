@@ -8,11 +8,13 @@
 
 namespace qpmesh {
 
-namespace detail { struct RequestState; }
+namespace detail {
+struct RequestState;
+}
 
 // What a receive got, or what a probe saw. Send and collective requests leave it as it is here.
 struct Status {
-  int source = -1;        // rank in the communicator that was used
+  int source = -1;  // rank in the communicator that was used
   int tag = -1;
   std::size_t bytes = 0;  // of the message
 };

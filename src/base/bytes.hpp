@@ -26,13 +26,12 @@ class ByteWriter {
  public:
   template <Scalar T>
   ByteWriter& put(T value) {
-    const auto bytes = std::as_bytes(std::span{&value, 1});
-    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
+    append(&value, sizeof value);
     return *this;
   }
   ByteWriter& put_bytes(BlobView bytes) {  // length first, 32 bits
     put(static_cast<std::uint32_t>(bytes.size()));
-    blob_.insert(blob_.end(), bytes.begin(), bytes.end());
+    append(bytes.data(), bytes.size());
     return *this;
   }
   ByteWriter& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text})); }
@@ -41,6 +40,9 @@ class ByteWriter {
   Blob blob() && noexcept { return std::move(blob_); }
 
  private:
+  // Out of line: inlined for constant sizes, gcc 12 warns of vector overflows that cannot happen. Set-up only, so the call is free.
+  void append(const void* bytes, std::size_t count);
+
   Blob blob_;
 };
 
@@ -53,7 +55,8 @@ class ByteReader {
   template <Scalar T>
   T get() noexcept {
     T value{};
-    if (const auto bytes = take(sizeof(T)); bytes.size() == sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
+    if (const auto bytes = take(sizeof(T)); bytes.size() == sizeof(T))
+      std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
   BlobView get_bytes() noexcept { return take(get<std::uint32_t>()); }

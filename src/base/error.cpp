@@ -13,7 +13,12 @@ std::string describe(const ErrorDetail& detail) {
   if (!detail.operation.empty()) text += fmt::format(" in {}", detail.operation);
   if (detail.peer != no_peer) text += fmt::format(", rank {}", detail.peer);
   text += fmt::format(": {}", detail.cause);
-  if (detail.system_error != 0) text += fmt::format(" ({})", std::strerror(detail.system_error));
+  if (detail.system_error != 0) {
+    // strerror shares its buffer between threads, and every thread may have a context of its own.
+    const char* const description = ::strerrordesc_np(detail.system_error);
+    text += description != nullptr ? fmt::format(" ({})", description)
+                                   : fmt::format(" (errno {})", detail.system_error);
+  }
   if (!detail.hint.empty()) text += fmt::format(" [hint: {}]", detail.hint);
   return text;
 }
@@ -22,8 +27,8 @@ std::string describe(const ErrorDetail& detail) {
 
 std::string_view to_string(ErrorCode code) noexcept {
   constexpr std::array<std::string_view, 12> names{
-      "bad_argument", "bad_config", "no_resource", "authentication", "mismatch", "timeout",
-      "peer_dead",    "link_failed", "truncated",  "aborted",        "corrupt",  "internal"};
+      "bad_argument", "bad_config",  "no_resource", "authentication", "mismatch", "timeout",
+      "peer_dead",    "link_failed", "truncated",   "aborted",        "corrupt",  "internal"};
   static_assert(names.size() == static_cast<std::size_t>(ErrorCode::internal) + 1);
   return names[static_cast<std::size_t>(code)];
 }

@@ -1,7 +1,226 @@
 #include "qpmesh/options.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+
+#include "base/log.hpp"
+#include "base/options_table.hpp"
+#include "base/text.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::base {
+namespace {
+
+constexpr std::int64_t day_ms = 86'400'000;
+constexpr std::int64_t year_ms = 365 * day_ms;  // far below where a deadline in nanoseconds would overflow
+constexpr std::int64_t kib = 1024;
+constexpr std::int64_t mib = 1024 * kib;
+constexpr std::int64_t gib = 1024 * mib;
+
+constexpr std::array<std::string_view, 2> transport_names{"", "shm"};
+constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
+
+constexpr std::array<OptionRow, 13> table{{
+    {.field = "transport",
+     .variable = "QPMESH_TRANSPORT",
+     .member = &Options::transport,
+     .unit = "name",
+     .names = transport_names,
+     .agreed = true,
+     .doc = "Restricts how bytes may move. Empty: every transport that reaches the peer."},
+    {.field = "init_timeout_ms",
+     .variable = "QPMESH_INIT_TIMEOUT_MS",
+     .member = &Options::init_timeout_ms,
+     .unit = "ms",
+     .lowest = 1,
+     .highest = day_ms,
+     .doc = "How long `init` waits for all ranks."},
+    {.field = "handshake_timeout_ms",
+     .variable = "QPMESH_HANDSHAKE_TIMEOUT_MS",
+     .member = &Options::handshake_timeout_ms,
+     .unit = "ms",
+     .lowest = 1,
+     .highest = day_ms,
+     .doc = "How long a new connection may take to prove that it belongs to the job."},
+    {.field = "operation_timeout_ms",
+     .variable = "QPMESH_TIMEOUT_MS",
+     .member = &Options::operation_timeout_ms,
+     .unit = "ms",
+     .lowest = 0,
+     .highest = year_ms,
+     .doc = "How long an operation may take before it throws `timeout`. 0: for ever."},
+    {.field = "stall_warning_ms",
+     .variable = "QPMESH_STALL_WARNING_MS",
+     .member = &Options::stall_warning_ms,
+     .unit = "ms",
+     .lowest = 0,
+     .highest = year_ms,
+     .doc = "After how long a waiting operation logs whom it waits for. 0: never."},
+    {.field = "arena_bytes_max",
+     .variable = "QPMESH_ARENA_BYTES_MAX",
+     .member = &Options::arena_bytes_max,
+     .unit = "bytes",
+     .lowest = mib,
+     .highest = std::int64_t{16} * 1024 * gib,
+     .doc = "Address space of this rank's shared memory. It is sparse: pages cost when they are touched."},
+    {.field = "payload_ring_bytes",
+     .variable = "QPMESH_PAYLOAD_RING_BYTES",
+     .member = &Options::payload_ring_bytes,
+     .unit = "bytes",
+     .lowest = 4 * kib,
+     .highest = gib,
+     .power_of_two = true,
+     .agreed = true,
+     .doc = "Payload ring per peer and direction."},
+    {.field = "eager_bytes_max",
+     .variable = "QPMESH_EAGER_BYTES_MAX",
+     .member = &Options::eager_bytes_max,
+     .unit = "bytes",
+     .lowest = 0,
+     .highest = gib / 2,
+     .agreed = true,
+     .doc = "Larger messages wait for their receive (rendezvous). At most half a payload ring."},
+    {.field = "unexpected_bytes_max",
+     .variable = "QPMESH_UNEXPECTED_BYTES_MAX",
+     .member = &Options::unexpected_bytes_max,
+     .unit = "bytes",
+     .lowest = 1,
+     .highest = 1024 * gib,
+     .doc = "Bytes of messages kept for receives that were not called yet, per context."},
+    {.field = "unexpected_messages_max",
+     .variable = "QPMESH_UNEXPECTED_MESSAGES_MAX",
+     .member = &Options::unexpected_messages_max,
+     .unit = "messages",
+     .lowest = 1,
+     .highest = std::int64_t{1} << 31,
+     .doc = "The same, counted in messages."},
+    {.field = "spin_us",
+     .variable = "QPMESH_SPIN_US",
+     .member = &Options::spin_us,
+     .unit = "us",
+     .lowest = -1,
+     .highest = 60'000'000,
+     .doc =
+         "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly otherwise."},
+    {.field = "allreduce",
+     .variable = "QPMESH_ALLREDUCE",
+     .member = &Options::allreduce,
+     .unit = "name",
+     .agreed = true,
+     .doc = "Forces an allreduce algorithm. Empty: chosen by size."},
+    {.field = "log",
+     .variable = "QPMESH_LOG",
+     .member = &Options::log,
+     .unit = "name",
+     .names = log_names,
+     .doc = "What is written to stderr: this level and all more severe ones."},
+}};
+
+[[noreturn]] void refuse(std::string cause, std::string hint) {
+  throw Error{{.code = ErrorCode::bad_config,
+               .operation = "options",
+               .cause = std::move(cause),
+               .hint = std::move(hint)}};
+}
+
+bool allows(const OptionRow& row, std::int64_t value) {
+  if (value < row.lowest || value > row.highest) return false;
+  return !row.power_of_two || std::has_single_bit(static_cast<std::uint64_t>(value));
+}
+bool allows(const OptionRow& row, const std::string& value) {
+  return row.names.empty() || std::ranges::find(row.names, value) != row.names.end();
+}
+
+void override_field(Options& options, const OptionRow& row, const std::string& text) {
+  const auto reject = [&] {
+    refuse(fmt::format("{}='{}', allowed: {}", row.variable, text, allowed_values(row)),
+           "docs/options.md lists every variable");
+  };
+  if (const auto* integer = std::get_if<std::int64_t Options::*>(&row.member)) {
+    const auto value = parse_integer(text, row.unit == "bytes");
+    if (!value || !allows(row, *value)) reject();
+    options.** integer = *value;
+  } else {
+    if (!allows(row, text)) reject();
+    options.*std::get<std::string Options::*>(row.member) = text;
+  }
+}
+
+}  // namespace
+
+std::span<const OptionRow> option_table() noexcept { return table; }
+
+std::string allowed_values(const OptionRow& row) {
+  if (row.unit == "name") {
+    if (row.names.empty()) return "a name";
+    std::string text;
+    for (const auto name : row.names) {
+      if (!text.empty()) text += ", ";
+      text += name.empty() ? "empty" : name;
+    }
+    return text;
+  }
+  return fmt::format("{} to {} {}{}{}", row.lowest, row.highest, row.unit,
+                     row.power_of_two ? ", a power of two" : "",
+                     row.unit == "bytes" ? " (KiB, MiB, GiB may follow the number)" : "");
+}
+
+std::string option_value(const OptionRow& row, const Options& options) {
+  if (const auto* integer = std::get_if<std::int64_t Options::*>(&row.member))
+    return std::to_string(options.**integer);
+  return options.*std::get<std::string Options::*>(row.member);
+}
+
+void validate(const Options& options) {
+  for (const auto& row : table) {
+    if (std::visit([&](auto member) { return allows(row, options.*member); }, row.member)) continue;
+    refuse(fmt::format("{} ({}) is '{}', allowed: {}", row.field, row.variable, option_value(row, options),
+                       allowed_values(row)),
+           "docs/options.md lists every field");
+  }
+  // A message that does not wrap may have to skip almost its own length at the ring's end.
+  if (options.eager_bytes_max > options.payload_ring_bytes / 2) {
+    refuse(fmt::format(
+               "eager_bytes_max (QPMESH_EAGER_BYTES_MAX) is {}, allowed: at most half of payload_ring_bytes "
+               "(QPMESH_PAYLOAD_RING_BYTES), which is {}",
+               options.eager_bytes_max, options.payload_ring_bytes),
+           "lower the first or raise the second");
+  }
+}
+
+Options parse_options(const ReadVariable& read) {
+  Options options;
+  for (const auto& row : table) {
+    if (const auto text = read(row.variable)) override_field(options, row, *text);
+  }
+  validate(options);
+  return options;
+}
+
+}  // namespace qpmesh::base
+
 namespace qpmesh {
 
-Options Options::from_environment() { return {}; }
+Options Options::from_environment() {
+  auto options = base::parse_options([](std::string_view name) -> std::optional<std::string> {
+    const char* const value =
+        std::getenv(std::string{name}.c_str());  // NOLINT(concurrency-mt-unsafe): no one sets it
+    return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+  });
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text{*entry};
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  base::Log log;
+  if (base::LogLevel level{}; base::parse_log_level(options.log, level)) log.set_level(level);
+  for (const auto& sentence : base::unknown_variables(names)) log.warning("{}", sentence);
+  return options;
+}
 
 }  // namespace qpmesh

@@ -30,7 +30,8 @@ class UniqueFd {
 class Mapping {
  public:
   Mapping() noexcept = default;
-  Mapping(void* address, std::size_t bytes) noexcept : data_{static_cast<std::byte*>(address)}, bytes_{bytes} {}
+  Mapping(void* address, std::size_t bytes) noexcept
+      : data_{static_cast<std::byte*>(address)}, bytes_{bytes} {}
   Mapping(Mapping&& other) noexcept
       : data_{std::exchange(other.data_, nullptr)}, bytes_{std::exchange(other.bytes_, 0)} {}
   Mapping& operator=(Mapping&& other) noexcept {

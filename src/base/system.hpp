@@ -39,7 +39,7 @@ class System {
   System(const System&) = delete;
   System& operator=(const System&) = delete;
 
-  virtual Deadline now() const noexcept;                        // monotonic
+  virtual Deadline now() const noexcept;                         // monotonic
   virtual void random(std::span<std::byte> out) const noexcept;  // cryptographic strength in the real world
   std::uint64_t random_u64() const noexcept;
 

@@ -31,6 +31,9 @@ struct Capabilities {
   // The flag of a write is stored last, atomically, with release, after every byte of this and earlier writes. Where it
   // does not hold, bytes inside a write appear in any order and a polled record must prove itself by its CRC.
   bool ordered_flag = false;
+  // The bytes of one write appear in address order (ibv_query_qp_data_in_order says so of some devices): a record is complete when its
+  // tail is there, and needs no CRC.
+  bool bytes_in_order = false;
   bool loads_peer_memory = false;    // Connection::load works on what the peer registered
   bool writes_user_memory = false;   // any memory of this process can be registered as a target (zero-copy rendezvous)
   Notification small = Notification::poll;   // records without payload behind them
@@ -44,11 +47,11 @@ struct Capabilities {
 struct Write {
   static constexpr std::uint32_t no_flag = ~std::uint32_t{0};
 
-  std::span<const std::byte> head;
-  std::span<const std::byte> body;
-  RemoteAddress target;
+  std::span<const std::byte> head = {};
+  std::span<const std::byte> body = {};
+  RemoteAddress target = {};
   std::uint32_t flag_offset = no_flag;      // of 4 aligned bytes inside head: what the receiver polls
-  std::optional<std::uint32_t> immediate;   // delivered by take_arrival at the other end
+  std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
   bool tell = false;                        // counts in completed() once its sources, and all earlier ones, may be reused
 };
 
@@ -97,6 +100,8 @@ class Transport {
   // Opens memory to peers' writes (and loads) under the returned key. Regions may overlap. Throws Error{no_resource}.
   virtual std::uint32_t register_memory(std::span<std::byte> memory) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
+  // How a peer names this memory, when it lies in one of our regions. Total: nothing for any other memory.
+  virtual std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept = 0;
 
   // What peer needs to connect to us, for the bootstrap to carry; then both ends connect, in any order.
   virtual Blob address_for(int peer) = 0;

@@ -26,19 +26,20 @@ namespace {
 // Beyond RLIMIT_FSIZE ftruncate does not fail, it kills the process with SIGXFSZ: look first.
 void check_limit(int resource, const char* name, const char* remedy, std::size_t need) {
   rlimit limit{};
-  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return;
   if (limit.rlim_cur >= need) return;
   throw Error{{.code = ErrorCode::no_resource,
                .operation = "arena",
-               .cause = fmt::format("{} allows {} bytes, the arena's address space needs {}", name, limit.rlim_cur, need),
+               .cause = fmt::format("{} allows {} bytes, the arena's address space needs {}", name,
+                                    limit.rlim_cur, need),
                .hint = fmt::format("raise it ({}) or lower QPMESH_ARENA_BYTES_MAX", remedy)}};
 }
 
 base::Mapping map(const base::System& system, std::size_t bytes, int flags, int fd) {
   check_limit(RLIMIT_AS, "RLIMIT_AS", "ulimit -v", bytes);
-  void* address = system.call("mmap", [&] {
-    return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
-  });
+  void* address = system.call(
+      "mmap", [&] { return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0); });
   if (address == MAP_FAILED) fail("mmap", bytes, errno, "lower QPMESH_ARENA_BYTES_MAX");
   return base::Mapping{address, bytes};
 }
@@ -53,13 +54,16 @@ Arena::Arena(base::UniqueFd fd, base::Mapping mapping) : fd_{std::move(fd)}, map
 
 Arena Arena::create_shared(const base::System& system, std::size_t bytes) {
   check_limit(RLIMIT_FSIZE, "RLIMIT_FSIZE", "ulimit -f", bytes);
-  base::UniqueFd fd{system.call("memfd_create", [] { return ::memfd_create("qpmesh-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING); })};
+  base::UniqueFd fd{system.call(
+      "memfd_create", [] { return ::memfd_create("qpmesh-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING); })};
   if (!fd) fail("memfd_create", bytes, errno);
   if (system.call("ftruncate", [&] { return ::ftruncate(fd.get(), static_cast<off_t>(bytes)); }) != 0) {
     fail("ftruncate", bytes, errno);
   }
   // Nobody, not even a peer of the same user, can shrink the memory under us: no SIGBUS.
-  if (system.call("fcntl", [&] { return ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL); }) != 0) {
+  if (system.call("fcntl", [&] {
+        return ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+      }) != 0) {
     fail("sealing", bytes, errno);
   }
   auto mapping = map(system, bytes, MAP_SHARED, fd.get());

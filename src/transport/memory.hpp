@@ -25,7 +25,8 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 class Arena {
  public:
-  static constexpr std::size_t alignment = 128;  // adjacent-line prefetch: two writers never share a pair of lines
+  static constexpr std::size_t alignment =
+      128;  // adjacent-line prefetch: two writers never share a pair of lines
 
   // A sparse memfd of the given size, sealed against resizing. Throws Error{no_resource} naming limit and need.
   static Arena create_shared(const base::System& system, std::size_t bytes);

@@ -1,0 +1,113 @@
+#include "bench/baselines/mpi.hpp"
+
+#include <mpi.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/launcher.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::bench {
+namespace {
+
+[[noreturn]] void refuse(ErrorCode code, std::string cause, std::string hint) {
+  throw Error(
+      {.code = code, .operation = "baseline mpi", .cause = std::move(cause), .hint = std::move(hint)});
+}
+
+int mpi_count(std::size_t count) {
+  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    refuse(ErrorCode::bad_argument, fmt::format("{} elements, but MPI 3 counts with int", count),
+           "a smaller --max-bytes");
+  }
+  return static_cast<int>(count);
+}
+
+// What MPI implementations' launchers give each rank. Without one of them MPI_Init makes every process a world of one.
+bool started_by_mpi_launcher() {
+  constexpr std::array variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
+  const auto environment = bootstrap::process_environment();
+  return std::ranges::any_of(variables, [&](const char* name) { return environment(name).has_value(); });
+}
+
+// "Open MPI v4.1.4" of "Open MPI v4.1.4, package: …"; "MPICH Version: 4.0.2" of several lines.
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  std::string version(text.data(), static_cast<std::size_t>(length));
+  version.resize(std::min(version.find_first_of(",\n"), version.size()));
+  std::ranges::replace(version, '\t', ' ');
+  return version;
+}
+
+class Mpi final : public Baseline {
+ public:
+  Mpi(int rank, int size) {
+    MPI_Init(nullptr, nullptr);
+    int mpi_rank = -1;
+    int mpi_size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &mpi_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &mpi_size);
+    if (mpi_rank == rank && mpi_size == size) return;
+    MPI_Finalize();
+    refuse(ErrorCode::bad_config,
+           fmt::format("this process is rank {} of {} to {}, but rank {} of {} to qpmesh", mpi_rank, mpi_size,
+                       library_version(), rank, size),
+           "start it with the mpirun of the MPI it was built with");
+  }
+  // An exception on its way means that other ranks may never reach MPI_Finalize, which waits for them.
+  ~Mpi() override {
+    if (std::uncaught_exceptions() == 0) MPI_Finalize();
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+
+  std::string name() const override { return library_version(); }
+
+  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
+  void allreduce_sum(std::span<const float> in, std::span<float> out) override {
+    MPI_Allreduce(in.data(), out.data(), mpi_count(in.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+  void send(Outgoing message) override {
+    MPI_Send(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.destination, 0,
+             MPI_COMM_WORLD);
+  }
+  void receive(Incoming message) override {
+    MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+  }
+  void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) override {
+    requests_.resize(sends.size() + receives.size());
+    auto request = requests_.begin();
+    for (const auto& [data, source] : receives) {
+      MPI_Irecv(data.data(), mpi_count(data.size()), MPI_BYTE, source, 0, MPI_COMM_WORLD, &*request++);
+    }
+    for (const auto& [data, destination] : sends) {
+      MPI_Isend(data.data(), mpi_count(data.size()), MPI_BYTE, destination, 0, MPI_COMM_WORLD, &*request++);
+    }
+    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  }
+
+ private:
+  std::vector<MPI_Request> requests_;
+};
+
+}  // namespace
+
+std::unique_ptr<Baseline> make_mpi_baseline(int rank, int size) {
+  if (!started_by_mpi_launcher()) {
+    refuse(ErrorCode::bad_config, "no MPI launcher started this process: its environment names no MPI rank",
+           "mpirun -np 2 bench_… --baseline mpi");
+  }
+  return std::make_unique<Mpi>(rank, size);
+}
+
+}  // namespace qpmesh::bench

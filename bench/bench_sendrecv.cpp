@@ -1,0 +1,165 @@
+// Point to point between neighbours 0-1, 2-3, …: the time one message takes on its way (half a round trip), and what a window of
+// messages in flight carries, in one direction and in both at once. An odd last rank only takes part in the agreement.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "bench/harness/harness.hpp"
+#include "bench/harness/memory.hpp"
+#include "bench/harness/verify.hpp"
+#include "qpmesh/qpmesh.hpp"
+
+namespace {
+
+using namespace qpmesh::bench;
+using Word = std::uint32_t;
+
+// A window of messages in each direction: each has memory of its own, so that every one of them can be checked.
+class Pair : public Case {
+ public:
+  Pair(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, std::size_t window)
+      : world_{world},
+        words_{bytes / sizeof(Word)},
+        window_{window},
+        out_{world, buffers, words_ * window},
+        in_{world, buffers, words_ * window} {}
+
+  void prepare(std::uint64_t seed) override {
+    fill_inputs(out_.span(), seed, world_.rank());
+    poison(in_.span());
+  }
+  std::size_t wrong(std::uint64_t seed) override {
+    if (!receives()) return 0;
+    return count_wrong(in_.view(),
+                       [seed, this](std::size_t index) { return input_value<Word>(seed, peer(), index); });
+  }
+  std::span<std::byte> output() override { return receives() ? in_.bytes() : std::span<std::byte>{}; }
+
+ protected:
+  virtual bool receives() const { return paired(); }
+
+  int peer() const noexcept { return world_.rank() ^ 1; }
+  bool paired() const noexcept { return peer() < world_.size(); }
+  bool leads() const noexcept { return world_.rank() < peer(); }
+  std::span<const Word> outgoing(std::size_t message) const {
+    return out_.view().subspan(message * words_, words_);
+  }
+  std::span<Word> incoming(std::size_t message) const { return in_.span().subspan(message * words_, words_); }
+  Baseline::Outgoing baseline_outgoing(std::size_t message) const {
+    return {std::as_bytes(outgoing(message)), peer()};
+  }
+  Baseline::Incoming baseline_incoming(std::size_t message) const {
+    return {std::as_writable_bytes(incoming(message)), peer()};
+  }
+
+  qpmesh::Communicator& world_;
+  std::size_t words_;
+  std::size_t window_;
+  Array<Word> out_;
+  Array<Word> in_;
+};
+
+class Latency final : public Pair {
+ public:
+  Latency(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes) : Pair{world, buffers, bytes, 1} {}
+
+  void run() override {
+    if (!paired()) return;
+    if (leads()) world_.send(outgoing(0), peer());
+    world_.receive(incoming(0), peer(), 0);
+    if (!leads()) world_.send(outgoing(0), peer());
+  }
+  void run_baseline(Baseline& baseline) override {
+    if (!paired()) return;
+    if (leads()) baseline.send(baseline_outgoing(0));
+    baseline.receive(baseline_incoming(0));
+    if (!leads()) baseline.send(baseline_outgoing(0));
+  }
+  double operations_per_run() const override { return 2; }
+};
+
+// All at once; a rank that only receives answers with one word, so that the window is over when it has arrived.
+class Bandwidth final : public Pair {
+ public:
+  Bandwidth(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, bool both_ways)
+      : Pair{world, buffers, bytes, std::clamp<std::size_t>(window_bytes_max / bytes, 2, 64)},
+        both_ways_{both_ways} {
+    requests_.reserve(2 * window_);
+    sends_.reserve(window_);
+    receives_.reserve(window_);
+    for (std::size_t i = 0; i < window_; ++i) {
+      if (sends()) sends_.push_back(baseline_outgoing(i));
+      if (receives()) receives_.push_back(baseline_incoming(i));
+    }
+  }
+
+  void run() override {
+    if (!paired()) return;
+    requests_.clear();
+    for (std::size_t i = 0; receives() && i < window_; ++i)
+      requests_.push_back(world_.receive_async(incoming(i), peer(), 0));
+    for (std::size_t i = 0; sends() && i < window_; ++i)
+      requests_.push_back(world_.send_async(outgoing(i), peer(), 0));
+    qpmesh::wait_all(requests_);
+    if (both_ways_) return;
+    if (sends()) {
+      world_.receive(answer_, peer(), answer_tag);
+    } else {
+      world_.send(answer_, peer(), answer_tag);
+    }
+  }
+  void run_baseline(Baseline& baseline) override {
+    if (!paired()) return;
+    baseline.exchange(sends_, receives_);
+    if (both_ways_) return;
+    if (sends()) {
+      baseline.receive({std::as_writable_bytes(std::span{answer_}), peer()});
+    } else {
+      baseline.send({std::as_bytes(std::span{answer_}), peer()});
+    }
+  }
+  double operations_per_run() const override { return static_cast<double>(window_); }
+
+ private:
+  static constexpr std::size_t window_bytes_max = std::size_t{4} << 20;
+  static constexpr int answer_tag = 1;
+
+  bool sends() const noexcept { return paired() && (both_ways_ || leads()); }
+  bool receives() const override { return paired() && (both_ways_ || !leads()); }
+
+  bool both_ways_;
+  std::vector<qpmesh::Request> requests_;
+  std::vector<Baseline::Outgoing> sends_;
+  std::vector<Baseline::Incoming> receives_;
+  std::array<Word, 1> answer_{};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto once = [](int) { return 1.0; };
+  const Program program{
+      .name = "sendrecv",
+      .ranks_min = 2,
+      .series = {
+          {.name = "latency",
+           .element_bytes = sizeof(Word),
+           .limit = LimitKind::one_way,
+           .bus_factor = once,
+           .make = [](auto& world, auto buffers,
+                      auto bytes) { return std::make_unique<Latency>(world, buffers, bytes); }},
+          {.name = "bandwidth",
+           .element_bytes = sizeof(Word),
+           .limit = LimitKind::streaming,
+           .bus_factor = once,
+           .make = [](auto& world, auto buffers,
+                      auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, false); }},
+          {.name = "both_ways",
+           .element_bytes = sizeof(Word),
+           .limit = LimitKind::streaming,
+           .bus_factor = [](int) { return 2.0; },
+           .make = [](auto& world, auto buffers,
+                      auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, true); }}}};
+  return run_program(program, argc, argv);
+}

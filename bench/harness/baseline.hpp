@@ -1,0 +1,44 @@
+// Another library's way of making the same calls, on the same buffers and in the same processes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace qpmesh::bench {
+
+class Baseline {
+ public:
+  struct Outgoing {
+    std::span<const std::byte> data;
+    int destination;
+  };
+  struct Incoming {
+    std::span<std::byte> data;
+    int source;
+  };
+
+  virtual ~Baseline() = default;
+  virtual std::string name() const = 0;  // with its version: "Open MPI 4.1.4"
+
+  virtual void barrier() = 0;
+  virtual void allreduce_sum(std::span<const float> in, std::span<float> out) = 0;
+  virtual void send(Outgoing message) = 0;
+  virtual void receive(Incoming message) = 0;
+  // Starts every receive and send, then waits for all.
+  virtual void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) = 0;
+};
+
+// What --baseline accepts. make is called once on every rank of the job, whose rank and size it checks against the other library's.
+// Throws Error{bad_config} where that library cannot run.
+struct BaselineKind {
+  std::string_view name;
+  std::unique_ptr<Baseline> (*make)(int rank, int size);
+};
+
+// Those that this build has; bench/baselines defines it.
+std::span<const BaselineKind> baselines() noexcept;
+
+}  // namespace qpmesh::bench

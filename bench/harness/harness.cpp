@@ -1,0 +1,242 @@
+#include "bench/harness/harness.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+
+#include "bench/harness/google.hpp"
+#include "bench/harness/refuse.hpp"
+#include "bench/harness/report.hpp"
+#include "bench/harness/sampling.hpp"
+#include "bench/harness/sizes.hpp"
+#include "bench/harness/verify.hpp"
+#include "bootstrap/launcher.hpp"
+#include "qpmesh/qpmesh.hpp"
+
+namespace qpmesh::bench {
+namespace {
+
+constexpr int exit_wrong = 1;
+constexpr int exit_error = 2;
+
+// A template, so that the call inside the timed loop is the case's own virtual call and nothing more.
+template <class Call>
+TimedBatch timed_batch(Call call) {
+  return [call](std::size_t calls) {
+    const auto start = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < calls; ++i) call();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+}
+
+class Session {
+ public:
+  Session(const Program& program, const Settings& settings, Communicator& world)
+      : program_{program}, settings_{settings}, world_{world}, limits_{world} {
+    if (!settings.baseline.empty()) baseline_ = make_baseline();
+  }
+
+  std::size_t wrong_total() const noexcept { return wrong_total_; }
+
+  std::string heading() const {
+    return fmt::format(
+        "# qpmesh {} bench_{}: ranks {}, usable cores {}, transport {}, buffers {}, baseline {}\n{}",
+        QPMESH_BENCH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
+        settings_.transport.empty() ? "automatic" : settings_.transport,
+        settings_.buffers == Buffers::allocated ? "allocated" : "private",
+        baseline_ ? baseline_->name() : "none", format_columns(baseline_ != nullptr));
+  }
+
+  std::vector<Registered> benchmarks() {
+    std::vector<Registered> list;
+    for (const Series& series : program_.series) {
+      const std::string family = program_.name + "/" + series.name;
+      if (series.element_bytes == 0) {
+        list.push_back({family, [this, &series] { return measure(series, 0); }});
+        continue;
+      }
+      for (const std::size_t bytes :
+           sizes_between(settings_.bytes_min, settings_.bytes_max, series.element_bytes)) {
+        list.push_back(
+            {fmt::format("{}/{}", family, bytes), [this, &series, bytes] { return measure(series, bytes); }});
+      }
+    }
+    return list;
+  }
+
+ private:
+  std::unique_ptr<Baseline> make_baseline() {
+    std::string known;
+    for (const auto& kind : baselines()) {
+      if (kind.name == settings_.baseline) return kind.make(world_.rank(), world_.size());
+      known += (known.empty() ? "" : ", ") + std::string{kind.name};
+    }
+    refuse(fmt::format("no baseline \"{}\" in this build", settings_.baseline),
+           known.empty() ? "this build found no MPI: install libopenmpi-dev and build again"
+                         : "known: " + known);
+  }
+
+  Row measure(const Series& series, std::size_t bytes) {
+    const auto subject = series.make(world_, settings_.buffers, bytes);
+    Row row;
+    row.series = series.name;
+    row.bytes = bytes;
+    row.element_count = series.element_bytes == 0 ? 0 : bytes / series.element_bytes;
+    row.bus_factor = series.bus_factor(world_.size());
+    row.algorithm = subject->algorithm();
+
+    const bool check = settings_.check && subject->checkable();
+    std::size_t wrong = 0;
+    // Computing the reference of a large vector takes longer than the calls.
+    if (check) wrong += checked_runs(*subject, bytes <= (std::size_t{1} << 20) ? 4 : 1);
+    take_times(*subject, row);
+    if (check) {
+      wrong += checked_runs(*subject, 1);
+      row.wrong = wrong;
+      wrong_total_ += wrong;
+    }
+    if (const auto least_s = limits_.least_s(series.limit, bytes))
+      row.limit_share = *least_s * 1e6 / row.p50_us;
+    return row;
+  }
+
+  void take_times(Case& subject, Row& row) {
+    const Agreement agreement{
+        .align = [this] { world_.barrier(); },
+        .max_over_ranks = [this](std::span<double> values) { world_.allreduce(values, qpmesh::max); }};
+    TimedBatch other;
+    if (baseline_) other = timed_batch([&subject, this] { subject.run_baseline(*baseline_); });
+    Times times =
+        take_samples(timed_batch([&subject] { subject.run(); }), other, settings_.samples, agreement);
+
+    const double us_per_run = 1e6 / subject.operations_per_run();
+    row.batch_calls = times.batch_calls;
+    row.samples = times.ours_s.size();
+    row.p50_us = us_per_run * quantile(times.ours_s, 0.5);
+    row.p99_us = us_per_run * quantile(times.ours_s, 0.99);
+    if (baseline_) {
+      row.baseline = Comparison{.p50_us = us_per_run * quantile(times.baseline_s, 0.5),
+                                .ratio = ratios(times.ours_s, times.baseline_s)};
+    }
+  }
+
+  // Back to back with a new seed each and no barrier between, so that a rank that runs ahead meets one that still reads.
+  // Returns wrong elements over all ranks.
+  std::size_t checked_runs(Case& subject, int runs) {
+    std::uint64_t wrong = 0;
+    for (int i = 0; i < runs; ++i) {
+      const std::uint64_t seed = ++seed_;
+      subject.prepare(seed);
+      subject.run();
+      if (settings_.corrupt) corrupt(subject, seed);
+      wrong += subject.wrong(seed);
+    }
+    world_.allreduce(std::span{&wrong, 1}, qpmesh::sum);
+    if (baseline_) check_baseline(subject);
+    return wrong;
+  }
+
+  // The lowest rank that received something flips one byte of it.
+  void corrupt(Case& subject, std::uint64_t seed) {
+    const auto received = subject.output();
+    std::int32_t unlucky = received.empty() ? world_.size() : world_.rank();
+    world_.allreduce(std::span{&unlucky, 1}, qpmesh::min);
+    if (unlucky == world_.size()) {
+      refuse(fmt::format("--corrupt: {} delivers no bytes to flip", program_.name), "leave the option out");
+    }
+    if (unlucky == world_.rank()) flip_one_byte(received, seed);
+  }
+
+  // A comparison with a wrong answer is no comparison.
+  void check_baseline(Case& subject) {
+    const std::uint64_t seed = ++seed_;
+    subject.prepare(seed);
+    subject.run_baseline(*baseline_);
+    std::uint64_t wrong = subject.wrong(seed);
+    world_.allreduce(std::span{&wrong, 1}, qpmesh::sum);
+    if (wrong > 0) {
+      throw Error({.code = ErrorCode::internal,
+                   .operation = "benchmark",
+                   .cause = fmt::format("the baseline {} gave {} wrong elements", baseline_->name(), wrong),
+                   .hint = ""});
+    }
+  }
+
+  const Program& program_;
+  const Settings& settings_;
+  Communicator& world_;
+  Limits limits_;
+  std::unique_ptr<Baseline> baseline_;
+  std::uint64_t seed_ = 0;
+  std::size_t wrong_total_ = 0;
+};
+
+Options library_options(const Program& program, const Settings& settings) {
+  Options options = Options::from_environment();
+  if (!settings.transport.empty()) options.transport = settings.transport;
+  if (!settings.algorithm.empty()) {
+    if (program.algorithm_option == nullptr) {
+      refuse(fmt::format("--algorithm {}: {} has one algorithm", settings.algorithm, program.name),
+             "leave the option out");
+    }
+    options.*program.algorithm_option = settings.algorithm;
+  }
+  return options;
+}
+
+// rank is set as soon as init knows it, for the error that may follow.
+int run_session(const Program& program, const Settings& settings, int& rank) {
+  Communicator world = init(library_options(program, settings));
+  rank = world.rank();
+  if (world.size() < program.ranks_min) {
+    refuse(fmt::format("{} ranks, but bench_{} needs {}", world.size(), program.name, program.ranks_min),
+           fmt::format("mpirun -np {0} bench_{1}, or qpmesh-run -np {0} bench_{1}", program.ranks_min,
+                       program.name));
+  }
+  std::size_t wrong = 0;
+  {
+    Session session{program, settings, world};
+    const std::size_t matched = run_registered("bench_" + program.name, settings.benchmark_flags,
+                                               world.rank() == 0, session.heading(), session.benchmarks());
+    if (matched == 0) {
+      refuse("no benchmark matches --benchmark_filter", "--benchmark_list_tests names them");
+    }
+    wrong = session.wrong_total();
+  }
+  world.finish();
+  return wrong == 0 ? 0 : exit_wrong;
+}
+
+// For what is said before init. An environment that makes no sense is init's to report.
+int rank_by_launcher() {
+  try {
+    return bootstrap::identify(bootstrap::process_environment()).rank;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace
+
+int run_program(const Program& program, int argc, char** argv) {
+  const std::string name = "bench_" + program.name;
+  int rank = rank_by_launcher();
+  try {
+    const Settings settings = parse_arguments(name, std::vector<std::string>(argv + 1, argv + argc));
+    if (!settings.help.empty()) {
+      if (rank == 0) std::fputs(settings.help.c_str(), stdout);
+      return 0;
+    }
+    return run_session(program, settings, rank);
+  } catch (const Error& error) {
+    const bool another_says_it = error.operation() == refusal && rank != 0;
+    if (!another_says_it) std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
+  }
+  return exit_error;
+}
+
+}  // namespace qpmesh::bench

@@ -1,0 +1,39 @@
+// Rows for people and scripts: one line a size, columns separated by spaces, comments begin with '#'.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "bench/harness/statistics.hpp"
+
+namespace qpmesh::bench {
+
+struct Comparison {
+  double p50_us = 0;
+  Quartiles ratio;  // baseline time / ours
+};
+
+struct Row {
+  std::string series;
+  std::size_t bytes = 0;
+  std::size_t element_count = 0;
+  double p50_us = 0;
+  double p99_us = 0;
+  double bus_factor = 0;
+  std::string algorithm;
+  std::optional<std::size_t> wrong;  // elements, all ranks and checked runs together; nothing where unchecked
+  std::optional<double> limit_share;  // 1 = as fast as the machine allows
+  std::optional<Comparison> baseline;
+  std::size_t batch_calls = 1;
+  std::size_t samples = 0;
+
+  // GB/s (10^9). 0 where the operation carries no bytes.
+  double algorithm_bandwidth() const noexcept;
+  double bus_bandwidth() const noexcept { return algorithm_bandwidth() * bus_factor; }
+};
+
+std::string format_columns(bool with_baseline);
+std::string format_row(const Row& row);
+
+}  // namespace qpmesh::bench

@@ -1,0 +1,65 @@
+#include "bench/harness/sampling.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/harness/statistics.hpp"
+
+namespace qpmesh::bench {
+namespace {
+
+double aligned_sample(const TimedBatch& timed, std::size_t calls, const Agreement& agreement) {
+  agreement.align();
+  return timed(calls);
+}
+
+}  // namespace
+
+Batch agree_batch(const TimedBatch& timed, const Agreement& agreement) {
+  constexpr std::size_t calls_max = std::size_t{1}
+                                    << 20;  // a call that takes no time at all still ends this loop
+  for (std::size_t calls = 1;; calls *= 2) {
+    double trials[3];
+    for (double& trial : trials) trial = aligned_sample(timed, calls, agreement);
+    agreement.max_over_ranks(trials);
+    const double least = *std::ranges::min_element(trials);
+    if (least >= sample_s_min || calls == calls_max) return {.calls = calls, .sample_s = least};
+  }
+}
+
+std::size_t sample_count(double sample_s, std::optional<std::size_t> wanted) noexcept {
+  if (wanted) return *wanted;
+  const double affordable = side_s_max / std::max(sample_s, sample_s_min);
+  return static_cast<std::size_t>(std::clamp(std::floor(affordable), static_cast<double>(pairs_min),
+                                             static_cast<double>(samples_default)));
+}
+
+Times take_samples(const TimedBatch& ours, const TimedBatch& baseline, std::optional<std::size_t> wanted,
+                   const Agreement& agreement) {
+  Batch batch = agree_batch(ours, agreement);
+  if (baseline) {
+    const Batch theirs = agree_batch(baseline, agreement);
+    batch.calls = std::max(batch.calls, theirs.calls);
+    batch.sample_s = std::max(batch.sample_s, theirs.sample_s);
+  }
+  const std::size_t count = sample_count(batch.sample_s, wanted);
+
+  Times times{.batch_calls = batch.calls, .ours_s = {}, .baseline_s = {}};
+  times.ours_s.resize(count);
+  if (baseline) times.baseline_s.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool ours_first = i % 2 == 0;
+    if (ours_first) times.ours_s[i] = aligned_sample(ours, batch.calls, agreement);
+    if (baseline) times.baseline_s[i] = aligned_sample(baseline, batch.calls, agreement);
+    if (!ours_first) times.ours_s[i] = aligned_sample(ours, batch.calls, agreement);
+  }
+
+  for (auto* side : {&times.ours_s, &times.baseline_s}) {
+    if (side->empty()) continue;
+    agreement.max_over_ranks(*side);
+    for (double& sample_s : *side) sample_s /= static_cast<double>(batch.calls);
+  }
+  return times;
+}
+
+}  // namespace qpmesh::bench

@@ -1,0 +1,53 @@
+#include "bench/harness/sizes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "bench/harness/refuse.hpp"
+
+namespace qpmesh::bench {
+
+std::size_t parse_bytes(std::string_view text) {
+  const auto bytes = base::parse_integer(text, true);
+  if (!bytes || *bytes < 0) {
+    refuse(fmt::format("\"{}\" is not a byte count", text),
+           "a whole number, alone or with KiB, MiB or GiB: 4, 64KiB, 16MiB");
+  }
+  return static_cast<std::size_t>(*bytes);
+}
+
+std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
+                                       std::size_t element_bytes) {
+  if (bytes_min == 0 || bytes_min > bytes_max) {
+    refuse(fmt::format("no size lies between --min-bytes {} and --max-bytes {}", bytes_min, bytes_max),
+           "0 < --min-bytes <= --max-bytes");
+  }
+  if (bytes_min % element_bytes != 0) {
+    refuse(
+        fmt::format("--min-bytes {} is not a whole number of elements of {} bytes", bytes_min, element_bytes),
+        fmt::format("--min-bytes {}", (bytes_min / element_bytes + 1) * element_bytes));
+  }
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes = bytes_min; bytes <= bytes_max; bytes *= 2) {
+    sizes.push_back(bytes);
+    if (bytes > bytes_max / 2) break;  // doubling could wrap
+  }
+  return sizes;
+}
+
+std::string nearest(std::string_view text, const std::vector<std::string>& candidates) {
+  if (text.size() > base::edit_distance_bytes_max) return {};
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
+  for (const auto& candidate : candidates) {
+    if (const std::size_t distance = base::edit_distance(text, candidate); distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace qpmesh::bench

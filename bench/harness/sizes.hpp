@@ -1,0 +1,22 @@
+// Byte counts as people write them: 4, 64KiB, 16MiB.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qpmesh::bench {
+
+// A whole number, alone or with KiB, MiB or GiB. Throws Error{bad_argument} with the text and what is allowed.
+std::size_t parse_bytes(std::string_view text);
+
+// bytes_min, doubled until it would pass bytes_max. Throws Error{bad_argument} when the range is empty or bytes_min is not a whole
+// number of elements.
+std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
+                                       std::size_t element_bytes);
+
+// The candidate nearest to text by edit distance, or empty when none is near.
+std::string nearest(std::string_view text, const std::vector<std::string>& candidates);
+
+}  // namespace qpmesh::bench

@@ -1,0 +1,34 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "bootstrap/alone.hpp"
+#include "bootstrap/environment.hpp"
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/one_host.hpp"
+#include "bootstrap/star.hpp"
+#include "bootstrap/tcp.hpp"
+
+namespace qpmesh::bootstrap {
+
+std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal, const Options& options,
+                                          const base::System& system, const base::Log& log) {
+  if (identity.size == 1) return std::make_unique<Alone>();
+  std::unique_ptr<Doorway> doorway;
+  if (identity.root.empty()) {
+    doorway = std::make_unique<OneHostDoorway>(one_host_name(::geteuid(), identity.job, ordinal), system);
+  } else {
+    if (identity.secret.empty()) fail_config("a job over TCP needs a secret and has none");
+    if (identity.secret_made_now) log.warning("made a new secret for jobs over TCP: {}", identity.secret_source);
+    doorway = std::make_unique<TcpDoorway>(parse_host_port(identity.root, "QPMESH_ROOT"), key_from_secret(identity.secret),
+                                           identity.secret_source, options.handshake_timeout_ms, system);
+  }
+  log.debug("rank {} of {} (launcher {}) meets the others at {}", identity.rank, identity.size, identity.launcher, doorway->place());
+  const StarSettings settings{.rank = identity.rank,
+                              .size = identity.size,
+                              .ordinal = ordinal,
+                              .handshake_timeout_ms = options.handshake_timeout_ms,
+                              .progress_ms = options.stall_warning_ms};
+  return std::make_unique<Star>(settings, std::move(doorway), system, log);
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,36 @@
+// Reading the environment strictly: a value is what it must be, or an error that names variable, value and range.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bootstrap/launcher.hpp"
+
+namespace qpmesh::bootstrap {
+
+inline constexpr std::int64_t ranks_max = 65'536;
+
+[[noreturn]] void fail_config(std::string cause, std::string hint = {});
+[[noreturn]] void fail_variable(std::string_view name, std::string_view value, std::string_view allowed, std::string hint = {});
+
+// All of text as a decimal number, or nothing. No sign, no blanks, no "0x".
+std::optional<std::int64_t> parse_number(std::string_view text) noexcept;
+
+class Variables {
+ public:
+  explicit Variables(const Environment& environment) : environment_{environment} {}
+
+  bool has(std::string_view name) const { return environment_(name).has_value(); }
+  std::optional<std::string> text(std::string_view name) const { return environment_(name); }
+  // Throws Error{bad_config} when the variable is missing: launcher says that it should be there.
+  std::string required_text(std::string_view name, std::string_view launcher) const;
+  std::optional<std::int64_t> number(std::string_view name, std::int64_t least, std::int64_t most) const;
+  std::int64_t required_number(std::string_view name, std::int64_t least, std::int64_t most, std::string_view launcher) const;
+
+ private:
+  const Environment& environment_;
+};
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,104 @@
+#include "qpmesh/mpi.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <string_view>
+
+#include "bootstrap/star_wire.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh {
+namespace {
+
+// -1 as a length says "my blob is too long": all ranks learn it in the same call, and none waits for the others in vain.
+constexpr int too_long = -1;
+
+[[noreturn]] void fail(ErrorCode code, std::string cause, int peer = no_peer) {
+  throw Error{{.code = code, .peer = peer, .operation = "init", .cause = std::move(cause)}};
+}
+
+void check(int result, std::string_view call) {
+  if (result == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(result, text.data(), &length);
+  fail(ErrorCode::internal, fmt::format("{} failed: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)}));
+}
+
+void check_running() {
+  int initialised = 0;
+  int finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  if (initialised == 0) fail(ErrorCode::bad_argument, "MPI is not initialised; call MPI_Init first");
+  if (finalised != 0) fail(ErrorCode::bad_argument, "MPI is finalised already");
+}
+
+}  // namespace
+
+MpiBootstrap::MpiBootstrap(MPI_Comm communicator) {
+  check_running();
+  if (communicator == MPI_COMM_NULL) fail(ErrorCode::bad_argument, "the communicator is MPI_COMM_NULL");
+  int between_groups = 0;
+  check(MPI_Comm_test_inter(communicator, &between_groups), "MPI_Comm_test_inter");
+  if (between_groups != 0) fail(ErrorCode::bad_argument, "the communicator is an inter-communicator");
+  check(MPI_Comm_dup(communicator, &communicator_), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+}
+
+MpiBootstrap::~MpiBootstrap() {
+  int finalised = 0;
+  MPI_Finalized(&finalised);
+  if (communicator_ != MPI_COMM_NULL && finalised == 0) MPI_Comm_free(&communicator_);
+}
+
+int MpiBootstrap::rank() const {
+  int rank = 0;
+  check(MPI_Comm_rank(communicator_, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int MpiBootstrap::size() const {
+  int size = 0;
+  check(MPI_Comm_size(communicator_, &size), "MPI_Comm_size");
+  return size;
+}
+
+std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
+  check_running();
+  const auto ranks = static_cast<std::size_t>(size());
+  const bool fits = mine.size() <= bootstrap::blob_bytes_max;
+  const int my_bytes = fits ? static_cast<int>(mine.size()) : too_long;
+  std::vector<int> bytes(ranks);
+  check(MPI_Allgather(&my_bytes, 1, MPI_INT, bytes.data(), 1, MPI_INT, communicator_), "MPI_Allgather");
+
+  std::vector<int> offsets(ranks);
+  std::size_t total = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (bytes[rank] < 0) {
+      const std::string cause =
+          fits ? fmt::format("rank {}'s blob is longer than {} bytes", rank, bootstrap::blob_bytes_max)
+               : fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), bootstrap::blob_bytes_max);
+      fail(ErrorCode::bad_argument, cause, static_cast<int>(rank));
+    }
+    offsets[rank] = static_cast<int>(total);
+    total += static_cast<std::size_t>(bytes[rank]);
+    if (total > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+      fail(ErrorCode::no_resource, fmt::format("the blobs of {} ranks exceed MPI's 2 GiB per call", ranks));
+    }
+  }
+  Blob everyones(total);
+  check(MPI_Allgatherv(mine.data(), my_bytes, MPI_BYTE, everyones.data(), bytes.data(), offsets.data(), MPI_BYTE, communicator_),
+        "MPI_Allgatherv");
+  std::vector<Blob> blobs;
+  blobs.reserve(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const auto begin = everyones.begin() + offsets[rank];
+    blobs.emplace_back(begin, begin + bytes[rank]);
+  }
+  return blobs;
+}
+
+}  // namespace qpmesh

@@ -1,0 +1,33 @@
+// The star of one host: an abstract Unix socket. The kernel says whose process is at the other end; no secret is needed.
+#pragma once
+
+#include <string>
+#include <sys/types.h>
+
+#include "base/system.hpp"
+#include "bootstrap/doorway.hpp"
+
+namespace qpmesh::bootstrap {
+
+// The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init calls have other names.
+std::string one_host_name(uid_t uid, const std::string& job, int ordinal);
+
+class OneHostDoorway final : public Doorway {
+ public:
+  OneHostDoorway(std::string name, const base::System& system) : name_{std::move(name)}, system_{system} {}
+
+  base::UniqueFd listen() override;
+  Attempt connect(Deadline deadline) override;
+  std::optional<std::string> stranger(int fd) const override;
+  int prepare(int) const override { return 0; }
+  std::string place() const override { return "@" + name_; }
+  const Key& key() const override { return key_; }
+  std::string secret_hint() const override { return {}; }
+
+ private:
+  std::string name_;
+  const base::System& system_;
+  Key key_{};  // known to all: proofs only catch confusion here, SO_PEERCRED authenticates
+};
+
+}  // namespace qpmesh::bootstrap

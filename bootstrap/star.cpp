@@ -1,0 +1,28 @@
+#include "bootstrap/star.hpp"
+
+#include <fmt/format.h>
+
+namespace qpmesh::bootstrap {
+
+Star::Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const base::System& system, const base::Log& log)
+    : settings_{settings}, doorway_{std::move(doorway)} {
+  const auto make_half = settings_.rank == 0 ? make_star_root : make_star_rank;
+  half_ = make_half(settings_, *doorway_, system, log);
+}
+
+std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
+  if (broken_) throw Error{*broken_};
+  if (mine.size() > blob_bytes_max) {
+    throw Error{{.code = ErrorCode::bad_argument,
+                 .operation = "init",
+                 .cause = fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max)}};
+  }
+  try {
+    return half_->all_gather(mine, deadline);
+  } catch (const Error& error) {
+    broken_ = error;
+    throw;
+  }
+}
+
+}  // namespace qpmesh::bootstrap

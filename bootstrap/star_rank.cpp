@@ -1,0 +1,234 @@
+// A rank's half of the star: connect, prove, send the blob, wait for everyone's.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "bootstrap/frame_stream.hpp"
+#include "bootstrap/star.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+constexpr int retry_wait_ms_max = 50;
+
+[[noreturn]] void fail(ErrorDetail detail) {
+  detail.operation = "init";
+  throw Error{std::move(detail)};
+}
+
+class StarRank final : public StarHalf {
+ public:
+  StarRank(const StarSettings& settings, Doorway& doorway, const base::System& system, const base::Log& log)
+      : settings_{settings}, doorway_{doorway}, system_{system}, log_{log}, started_{system.now()} {}
+
+  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
+    if (!root_) join(deadline);
+    missing_ = {};
+    root_->queue(FrameKind::blob, mine);
+    return receive_everyones(deadline);
+  }
+
+ private:
+  // What ended an attempt that is worth repeating.
+  struct Setback {
+    int error = 0;
+    std::string what;
+  };
+
+  void join(Deadline deadline);
+  std::optional<Setback> knock(base::UniqueFd fd, Deadline deadline);
+  bool wait_for(int fd, short events, Deadline deadline);
+  std::optional<Setback> read_challenge(int fd, Challenge& challenge, Deadline deadline);
+  std::vector<Blob> receive_everyones(Deadline deadline);
+  [[noreturn]] void give_up();
+  long long elapsed_ms() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(system_.now() - started_).count();
+  }
+
+  StarSettings settings_;
+  Doorway& doorway_;
+  const base::System& system_;
+  const base::Log& log_;
+  Deadline started_;
+  std::optional<FrameStream> root_;  // from the welcome on
+  Missing missing_;                  // as the root said last
+};
+
+// Waits for events; false when the deadline passed.
+bool StarRank::wait_for(int fd, short events, Deadline deadline) {
+  for (;;) {
+    pollfd entry{.fd = fd, .events = events, .revents = 0};
+    const int ready = system_.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system_, deadline)); });
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) {
+      fail({.code = ErrorCode::no_resource, .cause = "poll failed while waiting for rank 0", .system_error = errno});
+    }
+    if (system_.now() >= deadline) return false;
+  }
+}
+
+void StarRank::join(Deadline deadline) {
+  Setback last{0, "no attempt was made"};
+  int attempts = 0;
+  for (int wait_ms = 1; system_.now() < deadline; wait_ms = std::min(2 * wait_ms, retry_wait_ms_max)) {
+    ++attempts;
+    auto attempt = doorway_.connect(deadline);
+    if (!attempt.fd) {
+      last = {attempt.error, attempt.problem};
+    } else if (auto setback = knock(std::move(attempt.fd), deadline)) {
+      last = std::move(*setback);
+    } else {
+      log_.debug("joined rank 0 at {} after {} attempts", doorway_.place(), attempts);
+      return;
+    }
+    const Deadline next = std::min(deadline, system_.now() + std::chrono::milliseconds{wait_ms});
+    ::poll(nullptr, 0, base::remaining_ms(system_, next));  // a short wait, not a busy loop; a signal may cut it
+  }
+  fail({.code = ErrorCode::timeout,
+        .peer = 0,
+        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempts in {} ms, the last: {}", settings_.rank,
+                             doorway_.place(), attempts, elapsed_ms(), last.what),
+        .system_error = last.error,
+        .hint = "is rank 0 running, and is this its address?"});
+}
+
+std::optional<StarRank::Setback> StarRank::read_challenge(int fd, Challenge& challenge, Deadline deadline) {
+  const auto bytes = std::as_writable_bytes(std::span{&challenge, 1});
+  for (std::size_t got = 0; got < bytes.size();) {
+    if (!wait_for(fd, POLLIN, deadline)) return Setback{0, "connected, but rank 0 said nothing"};
+    const auto more =
+        system_.call("recv", [&] { return ::recv(fd, bytes.data() + got, bytes.size() - got, MSG_DONTWAIT); });
+    if (more == 0) return Setback{0, "rank 0 closed the connection before it said anything"};
+    if (more < 0 && errno != EAGAIN && errno != EINTR) return Setback{errno, "connected, but could not read"};
+    if (more > 0) got += static_cast<std::size_t>(more);
+  }
+  return std::nullopt;
+}
+
+// One handshake. Nothing when we are in; a setback when it is worth another attempt; throws when it is not.
+std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline deadline) {
+  if (const auto reason = doorway_.stranger(fd.get())) {
+    fail({.code = ErrorCode::authentication,
+          .peer = 0,
+          .cause = fmt::format("what answers at {} is not of this job: {}", doorway_.place(), *reason)});
+  }
+  Challenge challenge;
+  if (auto setback = read_challenge(fd.get(), challenge, deadline)) return setback;
+  if (challenge.magic != star_magic) {
+    fail({.code = ErrorCode::authentication,
+          .peer = 0,
+          .cause = fmt::format("what answers at {} is no rank 0 of qpmesh: it began with {:#018x} instead of {:#018x}",
+                               doorway_.place(), challenge.magic, star_magic),
+          .hint = "another service uses this address; choose another one with QPMESH_ROOT"});
+  }
+  if (challenge.version != star_version) {
+    fail({.code = ErrorCode::mismatch,
+          .peer = 0,
+          .cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}", settings_.rank,
+                               star_version, challenge.version),
+          .hint = "start every rank with the same qpmesh"});
+  }
+  Hello hello = make_hello(system_, settings_.rank, settings_.size, settings_.ordinal);
+  hello.proof = prove(doorway_.key(), Role::rank, challenge, hello);
+  const auto bytes = std::as_bytes(std::span{&hello, 1});
+  // A new socket takes 128 bytes at once; one that does not is broken.
+  const auto sent = system_.call("send", [&] { return ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+  if (sent != static_cast<ssize_t>(bytes.size())) return Setback{sent < 0 ? errno : 0, "could not send the hello"};
+
+  FrameStream stream{std::move(fd), std::max(everyones_bytes_max(settings_.size), std::size_t{8192})};
+  for (;;) {
+    stream.fill(system_);
+    if (const auto frame = stream.take()) {
+      if (frame->kind == FrameKind::welcome) {
+        Proof proof{};
+        if (frame->payload.size() == proof.size()) std::ranges::copy(frame->payload, proof.begin());
+        if (!proves(proof, doorway_.key(), Role::root, challenge, hello)) {
+          fail({.code = ErrorCode::authentication,
+                .peer = 0,
+                .cause = fmt::format("what answers at {} does not know the secret of this job", doorway_.place()),
+                .hint = doorway_.secret_hint()});
+        }
+        root_ = std::move(stream);
+        return std::nullopt;
+      }
+      if (frame->kind == FrameKind::later) return Setback{0, "rank 0 is still busy with an earlier start"};
+      ErrorDetail detail = decode_error(frame->payload, 0);
+      if (detail.code == ErrorCode::authentication) detail.hint = doorway_.secret_hint();
+      fail(std::move(detail));
+    }
+    if (stream.ended()) return Setback{stream.error(), "rank 0 closed the connection during the handshake"};
+    if (stream.oversize()) {
+      fail({.code = ErrorCode::corrupt,
+            .peer = 0,
+            .cause = fmt::format("rank 0 announced a message of {} bytes", stream.claimed_bytes())});
+    }
+    if (!wait_for(stream.fd(), POLLIN, deadline)) return Setback{0, "rank 0 did not answer the hello"};
+  }
+}
+
+std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
+  for (;;) {
+    root_->flush(system_);
+    root_->fill(system_);
+    while (const auto frame = root_->take()) {
+      if (frame->kind == FrameKind::everyones) {
+        if (auto blobs = decode_everyones(frame->payload, settings_.size)) return std::move(*blobs);
+      } else if (frame->kind == FrameKind::waiting) {
+        if (auto missing = decode_missing(frame->payload, settings_.size)) {
+          missing_ = std::move(*missing);
+          root_->fill(system_);
+          continue;
+        }
+      } else if (frame->kind == FrameKind::failed) {
+        fail(decode_error(frame->payload, 0));
+      }
+      fail({.code = ErrorCode::corrupt,
+            .peer = 0,
+            .cause = fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
+                                 static_cast<std::uint32_t>(frame->kind), frame->payload.size())});
+    }
+    if (root_->oversize()) {
+      fail({.code = ErrorCode::corrupt,
+            .peer = 0,
+            .cause = fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
+                                 root_->claimed_bytes(), everyones_bytes_max(settings_.size))});
+    }
+    if (root_->ended()) {
+      fail({.code = ErrorCode::peer_dead,
+            .peer = 0,
+            .cause = fmt::format("rank 0 closed the connection at {} during start-up", doorway_.place()),
+            .system_error = root_->error()});
+    }
+    const short events = root_->unsent() ? POLLIN | POLLOUT : POLLIN;
+    if (!wait_for(root_->fd(), events, deadline)) give_up();
+  }
+}
+
+// Our deadline passed before the root's: says so to the root, which would take a silent close for a death.
+void StarRank::give_up() {
+  ErrorDetail detail{.code = ErrorCode::timeout, .peer = 0, .operation = "init"};
+  if (missing_.count > 0) {
+    detail.peer = missing_.named.empty() ? no_peer : missing_.named.front();
+    detail.cause = fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size, elapsed_ms());
+    detail.hint = "was every rank started, and with the same root and job?";
+  } else {
+    detail.cause = fmt::format("rank 0 at {} took no notice for {} ms; it is alive", doorway_.place(), elapsed_ms());
+  }
+  root_->queue(FrameKind::failed, encode_error(detail));
+  root_->flush(system_);
+  fail(std::move(detail));
+}
+
+}  // namespace
+
+std::unique_ptr<StarHalf> make_star_rank(const StarSettings& settings, Doorway& doorway, const base::System& system,
+                                         const base::Log& log) {
+  return std::make_unique<StarRank>(settings, doorway, system, log);
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,55 @@
+// The star between hosts: TCP to the root's address. Both ends prove that they know the job's secret.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/system.hpp"
+#include "bootstrap/doorway.hpp"
+
+namespace qpmesh::bootstrap {
+
+struct HostPort {
+  std::string host;  // a name, an IPv4 or an IPv6 address without brackets
+  std::uint16_t port = 0;
+};
+
+// "host:port", "[::1]:port"; port 0 only where the test says so. Throws Error{bad_config} naming the variable and the text.
+HostPort parse_host_port(std::string_view text, std::string_view variable, bool zero_port = false);
+std::string to_string(const HostPort& address);
+
+// What proofs are made with: the secret, hashed for this use alone.
+Key key_from_secret(std::string_view secret);
+
+class TcpDoorway final : public Doorway {
+ public:
+  // secret_source is for people: where the secret came from.
+  TcpDoorway(HostPort root, const Key& key, std::string secret_source, std::int64_t attempt_timeout_ms,
+             const base::System& system)
+      : root_{std::move(root)},
+        key_{key},
+        secret_source_{std::move(secret_source)},
+        attempt_timeout_ms_{attempt_timeout_ms},
+        system_{system} {}
+
+  // Binds the root's address and nothing else; a wildcard only when the address is one.
+  base::UniqueFd listen() override;
+  Attempt connect(Deadline deadline) override;
+  std::optional<std::string> stranger(int) const override { return std::nullopt; }  // known only by its proof
+  int prepare(int fd) const override;
+  std::string place() const override { return to_string(root_); }
+  const Key& key() const override { return key_; }
+  std::string secret_hint() const override;
+
+  std::uint16_t port() const noexcept { return root_.port; }  // after listen: the real one
+
+ private:
+  HostPort root_;
+  Key key_;
+  std::string secret_source_;
+  std::int64_t attempt_timeout_ms_;
+  const base::System& system_;
+};
+
+}  // namespace qpmesh::bootstrap

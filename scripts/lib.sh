@@ -1,0 +1,79 @@
+# Shared by scripts/test, scripts/bench and scripts/format; sourced, not run. Needs bash, set -euo pipefail.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libcli11-dev
+                libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev)
+packages_test=(mpich libseccomp-dev util-linux)  # Hydra, the trap for system calls, setpriv
+packages_lint=(clang-format-16 clang-tidy-14)
+
+say() { printf '== %s\n' "$*"; }
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# install_packages NAME…: those that dpkg does not know as installed, and nothing at all when none is missing.
+install_packages() {
+  command -v dpkg-query >/dev/null ||
+    { say "not a Debian system: nothing is installed; these packages or their like are needed: $*"; return 0; }
+  local name missing=() as_root=()
+  for name in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || missing+=("$name")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null ||
+      fail "these Debian packages are missing and there is no sudo; install them as root: ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "installing the Debian packages ${missing[*]}"
+  local log
+  log=$(mktemp)
+  if ! { "${as_root[@]}" apt-get update &&
+         "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
+       >"$log" 2>&1 </dev/null; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    fail "apt-get could not install: ${missing[*]}"
+  fi
+  rm -f "$log"
+}
+
+jobs_max() { nproc; }
+
+configure() {  # PRESET
+  say "configure $1"
+  local log
+  log=$(mktemp)
+  if ! cmake --preset "$1" >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    fail "configuring $1 failed; after a change of compiler or packages remove build/$1 and try again"
+  fi
+  rm -f "$log"
+}
+
+build() {  # PRESET [TARGET…]
+  local preset=$1
+  shift
+  say "build $preset"
+  local targets=()
+  [ $# -eq 0 ] || targets=(--target "$@")
+  cmake --build --preset "$preset" --parallel "$(jobs_max)" ${targets[@]+"${targets[@]}"}
+}
+
+# Open MPI refuses to start as root unless told that this is meant.
+allow_mpirun_as_root() {
+  [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+# Own sources, NUL-separated. Not git's list: the scripts also run in an unpacked archive.
+own_files() {
+  local folder folders=()
+  for folder in include src bootstrap tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
+  find "${folders[@]}" \( -name '*.hpp' -o -name '*.cpp' \) -print0
+}
+
+# What the release build compiles, NUL-separated: clang-tidy would guess the flags of all others.
+compiled_files() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/release/compile_commands.json | sort -u | tr '\n' '\0'; }

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "collectives/group.hpp"
+
+namespace qpmesh::collectives {
+
+Task barrier_dissemination(Group group);
+
+}  // namespace qpmesh::collectives

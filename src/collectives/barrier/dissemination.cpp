@@ -1,0 +1,27 @@
+// Dissemination barrier, radix k: in round i every rank tells the ranks at distance j k^i (j = 1 … k-1) that all ranks up to k^i - 1 behind it
+// have come, and hears the same from the other side. After ceil(log_k N) rounds everybody has heard of everybody.
+// Wins for every N; up to radix_max ranks it is one round, which also means one turn on the core for each rank when ranks share cores.
+// Cost ceil(log_k N) (alpha + (k-2) o).
+// Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988.
+#include "collectives/barrier/barrier.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+constexpr int radix_max = 8;
+
+}  // namespace
+
+Task barrier_dissemination(Group group) {
+  Round<radix_max - 1> round{group};
+  for (std::int64_t distance = 1; distance < group.size(); distance *= radix_max) {
+    for (int j = 1; j < radix_max && j * distance < group.size(); ++j) {
+      const int step = static_cast<int>(j * distance);
+      round.send(group.plus(step), {});
+      round.receive(group.minus(step), {});
+    }
+    co_await round;
+  }
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,21 @@
+#include "collectives/group.hpp"
+
+#include <fmt/format.h>
+
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::collectives {
+
+void rethrow_failure(const messaging::SendOperation& send) {
+  if (send.failure != nullptr) throw Error{*send.failure};
+}
+
+void rethrow_failure(const messaging::ReceiveOperation& receive) {
+  if (receive.failure != nullptr) throw Error{*receive.failure};
+  if (receive.message_bytes == receive.capacity_bytes) return;
+  throw Error{{.code = ErrorCode::corrupt,
+               .peer = receive.message_source,
+               .cause = fmt::format("a step of {} bytes arrived where {} were due", receive.message_bytes, receive.capacity_bytes)}};
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,142 @@
+#include "communicator_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "control_frames.hpp"
+
+namespace qpmesh::detail {
+namespace {
+
+constexpr std::array<std::string_view, 11> type_names{"bytes",  "int8",   "int16",  "int32",   "int64",  "uint8",
+                                                      "uint16", "uint32", "uint64", "float32", "float64"};
+static_assert(type_names.size() == static_cast<std::size_t>(ElementType::float64) + 1);
+constexpr std::array<std::string_view, 11> reduction_names{"sum",     "product", "min",         "max",        "average", "bit_and",
+                                                           "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
+static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::logical_xor) + 1);
+
+}  // namespace
+
+std::uint32_t CollectiveCall::signature() const noexcept {
+  std::uint64_t hash = 0;
+  for (const char c : operation) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
+  hash = base::mix64(hash ^ element_count);
+  hash = base::mix64(hash ^ element_bytes);
+  hash = base::mix64(hash ^ static_cast<std::uint64_t>(type) << 8 ^ (reduction ? static_cast<std::uint64_t>(*reduction) + 1 : 0));
+  return static_cast<std::uint32_t>(hash);
+}
+
+std::string CollectiveCall::describe() const {
+  std::string arguments;
+  if (element_bytes > 0) {
+    arguments = type == ElementType::none ? fmt::format("{} elements of {} bytes", element_count, element_bytes)
+                                          : fmt::format("{} {}", element_count, type_names[static_cast<std::size_t>(type)]);
+  }
+  if (reduction) arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(*reduction)]);
+  return fmt::format("{}({})", operation, arguments);
+}
+
+CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> context_ranks)
+    : context_{std::move(context)}, id_{id}, context_ranks_{std::move(context_ranks)}, rank_{rank_of(context_->rank())} {
+  context_->add(*this);
+}
+
+CommunicatorState::~CommunicatorState() { context_->remove(*this); }
+
+int CommunicatorState::rank_of(int context_rank) const noexcept {
+  // The usual communicator holds every rank in order: the look-up is one comparison.
+  const auto index = static_cast<std::size_t>(context_rank);
+  if (context_rank >= 0 && index < context_ranks_.size() && context_ranks_[index] == context_rank) return context_rank;
+  const auto found = std::find(context_ranks_.begin(), context_ranks_.end(), context_rank);
+  return found == context_ranks_.end() ? -1 : static_cast<int>(found - context_ranks_.begin());
+}
+
+void CommunicatorState::require_usable(std::string_view operation) const {
+  if (failure_) throw_failure(*failure_, operation);
+  if (finished_) {
+    throw Error{{.code = ErrorCode::bad_argument,
+                 .operation = std::string{operation},
+                 .cause = "the communicator has finished",
+                 .hint = "finish() is the last call on a communicator"}};
+  }
+}
+
+void CommunicatorState::fail(ErrorDetail detail, bool tell) {
+  if (failure_) return;
+  failure_ = std::make_unique<const Error>(std::move(detail));
+  context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
+  if (tell) {
+    const Blob frame = encode({.kind = ControlFrame::Kind::failure, .communicator = id_, .detail = failure_->detail()});
+    for (const int member : context_ranks_) {
+      if (member != context_->rank()) context_->send_control(member, frame);
+    }
+  }
+  context_->messaging().fail(id_, *failure_);
+}
+
+collectives::Group CommunicatorState::begin(const CollectiveCall& call) {
+  const std::uint32_t operation = next_operation_++;
+  const std::uint32_t signature = call.signature();
+  remembered_[operation % remembered_calls] = {operation, signature, call};
+  context_->operations().add(call.operation, id_, call.element_count * call.element_bytes);
+  context_->messaging().recheck_signatures(id_, operation);
+  const collectives::Group::Members members{.messaging = &context_->messaging(),
+                                            .pool = &context_->engine().pool(),
+                                            .context_ranks = context_ranks_.data(),
+                                            .size = size(),
+                                            .rank = rank_,
+                                            .communicator = id_};
+  return collectives::Group{members, operation, signature};
+}
+
+bool CommunicatorState::agrees(std::uint32_t operation, std::uint32_t signature) const noexcept {
+  const Remembered& remembered = remembered_[operation % remembered_calls];
+  const bool begun = static_cast<std::int32_t>(next_operation_ - operation) > 0;
+  return !begun || remembered.operation != operation || remembered.signature == signature;
+}
+
+std::string CommunicatorState::describe_call(std::uint32_t operation) const {
+  const Remembered& remembered = remembered_[operation % remembered_calls];
+  const bool begun = static_cast<std::int32_t>(next_operation_ - operation) > 0;
+  if (!begun) return "a call not made yet";
+  return remembered.operation == operation ? remembered.call.describe() : "a call long past";
+}
+
+std::uint64_t CommunicatorState::next_child_id() noexcept { return base::mix64(id_ ^ base::mix64(++next_child_)); }
+
+int CommunicatorState::awaited() const {
+  const auto peer = context_->messaging().awaited(id_);
+  return peer ? rank_of(*peer) : -1;
+}
+
+void CommunicatorState::warn_stalled(std::string_view operation) const {
+  const auto peer = context_->messaging().awaited(id_);
+  context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation, context_->options().stall_warning_ms,
+                          peer ? " for " : "", peer ? context_->name_of(*peer) : "", context_->operations().describe(4));
+}
+
+ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, Call call) const {
+  const std::int64_t timeout_ms = call.timeout_ms < 0 ? context_->options().operation_timeout_ms : call.timeout_ms;
+  const auto peer = context_->messaging().awaited(id_);
+  ErrorDetail detail{.code = ErrorCode::timeout, .operation = std::string{operation}};
+  if (peer) {
+    detail.peer = rank_of(*peer);
+    detail.cause = fmt::format("{} did not do its part within {} ms; it is alive as far as the kernel knows",
+                               context_->name_of(*peer), timeout_ms);
+  } else {
+    detail.cause = fmt::format("nothing came within {} ms", timeout_ms);
+  }
+  detail.hint = fmt::format("last operations here: {}; the limit is QPMESH_TIMEOUT_MS or Call::timeout_ms",
+                            context_->operations().describe(4));
+  return detail;
+}
+
+void throw_failure(const Error& failure, std::string_view operation) {
+  ErrorDetail detail = failure.detail();
+  if (detail.operation.empty()) detail.operation = operation;
+  throw Error{std::move(detail)};
+}
+
+}  // namespace qpmesh::detail

@@ -1,0 +1,99 @@
+// A group inside a context, and the state of its operations.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/group.hpp"
+#include "context.hpp"
+#include "qpmesh/communicator.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::detail {
+
+// What every rank must say alike when it calls a collective.
+struct CollectiveCall {
+  std::string_view operation;  // a literal
+  std::uint64_t element_count = 0;
+  std::uint32_t element_bytes = 0;
+  ElementType type = ElementType::none;
+  std::optional<ReductionKind> reduction{};
+
+  std::uint32_t signature() const noexcept;
+  std::string describe() const;  // "allreduce(1024 float32, sum)"
+};
+
+class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
+ public:
+  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> context_ranks);
+  ~CommunicatorState();
+
+  Context& context() noexcept { return *context_; }
+  const std::shared_ptr<Context>& context_pointer() const noexcept { return context_; }
+  std::uint64_t id() const noexcept { return id_; }
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return static_cast<int>(context_ranks_.size()); }
+  int context_rank(int rank) const noexcept { return context_ranks_[static_cast<std::size_t>(rank)]; }
+  int rank_of(int context_rank) const noexcept;  // -1: not a member
+  const std::vector<int>& context_ranks() const noexcept { return context_ranks_; }
+
+  // Throws what an operation that starts now must throw: the communicator's failure, finished, a departed member.
+  void require_usable(std::string_view operation) const;
+  const Error* failure() const noexcept { return failure_.get(); }
+  // The first cause counts. tell: the other members learn it.
+  void fail(ErrorDetail detail, bool tell);
+  void mark_finished() noexcept { finished_ = true; }
+
+  // A collective begins: its number, checked against what peers already sent of it.
+  collectives::Group begin(const CollectiveCall& call);
+  // Does a peer's signature of a collective agree with our call? True also when we have not come to it, or no longer remember it.
+  bool agrees(std::uint32_t operation, std::uint32_t signature) const noexcept;
+  // Our call of it, or "a later call" / "an earlier call".
+  std::string describe_call(std::uint32_t operation) const;
+  std::uint32_t collectives_in_flight = 0;
+
+  // The id of the n-th child is a function of ours: no communication.
+  std::uint64_t next_child_id() noexcept;
+
+  // Waits until the operation is done; otherwise false after the deadline. Warns once about who is awaited.
+  template <class Done>
+  bool wait(Done&& done, std::string_view operation, Call call) {
+    const Options& options = context_->options();
+    const std::int64_t timeout_ms = call.timeout_ms < 0 ? options.operation_timeout_ms : call.timeout_ms;
+    return context_->waiter().wait_until(done, {.timeout_ms = timeout_ms, .warning_ms = options.stall_warning_ms},
+                                         [&] { warn_stalled(operation); });
+  }
+  // Who an operation that did not end waits for: rank here, or -1.
+  int awaited() const;
+  ErrorDetail timeout_detail(std::string_view operation, Call call) const;
+
+ private:
+  static constexpr std::size_t remembered_calls = 64;
+  struct Remembered {
+    std::uint32_t operation = 0;
+    std::uint32_t signature = 0;
+    CollectiveCall call{};
+  };
+
+  void warn_stalled(std::string_view operation) const;
+
+  std::shared_ptr<Context> context_;
+  std::uint64_t id_;
+  std::vector<int> context_ranks_;
+  int rank_;
+  std::uint32_t next_operation_ = 0;
+  std::uint32_t next_child_ = 0;
+  bool finished_ = false;
+  std::unique_ptr<const Error> failure_;
+  std::array<Remembered, remembered_calls> remembered_{};
+};
+
+// Throws the failure with the operation that met it.
+[[noreturn]] void throw_failure(const Error& failure, std::string_view operation);
+
+}  // namespace qpmesh::detail

@@ -1,0 +1,296 @@
+#include "context.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "communicator_state.hpp"
+#include "control_frames.hpp"
+
+namespace qpmesh::detail {
+namespace {
+
+constexpr std::int64_t farewell_ms = 2'000;
+constexpr int drain_polls_max = 100'000;  // a peer's rings hold far less
+
+progress::Doorbell doorbell_of(const ContextParts& parts) {
+  if (!parts.doorbell) return {};
+  return {.asleep = &parts.arena->header().asleep, .eventfd = parts.doorbell.get()};
+}
+
+messaging::MessagingConfig messaging_config(const Options& options) {
+  return {.layout = ring_layout(options),
+          // A ring takes four eager messages: then a sender's credits always suffice for the next, wherever the ring wraps.
+          .eager_bytes_max = static_cast<std::size_t>(std::min(options.eager_bytes_max, options.payload_ring_bytes / 4)),
+          .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
+          .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max)};
+}
+
+}  // namespace
+
+messaging::RingLayout ring_layout(const Options& options) noexcept {
+  return {.payload_ring_units = static_cast<std::uint32_t>(options.payload_ring_bytes / std::int64_t{messaging::unit_bytes})};
+}
+
+// ---- allocations ----
+
+Allocation::Allocation(std::shared_ptr<Context> context, std::uint64_t offset, std::size_t bytes) noexcept
+    : context_{std::move(context)}, offset_{offset}, bytes_{bytes} {}
+
+Allocation::~Allocation() { context_->remove_allocation(offset_, bytes_); }
+
+std::byte* Allocation::data() const noexcept { return context_->arena().data() + offset_; }
+
+std::shared_ptr<Allocation> Context::allocation_at(const void* address) const {
+  if (!parts_.arena->contains(address, 1)) return nullptr;
+  const std::uint64_t offset = parts_.arena->offset_of(address);
+  const auto after = allocations_.upper_bound(offset);
+  if (after == allocations_.begin()) return nullptr;
+  return std::prev(after)->second.lock();
+}
+
+void Context::add_allocation(const std::shared_ptr<Allocation>& allocation) {
+  allocations_.insert_or_assign(parts_.arena->offset_of(allocation->data()), allocation);
+}
+
+void Context::remove_allocation(std::uint64_t offset, std::size_t bytes) noexcept {
+  allocations_.erase(offset);
+  parts_.arena->free(offset, bytes);
+}
+
+// ---- life ----
+
+Context::Context(ContextParts parts)
+    : parts_{std::move(parts)}, waiter_{engine_, *parts_.system, parts_.wait_policy, doorbell_of(parts_)},
+      messaging_{engine_, *parts_.system, parts_.log, *this, messaging_config(parts_.options), static_cast<int>(parts_.links.size())},
+      departed_(parts_.links.size(), false) {
+  const messaging::RingLayout layout = ring_layout(parts_.options);
+  const std::size_t staging_bytes = layout.payload_ring_units * messaging::unit_bytes;
+  for (int peer = 0; peer < size(); ++peer) {
+    const PeerLink& link = parts_.links[static_cast<std::size_t>(peer)];
+    std::span<std::byte> staging;
+    if (link.transport->capabilities().inline_bytes_max < staging_bytes) {
+      const auto offset = parts_.arena->allocate(staging_bytes);
+      if (!offset) {
+        throw Error{{.code = ErrorCode::no_resource, .peer = peer, .operation = "init",
+                     .cause = fmt::format("the arena has no {} bytes left for staging", staging_bytes),
+                     .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES"}};
+      }
+      staging = {parts_.arena->data() + *offset, staging_bytes};
+    }
+    messaging_.add_peer(peer, {.transport = link.transport,
+                               .connection = link.connection.get(),
+                               .slot = parts_.arena->data() + parts_.slab_offset + layout.slot_offset(peer),
+                               .remote_slot = {link.slab.region, link.slab.offset + layout.slot_offset(rank())},
+                               .staging = staging,
+                               .send_seed = messaging::crc_seed(parts_.epoch, rank(), peer),
+                               .receive_seed = messaging::crc_seed(parts_.epoch, peer, rank())});
+  }
+  engine_.set_sources(&messaging_, this);
+  if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());
+  for (const auto& transport : parts_.transports) {
+    if (transport->wake_descriptor() >= 0) waiter_.watch(transport->wake_descriptor());
+  }
+}
+
+// Whatever the peers still need from us leaves first (an answer that waits for a line), then the goodbye.
+Context::~Context() {
+  try {
+    const auto nothing = [] {};
+    waiter_.wait_until([&] { return messaging_.flush(); }, {.timeout_ms = farewell_ms}, nothing);
+  } catch (const std::exception& error) {
+    log().error("while leaving: {}", error.what());
+  }
+  parts_.control->say_goodbye(base::after_ms(system(), farewell_ms));
+}
+
+std::string Context::name_of(int rank) const {
+  const bootstrap::RankIdentity& identity = parts_.identities[static_cast<std::size_t>(rank)];
+  return fmt::format("rank {} (pid {} on {})", rank, identity.pid, identity.host);
+}
+
+void Context::add(CommunicatorState& communicator) {
+  communicators_.emplace(communicator.id(), &communicator);
+  const auto early = std::find_if(early_failures_.begin(), early_failures_.end(),
+                                  [&](const auto& failure) { return failure.first == communicator.id(); });
+  if (early == early_failures_.end()) return;
+  communicator.fail(std::move(early->second), false);
+  early_failures_.erase(early);
+}
+
+void Context::remove(CommunicatorState& communicator) noexcept {
+  communicators_.erase(communicator.id());
+  if (last_found_ == &communicator) last_found_ = nullptr;
+  messaging_.forget(communicator.id());
+}
+
+CommunicatorState* Context::find(std::uint64_t communicator) noexcept {
+  if (last_found_ != nullptr && last_found_->id() == communicator) return last_found_;
+  const auto found = communicators_.find(communicator);
+  if (found == communicators_.end()) return nullptr;
+  last_found_ = found->second;
+  return last_found_;
+}
+
+Context::Entry::Entry(Context& context, std::string_view operation) : context_{context} {
+  if (context.in_use_.load(std::memory_order_relaxed)) {
+    throw Error{{.code = ErrorCode::bad_argument,
+                 .operation = std::string{operation},
+                 .cause = "another call of this context is still running",
+                 .hint = "one thread at a time uses a context; world.independent() makes another one"}};
+  }
+  context.in_use_.store(true, std::memory_order_relaxed);
+  if (context.aborting() && !context.abort_taken_) context.take_abort();
+}
+
+// ---- what messaging found ----
+
+bool Context::admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) {
+  CommunicatorState* const state = find(communicator);
+  const std::uint32_t operation = messaging::operation_of(key);
+  if (state == nullptr || state->agrees(operation, signature)) return true;
+  if (state->failure() != nullptr) return false;
+  // Both sides say what they called; the error comes when the other's words are here.
+  send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
+                             .communicator = communicator,
+                             .operation = operation,
+                             .reply_wanted = true,
+                             .call = state->describe_call(operation)}));
+  return false;
+}
+
+void Context::link_failed(int peer, ErrorCode code, std::string cause, int system_error) {
+  peer_gone(peer, code, cause, system_error);
+}
+
+void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail) {
+  CommunicatorState* const state = find(communicator);
+  if (state == nullptr) return;
+  detail.peer = state->rank_of(detail.peer);
+  state->fail(std::move(detail), true);
+}
+
+void Context::peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error) {
+  log().info("{}: {}", name_of(peer), cause);
+  for (const auto& [id, state] : communicators_) {
+    const int rank = state->rank_of(peer);
+    if (rank < 0) continue;
+    state->fail({.code = code, .peer = rank, .cause = fmt::format("{}: {}", name_of(peer), cause), .system_error = system_error}, true);
+  }
+}
+
+// ---- the control channel ----
+
+void Context::send_control(int peer, BlobView frame) {
+  const std::lock_guard lock{control_mutex_};
+  parts_.control->send(peer, frame);
+}
+
+bool Context::poll() {
+  std::vector<base::ControlEvent> events;
+  {
+    const std::lock_guard lock{control_mutex_};
+    events = parts_.control->poll();
+  }
+  for (const base::ControlEvent& event : events) handle(event);
+  if (aborting() && !abort_taken_) take_abort();
+  end_waits_for_departed();
+  return !events.empty();
+}
+
+void Context::handle(const base::ControlEvent& event) {
+  if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
+  // What the peer wrote before it went is still in our memory: it counts.
+  for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
+  if (event.kind == base::ControlEvent::Kind::death) return peer_gone(event.peer, ErrorCode::peer_dead, event.detail, 0);
+  departed_[static_cast<std::size_t>(event.peer)] = true;
+  any_departed_ = true;
+}
+
+// A rank that left with a goodbye may have done its part of everything; only what still waits for it fails.
+void Context::end_waits_for_departed() {
+  if (!any_departed_) return;
+  for (const auto& [id, state] : communicators_) {
+    if (state->failure() != nullptr) continue;
+    for (const int member : state->context_ranks()) {
+      if (!departed(member) || !messaging_.waits_for(id, member)) continue;
+      state->fail({.code = ErrorCode::peer_dead,
+                   .peer = state->rank_of(member),
+                   .cause = fmt::format("{} has left: it closed its communicators or ended normally", name_of(member)),
+                   .hint = "call finish() on every rank before the first one leaves"},
+                  false);
+      break;
+    }
+  }
+}
+
+void Context::handle_frame(int peer, BlobView bytes) {
+  const auto frame = decode_control_frame(bytes);
+  if (!frame) return peer_gone(peer, ErrorCode::corrupt, "a control frame that no rank of this version sends", 0);
+  if (frame->kind == ControlFrame::Kind::abort) {
+    for (const auto& [id, state] : communicators_) {
+      ErrorDetail detail = frame->detail;
+      detail.peer = state->rank_of(peer);
+      state->fail(std::move(detail), false);
+    }
+    return;
+  }
+  CommunicatorState* const state = find(frame->communicator);
+  if (frame->kind == ControlFrame::Kind::failure) {
+    if (state != nullptr) {
+      state->fail(frame->detail, false);
+    } else if (early_failures_.size() < early_failures_max) {
+      early_failures_.emplace_back(frame->communicator, frame->detail);
+    }
+    return;
+  }
+  if (state == nullptr || state->failure() != nullptr) return;
+  const std::string call = state->describe_call(frame->operation);
+  if (frame->reply_wanted) {
+    send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
+                               .communicator = frame->communicator,
+                               .operation = frame->operation,
+                               .call = call}));
+  }
+  state->fail({.code = ErrorCode::mismatch,
+               .peer = state->rank_of(peer),
+               .cause = fmt::format("operation {} of the communicator is {} on rank {} and {} on rank {}", frame->operation, call,
+                                    state->rank(), frame->call, state->rank_of(peer)),
+               .hint = "every rank must call the same collectives with the same arguments in the same order"},
+              true);
+}
+
+// ---- abort ----
+
+void Context::abort(std::string_view reason) noexcept {
+  try {
+    {
+      const std::lock_guard lock{control_mutex_};
+      if (aborting_.load(std::memory_order_relaxed)) return;
+      abort_detail_ = {.code = ErrorCode::aborted, .peer = rank(), .operation = "abort", .cause = std::string{reason}};
+      const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = abort_detail_});
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer != rank()) parts_.control->send(peer, frame);
+      }
+      aborting_.store(true, std::memory_order_relaxed);
+    }
+    if (parts_.doorbell) {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const auto written = ::write(parts_.doorbell.get(), &one, sizeof one);
+    }
+  } catch (const std::exception& error) {
+    log().error("abort could not reach the peers: {}", error.what());
+  }
+}
+
+void Context::take_abort() {
+  abort_taken_ = true;
+  for (const auto& [id, state] : communicators_) {
+    ErrorDetail detail = abort_detail_;
+    detail.peer = state->rank();
+    state->fail(std::move(detail), false);
+  }
+}
+
+}  // namespace qpmesh::detail

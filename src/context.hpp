@@ -1,0 +1,159 @@
+// What init makes: connections, arena, engine, messaging and control channel of one rank. Communicators are groups inside it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/control_channel.hpp"
+#include "base/log.hpp"
+#include "base/system.hpp"
+#include "bootstrap/meeting.hpp"
+#include "messaging/messaging.hpp"
+#include "operation_log.hpp"
+#include "progress/engine.hpp"
+#include "progress/wait.hpp"
+#include "qpmesh/options.hpp"
+#include "transport/connection.hpp"
+#include "transport/memory.hpp"
+
+namespace qpmesh::detail {
+
+class CommunicatorState;
+class Context;
+
+// Memory of one Communicator::allocate, in this rank's arena. Freed with its last owner: Buffers, and operations that use it.
+class Allocation {
+ public:
+  Allocation(std::shared_ptr<Context> context, std::uint64_t offset, std::size_t bytes) noexcept;
+  ~Allocation();
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  std::byte* data() const noexcept;
+  std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::uint64_t offset_;
+  std::size_t bytes_;
+};
+
+// How a rank reaches another one (or itself).
+struct PeerLink {
+  transport::Transport* transport = nullptr;
+  std::unique_ptr<transport::Connection> connection;
+  transport::RemoteAddress slab;  // the peer's slab of ring slots
+};
+
+// Everything a context is built from; by init from the real world, by the simulation from a simulated one.
+struct ContextParts {
+  int rank = 0;
+  Options options;
+  base::Log log;
+  std::shared_ptr<const base::System> system;
+  std::uint64_t epoch = 0;
+  std::vector<bootstrap::RankIdentity> identities;  // in rank order
+  std::unique_ptr<transport::Arena> arena;
+  std::uint64_t slab_offset = 0;                    // of our slots in our arena
+  std::vector<std::unique_ptr<transport::Transport>> transports;
+  std::vector<PeerLink> links;                      // in rank order
+  std::unique_ptr<base::ControlChannel> control;
+  base::UniqueFd doorbell;                          // eventfd, or none
+  progress::WaitPolicy wait_policy;
+};
+
+messaging::RingLayout ring_layout(const Options& options) noexcept;
+
+// One thread at a time. Implements what messaging and the engine ask of the floor above.
+class Context final : public messaging::Listener,
+                      public progress::Pollable,
+                      public std::enable_shared_from_this<Context> {
+ public:
+  explicit Context(ContextParts parts);
+  ~Context() override;
+
+  int rank() const noexcept { return parts_.rank; }
+  int size() const noexcept { return static_cast<int>(parts_.links.size()); }
+  const Options& options() const noexcept { return parts_.options; }
+  const base::Log& log() const noexcept { return parts_.log; }
+  const base::System& system() const noexcept { return *parts_.system; }
+  transport::Arena& arena() noexcept { return *parts_.arena; }
+  progress::Engine& engine() noexcept { return engine_; }
+  progress::Waiter& waiter() noexcept { return waiter_; }
+  messaging::Messaging& messaging() noexcept { return messaging_; }
+  OperationLog& operations() noexcept { return operations_; }
+  int node_of(int rank) const noexcept { return parts_.identities[static_cast<std::size_t>(rank)].node; }
+  std::string name_of(int rank) const;  // "rank 3 (pid 123 on host)"
+
+  // The owner of the memory at this address, when it is a Buffer's.
+  std::shared_ptr<Allocation> allocation_at(const void* address) const;
+  void add_allocation(const std::shared_ptr<Allocation>& allocation);
+  void remove_allocation(std::uint64_t offset, std::size_t bytes) noexcept;
+
+  void add(CommunicatorState& communicator);
+  void remove(CommunicatorState& communicator) noexcept;
+
+  void send_control(int peer, BlobView frame);
+  bool departed(int peer) const noexcept { return departed_[static_cast<std::size_t>(peer)]; }
+
+  // From any thread: peers learn it at once, this rank's operations end when its thread next progresses.
+  void abort(std::string_view reason) noexcept;
+  bool aborting() const noexcept { return aborting_.load(std::memory_order_relaxed); }
+
+  // One thread at a time: the call that finds another one inside throws. Relaxed: it finds mistakes, it does not order memory.
+  class Entry {
+   public:
+    explicit Entry(Context& context, std::string_view operation);
+    ~Entry() { context_.in_use_.store(false, std::memory_order_relaxed); }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    Context& context_;
+  };
+
+  // messaging::Listener
+  bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) override;
+  void link_failed(int peer, ErrorCode code, std::string cause, int system_error) override;
+  void communicator_failed(std::uint64_t communicator, ErrorDetail detail) override;
+
+  bool poll() override;  // the control channel
+
+ private:
+  static constexpr std::size_t early_failures_max = 256;
+
+  void handle(const base::ControlEvent& event);
+  void peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error);
+  void handle_frame(int peer, BlobView frame);
+  void take_abort();
+  void end_waits_for_departed();
+  CommunicatorState* find(std::uint64_t communicator) noexcept;
+
+  ContextParts parts_;
+  progress::Engine engine_;
+  progress::Waiter waiter_;
+  messaging::Messaging messaging_;
+  OperationLog operations_;
+  std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
+  CommunicatorState* last_found_ = nullptr;
+  std::map<std::uint64_t, std::weak_ptr<Allocation>> allocations_;  // by offset
+  std::vector<bool> departed_;
+  bool any_departed_ = false;
+  std::vector<std::pair<std::uint64_t, ErrorDetail>> early_failures_;  // of communicators that do not exist here yet
+  std::atomic<bool> in_use_{false};
+
+  std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it
+  std::atomic<bool> aborting_{false};
+  bool abort_taken_ = false;
+  ErrorDetail abort_detail_;  // guarded by control_mutex_
+};
+
+}  // namespace qpmesh::detail

@@ -1,0 +1,45 @@
+#include "control_frames.hpp"
+
+#include "base/bytes.hpp"
+
+namespace qpmesh::detail {
+namespace {
+
+constexpr std::uint8_t frame_version = 1;
+constexpr std::size_t text_bytes_max = 1024;  // five texts stay far below the channel's limit
+
+std::string_view cut(const std::string& text) { return std::string_view{text}.substr(0, text_bytes_max); }
+
+}  // namespace
+
+Blob encode(const ControlFrame& frame) {
+  base::ByteWriter out;
+  out.put(frame_version).put(frame.kind).put(frame.communicator).put(frame.operation);
+  out.put(static_cast<std::uint8_t>(frame.reply_wanted)).put_text(cut(frame.call));
+  out.put(frame.detail.code).put(static_cast<std::int32_t>(frame.detail.peer)).put_text(cut(frame.detail.operation));
+  out.put_text(cut(frame.detail.cause)).put(static_cast<std::int32_t>(frame.detail.system_error)).put_text(cut(frame.detail.hint));
+  return std::move(out).blob();
+}
+
+std::optional<ControlFrame> decode_control_frame(BlobView bytes) {
+  base::ByteReader in{bytes};
+  ControlFrame frame;
+  const auto version = in.get<std::uint8_t>();
+  frame.kind = in.get<ControlFrame::Kind>();
+  frame.communicator = in.get<std::uint64_t>();
+  frame.operation = in.get<std::uint32_t>();
+  frame.reply_wanted = in.get<std::uint8_t>() != 0;
+  frame.call = in.get_text();
+  frame.detail.code = in.get<ErrorCode>();
+  frame.detail.peer = in.get<std::int32_t>();
+  frame.detail.operation = in.get_text();
+  frame.detail.cause = in.get_text();
+  frame.detail.system_error = in.get<std::int32_t>();
+  frame.detail.hint = in.get_text();
+  const bool known = frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::abort &&
+                     frame.detail.code <= ErrorCode::internal;
+  if (version != frame_version || !in.finished() || !known) return std::nullopt;
+  return frame;
+}
+
+}  // namespace qpmesh::detail

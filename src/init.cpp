@@ -1,0 +1,205 @@
+// From a bootstrap to a communicator of everybody.
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+#include "base/bytes.hpp"
+#include "base/options_table.hpp"
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/meeting.hpp"
+#include "collectives/registry.hpp"
+#include "communicator_state.hpp"
+#include "messaging/layout.hpp"
+#include "qpmesh/communicator.hpp"
+#include "topology/usable_cores.hpp"
+#include "transport/shm/transport.hpp"
+
+extern char** environ;
+
+namespace qpmesh {
+namespace {
+
+using bootstrap::Meeting;
+
+// What every rank tells every other before the first message; compared or used by all alike.
+struct Facts {
+  Blob options;
+  topology::UsableCores cores;
+  std::uint64_t slab_offset = 0;
+};
+
+Blob encode(const Facts& facts) {
+  base::ByteWriter out;
+  out.put_bytes(facts.options).put(static_cast<std::int32_t>(facts.cores.quota));
+  out.put(static_cast<std::uint32_t>(facts.cores.cores.size()));
+  for (const int core : facts.cores.cores) out.put(static_cast<std::int32_t>(core));
+  out.put(facts.slab_offset);
+  return std::move(out).blob();
+}
+
+Facts decode(BlobView bytes, int peer) {
+  base::ByteReader in{bytes};
+  Facts facts;
+  const BlobView options = in.get_bytes();
+  facts.options.assign(options.begin(), options.end());
+  facts.cores.quota = in.get<std::int32_t>();
+  const auto count = in.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) facts.cores.cores.push_back(in.get<std::int32_t>());
+  facts.slab_offset = in.get<std::uint64_t>();
+  if (in.finished()) return facts;
+  throw Error{{.code = ErrorCode::corrupt, .peer = peer, .operation = "init", .cause = "facts that no rank of this version sends"}};
+}
+
+base::Log make_log(const Options& options, int rank) {
+  base::LogLevel level = base::LogLevel::warning;
+  base::parse_log_level(options.log, level);
+  base::Log log{level};
+  log.set_rank(rank);
+  return log;
+}
+
+// Names that nothing reads are usually typing errors: say so once, on one rank.
+void warn_unknown_variables(const base::Log& log) {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text{*variable};
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& sentence : base::unknown_variables(names)) log.warning("{}", sentence);
+}
+
+void check_algorithm(const Options& options, int size) {
+  if (options.allreduce.empty()) return;
+  const auto* const row = collectives::find_allreduce(options.allreduce);
+  std::string names;
+  for (const auto& known : collectives::allreduce_algorithms()) names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
+  if (row == nullptr) {
+    throw Error{{.code = ErrorCode::bad_config, .operation = "init",
+                 .cause = fmt::format("QPMESH_ALLREDUCE={} is not an algorithm", options.allreduce), .hint = "there are: " + names}};
+  }
+  if (!row->applies(size)) {
+    throw Error{{.code = ErrorCode::bad_config, .operation = "init",
+                 .cause = fmt::format("QPMESH_ALLREDUCE={} does not apply to {} ranks", options.allreduce, size),
+                 .hint = "there are: " + names}};
+  }
+}
+
+progress::WaitPolicy wait_policy(const Options& options, const Meeting& meeting, const std::vector<Facts>& facts, int rank) {
+  if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
+  std::vector<topology::UsableCores> node_cores;
+  const int node = meeting.ranks[static_cast<std::size_t>(rank)].node;
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    if (meeting.ranks[i].node == node) node_cores.push_back(facts[i].cores);
+  }
+  const bool own_core = static_cast<int>(node_cores.size()) <= topology::usable_core_count(node_cores);
+  return own_core ? progress::WaitPolicy::own_core() : progress::WaitPolicy::shared_core();
+}
+
+// Until a transport reaches other hosts, every rank must be on this one.
+void require_one_node(const Meeting& meeting) {
+  for (std::size_t i = 0; i < meeting.ranks.size(); ++i) {
+    if (meeting.ranks[i].node == meeting.ranks[0].node) continue;
+    throw Error{{.code = ErrorCode::no_resource,
+                 .peer = static_cast<int>(i),
+                 .operation = "init",
+                 .cause = fmt::format("rank 0 (on {}) and rank {} (on {}) share no memory, and no other transport is built in",
+                                      meeting.ranks[0].host, i, meeting.ranks[i].host),
+                 .hint = "start all ranks on one host, in one container, as one user"}};
+  }
+}
+
+base::UniqueFd make_doorbell(const base::System& system) {
+  base::UniqueFd doorbell{system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })};
+  if (doorbell) return doorbell;
+  throw Error{{.code = ErrorCode::no_resource, .operation = "init", .cause = "eventfd failed", .system_error = errno,
+               .hint = "raise the limit of open files (ulimit -n)"}};
+}
+
+}  // namespace
+
+Communicator init(Bootstrap& bootstrap, const Options& options) {
+  base::validate(options);
+  const int rank = bootstrap.rank();
+  const int size = bootstrap.size();
+  check_algorithm(options, size);
+  auto system = std::make_shared<base::System>();
+  const base::Log log = make_log(options, rank);
+  if (rank == 0) warn_unknown_variables(log);
+  const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
+
+  const messaging::RingLayout layout = detail::ring_layout(options);
+  auto arena = std::make_unique<transport::Arena>(
+      transport::Arena::create_shared(*system, static_cast<std::size_t>(options.arena_bytes_max)));
+  arena->header().nonce = system->random_u64();
+  const auto slab_offset = arena->allocate(layout.slab_bytes(size));
+  if (!slab_offset) {
+    throw Error{{.code = ErrorCode::no_resource,
+                 .operation = "init",
+                 .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {}", size, layout.slab_bytes(size), arena->bytes()),
+                 .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES"}};
+  }
+  base::UniqueFd doorbell = make_doorbell(*system);
+
+  const Facts mine{.options = base::agreed_options(options), .cores = topology::usable_cores(), .slab_offset = *slab_offset};
+  Meeting meeting = bootstrap::meet(bootstrap, options, *system, log,
+                                    {.arena_fd = arena->descriptor(),
+                                     .arena_bytes = arena->bytes(),
+                                     .nonce = arena->header().nonce,
+                                     .doorbell_fd = doorbell.get()},
+                                    encode(mine), deadline);
+  std::vector<Facts> facts;
+  for (int peer = 0; peer < size; ++peer) {
+    facts.push_back(decode(meeting.ranks[static_cast<std::size_t>(peer)].facts, peer));
+    base::require_same_options(mine.options, facts.back().options, peer);
+  }
+  require_one_node(meeting);
+
+  auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
+  for (bootstrap::LocalPeer& peer : meeting.local_peers) {
+    shm->add_peer(peer.rank, *system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell));
+  }
+  const progress::WaitPolicy policy = wait_policy(options, meeting, facts, rank);
+  detail::ContextParts parts{.rank = rank,
+                             .options = options,
+                             .log = log,
+                             .system = system,
+                             .epoch = meeting.epoch,
+                             .identities = std::move(meeting.ranks),
+                             .arena = std::move(arena),
+                             .slab_offset = *slab_offset,
+                             .transports = {},
+                             .links = {},
+                             .control = std::move(meeting.control),
+                             .doorbell = std::move(doorbell),
+                             .wait_policy = policy};
+  for (int peer = 0; peer < size; ++peer) {
+    parts.links.push_back({.transport = shm.get(),
+                           .connection = shm->connect(peer, {}),
+                           .slab = {.region = 0, .offset = facts[static_cast<std::size_t>(peer)].slab_offset}});
+  }
+  parts.transports.push_back(std::move(shm));
+
+  std::vector<int> everybody(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) everybody[static_cast<std::size_t>(i)] = i;
+  const std::uint64_t id = base::mix64(parts.epoch);
+  auto context = std::make_shared<detail::Context>(std::move(parts));
+  return Communicator{std::make_shared<detail::CommunicatorState>(std::move(context), id, std::move(everybody))};
+}
+
+Communicator init(const Options& options) {
+  // Of the process, not of a context: a second init of the same job must not meet the first one's sockets.
+  static std::atomic<int> ordinal{0};
+  const base::System system;
+  const bootstrap::Identity identity = bootstrap::identify(bootstrap::process_environment());
+  const base::Log log = make_log(options, identity.rank);
+  const auto bootstrap = bootstrap::make_bootstrap(identity, ordinal++, options, system, log);
+  return init(*bootstrap, options);
+}
+
+Communicator init() { return init(Options::from_environment()); }
+
+}  // namespace qpmesh

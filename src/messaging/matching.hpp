@@ -1,0 +1,79 @@
+// Who gets which message: posted receives on one side, unexpected messages on the other, both in order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "messaging/credits.hpp"
+#include "messaging/operations.hpp"
+#include "messaging/record.hpp"
+
+namespace qpmesh::messaging {
+
+struct Envelope {
+  std::uint64_t communicator = 0;
+  std::uint64_t key = 0;
+  int source = -1;  // rank in the context
+  std::size_t bytes = 0;
+};
+
+// A message that came before its receive. Its payload lies in one of three places, or is still at the sender (offer).
+struct Unexpected {
+  Envelope envelope;
+  std::uint32_t signature = 0;
+  RecordKind kind = RecordKind::eager_inline;
+  std::uint8_t flags = 0;
+  RendezvousBody offer{};
+  const std::byte* ring_payload = nullptr;  // eager_payload: still in the payload ring, which it pins
+  PayloadCursor::Place place{};
+  std::unique_ptr<std::byte[]> copy;        // eager_payload: moved out of the ring
+  std::byte inline_payload[inline_bytes_max];
+  Unexpected* previous = nullptr;
+  Unexpected* next = nullptr;
+  Unexpected* next_pinned = nullptr;        // of the same peer, in ring order
+
+  const std::byte* payload() const noexcept {
+    if (kind == RecordKind::eager_inline) return inline_payload;
+    return copy ? copy.get() : ring_payload;
+  }
+};
+
+class Matching {
+ public:
+  // The first posted receive that takes this message, removed from the list; nullptr: none.
+  ReceiveOperation* take_posted(const Envelope& envelope) noexcept;
+  // The first message in line for the receive, left in line; nullptr: none.
+  Unexpected* find_unexpected(const ReceiveOperation& receive) const noexcept;
+
+  void post(ReceiveOperation& receive) noexcept;
+  void unpost(ReceiveOperation& receive) noexcept;
+  void add(Unexpected& message) noexcept { unexpected_[index(message.envelope.key)].push_back(message); }
+  void remove(Unexpected& message) noexcept { unexpected_[index(message.envelope.key)].remove(message); }
+
+  template <class F>
+  void for_each_posted(F&& f) {
+    for (auto& list : posted_) list.for_each(f);
+  }
+  template <class F>
+  void for_each_unexpected(F&& f) {
+    for (auto& list : unexpected_) list.for_each(f);
+  }
+
+  // Kept between messages, so that an unexpected small message allocates nothing once the first few have come.
+  Unexpected& new_message();  // throws std::bad_alloc
+  void free_message(Unexpected& message) noexcept;
+  std::size_t messages_in_use() const noexcept { return in_use_; }
+
+ private:
+  static std::size_t index(std::uint64_t key) noexcept { return is_collective(key) ? 1 : 0; }
+
+  List<ReceiveOperation> posted_[2];  // point-to-point, collective: neither is searched for the other
+  List<Unexpected> unexpected_[2];
+  std::vector<std::unique_ptr<Unexpected[]>> chunks_;
+  Unexpected* free_ = nullptr;
+  std::size_t in_use_ = 0;
+};
+
+}  // namespace qpmesh::messaging

@@ -1,0 +1,475 @@
+#include "messaging/messaging.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "messaging/peer.hpp"
+
+namespace qpmesh::messaging {
+
+using Ring = SendRing<ProcessAtomics>;
+
+namespace {
+
+constexpr int messages_per_sweep_max = 32;  // then the next peer has its turn
+
+RecordHeader new_header(RecordKind kind, std::size_t body_bytes, const SendOperation& send) noexcept {
+  return {.sequence = 0, .crc = 0, .kind = kind, .flags = 0,
+          .length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8), .inline_bytes = 0,
+          .credit_lines = 0, .credit_units = 0, .communicator = send.communicator, .key = send.key,
+          .total_bytes = send.bytes, .signature = send.signature};
+}
+
+}  // namespace
+
+Messaging::Messaging(progress::Engine& engine, const base::System& system, const base::Log& log, Listener& listener,
+                     const MessagingConfig& config, int rank_count)
+    : engine_{engine}, system_{system}, log_{log}, listener_{listener}, config_{config},
+      peers_(static_cast<std::size_t>(rank_count)) {}
+
+Messaging::~Messaging() = default;
+
+void Messaging::add_peer(int rank, const PeerPlaces& places) {
+  auto peer = std::make_unique<Peer>(rank, places, config_.layout);
+  connected_.push_back(peer.get());
+  if (std::find(transports_.begin(), transports_.end(), places.transport) == transports_.end()) {
+    transports_.push_back(places.transport);
+  }
+  peers_[static_cast<std::size_t>(rank)] = std::move(peer);
+}
+
+// ---- sending ----
+
+void Messaging::start(SendOperation& send) {
+  Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
+  send.moved_bytes = 0;
+  if (!failed_.empty()) {
+    if (const Error* const failure = failure_of(send.communicator)) return engine_.complete(send, failure);
+  }
+  const bool in_order = peer.queued.empty() || mutant == Mutant::pair_order;
+  if (in_order && try_send(peer, send)) return;
+  send.state = SendOperation::State::queued;
+  peer.queued.push_back(send);
+}
+
+// False: not now. Eager sends are done when this returns true, rendezvous have made their offer.
+bool Messaging::try_send(Peer& peer, SendOperation& send) {
+  if (peer.failed) return false;  // stays queued until the listener has failed its communicator
+  Record record;
+  std::memset(record.bytes, 0, line_bytes);
+  if (send.bytes <= inline_bytes_max) {
+    record.header() = new_header(RecordKind::eager_inline, send.bytes, send);
+    record.header().inline_bytes = static_cast<std::uint8_t>(send.bytes);
+    if (send.bytes > 0) std::memcpy(record.body(), send.data, send.bytes);
+    if (post(peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) return false;
+    engine_.complete(send);
+    return true;
+  }
+  if (send.bytes <= config_.eager_bytes_max) {
+    if (peer.out.has_units(send.bytes)) {
+      record.header() = new_header(RecordKind::eager_payload, sizeof(RendezvousBody), send);
+      const Ring::Sent sent = post(peer, record, {send.data, send.bytes}, Ring::Priority::data);
+      if (sent == Ring::Sent::posted) {
+        engine_.complete(send);
+        return true;
+      }
+      if (sent != Ring::Sent::no_units) return false;
+    }
+    ++counters_.degraded;
+  }
+  offer(peer, send, record);
+  if (send.number == 0) return false;
+  record.header().total_bytes = send.bytes;
+  if (post(peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) {
+    sends_.remove(send.number);
+    send.number = 0;
+    return false;
+  }
+  send.state = SendOperation::State::offered;
+  return true;
+}
+
+Ring::Sent Messaging::post(Peer& peer, Record& record, std::span<const std::byte> payload, Ring::Priority priority) {
+  if (peer.starved) record.header().flags |= flag_want_credit;
+  const CreditsToReturn credits = peer.in.credits();
+  Ring::Sent sent = peer.out.send(record, payload, priority, credits);
+  if (sent == Ring::Sent::no_lines || sent == Ring::Sent::no_units) {
+    peer.out.poll_credit_cell();
+    sent = peer.out.send(record, payload, priority, credits);
+  }
+  switch (sent) {
+    case Ring::Sent::posted:
+      ++counters_.records_sent;
+      peer.returned = credits;
+      peer.starved = false;
+      break;
+    case Ring::Sent::failed: {
+      const transport::Fault* const fault = peer.connection.fault();
+      link_failed(peer, ErrorCode::link_failed, fault != nullptr ? fault->detail : "the connection failed");
+      break;
+    }
+    case Ring::Sent::no_lines:
+    case Ring::Sent::no_units: peer.starved = true; break;
+    case Ring::Sent::busy: break;
+  }
+  return sent;
+}
+
+// Tries again what could not be posted.
+void Messaging::advance(Peer& peer) {
+  peer.out.poll_credit_cell();
+  while (!peer.control.empty()) {
+    if (post(peer, peer.control.front().record, {}, Ring::Priority::control) != Ring::Sent::posted) return;
+    peer.control.pop_front();
+  }
+  while (SendOperation* const send = peer.queued.first()) {
+    peer.queued.remove(*send);  // first: a send that completes may be gone
+    if (!try_send(peer, *send)) {
+      send->state = SendOperation::State::queued;
+      peer.queued.push_front(*send);
+      return;
+    }
+  }
+  while (SendOperation* const send = peer.streams.first()) {
+    if (!stream(peer, *send)) break;
+  }
+  peer.writes.for_each([&](SendOperation& send) { write_through(peer, send); });
+}
+
+void Messaging::return_credits_if_due(Peer& peer) {
+  const CreditsToReturn credits = peer.in.credits();
+  const std::uint64_t lines = credits.lines - peer.returned.lines;
+  const std::uint64_t units = credits.units - peer.returned.units;
+  const bool due = lines >= record_ring_lines / 2 || units >= peer.in.ring_units() / 4 || (peer.wants_credit && lines + units > 0);
+  if (!due) return;
+  if (peer.out.return_credits(credits) != Ring::Sent::posted) return;
+  ++counters_.credit_writes;
+  peer.returned = credits;
+  peer.wants_credit = false;
+}
+
+// ---- receiving ----
+
+bool Messaging::poll() {
+  for (transport::Transport* const transport : transports_) transport->progress();
+  bool worked = false;
+  for (Peer* const peer : connected_) worked |= poll_peer(*peer);
+  if (links_failed_) report_failed_links();
+  return worked;
+}
+
+bool Messaging::poll_peer(Peer& peer) {
+  if (peer.failed) return false;
+  bool worked = false;
+  TakenMessage message;
+  for (int taken = 0; taken < messages_per_sweep_max; ++taken) {
+    const auto result = peer.in.take(message, [&](std::uint8_t lines, std::uint16_t units) { peer.out.fold(lines, units); });
+    if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
+    if (result == ReceiveRing<ProcessAtomics>::Take::corrupt) {
+      link_failed(peer, ErrorCode::corrupt, "a record that no rank of this version sends");
+      return true;
+    }
+    worked = true;
+    handle(peer, message);
+    if (peer.failed) return true;
+  }
+  if (!peer.idle_out()) advance(peer);
+  if (worked || peer.wants_credit) return_credits_if_due(peer);
+  return worked;
+}
+
+void Messaging::handle(Peer& peer, TakenMessage& message) {
+  const RecordHeader& header = message.record.header();
+  peer.out.fold(header.credit_lines, header.credit_units);
+  if ((header.flags & flag_want_credit) != 0) peer.wants_credit = true;
+  switch (header.kind) {
+    case RecordKind::pad: break;
+    case RecordKind::eager_inline:
+      if (header.inline_bytes != header.total_bytes || record_length(header.inline_bytes) != message.record.length()) {
+        return link_failed(peer, ErrorCode::corrupt, fmt::format("an inline record of {} bytes in {}", header.total_bytes,
+                                                                 message.record.length()));
+      }
+      [[fallthrough]];
+    case RecordKind::eager_payload:
+    case RecordKind::rendezvous: handle_message(peer, message); break;
+    case RecordKind::clear_to_send: handle_clear_to_send(peer, message.record); break;
+    case RecordKind::segment: handle_segment(peer, message); break;
+    case RecordKind::finished: handle_finished(peer, message.record); break;
+    default: return link_failed(peer, ErrorCode::corrupt, fmt::format("a record of kind {}", static_cast<int>(header.kind)));
+  }
+  // Whatever the message left behind is unmatched payload: the oldest of it is where the ring is still ours.
+  if (message.payload != nullptr) {
+    const bool pinned = peer.first_pinned != nullptr && mutant != Mutant::credit_after_last_read;
+    peer.in.free_until(pinned ? peer.first_pinned->place.start : peer.in.next_unit());
+  }
+}
+
+void Messaging::handle_message(Peer& peer, const TakenMessage& message) {
+  const RecordHeader& header = message.record.header();
+  const Envelope envelope{.communicator = header.communicator, .key = header.key, .source = peer.rank, .bytes = header.total_bytes};
+  if (is_collective(header.key) && !listener_.admit(peer.rank, header.communicator, header.key, header.signature)) return;
+  ReceiveOperation* const receive = matching_.take_posted(envelope);
+  if (receive == nullptr) return keep(peer, envelope, message);
+  receive->message_source = envelope.source;
+  receive->message_key = envelope.key;
+  receive->message_bytes = envelope.bytes;
+  if (envelope.bytes > receive->capacity_bytes) {
+    keep(peer, envelope, message);  // stays first in line for a larger receive
+    receive->truncated = true;
+    return engine_.complete(*receive);
+  }
+  if (header.kind == RecordKind::rendezvous) {
+    RendezvousBody body;
+    std::memcpy(&body, message.record.body(), sizeof body);
+    return accept_offer(peer, *receive, body, header.flags);
+  }
+  deliver(*receive, envelope, header.kind == RecordKind::eager_inline ? message.record.body() : message.payload);
+}
+
+void Messaging::deliver(ReceiveOperation& receive, const Envelope& envelope, const std::byte* payload) noexcept {
+  if (receive.combine != nullptr) {
+    alignas(16) std::byte aligned[inline_bytes_max];  // an inline payload starts in the middle of a record
+    if (envelope.bytes <= sizeof aligned) payload = static_cast<std::byte*>(std::memcpy(aligned, payload, envelope.bytes));
+    receive.combine(receive.data, receive.operand, payload, envelope.bytes, receive.context);
+  } else if (envelope.bytes > 0) {
+    std::memcpy(receive.data, payload, envelope.bytes);
+  }
+  engine_.complete(receive);
+}
+
+void Messaging::keep(Peer& peer, const Envelope& envelope, const TakenMessage& message) {
+  if (matching_.messages_in_use() >= config_.unexpected_messages_max) {
+    return listener_.communicator_failed(
+        envelope.communicator,
+        {.code = ErrorCode::no_resource, .peer = peer.rank, .operation = "receive",
+         .cause = fmt::format("{} messages wait for receives that were never posted", matching_.messages_in_use()),
+         .hint = "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX"});
+  }
+  const RecordHeader& header = message.record.header();
+  Unexpected& kept = matching_.new_message();
+  kept.envelope = envelope;
+  kept.signature = header.signature;
+  kept.kind = header.kind;
+  kept.flags = header.flags;
+  if (header.kind == RecordKind::eager_inline) {
+    std::memcpy(kept.inline_payload, message.record.body(), envelope.bytes);
+  } else if (header.kind == RecordKind::rendezvous) {
+    std::memcpy(&kept.offer, message.record.body(), sizeof kept.offer);
+  } else {
+    kept.ring_payload = message.payload;
+    kept.place = message.place;
+    (peer.last_pinned != nullptr ? peer.last_pinned->next_pinned : peer.first_pinned) = &kept;
+    peer.last_pinned = &kept;
+  }
+  matching_.add(kept);
+  if (peer.streams_in > 0) move_out_of_ring(peer);
+}
+
+void Messaging::unpin(Unexpected& message) noexcept {
+  Peer& peer = *peers_[static_cast<std::size_t>(message.envelope.source)];
+  Unexpected* before = nullptr;
+  for (Unexpected* at = peer.first_pinned; at != &message; at = at->next_pinned) before = at;
+  (before != nullptr ? before->next_pinned : peer.first_pinned) = message.next_pinned;
+  if (peer.last_pinned == &message) peer.last_pinned = before;
+  message.next_pinned = nullptr;
+  message.ring_payload = nullptr;
+  peer.in.free_until(peer.first_pinned != nullptr ? peer.first_pinned->place.start : peer.in.next_unit());
+}
+
+// A pipelined rendezvous needs the ring that unmatched payload holds.
+void Messaging::move_out_of_ring(Peer& peer) {
+  while (Unexpected* const message = peer.first_pinned) {
+    const std::size_t bytes = message->envelope.bytes;
+    if (unexpected_bytes_ + bytes > config_.unexpected_bytes_max) {
+      return listener_.communicator_failed(
+          message->envelope.communicator,
+          {.code = ErrorCode::no_resource, .peer = peer.rank, .operation = "receive",
+           .cause = fmt::format("{} bytes wait for receives that were never posted, and {} more came", unexpected_bytes_, bytes),
+           .hint = "post receives, or raise QPMESH_UNEXPECTED_BYTES_MAX"});
+    }
+    message->copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    std::memcpy(message->copy.get(), message->ring_payload, bytes);
+    unexpected_bytes_ += bytes;
+    unpin(*message);
+  }
+}
+
+void Messaging::start(ReceiveOperation& receive) {
+  receive.moved_bytes = 0;
+  if (!failed_.empty()) {
+    if (const Error* const failure = failure_of(receive.communicator)) return engine_.complete(receive, failure);
+  }
+  if (Unexpected* const message = matching_.find_unexpected(receive)) {
+    take_unexpected(receive, *message);
+  } else {
+    receive.state = ReceiveOperation::State::posted;
+    matching_.post(receive);
+  }
+}
+
+void Messaging::take_unexpected(ReceiveOperation& receive, Unexpected& message) {
+  const Envelope envelope = message.envelope;
+  receive.message_source = envelope.source;
+  receive.message_key = envelope.key;
+  receive.message_bytes = envelope.bytes;
+  if (envelope.bytes > receive.capacity_bytes) {
+    receive.truncated = true;
+    return engine_.complete(receive);
+  }
+  Peer& peer = *peers_[static_cast<std::size_t>(envelope.source)];
+  if (message.kind == RecordKind::rendezvous) {
+    const RendezvousBody body = message.offer;
+    const std::uint8_t flags = message.flags;
+    discard(message);
+    return accept_offer(peer, receive, body, flags);
+  }
+  deliver(receive, envelope, message.payload());
+  discard(message);
+  return_credits_if_due(peer);
+}
+
+void Messaging::discard(Unexpected& message) noexcept {
+  if (message.ring_payload != nullptr) unpin(message);
+  if (message.copy) unexpected_bytes_ -= message.envelope.bytes;
+  matching_.remove(message);
+  matching_.free_message(message);
+}
+
+bool Messaging::cancel(ReceiveOperation& receive) noexcept {
+  if (receive.done || receive.state != ReceiveOperation::State::posted) return false;
+  matching_.unpost(receive);
+  receive.state = ReceiveOperation::State::idle;
+  return true;
+}
+
+std::optional<Envelope> Messaging::probe(const ReceiveOperation& pattern) const noexcept {
+  const Unexpected* const message = matching_.find_unexpected(pattern);
+  if (message == nullptr) return std::nullopt;
+  return message->envelope;
+}
+
+void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
+  matching_.for_each_unexpected([&](Unexpected& message) {
+    const Envelope& envelope = message.envelope;
+    if (envelope.communicator != communicator || !is_collective(envelope.key) || operation_of(envelope.key) != operation) return;
+    if (!listener_.admit(envelope.source, communicator, envelope.key, message.signature)) discard(message);
+  });
+}
+
+// ---- the end of things ----
+
+// The listener hears of it at the end of poll: it ends operations, some of which are just being started or moved.
+void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
+  if (peer.failed) return;
+  peer.failed = true;
+  peer.failure_code = code;
+  peer.failure_cause = std::move(cause);
+  links_failed_ = true;
+}
+
+void Messaging::report_failed_links() {
+  links_failed_ = false;
+  for (Peer* const peer : connected_) {
+    if (!peer->failed || peer->reported) continue;
+    peer->reported = true;
+    const transport::Fault* const fault = peer->connection.fault();
+    listener_.link_failed(peer->rank, peer->failure_code, peer->failure_cause, fault != nullptr ? fault->system_error : 0);
+  }
+}
+
+const Error* Messaging::failure_of(std::uint64_t communicator) const noexcept {
+  for (const auto& [id, failure] : failed_) {
+    if (id == communicator) return failure;
+  }
+  return nullptr;
+}
+
+// Where a peer may still write into a user's buffer, or a device read from one, the connection is severed before the
+// buffer goes back.
+void Messaging::fail(std::uint64_t communicator, const Error& failure) {
+  failed_.emplace_back(communicator, &failure);
+  matching_.for_each_posted([&](ReceiveOperation& receive) {
+    if (receive.communicator != communicator) return;
+    matching_.unpost(receive);
+    engine_.complete(receive, &failure);
+  });
+  receives_.for_each([&](ReceiveOperation& receive) {
+    if (receive.communicator != communicator) return;
+    Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
+    if (receive.state == ReceiveOperation::State::open) peer.connection.sever();
+    finish_receive(receive);
+    engine_.complete(receive, &failure);
+  });
+  for (Peer* const peer : connected_) {
+    peer->queued.for_each([&](SendOperation& send) {
+      if (send.communicator != communicator) return;
+      peer->queued.remove(send);
+      engine_.complete(send, &failure);
+    });
+  }
+  sends_.for_each([&](SendOperation& send) {
+    if (send.communicator != communicator) return;
+    Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
+    const bool being_read = send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
+    if (being_read) peer.connection.sever();
+    finish_send(send);
+    engine_.complete(send, &failure);
+  });
+}
+
+// f(peer) for every operation of the communicator that waits for somebody in particular.
+template <class F>
+void Messaging::for_each_wait(std::uint64_t communicator, F&& f) {
+  const auto look = [&](const auto& operation, int peer) {
+    if (operation.communicator == communicator && peer != any_peer) f(peer);
+  };
+  matching_.for_each_posted([&](ReceiveOperation& receive) { look(receive, receive.source); });
+  receives_.for_each([&](ReceiveOperation& receive) { look(receive, receive.message_source); });
+  sends_.for_each([&](SendOperation& send) { look(send, send.target); });
+  for (Peer* const connected : connected_) {
+    connected->queued.for_each([&](SendOperation& send) { look(send, send.target); });
+  }
+}
+
+std::optional<int> Messaging::awaited(std::uint64_t communicator) {
+  std::optional<int> first;
+  for_each_wait(communicator, [&](int peer) {
+    if (!first) first = peer;
+  });
+  return first;
+}
+
+bool Messaging::waits_for(std::uint64_t communicator, int peer) {
+  bool found = false;
+  for_each_wait(communicator, [&](int awaited) { found |= awaited == peer; });
+  return found;
+}
+
+void Messaging::forget(std::uint64_t communicator) noexcept {
+  matching_.for_each_unexpected([&](Unexpected& message) {
+    if (message.envelope.communicator == communicator) discard(message);
+  });
+  std::erase_if(failed_, [=](const auto& failed) { return failed.first == communicator; });
+}
+
+bool Messaging::flush() {
+  bool all = true;
+  for (Peer* const peer : connected_) {
+    if (!peer->failed && !peer->idle_out()) {
+      advance(*peer);
+      all &= peer->failed || peer->idle_out();
+    }
+  }
+  return all;
+}
+
+Messaging::Counters Messaging::counters() const noexcept {
+  Counters counters = counters_;
+  for (const Peer* const peer : connected_) counters.partial_records += peer->in.partial_records();
+  return counters;
+}
+
+}  // namespace qpmesh::messaging

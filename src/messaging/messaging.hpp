@@ -1,0 +1,166 @@
+// Messages between the ranks of a context, written once above all transports.
+//
+// The rules that keep it from hanging:
+// - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which has a cap: beyond it the
+//   communicator fails with the sender's name, and nothing stalls.
+// - Returning credits needs no line. Rendezvous control has two lines that data never takes.
+// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is answered, unmatched payload
+//   of that peer is moved out of the ring, and stays out while the rendezvous lasts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/system.hpp"
+#include "messaging/matching.hpp"
+#include "messaging/numbers.hpp"
+#include "messaging/operations.hpp"
+#include "messaging/ring.hpp"
+#include "progress/engine.hpp"
+#include "qpmesh/error.hpp"
+#include "transport/connection.hpp"
+
+namespace qpmesh::messaging {
+
+// What messaging tells the floor above.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  // A collective record was drained: does its signature agree with our own call? False: the record is dropped, a report is under way.
+  virtual bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) = 0;
+  // The connection to a rank is unusable; called once per peer.
+  virtual void link_failed(int peer, ErrorCode code, std::string cause, int system_error) = 0;
+  // One communicator cannot go on.
+  virtual void communicator_failed(std::uint64_t communicator, ErrorDetail detail) = 0;
+};
+
+struct MessagingConfig {
+  RingLayout layout{};
+  std::size_t eager_bytes_max = 0;
+  std::size_t unexpected_bytes_max = 0;
+  std::size_t unexpected_messages_max = 0;
+};
+
+// What messaging needs to talk to one rank.
+struct PeerPlaces {
+  transport::Transport* transport = nullptr;
+  transport::Connection* connection = nullptr;
+  std::byte* slot = nullptr;                // in our slab, for what this peer writes
+  transport::RemoteAddress remote_slot{};   // in the peer's slab, for what we write
+  std::span<std::byte> staging;             // empty where the transport copies while posting
+  std::uint32_t send_seed = 0;              // CRC seeds of the two directions
+  std::uint32_t receive_seed = 0;
+};
+
+class Messaging final : public progress::Pollable {
+ public:
+  Messaging(progress::Engine& engine, const base::System& system, const base::Log& log, Listener& listener,
+            const MessagingConfig& config, int rank_count);
+  ~Messaging() override;
+
+  void add_peer(int rank, const PeerPlaces& places);  // set-up
+
+  // The operation's fields up to its state are the caller's to set. May complete before it returns.
+  void start(SendOperation& send);
+  void start(ReceiveOperation& receive);
+
+  // Takes back a receive that no message has matched; false: it is matched, or done.
+  bool cancel(ReceiveOperation& receive) noexcept;
+  // The message that a receive with these fields would get.
+  std::optional<Envelope> probe(const ReceiveOperation& pattern) const noexcept;
+
+  // The rank that an operation of this communicator waits for, for messages to people; nothing: none, or any.
+  std::optional<int> awaited(std::uint64_t communicator);
+
+  bool waits_for(std::uint64_t communicator, int peer);
+
+  // Ends every operation of the communicator, and every one that it starts later. failure must live as long as the communicator.
+  void fail(std::uint64_t communicator, const Error& failure);
+  // Forgets the messages and the failure of a communicator that is gone.
+  void forget(std::uint64_t communicator) noexcept;
+  // Those of one collective that came before the call: asks the listener about each. For the begin of an operation.
+  void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
+
+  // Returns what credit is due before a long sleep; true when nothing of ours is waiting to be posted.
+  bool flush();
+
+  bool poll() override;
+
+  struct Counters {
+    std::uint64_t records_sent = 0;
+    std::uint64_t segments_sent = 0;
+    std::uint64_t zero_copy_sends = 0;
+    std::uint64_t pulls = 0;
+    std::uint64_t credit_writes = 0;
+    std::uint64_t control_waits = 0;   // rendezvous control that found no line
+    std::uint64_t degraded = 0;        // eager sends that became rendezvous for want of payload space
+    std::uint64_t stale_answers = 0;   // to operations that are gone
+    std::uint64_t partial_records = 0;
+  };
+  Counters counters() const noexcept;
+
+ private:
+  struct Peer;
+  struct Control {  // a rendezvous control record that waits for a line
+    Record record;
+  };
+
+  // messaging.cpp: eager, matching, credits
+  bool poll_peer(Peer& peer);
+  void handle(Peer& peer, TakenMessage& message);
+  void handle_message(Peer& peer, const TakenMessage& message);
+  void deliver(ReceiveOperation& receive, const Envelope& envelope, const std::byte* payload) noexcept;
+  void keep(Peer& peer, const Envelope& envelope, const TakenMessage& message);
+  void take_unexpected(ReceiveOperation& receive, Unexpected& message);
+  void discard(Unexpected& message) noexcept;
+  void unpin(Unexpected& message) noexcept;
+  void move_out_of_ring(Peer& peer);
+  bool try_send(Peer& peer, SendOperation& send);
+  void advance(Peer& peer);
+  void return_credits_if_due(Peer& peer);
+  void report_failed_links();
+  const Error* failure_of(std::uint64_t communicator) const noexcept;
+  template <class F>
+  void for_each_wait(std::uint64_t communicator, F&& f);
+  void link_failed(Peer& peer, ErrorCode code, std::string cause);
+  SendRing<ProcessAtomics>::Sent post(Peer& peer, Record& record, std::span<const std::byte> payload,
+                                      SendRing<ProcessAtomics>::Priority priority);
+
+  // rendezvous.cpp
+  void offer(Peer& peer, SendOperation& send, Record& record);
+  void accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
+  bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
+  void handle_clear_to_send(Peer& peer, const Record& record);
+  void handle_segment(Peer& peer, const TakenMessage& message);
+  void handle_finished(Peer& peer, const Record& record);
+  bool stream(Peer& peer, SendOperation& send);
+  bool write_through(Peer& peer, SendOperation& send);
+  void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator, const RendezvousBody& body);
+  void finish_receive(ReceiveOperation& receive) noexcept;
+  void finish_send(SendOperation& send) noexcept;
+
+  progress::Engine& engine_;
+  const base::System& system_;
+  const base::Log& log_;
+  Listener& listener_;
+  MessagingConfig config_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; nullptr: not connected
+  std::vector<Peer*> connected_;
+  std::vector<transport::Transport*> transports_;
+  Matching matching_;
+  Numbers<SendOperation> sends_;
+  Numbers<ReceiveOperation> receives_;
+  std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
+  bool links_failed_ = false;  // some peer's failure is not reported yet
+  std::size_t unexpected_bytes_ = 0;
+  Counters counters_;
+};
+
+}  // namespace qpmesh::messaging

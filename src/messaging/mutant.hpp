@@ -1,0 +1,27 @@
+// Deliberate damage, one piece per build: the simulation must notice every one of them (ctest -L mutants). Shipped builds have none.
+#pragma once
+
+#include <cstdint>
+
+#ifndef QPMESH_MUTANT
+#define QPMESH_MUTANT none
+#endif
+
+namespace qpmesh::messaging {
+
+enum class Mutant : std::uint8_t {
+  none,
+  crc,                     // a polled record's CRC is not compared
+  tail,                    // nor its tail
+  equality,                // a sequence word that is set counts as the expected one
+  line_clearing,           // consumed lines keep their bytes
+  credit_after_last_read,  // payload is given back while an unmatched message still lies in it
+  reserved_lines,          // data takes the lines kept for rendezvous control
+  staging,                 // staging is reused before its completion
+  pair_order,              // a send overtakes those that wait for credits
+  flag_order,              // the record is written before its payload
+};
+
+inline constexpr Mutant mutant = Mutant::QPMESH_MUTANT;
+
+}  // namespace qpmesh::messaging

@@ -1,0 +1,126 @@
+// A send and a receive in flight. Owned by the caller, at a fixed address from start until done; messaging links them into its lists.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "progress/operation.hpp"
+#include "transport/connection.hpp"
+
+namespace qpmesh::messaging {
+
+// What matching compares within a communicator. Point-to-point: the tag, ordered per (source, tag). Collectives: operation number
+// and lane, first in first out per (operation, lane, source); their receives know exactly what comes.
+inline constexpr std::uint64_t collective_key_bit = std::uint64_t{1} << 63;
+constexpr std::uint64_t tag_key(int tag) noexcept { return static_cast<std::uint32_t>(tag); }
+constexpr std::uint64_t collective_key(std::uint32_t operation, std::uint8_t lane) noexcept {
+  return collective_key_bit | std::uint64_t{operation} << 8 | lane;
+}
+constexpr bool is_collective(std::uint64_t key) noexcept { return (key & collective_key_bit) != 0; }
+constexpr std::uint32_t operation_of(std::uint64_t key) noexcept { return static_cast<std::uint32_t>(key >> 8); }
+
+inline constexpr int any_peer = -1;
+
+// A list that costs no allocation: its members carry the links.
+template <class T>
+class List {
+ public:
+  bool empty() const noexcept { return first_ == nullptr; }
+  T* first() const noexcept { return first_; }
+  void push_back(T& item) noexcept {
+    item.previous = last_;
+    item.next = nullptr;
+    (last_ != nullptr ? last_->next : first_) = &item;
+    last_ = &item;
+  }
+  void push_front(T& item) noexcept {
+    item.previous = nullptr;
+    item.next = first_;
+    (first_ != nullptr ? first_->previous : last_) = &item;
+    first_ = &item;
+  }
+  void remove(T& item) noexcept {
+    (item.previous != nullptr ? item.previous->next : first_) = item.next;
+    (item.next != nullptr ? item.next->previous : last_) = item.previous;
+    item.previous = item.next = nullptr;
+  }
+  // f may remove the item it is given.
+  template <class F>
+  void for_each(F&& f) {
+    for (T* item = first_; item != nullptr;) {
+      T* const following = item->next;
+      f(*item);
+      item = following;
+    }
+  }
+
+ private:
+  T* first_ = nullptr;
+  T* last_ = nullptr;
+};
+
+struct SendOperation : progress::Operation {
+  enum class State : std::uint8_t {
+    idle,
+    queued,         // in the peer's queue: no line, or others are before it
+    offered,        // rendezvous: request sent
+    streaming,      // rendezvous through the payload ring
+    writing,        // zero-copy: writes being posted
+    completing,     // zero-copy: all posted, the source is still read
+  };
+
+  std::uint64_t communicator = 0;
+  std::uint64_t key = 0;
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  int target = -1;              // rank in the context
+  std::uint32_t signature = 0;  // collectives
+
+  State state = State::idle;
+  std::uint32_t number = 0;           // ours, of the rendezvous
+  std::uint32_t receiver_number = 0;
+  std::size_t moved_bytes = 0;
+  transport::RemoteAddress destination{};
+  std::uint64_t told = 0;
+  SendOperation* previous = nullptr;
+  SendOperation* next = nullptr;
+};
+
+// How arriving bytes become part of the target where they are not just copied: target[i] = operand[i] op arrived[i].
+using Combine = void (*)(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
+                         const void* context);
+
+struct ReceiveOperation : progress::Operation {
+  enum class State : std::uint8_t {
+    idle,
+    posted,     // waits for its message
+    streaming,  // rendezvous through the payload ring
+    open,       // zero-copy: the peer writes into data
+  };
+
+  std::uint64_t communicator = 0;
+  std::uint64_t key = 0;
+  std::byte* data = nullptr;
+  std::size_t capacity_bytes = 0;
+  int source = any_peer;  // rank in the context
+  bool any_tag = false;
+  Combine combine = nullptr;
+  const std::byte* operand = nullptr;
+  const void* context = nullptr;
+
+  State state = State::idle;
+  bool truncated = false;       // done, but message_bytes > capacity_bytes: the message is still first in line
+  bool opened_region = false;   // region was registered for this operation alone
+  int message_source = -1;
+  std::uint64_t message_key = 0;
+  std::size_t message_bytes = 0;
+  std::size_t moved_bytes = 0;
+  std::uint32_t number = 0;
+  std::uint32_t region = 0;
+  ReceiveOperation* previous = nullptr;
+  ReceiveOperation* next = nullptr;
+};
+static_assert(std::is_trivially_destructible_v<SendOperation> && std::is_trivially_destructible_v<ReceiveOperation>);
+
+}  // namespace qpmesh::messaging

@@ -1,0 +1,49 @@
+// What messaging keeps per rank. Private to src/messaging.
+#pragma once
+
+#include <deque>
+
+#include "messaging/messaging.hpp"
+
+namespace qpmesh::messaging {
+
+struct Messaging::Peer {
+  Peer(int peer_rank, const PeerPlaces& places, RingLayout layout)
+      : rank{peer_rank}, transport{*places.transport}, connection{*places.connection},
+        capabilities{places.transport->capabilities()},
+        out{connection, capabilities,
+            {.slot = places.remote_slot, .credit_cell = places.slot + RingLayout::credit_cell_offset, .staging = places.staging},
+            layout, places.send_seed, places.receive_seed},
+        in{connection, capabilities, places.slot, layout, places.receive_seed} {}
+
+  int rank;
+  transport::Transport& transport;
+  transport::Connection& connection;
+  const transport::Capabilities& capabilities;
+  SendRing<ProcessAtomics> out;
+  ReceiveRing<ProcessAtomics> in;
+
+  // What could not be posted yet, in the order in which it is tried: control, then sends in their order, then the bytes of
+  // rendezvous under way.
+  std::deque<Control> control;
+  List<SendOperation> queued;
+  List<SendOperation> streams;
+  List<SendOperation> writes;
+
+  Unexpected* first_pinned = nullptr;  // unmatched payloads still in the payload ring, in ring order
+  Unexpected* last_pinned = nullptr;
+  int streams_in = 0;                  // pipelined rendezvous that this peer sends to us now
+
+  CreditsToReturn returned;            // what the peer was last told
+  bool wants_credit = false;
+  bool starved = false;                // we wait for the peer's credits: say so in the next record
+
+  bool failed = false;  // nothing is sent or taken any more
+  bool reported = false;
+  ErrorCode failure_code = ErrorCode::internal;
+  std::string failure_cause;
+
+  bool idle_out() const noexcept { return control.empty() && queued.empty() && streams.empty() && writes.empty(); }
+};
+
+}  // namespace qpmesh::messaging

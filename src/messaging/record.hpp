@@ -1,0 +1,112 @@
+// A record: the header lines of one message in a ring, and the small payload that rides in it.
+//
+//  off  size  field         (little-endian; starts on a line; written length = 8 * length_words; unused bytes of a line stay zero)
+//    0     4  sequence      the completion flag: 0x80000000 | message number of this direction; never 0
+//    4     4  crc           CRC32C over [8, length - 4), seeded with epoch, source, target and sequence
+//    8     1  kind
+//    9     1  flags
+//   10     1  length_words
+//   11     1  inline_bytes
+//   12     2  credit_lines  cumulative lines of the reverse record ring that the writer has consumed, modulo 2^16
+//   14     2  credit_units  cumulative units of the reverse payload ring that the writer has freed, modulo 2^16
+//   16     8  communicator
+//   24     8  key           what matching compares (matching.hpp)
+//   32     8  total_bytes   of the message
+//   40     4  signature     of the collective operation; 0 for point-to-point
+//   44     …  body          inline payload, or RendezvousBody, or the payload's place
+//  len-4   4  tail          ~sequence
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/bytes.hpp"
+
+namespace qpmesh::messaging {
+
+inline constexpr std::size_t line_bytes = 64;
+inline constexpr std::uint32_t record_ring_lines = 64;
+inline constexpr std::size_t record_lines_max = 4;
+
+enum class RecordKind : std::uint8_t {
+  eager_inline = 1,  // payload in the body
+  eager_payload,     // payload in the payload ring
+  rendezvous,        // request to send: too large for eager
+  clear_to_send,     // the answer: where, or "through the payload ring"
+  segment,           // part of a pipelined rendezvous, in the payload ring
+  finished,          // zero-copy: all bytes are written; pull: the source may be reused
+  pad,               // skips the rest of the ring
+};
+inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::pad);
+
+enum RecordFlags : std::uint8_t {
+  flag_want_credit = 1,   // the writer is short: return credits now
+  flag_source_open = 2,   // rendezvous: region and offset name the source, which the receiver may load
+  flag_zero_copy = 4,     // clear_to_send: region and offset name the target
+  flag_to_receiver = 8,   // finished: operation is the receiver's number
+};
+
+struct RecordHeader {
+  std::uint32_t sequence;
+  std::uint32_t crc;
+  RecordKind kind;
+  std::uint8_t flags;
+  std::uint8_t length_words;
+  std::uint8_t inline_bytes;
+  std::uint16_t credit_lines;
+  std::uint16_t credit_units;
+  std::uint64_t communicator;
+  std::uint64_t key;
+  std::uint64_t total_bytes;
+  std::uint32_t signature;
+};
+inline constexpr std::size_t record_body_offset = 44;  // RecordHeader without the compiler's padding at its end
+static_assert(offsetof(RecordHeader, signature) + sizeof(std::uint32_t) == record_body_offset);
+static_assert(offsetof(RecordHeader, communicator) == 16 && std::is_trivially_copyable_v<RecordHeader>);
+
+// Body of rendezvous, clear_to_send, segment and finished.
+struct RendezvousBody {
+  std::uint32_t sender_operation;    // the sender's number
+  std::uint32_t receiver_operation;  // the receiver's number
+  std::uint32_t region;
+  std::uint32_t place;               // segment and eager_payload: first unit in the payload ring, an assertion
+  std::uint64_t offset;              // of the source or the target in its region
+};
+static_assert(sizeof(RendezvousBody) == 24);
+
+// A record in private memory, as built by the sender and as copied by the receiver.
+struct alignas(line_bytes) Record {
+  std::byte bytes[record_lines_max * line_bytes];
+
+  RecordHeader& header() noexcept { return *reinterpret_cast<RecordHeader*>(bytes); }
+  const RecordHeader& header() const noexcept { return *reinterpret_cast<const RecordHeader*>(bytes); }
+  std::byte* body() noexcept { return bytes + record_body_offset; }
+  const std::byte* body() const noexcept { return bytes + record_body_offset; }
+  std::size_t length() const noexcept { return std::size_t{header().length_words} * 8; }
+};
+
+constexpr std::size_t record_length(std::size_t body_bytes) noexcept {
+  return base::round_up(record_body_offset + body_bytes + sizeof(std::uint32_t), 8);
+}
+constexpr std::uint32_t record_lines(std::size_t length) noexcept {
+  return static_cast<std::uint32_t>(base::round_up(length, line_bytes) / line_bytes);
+}
+
+// Four lines, but within the 220 bytes that one inline work request of mlx5 carries.
+inline constexpr std::size_t record_length_max = 216;
+inline constexpr std::size_t record_length_min = record_length(0);
+inline constexpr std::size_t inline_bytes_max = record_length_max - record_body_offset - sizeof(std::uint32_t);
+static_assert(record_length(inline_bytes_max) == record_length_max && record_lines(record_length_max) == record_lines_max);
+static_assert(record_length_min == 48);
+
+// Sequence word of the n-th message of a direction: never zero, so that a cleared line is never a record.
+constexpr std::uint32_t sequence_word(std::uint32_t message_number) noexcept { return message_number | 0x80000000U; }
+
+// Seed of a direction's CRC: a record of another job, another incarnation or another pair does not pass.
+constexpr std::uint32_t crc_seed(std::uint64_t epoch, int source, int target) noexcept {
+  const auto pair = (std::uint64_t{static_cast<std::uint32_t>(source)} << 32) | static_cast<std::uint32_t>(target);
+  return static_cast<std::uint32_t>(base::mix64(epoch ^ base::mix64(pair)));
+}
+
+}  // namespace qpmesh::messaging

@@ -1,0 +1,242 @@
+// Large messages: the sender offers, the receiver answers how.
+//
+//   pull        the offer names the source, and the receiver can load it: it copies and says finished
+//   zero-copy   the receiver opens its buffer; the sender writes into it and says finished behind the last write
+//   pipelined   the sender streams segments through the payload ring; works everywhere
+//
+// Who may touch the buffers: the source belongs to the operation until it is done (pull: until finished comes; zero-copy: until the last
+// write's completion). The target is written by the peer only between clear_to_send and finished.
+#include <algorithm>
+#include <cstring>
+
+#include "messaging/peer.hpp"
+
+namespace qpmesh::messaging {
+
+using Ring = SendRing<ProcessAtomics>;
+
+void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
+  send.number = sends_.add(send);
+  RendezvousBody body{.sender_operation = send.number, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0};
+  record.header() = {.sequence = 0, .crc = 0, .kind = RecordKind::rendezvous, .flags = 0,
+                     .length_words = static_cast<std::uint8_t>(record_length(sizeof body) / 8), .inline_bytes = 0,
+                     .credit_lines = 0, .credit_units = 0, .communicator = send.communicator, .key = send.key,
+                     .total_bytes = send.bytes, .signature = send.signature};
+  if (const auto source = peer.transport.address_of({send.data, send.bytes})) {
+    record.header().flags |= flag_source_open;
+    body.region = source->region;
+    body.offset = source->offset;
+  }
+  std::memcpy(record.body(), &body, sizeof body);
+}
+
+void Messaging::send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
+                             const RendezvousBody& body) {
+  Control control;
+  std::memset(control.record.bytes, 0, line_bytes * 2);
+  control.record.header() = {.sequence = 0, .crc = 0, .kind = kind, .flags = flags,
+                             .length_words = static_cast<std::uint8_t>(record_length(sizeof body) / 8), .inline_bytes = 0,
+                             .credit_lines = 0, .credit_units = 0, .communicator = communicator, .key = 0,
+                             .total_bytes = 0, .signature = 0};
+  std::memcpy(control.record.body(), &body, sizeof body);
+  if (peer.control.empty()) {
+    const Ring::Sent sent = post(peer, control.record, {}, Ring::Priority::control);
+    if (sent == Ring::Sent::posted || sent == Ring::Sent::failed) return;
+    if (sent == Ring::Sent::no_lines) ++counters_.control_waits;
+  }
+  peer.control.push_back(control);
+}
+
+// ---- receiver ----
+
+void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered, std::uint8_t flags) {
+  if ((flags & flag_source_open) != 0 && pull(peer, receive, offered)) return;
+  receive.number = receives_.add(receive);
+  RendezvousBody body{.sender_operation = offered.sender_operation, .receiver_operation = receive.number, .region = 0,
+                      .place = 0, .offset = 0};
+  if (peer.capabilities.writes_user_memory && receive.combine == nullptr) {
+    const std::span<std::byte> target{receive.data, receive.message_bytes};
+    auto address = peer.transport.address_of(target);
+    if (!address) {
+      try {
+        address = transport::RemoteAddress{.region = peer.transport.register_memory(target), .offset = 0};
+        receive.opened_region = true;
+        receive.region = address->region;
+      } catch (const Error& error) {
+        log_.info("{}; the message goes through the ring instead", error.what());
+      }
+    }
+    if (address) {
+      receive.state = ReceiveOperation::State::open;
+      body.region = address->region;
+      body.offset = address->offset;
+      return send_control(peer, RecordKind::clear_to_send, flag_zero_copy, receive.communicator, body);
+    }
+  }
+  receive.state = ReceiveOperation::State::streaming;
+  ++peer.streams_in;
+  move_out_of_ring(peer);
+  send_control(peer, RecordKind::clear_to_send, 0, receive.communicator, body);
+}
+
+bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered) {
+  if (!peer.capabilities.loads_peer_memory) return false;
+  const std::byte* const source = peer.connection.load({offered.region, offered.offset}, receive.message_bytes);
+  if (source == nullptr) return false;
+  const Envelope envelope{.communicator = receive.communicator, .key = receive.message_key, .source = peer.rank,
+                          .bytes = receive.message_bytes};
+  ++counters_.pulls;
+  deliver(receive, envelope, source);
+  send_control(peer, RecordKind::finished, 0, envelope.communicator,
+               {.sender_operation = offered.sender_operation, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0});
+  return true;
+}
+
+void Messaging::handle_segment(Peer& peer, const TakenMessage& message) {
+  RendezvousBody body;
+  std::memcpy(&body, message.record.body(), sizeof body);
+  ReceiveOperation* const receive = receives_.find(body.receiver_operation);
+  if (receive == nullptr) {
+    ++counters_.stale_answers;
+    return;
+  }
+  const std::size_t bytes = message.record.header().total_bytes;
+  const bool expected = receive->message_source == peer.rank && receive->state == ReceiveOperation::State::streaming &&
+                        bytes <= receive->message_bytes - receive->moved_bytes;
+  if (!expected) return link_failed(peer, ErrorCode::corrupt, "a segment of a message that was not asked for");
+  std::byte* const target = receive->data + receive->moved_bytes;
+  if (receive->combine != nullptr) {
+    const std::byte* const operand = receive->operand != nullptr ? receive->operand + receive->moved_bytes : nullptr;
+    receive->combine(target, operand, message.payload, bytes, receive->context);
+  } else {
+    std::memcpy(target, message.payload, bytes);
+  }
+  receive->moved_bytes += bytes;
+  if (receive->moved_bytes < receive->message_bytes) return;
+  finish_receive(*receive);
+  engine_.complete(*receive);
+}
+
+void Messaging::handle_finished(Peer& peer, const Record& record) {
+  RendezvousBody body;
+  std::memcpy(&body, record.body(), sizeof body);
+  if ((record.header().flags & flag_to_receiver) != 0) {
+    ReceiveOperation* const receive = receives_.find(body.receiver_operation);
+    if (receive == nullptr || receive->message_source != peer.rank || receive->state != ReceiveOperation::State::open) {
+      ++counters_.stale_answers;
+      return;
+    }
+    finish_receive(*receive);
+    return engine_.complete(*receive);
+  }
+  SendOperation* const send = sends_.find(body.sender_operation);
+  if (send == nullptr || send->target != peer.rank || send->state != SendOperation::State::offered) {
+    ++counters_.stale_answers;
+    return;
+  }
+  finish_send(*send);
+  engine_.complete(*send);
+}
+
+void Messaging::finish_receive(ReceiveOperation& receive) noexcept {
+  Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
+  if (receive.state == ReceiveOperation::State::streaming) --peer.streams_in;
+  if (receive.opened_region) peer.transport.deregister_memory(receive.region);
+  receive.opened_region = false;
+  receive.state = ReceiveOperation::State::idle;
+  receives_.remove(receive.number);
+}
+
+// ---- sender ----
+
+void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
+  RendezvousBody body;
+  std::memcpy(&body, record.body(), sizeof body);
+  SendOperation* const send = sends_.find(body.sender_operation);
+  if (send == nullptr || send->target != peer.rank || send->state != SendOperation::State::offered) {
+    ++counters_.stale_answers;
+    return;
+  }
+  send->receiver_number = body.receiver_operation;
+  if ((record.header().flags & flag_zero_copy) != 0) {
+    ++counters_.zero_copy_sends;
+    send->state = SendOperation::State::writing;
+    send->destination = {body.region, body.offset};
+    peer.writes.push_back(*send);
+    write_through(peer, *send);
+    return;
+  }
+  send->state = SendOperation::State::streaming;
+  peer.streams.push_back(*send);
+  while (peer.streams.first() == send && stream(peer, *send)) {
+  }
+}
+
+// One segment. False: nothing can be posted now.
+bool Messaging::stream(Peer& peer, SendOperation& send) {
+  // A quarter of the ring: the receiver empties one segment while the next ones are on their way. A multiple of every element size.
+  const std::size_t segment_bytes_max = std::max<std::size_t>(peer.in.ring_units() / 8 * unit_bytes, unit_bytes);
+  const std::size_t bytes = std::min(segment_bytes_max, send.bytes - send.moved_bytes);
+  if (!peer.out.has_units(bytes)) {
+    peer.out.poll_credit_cell();
+    if (!peer.out.has_units(bytes)) {
+      peer.starved = true;
+      return false;
+    }
+  }
+  Record record;
+  std::memset(record.bytes, 0, line_bytes * 2);
+  const RendezvousBody body{.sender_operation = send.number, .receiver_operation = send.receiver_number, .region = 0,
+                            .place = 0, .offset = 0};
+  record.header() = {.sequence = 0, .crc = 0, .kind = RecordKind::segment, .flags = 0,
+                     .length_words = static_cast<std::uint8_t>(record_length(sizeof body) / 8), .inline_bytes = 0,
+                     .credit_lines = 0, .credit_units = 0, .communicator = send.communicator, .key = send.key,
+                     .total_bytes = bytes, .signature = 0};
+  std::memcpy(record.body(), &body, sizeof body);
+  if (post(peer, record, {send.data + send.moved_bytes, bytes}, Ring::Priority::data) != Ring::Sent::posted) return false;
+  ++counters_.segments_sent;
+  send.moved_bytes += bytes;
+  if (send.moved_bytes == send.bytes) {
+    finish_send(send);
+    engine_.complete(send);
+  }
+  return true;
+}
+
+// Posts what the connection takes of a zero-copy message, then finished behind it, then waits for the completion: the device
+// reads the source until then. True: nothing is left to do.
+bool Messaging::write_through(Peer& peer, SendOperation& send) {
+  while (send.state == SendOperation::State::writing) {
+    const std::size_t bytes = std::min(peer.capabilities.write_bytes_max, send.bytes - send.moved_bytes);
+    const transport::RemoteAddress target{send.destination.region, send.destination.offset + send.moved_bytes};
+    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, target, send.told);
+    if (sent == Ring::Sent::failed) {
+      link_failed(peer, ErrorCode::link_failed, "the connection failed during a zero-copy write");
+      return false;
+    }
+    if (sent != Ring::Sent::posted) return false;
+    send.moved_bytes += bytes;
+    if (send.moved_bytes < send.bytes) continue;
+    send.state = SendOperation::State::completing;
+    send_control(peer, RecordKind::finished, flag_to_receiver, send.communicator,
+                 {.sender_operation = send.number, .receiver_operation = send.receiver_number, .region = 0, .place = 0, .offset = 0});
+  }
+  if (!peer.out.completed(send.told)) return false;
+  finish_send(send);
+  engine_.complete(send);
+  return true;
+}
+
+void Messaging::finish_send(SendOperation& send) noexcept {
+  Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
+  switch (send.state) {
+    case SendOperation::State::streaming: peer.streams.remove(send); break;
+    case SendOperation::State::writing:
+    case SendOperation::State::completing: peer.writes.remove(send); break;
+    default: break;
+  }
+  send.state = SendOperation::State::idle;
+  sends_.remove(send.number);
+}
+
+}  // namespace qpmesh::messaging

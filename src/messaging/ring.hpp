@@ -1,0 +1,477 @@
+// The two ends of one direction between two ranks: records in a ring of lines, medium payloads in a ring of units.
+//
+// Order: every message of a direction, whichever ring it lands in, takes the next number, and the receiver takes them by
+// that number. Ownership: the sender owns a line or unit from the credit that returned it to the post that fills it; the
+// receiver from the notification to the credit. Both ends are templates over the atomics they touch, so that an explorer of
+// interleavings can run them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "base/cpu.hpp"
+#include "messaging/credits.hpp"
+#include "messaging/layout.hpp"
+#include "messaging/mutant.hpp"
+#include "messaging/record.hpp"
+#include "transport/connection.hpp"
+
+namespace qpmesh::messaging {
+
+// Memory that a peer or a device writes while we look.
+struct ProcessAtomics {
+  // Acquire: what was written before the peer's release store of this word is visible after it.
+  static std::uint32_t load_acquire(const std::byte* word) noexcept {
+    auto* const value = reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(word));
+    return std::atomic_ref<std::uint32_t>{*value}.load(std::memory_order_acquire);
+  }
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+  static void clear(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
+};
+
+inline std::uint32_t record_crc(const Record& record, std::uint32_t seed) noexcept {
+  const std::size_t covered = record.length() - sizeof(std::uint32_t) - 8;
+  return base::crc32c({record.bytes + 8, covered}, seed ^ record.header().sequence);
+}
+
+// What the receiver has consumed of the reverse direction, carried by every record.
+struct CreditsToReturn {
+  std::uint64_t lines = 0;
+  std::uint64_t units = 0;
+};
+
+struct TakenMessage {
+  Record record;
+  const std::byte* payload = nullptr;  // in the payload ring, or nullptr
+  PayloadCursor::Place place{};        // of record and payload there; freed by the caller through free_until
+};
+
+template <class Atomics>
+class ReceiveRing {
+ public:
+  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us.
+  ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities, std::byte* slot, RingLayout layout,
+              std::uint32_t seed) noexcept
+      : connection_{connection}, capabilities_{capabilities}, records_{slot + RingLayout::records_offset},
+        payloads_{slot + RingLayout::payload_offset}, cursor_{layout.payload_ring_units}, seed_{seed} {}
+
+  enum class Take : std::uint8_t { nothing, taken, corrupt };
+
+  // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until. on_credit(lines, units) is
+  // called for credits that came as immediates.
+  template <class OnCredit>
+  Take take(TakenMessage& out, OnCredit&& on_credit) {
+    const std::uint32_t expected = sequence_word(next_message_);
+    if (capabilities_.small == transport::Notification::poll) {
+      const std::byte* const line = head_line();
+      const std::uint32_t sequence = Atomics::load_acquire(line);
+      const bool due = mutant == Mutant::equality ? sequence != 0 : sequence == expected;
+      if (due) {
+        const Take result = copy_polled(out.record, line, expected);
+        return result == Take::taken ? accept_lines(out) : result;
+      }
+    }
+    return uses_immediates() ? take_arrived(out, expected, on_credit) : Take::nothing;
+  }
+
+  // Everything before this cumulative unit may be overwritten once the credit is returned.
+  void free_until(std::uint64_t unit) noexcept { freed_units_ = unit; }
+  std::uint64_t next_unit() const noexcept { return cursor_.next(); }
+  std::uint32_t ring_units() const noexcept { return cursor_.ring_units(); }
+
+  CreditsToReturn credits() const noexcept { return {consumed_lines_, freed_units_}; }
+  std::uint64_t partial_records() const noexcept { return partial_records_; }  // observed torn, then looked at again
+
+ private:
+  bool uses_immediates() const noexcept {
+    return capabilities_.small == transport::Notification::immediate || capabilities_.medium == transport::Notification::immediate;
+  }
+  std::uint32_t head_index() const noexcept { return static_cast<std::uint32_t>(consumed_lines_) & (record_ring_lines - 1); }
+  std::byte* head_line() const noexcept { return records_ + head_index() * line_bytes; }
+
+  static bool plausible(const RecordHeader& header, std::uint32_t lines_left) noexcept {
+    const std::size_t length = std::size_t{header.length_words} * 8;
+    return length >= record_length_min && length <= record_length_max && record_lines(length) <= lines_left;
+  }
+
+  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record proves itself: by its tail where
+  // bytes appear in address order, by tail and CRC where they appear in any.
+  Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
+    const std::uint32_t lines_left = record_ring_lines - head_index();
+    Atomics::copy(record.bytes, line, line_bytes);
+    if (capabilities_.ordered_flag) {
+      if (!plausible(record.header(), lines_left)) return Take::corrupt;
+      copy_further_lines(record, line);
+      return Take::taken;
+    }
+    if (!plausible(record.header(), lines_left)) return partial();
+    const std::uint32_t tail = Atomics::load_acquire(line + record.length() - sizeof tail);
+    if (mutant != Mutant::tail && tail != ~expected) return partial();
+    const std::uint8_t length_words = record.header().length_words;
+    Atomics::copy(record.bytes, line, line_bytes);
+    if (record.header().length_words != length_words) return partial();  // the first look was torn
+    copy_further_lines(record, line);
+    if (capabilities_.bytes_in_order || mutant == Mutant::crc) return Take::taken;
+    const bool proven = record.header().sequence == expected && record.header().crc == record_crc(record, seed_);
+    return proven ? Take::taken : partial();
+  }
+  void copy_further_lines(Record& record, const std::byte* line) {
+    if (record.length() > line_bytes) Atomics::copy(record.bytes + line_bytes, line + line_bytes, record.length() - line_bytes);
+  }
+  Take partial() noexcept {
+    ++partial_records_;
+    return Take::nothing;
+  }
+
+  template <class OnCredit>
+  Take take_arrived(TakenMessage& out, std::uint32_t expected, OnCredit&& on_credit) {
+    for (;;) {
+      if (!arrival_) arrival_ = connection_.take_arrival();
+      if (!arrival_) return Take::nothing;
+      const auto [kind, content] = decode_immediate(*arrival_);
+      switch (kind) {
+        case ImmediateKind::credit:
+          on_credit(static_cast<std::uint8_t>(content >> 16), static_cast<std::uint16_t>(content));
+          arrival_.reset();
+          continue;
+        case ImmediateKind::record: return take_arrived_record(out, expected, content);
+        case ImmediateKind::payload: return take_arrived_payload(out, expected, content);
+        default: return Take::corrupt;
+      }
+    }
+  }
+
+  Take take_arrived_record(TakenMessage& out, std::uint32_t expected, std::uint32_t line_index) {
+    if (line_index != head_index()) return Take::corrupt;
+    const std::byte* const line = head_line();
+    Atomics::copy(out.record.bytes, line, line_bytes);
+    const std::uint32_t lines_left = record_ring_lines - head_index();
+    if (out.record.header().sequence != expected || !plausible(out.record.header(), lines_left)) return Take::corrupt;
+    copy_further_lines(out.record, line);
+    arrival_.reset();
+    return accept_lines(out);
+  }
+
+  Take take_arrived_payload(TakenMessage& out, std::uint32_t expected, std::uint32_t unit_index) {
+    if (unit_index >= cursor_.ring_units()) return Take::corrupt;
+    const std::byte* const at = payloads_ + unit_index * unit_bytes;
+    Atomics::copy(out.record.bytes, at, line_bytes);
+    if (out.record.header().sequence != expected) return Take::nothing;  // an earlier, polled record is still on its way
+    arrival_.reset();
+    const std::uint32_t units_left = cursor_.ring_units() - unit_index;
+    if (!plausible(out.record.header(), units_left)) return Take::corrupt;
+    copy_further_lines(out.record, at);
+    const std::uint32_t lines = record_lines(out.record.length());
+    return accept_payload(out, lines, unit_index);
+  }
+
+  // A record in the record ring: clear its lines before their credit can return, so that old payload never looks like a record.
+  Take accept_lines(TakenMessage& out) {
+    const RecordKind kind = out.record.header().kind;
+    const std::uint32_t lines = kind == RecordKind::pad ? record_ring_lines - head_index() : record_lines(out.record.length());
+    if (mutant != Mutant::line_clearing) Atomics::clear(head_line(), lines * line_bytes);
+    consumed_lines_ += lines;
+    if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
+      const std::uint32_t place = reinterpret_cast<const RendezvousBody*>(out.record.body())->place;
+      return accept_payload(out, 0, place);
+    }
+    ++next_message_;
+    out.payload = nullptr;
+    return Take::taken;
+  }
+
+  // head_units: the record itself, where it precedes its payload in the payload ring.
+  Take accept_payload(TakenMessage& out, std::uint32_t head_units, std::uint32_t unit_index) {
+    const std::uint64_t bytes = out.record.header().total_bytes;
+    if (bytes > cursor_.ring_units() / 2 * unit_bytes) return Take::corrupt;
+    const std::uint32_t units = head_units + units_for(bytes);
+    if (units > cursor_.ring_units() / 2) return Take::corrupt;
+    out.place = cursor_.peek(units);
+    if (cursor_.index(out.place.start) != unit_index) return Take::corrupt;
+    cursor_.advance(out.place);
+    out.payload = payloads_ + (unit_index + head_units) * unit_bytes;
+    ++next_message_;
+    return Take::taken;
+  }
+
+  transport::Connection& connection_;
+  const transport::Capabilities& capabilities_;
+  std::byte* records_;
+  std::byte* payloads_;
+  PayloadCursor cursor_;
+  std::uint32_t seed_;
+  std::uint32_t next_message_ = 0;
+  std::uint64_t consumed_lines_ = 0;
+  std::uint64_t freed_units_ = 0;
+  std::uint64_t partial_records_ = 0;
+  std::optional<std::uint32_t> arrival_;  // taken from the connection, its message not yet due
+};
+
+// Where a sender's rings lie in the peer's memory, and our own memory for what may not leave from where it is.
+struct SendPlaces {
+  transport::RemoteAddress slot;                 // ours, in the peer's slab
+  const std::byte* credit_cell = nullptr;        // in our slot for this peer: the peer writes it
+  std::span<std::byte> staging;                  // empty where every source may be reused at once
+};
+
+template <class Atomics>
+class SendRing {
+ public:
+  // send_seed: of the direction us → peer; the credit cell that the peer writes is sealed with receive_seed.
+  SendRing(transport::Connection& connection, const transport::Capabilities& capabilities, const SendPlaces& places,
+           RingLayout layout, std::uint32_t send_seed, std::uint32_t receive_seed) noexcept
+      : connection_{connection}, capabilities_{capabilities}, places_{places}, payload_cursor_{layout.payload_ring_units},
+        staging_cursor_{static_cast<std::uint32_t>(places.staging.size() / unit_bytes)}, send_seed_{send_seed},
+        receive_seed_{receive_seed} {}
+
+  static constexpr std::uint32_t reserved_lines = 2;  // kept for rendezvous control while data fills the ring
+
+  enum class Sent : std::uint8_t { posted, no_lines, no_units, busy, failed };
+  enum class Priority : std::uint8_t { data, control };
+
+  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty: none). On anything but posted
+  // nothing has happened. payload may be reused at once.
+  Sent send(Record& record, std::span<const std::byte> payload, Priority priority, const CreditsToReturn& credits) {
+    const bool gathered = !payload.empty() && capabilities_.medium == transport::Notification::immediate;
+    return gathered ? send_gathered(record, payload, credits) : send_record(record, payload, priority, credits);
+  }
+
+  // How much payload one message may carry now; 0: none.
+  bool has_units(std::size_t payload_bytes) const noexcept {
+    std::uint32_t units = units_for(payload_bytes);
+    if (capabilities_.medium == transport::Notification::immediate) units += record_lines_max;
+    return payload_cursor_.peek(units).end - units_.acknowledged() <= payload_cursor_.ring_units();
+  }
+  bool has_lines(std::uint32_t lines, Priority priority) const noexcept {
+    const std::uint32_t left = record_ring_lines - line_index();
+    const std::uint32_t skip = lines > left ? left : 0;
+    const bool keeps_reserve = priority == Priority::data && mutant != Mutant::reserved_lines;
+    return lines_.in_flight() + skip + lines + (keeps_reserve ? reserved_lines : 0) <= record_ring_lines;
+  }
+
+  // Zero-copy write into memory the peer opened; told: its completion number, see completed().
+  Sent write(std::span<const std::byte> source, transport::RemoteAddress target, std::uint64_t& told) {
+    const transport::Write write{.head = {}, .body = source, .target = target, .immediate = {}, .tell = true};
+    const Sent sent = post({&write, 1});
+    if (sent == Sent::posted) told = ++tells_posted_;
+    return sent;
+  }
+  bool completed(std::uint64_t told) const noexcept { return connection_.completed() >= told; }
+
+  // Tells the peer what we have consumed, without a record.
+  Sent return_credits(const CreditsToReturn& credits) {
+    const auto lines = static_cast<std::uint16_t>(credits.lines);
+    const auto units = static_cast<std::uint16_t>(credits.units);
+    transport::Write write{.head = {}, .body = {}, .target = address(RingLayout::credit_cell_offset), .immediate = {}};
+    CreditCell cell{.generation = cell_generation_ + 1, .lines = lines, .units = units, .crc = 0};
+    if (capabilities_.small == transport::Notification::immediate) {
+      write.immediate = encode({ImmediateKind::credit, (std::uint32_t{lines} & 0xff) << 16 | units});
+      return post({&write, 1});
+    }
+    cell.crc = credit_crc(cell, send_seed_);
+    write.head = std::as_bytes(std::span{&cell, 1});
+    write.flag_offset = 0;
+    PayloadCursor staging = staging_cursor_;
+    if (!stage(write, staging)) return Sent::busy;
+    const Sent sent = post({&write, 1});
+    if (sent != Sent::posted) return sent;
+    commit_staging(staging, {&write, 1});
+    if (++cell_generation_ == ~std::uint32_t{0}) cell_generation_ = 0;  // never 0 in a cell
+    return sent;
+  }
+
+  // Folds in what the peer has returned through the cell. Torn cells keep the old value.
+  void poll_credit_cell() noexcept {
+    const std::uint32_t generation = Atomics::load_acquire(places_.credit_cell);
+    if (generation == seen_generation_) return;
+    CreditCell cell;
+    Atomics::copy(reinterpret_cast<std::byte*>(&cell), places_.credit_cell, sizeof cell);
+    if (!capabilities_.ordered_flag && (cell.generation != generation || cell.crc != credit_crc(cell, receive_seed_))) return;
+    seen_generation_ = generation;
+    fold(cell.lines, cell.units);
+  }
+  template <class Lines>
+  void fold(Lines lines, std::uint16_t units) noexcept {
+    lines_.fold(lines);
+    units_.fold(units);
+  }
+
+  std::uint64_t lines_in_flight() const noexcept { return lines_.in_flight(); }
+
+ private:
+  static constexpr std::size_t chain_max = 3;         // pad, payload, record
+  static constexpr std::size_t staged_writes_max = 256;
+
+  struct StagedWrite {
+    std::uint64_t end;   // staging is free up to here …
+    std::uint64_t told;  // … once this completion has come
+  };
+
+  std::uint32_t line_index() const noexcept { return static_cast<std::uint32_t>(lines_.sent()) & (record_ring_lines - 1); }
+  transport::RemoteAddress address(std::uint64_t offset) const noexcept {
+    return {places_.slot.region, places_.slot.offset + offset};
+  }
+
+  void seal(Record& record, std::uint32_t message, const CreditsToReturn& credits) const noexcept {
+    RecordHeader& header = record.header();
+    header.sequence = sequence_word(message);
+    header.credit_lines = static_cast<std::uint16_t>(credits.lines);
+    header.credit_units = static_cast<std::uint16_t>(credits.units);
+    const std::uint32_t tail = ~header.sequence;
+    std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
+    header.crc = capabilities_.ordered_flag || capabilities_.bytes_in_order ? 0 : record_crc(record, send_seed_);
+  }
+
+  transport::Write record_write(const Record& record, std::uint32_t index) const noexcept {
+    transport::Write write{.head = {record.bytes, record.length()}, .body = {},
+                           .target = address(RingLayout::records_offset + index * line_bytes), .flag_offset = 0, .immediate = {}};
+    if (capabilities_.small == transport::Notification::immediate) write.immediate = encode({ImmediateKind::record, index});
+    return write;
+  }
+
+  Sent send_record(Record& record, std::span<const std::byte> payload, Priority priority, const CreditsToReturn& credits) {
+    const std::uint32_t lines = record_lines(record.length());
+    if (!has_lines(lines, priority)) return Sent::no_lines;
+    std::array<transport::Write, chain_max> chain;
+    std::size_t writes = 0;
+    std::uint32_t message = next_message_;
+    std::uint32_t index = line_index();
+    std::uint32_t skipped = 0;
+    Record pad;
+    if (index + lines > record_ring_lines) {
+      skipped = record_ring_lines - index;
+      pad.header() = {.sequence = 0, .crc = 0, .kind = RecordKind::pad, .flags = 0,
+                      .length_words = record_length_min / 8, .inline_bytes = 0, .credit_lines = 0, .credit_units = 0,
+                      .communicator = 0, .key = 0, .total_bytes = 0, .signature = 0};
+      seal(pad, message++, credits);
+      chain[writes++] = record_write(pad, index);
+      index = 0;
+    }
+    PayloadCursor::Place place{};
+    if (!payload.empty()) {
+      place = payload_cursor_.peek(units_for(payload.size()));
+      if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
+      const std::uint32_t unit = payload_cursor_.index(place.start);
+      reinterpret_cast<RendezvousBody*>(record.body())->place = unit;
+      chain[writes++] = {.head = {}, .body = payload,
+                         .target = address(RingLayout::payload_offset + unit * unit_bytes), .immediate = {}};
+    }
+    seal(record, message++, credits);
+    chain[writes++] = record_write(record, index);
+    if (mutant == Mutant::flag_order && !payload.empty()) std::swap(chain[writes - 1], chain[writes - 2]);
+    const Sent sent = post_staged({chain.data(), writes});
+    if (sent != Sent::posted) return sent;
+    next_message_ = message;
+    lines_.send(skipped + lines);
+    if (!payload.empty()) advance_payload(place);
+    return sent;
+  }
+
+  // Record and payload in one write into the payload ring; the immediate is the flag.
+  Sent send_gathered(Record& record, std::span<const std::byte> payload, const CreditsToReturn& credits) {
+    const std::uint32_t head_units = record_lines(record.length());
+    const PayloadCursor::Place place = payload_cursor_.peek(head_units + units_for(payload.size()));
+    if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
+    const std::uint32_t unit = payload_cursor_.index(place.start);
+    reinterpret_cast<RendezvousBody*>(record.body())->place = unit;
+    seal(record, next_message_, credits);
+    transport::Write write{.head = {record.bytes, head_units * line_bytes}, .body = payload,
+                           .target = address(RingLayout::payload_offset + unit * unit_bytes),
+                           .immediate = encode({ImmediateKind::payload, unit})};
+    const Sent sent = post_staged({&write, 1});
+    if (sent != Sent::posted) return sent;
+    ++next_message_;
+    advance_payload(place);
+    return sent;
+  }
+
+  void advance_payload(const PayloadCursor::Place& place) noexcept {
+    units_.send(place.end - payload_cursor_.next());
+    payload_cursor_.advance(place);
+  }
+
+  Sent post_staged(std::span<transport::Write> chain) {
+    PayloadCursor staging = staging_cursor_;
+    for (transport::Write& write : chain) {
+      if (!stage(write, staging)) return Sent::busy;
+    }
+    const Sent sent = post(chain);
+    if (sent == Sent::posted) commit_staging(staging, chain);
+    return sent;
+  }
+
+  // What does not leave inline is copied to staging, because the caller may reuse its memory at once but the device may read it until
+  // the completion (and again, when it retransmits). False: staging is full.
+  bool stage(transport::Write& write, PayloadCursor& staging) {
+    const std::size_t bytes = write.head.size() + write.body.size();
+    if (bytes <= capabilities_.inline_bytes_max) return true;
+    free_staging();
+    const PayloadCursor::Place place = staging.peek(units_for(bytes));
+    if (place.end - staging_free_ > staging.ring_units() || staged_count_ + chain_max > staged_writes_max) return false;
+    std::byte* const copy = places_.staging.data() + staging.index(place.start) * unit_bytes;
+    std::memcpy(copy, write.head.data(), write.head.size());
+    if (!write.body.empty()) std::memcpy(copy + write.head.size(), write.body.data(), write.body.size());
+    // A flag stays in head: the pieces keep their lengths and are still gathered.
+    write.body = {copy + write.head.size(), write.body.size()};
+    write.head = {copy, write.head.size()};
+    write.tell = true;
+    staging.advance(place);
+    return true;
+  }
+  void commit_staging(const PayloadCursor& staging, std::span<const transport::Write> chain) noexcept {
+    for (const transport::Write& write : chain) {
+      if (!write.tell) continue;
+      ++tells_posted_;
+      // One entry per staged write; the whole chain's staging is free with its last completion.
+      staged_[(staged_first_ + staged_count_++) % staged_writes_max] = {staging.next(), tells_posted_};
+    }
+    staging_cursor_ = staging;
+    if (mutant == Mutant::staging) staging_free_ = staging_cursor_.next();
+  }
+  void free_staging() noexcept {
+    // A later entry of the same chain has the same end: freeing by the first would be early, so ends are taken from the last.
+    const std::uint64_t completed = connection_.completed();
+    while (staged_count_ > 0) {
+      const StagedWrite& oldest = staged_[staged_first_];
+      if (oldest.told > completed) break;
+      staged_first_ = (staged_first_ + 1) % staged_writes_max;
+      --staged_count_;
+      const bool more_of_chain = staged_count_ > 0 && staged_[staged_first_].end == oldest.end;
+      if (!more_of_chain && oldest.end > staging_free_) staging_free_ = oldest.end;
+    }
+  }
+
+  Sent post(std::span<const transport::Write> chain) noexcept {
+    switch (connection_.post(chain)) {
+      case transport::Post::posted: return Sent::posted;
+      case transport::Post::busy: return Sent::busy;
+      case transport::Post::failed: break;
+    }
+    return Sent::failed;
+  }
+
+  transport::Connection& connection_;
+  const transport::Capabilities& capabilities_;
+  SendPlaces places_;
+  PayloadCursor payload_cursor_;
+  PayloadCursor staging_cursor_;
+  CreditCounter lines_;
+  CreditCounter units_;
+  std::uint32_t send_seed_;
+  std::uint32_t receive_seed_;
+  std::uint32_t next_message_ = 0;
+  std::uint32_t cell_generation_ = 0;
+  std::uint32_t seen_generation_ = 0;
+  std::uint64_t tells_posted_ = 0;
+  std::uint64_t staging_free_ = 0;
+  std::array<StagedWrite, staged_writes_max> staged_{};
+  std::size_t staged_first_ = 0;
+  std::size_t staged_count_ = 0;
+};
+
+}  // namespace qpmesh::messaging

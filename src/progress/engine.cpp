@@ -1,0 +1,86 @@
+#include "progress/engine.hpp"
+
+#include <cassert>
+
+namespace qpmesh::progress {
+
+void TaskPromise::FinalAwaiter::await_suspend(std::coroutine_handle<TaskPromise> finished) const noexcept {
+  TaskPromise& promise = finished.promise();
+  if (promise.continuation != nullptr) {
+    promise.engine->ready(*promise.continuation);
+  } else {
+    promise.engine->finish_root(promise);
+  }
+}
+
+void Task::Awaiter::await_suspend(Handle parent) const noexcept {
+  TaskPromise& promise = child.promise();
+  promise.engine = parent.promise().engine;
+  promise.continuation = &parent.promise();
+  promise.engine->ready(promise);
+}
+
+Engine::~Engine() { assert(tasks_in_flight_ == 0); }
+
+void Engine::ready(TaskPromise& promise) noexcept {
+  promise.next_ready = nullptr;
+  if (last_ready_ != nullptr) {
+    last_ready_->next_ready = &promise;
+  } else {
+    first_ready_ = &promise;
+  }
+  last_ready_ = &promise;
+}
+
+void Engine::start_task(TaskOperation& operation, Task task) {
+  TaskPromise& promise = task.release().promise();
+  promise.engine = this;
+  promise.root = &operation;
+  ++tasks_in_flight_;
+  ready(promise);
+  if (!running_) run_ready();  // inside the loop already: it will come to it
+}
+
+void Engine::finish_root(TaskPromise& promise) noexcept {
+  assert(ended_root_ == nullptr);
+  ended_root_ = &promise;
+}
+
+bool Engine::run_ready() {
+  if (first_ready_ == nullptr) return false;
+  assert(!running_);
+  running_ = true;
+  const FramePool::Scope scope{pool_};
+  while (first_ready_ != nullptr) {
+    TaskPromise& promise = *first_ready_;
+    first_ready_ = promise.next_ready;
+    if (first_ready_ == nullptr) last_ready_ = nullptr;
+    Task::Handle::from_promise(promise).resume();
+    if (ended_root_ != nullptr) {
+      TaskPromise& ended = *std::exchange(ended_root_, nullptr);
+      TaskOperation& operation = *ended.root;
+      operation.error = std::move(ended.error);
+      Task::Handle::from_promise(ended).destroy();
+      --tasks_in_flight_;
+      complete(operation);
+    }
+  }
+  running_ = false;
+  return true;
+}
+
+bool Engine::step() {
+  bool worked = fast_ != nullptr && fast_->poll();
+  if (run_ready()) worked = true;
+  idle_steps_ = worked ? 0 : idle_steps_ + 1;
+  if (idle_steps_ >= slow_idle_steps || ++steps_since_slow_ >= slow_steps_max) poll_slow();
+  return worked;
+}
+
+void Engine::poll_slow() {
+  idle_steps_ = 0;
+  steps_since_slow_ = 0;
+  if (slow_ != nullptr && slow_->poll()) run_ready();
+}
+
+}  // namespace qpmesh::progress

@@ -1,0 +1,82 @@
+// One engine per context drives everything: it polls what may have news and resumes what became ready. No hidden threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "progress/frame_pool.hpp"
+#include "progress/operation.hpp"
+#include "progress/task.hpp"
+
+namespace qpmesh::progress {
+
+// Something that has news now and then.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  virtual bool poll() = 0;  // true when it did something; never blocks
+};
+
+class Engine {
+ public:
+  Engine() = default;
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // fast is polled at every step. slow (system calls) is polled when slow_idle_steps steps in a row found nothing, and every
+  // slow_steps_max steps in any case.
+  void set_sources(Pollable* fast, Pollable* slow) noexcept {
+    fast_ = fast;
+    slow_ = slow;
+  }
+
+  // Runs a task until it first waits; operation is done when the task ends. The task's frame belongs to the engine until then.
+  // make() must return the Task, so that its frame comes from this engine's pool.
+  template <class Make>
+  void start(TaskOperation& operation, Make&& make) {
+    const FramePool::Scope scope{pool_};
+    start_task(operation, std::forward<Make>(make)());
+  }
+
+  // An operation has ended: whoever awaits it becomes ready.
+  void complete(Operation& operation, const Error* failure = nullptr) noexcept {
+    operation.failure = failure;
+    operation.done = true;
+    if (Join* const join = operation.join; join != nullptr && --join->outstanding == 0 && join->waiter != nullptr) {
+      ready(*std::exchange(join->waiter, nullptr));
+    }
+  }
+
+  void ready(TaskPromise& promise) noexcept;
+
+  bool step();       // polls, then resumes; true when anything happened
+  void poll_slow();  // now
+  bool run_ready();  // true when anything ran
+
+  FramePool& pool() noexcept { return pool_; }
+  std::size_t tasks_in_flight() const noexcept { return tasks_in_flight_; }
+
+ private:
+  friend struct TaskPromise::FinalAwaiter;
+  static constexpr std::uint32_t slow_idle_steps = 1024;
+  static constexpr std::uint32_t slow_steps_max = 1U << 20;
+
+  void start_task(TaskOperation& operation, Task task);
+  void finish_root(TaskPromise& promise) noexcept;
+
+  FramePool pool_;
+  Pollable* fast_ = nullptr;
+  Pollable* slow_ = nullptr;
+  TaskPromise* first_ready_ = nullptr;  // FIFO, linked through the promises: growing costs nothing
+  TaskPromise* last_ready_ = nullptr;
+  TaskPromise* ended_root_ = nullptr;   // destroyed by the loop, after its last suspension
+  std::uint32_t idle_steps_ = 0;
+  std::uint32_t steps_since_slow_ = 0;
+  std::size_t tasks_in_flight_ = 0;
+  bool running_ = false;
+};
+
+}  // namespace qpmesh::progress

@@ -1,0 +1,67 @@
+// Memory for coroutine frames and scratch: freed blocks are kept by size, so that an operation like the last one allocates
+// nothing. One pool per context; not thread-safe, like its context.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace qpmesh::progress {
+
+class FramePool {
+ public:
+  FramePool() = default;
+  ~FramePool();
+  FramePool(const FramePool&) = delete;
+  FramePool& operator=(const FramePool&) = delete;
+
+  void* allocate(std::size_t bytes);  // 16-byte aligned; throws std::bad_alloc
+  static void free(void* memory) noexcept;  // of any pool: the block knows its own
+
+  // The pool that `operator new` of coroutine frames takes from: a frame is allocated before its promise exists, so nothing can be
+  // passed to it (gcc 12 warns about placement forms). Set for the length of a Scope, per thread; without one frames come from the heap.
+  class Scope {
+   public:
+    explicit Scope(FramePool& pool) noexcept : previous_{current_} { current_ = &pool; }
+    ~Scope() { current_ = previous_; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    FramePool* previous_;
+  };
+  static void* allocate_frame(std::size_t bytes);
+
+ private:
+  // In front of every block. 16 bytes, so that what follows keeps the alignment of operator new.
+  struct alignas(16) Header {
+    FramePool* pool;  // nullptr: from the heap, returns there
+    union {
+      std::size_t size_class;
+      Header* next;  // while free; its class is the list it hangs in
+    };
+  };
+  static constexpr std::size_t block_bytes_min = 256;
+  static constexpr std::size_t class_count = 24;  // 256 B … 2 GiB in powers of two
+
+  static Header* new_block(std::size_t bytes);
+
+  std::array<Header*, class_count> free_{};
+
+  static thread_local FramePool* current_;
+};
+
+// Uninitialised memory of a pool for the length of a scope.
+class Scratch {
+ public:
+  Scratch(FramePool& pool, std::size_t bytes) : data_{static_cast<std::byte*>(pool.allocate(bytes))} {}
+  ~Scratch() { FramePool::free(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  std::byte* data_;
+};
+
+}  // namespace qpmesh::progress

@@ -1,0 +1,98 @@
+#include "progress/wait.hpp"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/cpu.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::progress {
+namespace {
+
+constexpr std::uint32_t spins_per_us = 12;   // a poll of a few rings and a pause: about 80 ns; only the order matters
+constexpr int sleep_ms_max = 1'000;          // a lost wake-up would be a bug; it costs a second, not a hang
+constexpr auto slice_lost = std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
+constexpr std::uint32_t hogged_waits = 64;
+
+}  // namespace
+
+WaitPolicy WaitPolicy::own_core() { return {.spins_max = 1'000 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 4}; }
+WaitPolicy WaitPolicy::shared_core() { return {.spins_max = 8, .yields_max = 200, .polls_per_yield = 1}; }
+WaitPolicy WaitPolicy::spin_for(std::int64_t spin_us) {
+  return {.spins_max = static_cast<std::uint32_t>(spin_us) * spins_per_us, .yields_max = 200, .polls_per_yield = 1};
+}
+
+Waiter::Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell)
+    : engine_{engine}, system_{system}, policy_{policy}, doorbell_{doorbell} {
+  epoll_.reset(system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); }));
+  if (!epoll_) {
+    throw Error{{.code = ErrorCode::no_resource, .operation = "init", .cause = "epoll_create1 failed", .system_error = errno}};
+  }
+  if (doorbell_.eventfd >= 0) watch(doorbell_.eventfd);
+}
+
+void Waiter::watch(int descriptor) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+  if (system_.call("epoll_ctl", [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event); }) != 0) {
+    throw Error{{.code = ErrorCode::no_resource, .operation = "init", .cause = "epoll_ctl failed", .system_error = errno}};
+  }
+}
+
+Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit) {
+  if (idle <= policy_.spins_max) {
+    base::cpu_pause();
+    return Passed::on;  // short: the clock is not worth reading
+  }
+  idle -= policy_.spins_max;
+  const bool yields_left = idle <= policy_.yields_max * policy_.polls_per_yield && hogged_ == 0;
+  if (yields_left && idle % policy_.polls_per_yield != 0) return Passed::on;
+  const Deadline now = system_.now();
+  const Passed passed = look_at_clock(limit, now);
+  if (passed == Passed::expired) return passed;
+  if (yields_left) {
+    ::sched_yield();
+    if (system_.now() - now > slice_lost) hogged_ = hogged_waits;
+  } else {
+    if (hogged_ > 0) --hogged_;
+    sleep(limit);
+  }
+  return passed;
+}
+
+Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
+  if (!limit.started) {
+    limit.started = true;
+    if (limit.timeout_ms != 0) limit.deadline = now + std::chrono::milliseconds{limit.timeout_ms};
+    if (limit.warning_ms != 0) limit.warn_at = now + std::chrono::milliseconds{limit.warning_ms};
+  }
+  if (now >= limit.deadline) return Passed::expired;
+  if (now < limit.warn_at) return Passed::on;
+  limit.warn_at = no_deadline;
+  return Passed::stalled;
+}
+
+void Waiter::sleep(const WaitLimit& limit) {
+  // Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then look at asleep. Both stores are
+  // sequentially consistent read-modify-writes, so at least one side sees the other: no wake-up is lost.
+  if (doorbell_.asleep != nullptr) {
+    doorbell_.asleep->exchange(1, std::memory_order_seq_cst);
+    if (engine_.step()) {
+      doorbell_.asleep->store(0, std::memory_order_relaxed);
+      return;
+    }
+  }
+  const int timeout_ms = base::remaining_ms(system_, std::min(limit.deadline, limit.warn_at), sleep_ms_max);
+  epoll_event event{};
+  ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+  if (doorbell_.asleep != nullptr) {
+    doorbell_.asleep->store(0, std::memory_order_relaxed);
+    std::uint64_t rings = 0;
+    [[maybe_unused]] const auto drained = ::read(doorbell_.eventfd, &rings, sizeof rings);  // non-blocking
+  }
+  engine_.poll_slow();
+}
+
+}  // namespace qpmesh::progress

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include "request_state.hpp"
+
+namespace qpmesh {
+namespace detail {
+namespace {
+
+Error truncated(const RequestState& request) {
+  const messaging::ReceiveOperation& receive = request.receive;
+  return Error{{.code = ErrorCode::truncated,
+                .peer = request.communicator->rank_of(receive.message_source),
+                .operation = std::string{request.operation},
+                .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes, receive.capacity_bytes),
+                .hint = "the message is still first in line; probe() tells its size"}};
+}
+
+// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything else may be half done, here
+// or at a peer, and breaks it.
+void end_expired(RequestState& request) {
+  CommunicatorState& communicator = *request.communicator;
+  const ErrorDetail detail = communicator.timeout_detail(request.operation, request.call);
+  communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
+  const bool only_receive = request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
+  if (only_receive && communicator.context().messaging().cancel(request.receive)) {
+    request.settled = true;
+    throw Error{detail};
+  }
+  communicator.fail(detail, true);
+  communicator.context().engine().run_ready();  // tasks end by being resumed
+}
+
+}  // namespace
+
+Status settle(RequestState& request) {
+  if (request.settled) return {};
+  request.settled = true;
+  if (request.has_task && request.task.error) {
+    try {
+      std::rethrow_exception(request.task.error);
+    } catch (const Error& error) {
+      // A failure inside a step breaks the whole communicator, so that no other rank waits for us.
+      request.communicator->fail(error.detail(), true);
+      throw_failure(error, request.operation);
+    } catch (const std::exception& error) {
+      const Error failure{{.code = ErrorCode::no_resource, .peer = request.communicator->rank(), .cause = error.what()}};
+      request.communicator->fail(failure.detail(), true);
+      throw_failure(failure, request.operation);
+    }
+  }
+  if (request.has_send && request.send.failure != nullptr) throw_failure(*request.send.failure, request.operation);
+  if (!request.has_receive) return {};
+  const messaging::ReceiveOperation& receive = request.receive;
+  if (receive.failure != nullptr) throw_failure(*receive.failure, request.operation);
+  if (receive.truncated) throw truncated(request);
+  return {.source = request.communicator->rank_of(receive.message_source),
+          .tag = static_cast<int>(receive.message_key),
+          .bytes = receive.message_bytes};
+}
+
+Status finish_waiting(RequestState& request) {
+  const bool in_time =
+      request.done() || request.communicator->wait([&] { return request.done(); }, request.operation, request.call);
+  if (!in_time) end_expired(request);
+  return settle(request);
+}
+
+}  // namespace detail
+
+using detail::RequestState;
+
+namespace {
+
+void destroy(RequestState* state) noexcept {
+  const std::shared_ptr<detail::CommunicatorState> last = std::move(state->communicator);  // the pool outlives its block
+  state->~RequestState();
+  progress::FramePool::free(state);
+}
+
+void require_requests(std::size_t count, const char* operation) {
+  if (count > 0) return;
+  throw Error{{.code = ErrorCode::bad_argument, .operation = operation, .cause = "there are no requests"}};
+}
+
+bool is_done(const Request& request) { return request.state() == nullptr || request.state()->done(); }
+
+}  // namespace
+
+bool Request::test() {
+  if (state_ == nullptr || state_->settled) return true;
+  const detail::Context::Entry entry{state_->communicator->context(), state_->operation};
+  if (!state_->done()) state_->communicator->context().engine().step();
+  if (!state_->done()) return false;
+  detail::settle(*state_);
+  return true;
+}
+
+Status Request::wait() {
+  if (state_ == nullptr || state_->settled) return {};
+  const detail::Context::Entry entry{state_->communicator->context(), state_->operation};
+  return detail::finish_waiting(*state_);
+}
+
+void Request::release() noexcept {
+  RequestState* const state = std::exchange(state_, nullptr);
+  if (state == nullptr) return;
+  detail::Context& context = state->communicator->context();
+  if (!state->settled) {
+    try {
+      detail::finish_waiting(*state);
+    } catch (const std::exception& error) {
+      context.log().warning("a request that nobody waited for ended with: {}", error.what());
+    }
+  }
+  destroy(state);
+}
+
+void wait_all(std::span<Request> requests) {
+  std::exception_ptr first;
+  for (Request& request : requests) {
+    try {
+      request.wait();
+    } catch (const Error&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+std::size_t wait_any(std::span<Request> requests) {
+  require_requests(requests.size(), "wait_any");
+  std::size_t found = requests.size();
+  const auto any_done = [&] {
+    for (std::size_t i = 0; i < requests.size() && found == requests.size(); ++i) {
+      if (is_done(requests[i])) found = i;
+    }
+    return found < requests.size();
+  };
+  if (any_done()) return found;
+  // All progress together: a wait on one context does not move the others.
+  detail::CommunicatorState& communicator = *requests.front().state()->communicator;
+  const auto any_done_anywhere = [&] {
+    for (const Request& request : requests) {
+      detail::Context& context = request.state()->communicator->context();
+      if (&context != &communicator.context()) context.engine().step();
+    }
+    return any_done();
+  };
+  const detail::Context::Entry entry{communicator.context(), "wait_any"};
+  if (!communicator.wait(any_done_anywhere, "wait_any", requests.front().state()->call)) {
+    throw Error{communicator.timeout_detail("wait_any", requests.front().state()->call)};
+  }
+  return found;
+}
+
+}  // namespace qpmesh

@@ -1,0 +1,71 @@
+#include "topology/usable_cores.hpp"
+
+#include <hwloc.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace qpmesh::topology {
+namespace {
+
+struct DestroyTopology {
+  void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
+};
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_s* bitmap) const noexcept { hwloc_bitmap_free(bitmap); }
+};
+
+std::vector<int> affinity_mask() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return {};
+  const std::unique_ptr<hwloc_topology, DestroyTopology> topology{raw};
+  const std::unique_ptr<hwloc_bitmap_s, FreeBitmap> mask{hwloc_bitmap_alloc()};
+  if (!mask || hwloc_topology_load(raw) != 0 || hwloc_get_cpubind(raw, mask.get(), HWLOC_CPUBIND_PROCESS) != 0) return {};
+  std::vector<int> cores;
+  for (int core = hwloc_bitmap_first(mask.get()); core >= 0; core = hwloc_bitmap_next(mask.get(), core)) cores.push_back(core);
+  return cores;
+}
+
+// Path of this process in the cgroup v2 tree: the line "0::/path".
+std::string cgroup_path() {
+  std::ifstream file{"/proc/self/cgroup"};
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) return line.substr(3);
+  }
+  return {};
+}
+
+int cgroup_quota() {
+  int quota = 0;
+  for (std::string path = cgroup_path(); path.size() > 1; path.resize(path.find_last_of('/'))) {
+    std::ifstream file{"/sys/fs/cgroup" + path + "/cpu.max"};
+    std::string limit;
+    double period = 0;
+    if (!(file >> limit >> period) || limit == "max" || period <= 0) continue;
+    const int cores = std::max(1, static_cast<int>(std::floor(std::stod(limit) / period)));
+    quota = quota == 0 ? cores : std::min(quota, cores);
+  }
+  return quota;
+}
+
+}  // namespace
+
+UsableCores usable_cores() { return {.cores = affinity_mask(), .quota = cgroup_quota()}; }
+
+int usable_core_count(std::span<const UsableCores> ranks) {
+  std::set<int> cores;
+  int quota = 0;
+  for (const UsableCores& rank : ranks) {
+    cores.insert(rank.cores.begin(), rank.cores.end());
+    if (rank.quota > 0) quota = quota == 0 ? rank.quota : std::min(quota, rank.quota);
+  }
+  const int count = std::max(1, static_cast<int>(cores.size()));
+  return quota > 0 ? std::min(quota, count) : count;
+}
+
+}  // namespace qpmesh::topology

@@ -1,0 +1,21 @@
+// How many cores the ranks of a node may really use.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace qpmesh::topology {
+
+// What one rank may use: the cores of its affinity mask, and how many cores' worth of time its control group allows.
+struct UsableCores {
+  std::vector<int> cores;  // operating system's numbers, ascending
+  int quota = 0;           // 0: no limit
+};
+
+// Of this process, from hwloc and cgroup v2 (cpu.max of every ancestor). What cannot be read is not a limit.
+UsableCores usable_cores();
+
+// The union of the ranks' masks, cut by the smallest quota: mpirun may bind each rank to one core.
+int usable_core_count(std::span<const UsableCores> ranks);
+
+}  // namespace qpmesh::topology

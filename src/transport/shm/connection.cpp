@@ -1,0 +1,59 @@
+#include "transport/shm/connection.hpp"
+
+#include <unistd.h>
+
+#include <cassert>
+#include <cstring>
+
+namespace qpmesh::transport::shm {
+
+Post ShmConnection::post(std::span<const Write> chain) noexcept {
+  if (severed_) return Post::failed;
+  for (const Write& write : chain) {
+    assert(!write.immediate);  // capabilities said that there are none
+    copy(write);
+    if (write.tell) ++completed_;  // the source has been read
+  }
+  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load sees the
+  // sleeper, or the sleeper's last look sees the flag.
+  if (memory_.asleep->load(std::memory_order_seq_cst) != 0) ring_doorbell();
+  return Post::posted;
+}
+
+void ShmConnection::copy(const Write& write) noexcept {
+  [[maybe_unused]] const std::size_t bytes = write.head.size() + write.body.size();
+  assert(write.target.offset <= memory_.bytes && bytes <= memory_.bytes - write.target.offset);
+  std::byte* const to = memory_.data + write.target.offset;
+  if (!write.body.empty()) std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
+  if (write.flag_offset == Write::no_flag) {
+    if (!write.head.empty()) std::memcpy(to, write.head.data(), write.head.size());
+    return;
+  }
+  const std::size_t behind = write.flag_offset + sizeof(std::uint32_t);
+  std::memcpy(to, write.head.data(), write.flag_offset);
+  std::memcpy(to + behind, write.head.data() + behind, write.head.size() - behind);
+  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange instead of a
+  // store because of the sleeper (8 ns).
+  std::uint32_t flag = 0;
+  std::memcpy(&flag, write.head.data() + write.flag_offset, sizeof flag);
+  std::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(to + write.flag_offset)}.exchange(flag);
+}
+
+void ShmConnection::ring_doorbell() noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
+}
+
+const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
+  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset) return nullptr;
+  return memory_.data + source.offset;
+}
+
+// Peers write rings and Buffers only, never private memory: there is nothing to fence beyond our own posts.
+void ShmConnection::sever() noexcept {
+  if (severed_) return;
+  severed_ = true;
+  fault_.detail = "severed after an error";
+}
+
+}  // namespace qpmesh::transport::shm

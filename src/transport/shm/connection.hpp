@@ -1,0 +1,41 @@
+// Data path of shared memory: a write is a copy into the peer's mapped arena, then the flag. Nothing here allocates, locks or, while the
+// peer is awake, calls the system.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "transport/connection.hpp"
+
+namespace qpmesh::transport::shm {
+
+// A peer's arena as this process sees it.
+struct PeerMemory {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::atomic<std::uint32_t>* asleep = nullptr;  // in the peer's header: set while the peer sleeps
+  int doorbell = -1;                             // its eventfd
+};
+
+class ShmConnection final : public Connection {
+ public:
+  ShmConnection(int peer, PeerMemory memory) noexcept : memory_{memory} { fault_.peer = peer; }
+
+  Post post(std::span<const Write> chain) noexcept override;
+  std::uint64_t completed() const noexcept override { return completed_; }
+  std::optional<std::uint32_t> take_arrival() noexcept override { return std::nullopt; }
+  const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
+  void sever() noexcept override;
+  const Fault* fault() const noexcept override { return severed_ ? &fault_ : nullptr; }
+
+ private:
+  void copy(const Write& write) noexcept;
+  void ring_doorbell() noexcept;
+
+  PeerMemory memory_;
+  std::uint64_t completed_ = 0;
+  bool severed_ = false;
+  Fault fault_;
+};
+
+}  // namespace qpmesh::transport::shm

@@ -1,0 +1,42 @@
+#include "transport/shm/transport.hpp"
+
+#include <fmt/format.h>
+
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::transport::shm {
+namespace {
+
+PeerMemory view(std::byte* data, std::size_t bytes, int doorbell) noexcept {
+  return {.data = data, .bytes = bytes, .asleep = &reinterpret_cast<ArenaHeader*>(data)->asleep, .doorbell = doorbell};
+}
+
+}  // namespace
+
+ShmTransport::ShmTransport(int rank, Arena& arena, int own_doorbell)
+    : rank_{rank}, arena_{arena}, own_doorbell_{own_doorbell} {}
+
+void ShmTransport::add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes,
+                            base::UniqueFd doorbell) {
+  peers_.insert_or_assign(peer, Peer{map_arena(system, arena_fd, arena_bytes), std::move(doorbell)});
+}
+
+std::uint32_t ShmTransport::register_memory(std::span<std::byte> memory) {
+  if (arena_.contains(memory.data(), memory.size())) return 0;
+  throw Error{{.code = ErrorCode::no_resource, .operation = "register_memory",
+               .cause = fmt::format("{} bytes of private memory cannot be opened to peers on this host", memory.size()),
+               .hint = "use memory from Communicator::allocate"}};
+}
+
+std::optional<RemoteAddress> ShmTransport::address_of(std::span<const std::byte> memory) const noexcept {
+  if (!arena_.contains(memory.data(), memory.size())) return std::nullopt;
+  return RemoteAddress{.region = 0, .offset = arena_.offset_of(memory.data())};
+}
+
+std::unique_ptr<Connection> ShmTransport::connect(int peer, BlobView) {
+  if (peer == rank_) return std::make_unique<ShmConnection>(peer, view(arena_.data(), arena_.bytes(), own_doorbell_));
+  const Peer& memory = peers_.at(peer);
+  return std::make_unique<ShmConnection>(peer, view(memory.arena.data(), memory.arena.bytes(), memory.doorbell.get()));
+}
+
+}  // namespace qpmesh::transport::shm

@@ -1,0 +1,53 @@
+// Shared memory between the ranks of one host: set-up.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string_view>
+
+#include "base/owned.hpp"
+#include "transport/connection.hpp"
+#include "transport/memory.hpp"
+#include "transport/shm/connection.hpp"
+
+namespace qpmesh::transport::shm {
+
+inline constexpr std::string_view name = "shm";
+
+class ShmTransport final : public Transport {
+ public:
+  // own_doorbell: this rank's eventfd, for messages to itself.
+  ShmTransport(int rank, Arena& arena, int own_doorbell);
+
+  // A peer that proved to share memory with us. The arena is mapped here; descriptors may be closed afterwards except the
+  // doorbell, which is kept. Throws Error{no_resource}.
+  void add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes, base::UniqueFd doorbell);
+
+  const Capabilities& capabilities() const noexcept override { return capabilities_; }
+  // Only the arena can be reached by peers, and it is region 0.
+  std::uint32_t register_memory(std::span<std::byte> memory) override;
+  void deregister_memory(std::uint32_t) noexcept override {}
+  std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override;
+  Blob address_for(int) override { return {}; }  // descriptors came through the bootstrap's sockets
+  std::unique_ptr<Connection> connect(int peer, BlobView) override;
+  void progress() noexcept override {}
+  int wake_descriptor() const noexcept override { return -1; }
+
+ private:
+  struct Peer {
+    base::Mapping arena;
+    base::UniqueFd doorbell;
+  };
+
+  int rank_;
+  Arena& arena_;
+  int own_doorbell_;
+  std::map<int, Peer> peers_;
+  Capabilities capabilities_{.name = name,
+                             .ordered_flag = true,
+                             .loads_peer_memory = true,
+                             .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
+                             .write_bytes_max = std::numeric_limits<std::size_t>::max()};
+};
+
+}  // namespace qpmesh::transport::shm

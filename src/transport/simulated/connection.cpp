@@ -1,0 +1,21 @@
+#include "transport/simulated/connection.hpp"
+
+namespace qpmesh::transport::simulated {
+
+Connection::~Connection() { fabric_.close_endpoint(endpoint_); }
+
+Post Connection::post(std::span<const Write> chain) noexcept { return fabric_.post(endpoint_, chain); }
+
+std::uint64_t Connection::completed() const noexcept { return fabric_.completed(endpoint_); }
+
+std::optional<std::uint32_t> Connection::take_arrival() noexcept { return fabric_.take_arrival(endpoint_); }
+
+const std::byte* Connection::load(RemoteAddress source, std::size_t bytes) noexcept {
+  return fabric_.load(endpoint_, source, bytes);
+}
+
+void Connection::sever() noexcept { fabric_.sever(endpoint_); }
+
+const Fault* Connection::fault() const noexcept { return fabric_.fault(endpoint_); }
+
+}  // namespace qpmesh::transport::simulated

@@ -1,0 +1,27 @@
+// The data path as messaging sees it: one endpoint of the fabric.
+#pragma once
+
+#include "transport/simulated/fabric.hpp"
+
+namespace qpmesh::transport::simulated {
+
+class Connection final : public transport::Connection {
+ public:
+  Connection(Fabric& fabric, std::uint32_t endpoint) noexcept : fabric_{fabric}, endpoint_{endpoint} {}
+  ~Connection() override;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  Post post(std::span<const Write> chain) noexcept override;
+  std::uint64_t completed() const noexcept override;
+  std::optional<std::uint32_t> take_arrival() noexcept override;
+  const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
+  void sever() noexcept override;
+  const Fault* fault() const noexcept override;
+
+ private:
+  Fabric& fabric_;
+  std::uint32_t endpoint_;
+};
+
+}  // namespace qpmesh::transport::simulated

@@ -1,0 +1,40 @@
+// Set-up: a rank's port to the simulated network.
+#pragma once
+
+#include <map>
+
+#include "base/system.hpp"
+#include "transport/simulated/fabric.hpp"
+
+namespace qpmesh::transport::simulated {
+
+class Transport final : public transport::Transport {
+ public:
+  Transport(Fabric& fabric, const base::System& system, int rank)
+      : fabric_{fabric}, system_{system}, rank_{rank}, port_{fabric.open_port(rank)} {}
+  ~Transport() override { fabric_.close_port(port_); }
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  const Capabilities& capabilities() const noexcept override { return fabric_.capabilities(); }
+  std::uint32_t register_memory(std::span<std::byte> memory) override;
+  void deregister_memory(std::uint32_t region) noexcept override { fabric_.deregister_memory(port_, region); }
+  std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {
+    return fabric_.address_of(port_, memory);
+  }
+  Blob address_for(int peer) override;
+  std::unique_ptr<transport::Connection> connect(int peer, BlobView peer_address) override;
+  void progress() noexcept override { fabric_.progress(port_); }
+  int wake_descriptor() const noexcept override { return -1; }
+
+ private:
+  std::uint32_t endpoint_for(int peer);
+
+  Fabric& fabric_;
+  const base::System& system_;
+  int rank_;
+  std::uint32_t port_;
+  std::map<int, std::uint32_t> waiting_;  // endpoints that have an address and no connection yet
+};
+
+}  // namespace qpmesh::transport::simulated

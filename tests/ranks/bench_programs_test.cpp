@@ -1,0 +1,188 @@
+// The benchmark programs as a user runs them: alone and, where Open MPI is installed, under its mpirun.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Row {
+  std::size_t bytes = 0;
+  std::string algorithm;
+  std::string wrong;
+  std::string ratio;  // with a baseline
+};
+
+struct Result {
+  int exit_code = -1;
+  std::string text;  // standard output and error
+  std::vector<Row> rows;
+};
+
+// A row is what report.cpp prints: bytes count p50 p99 algbw busbw algorithm wrong limit [peer_p50 ratio …].
+std::vector<Row> rows_of(const std::string& text) {
+  std::vector<Row> rows;
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words{line};
+    std::vector<std::string> columns;
+    for (std::string word; words >> word;) columns.push_back(word);
+    if (columns.size() < 9 || columns[0].find_first_not_of("0123456789") != std::string::npos) continue;
+    rows.push_back({.bytes = std::stoul(columns[0]),
+                    .algorithm = columns[6],
+                    .wrong = columns[7],
+                    .ratio = columns.size() > 10 ? columns[10] : ""});
+  }
+  return rows;
+}
+
+Result run(const std::string& command) {
+  Result result;
+  std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return result;
+  std::array<char, 4096> part;
+  for (std::size_t count = 0; (count = std::fread(part.data(), 1, part.size(), pipe)) > 0;) {
+    result.text.append(part.data(), count);
+  }
+  const int status = ::pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.rows = rows_of(result.text);
+  return result;
+}
+
+std::string program(const std::string& name) { return QPMESH_BINARY_DIR "/bin/bench_" + name; }
+
+void expect_all_right(const Result& result, std::size_t row_count) {
+  EXPECT_EQ(result.exit_code, 0) << result.text;
+  EXPECT_EQ(result.rows.size(), row_count) << result.text;
+  for (const Row& row : result.rows) EXPECT_EQ(row.wrong, "0") << result.text;
+}
+
+void expect_all_wrong(const Result& result, std::size_t row_count) {
+  EXPECT_EQ(result.exit_code, 1) << result.text;
+  EXPECT_EQ(result.rows.size(), row_count) << result.text;
+  for (const Row& row : result.rows) EXPECT_GT(std::stoul(row.wrong), 0U) << result.text;
+}
+
+TEST(bench_alone, a_world_of_one_is_measured_and_right) {
+  const Result result = run(program("allreduce") + " --max-bytes 64 --samples 11");
+  expect_all_right(result, 5);
+  EXPECT_NE(result.text.find("ranks 1,"), std::string::npos) << result.text;
+}
+
+TEST(bench_alone, a_flipped_byte_is_noticed_at_every_size) {
+  expect_all_wrong(run(program("allreduce") + " --corrupt --max-bytes 64 --samples 11"), 5);
+}
+
+TEST(bench_alone, an_unknown_option_ends_with_two_and_the_nearest_option) {
+  const Result result = run(program("allreduce") + " --max-byte 64");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.text.find("unknown option --max-byte [hint: did you mean --max-bytes?]"),
+            std::string::npos)
+      << result.text;
+}
+
+TEST(bench_alone, a_filter_without_a_match_is_an_error) {
+  const Result result = run(program("allreduce") + " --benchmark_filter=bcast");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.text.find("no benchmark matches --benchmark_filter"), std::string::npos) << result.text;
+}
+
+TEST(bench_alone, an_operation_between_two_says_that_one_is_too_few) {
+  const Result result = run(program("sendrecv"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.text.find("bench_sendrecv needs 2"), std::string::npos) << result.text;
+}
+
+TEST(bench_alone, the_mpi_baseline_asks_for_a_launcher) {
+  const Result result = run("env -u OMPI_COMM_WORLD_RANK -u PMIX_RANK -u PMI_RANK -u PMI_FD " +
+                            program("allreduce") + " --baseline mpi");
+  EXPECT_EQ(result.exit_code, 2);
+#ifdef QPMESH_TEST_MPIRUN
+  EXPECT_NE(result.text.find("no MPI launcher started this process"), std::string::npos) << result.text;
+#endif
+}
+
+#ifdef QPMESH_TEST_MPIRUN
+
+std::string under_mpirun(int ranks, const std::string& command) {
+  return fmt::format("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} --oversubscribe -np {} {}",
+                     QPMESH_TEST_MPIRUN, ranks, command);
+}
+
+class BenchUnderMpirun : public testing::TestWithParam<int> {};
+
+TEST_P(BenchUnderMpirun, allreduce_is_right_on_every_rank_and_at_every_size) {
+  expect_all_right(run(under_mpirun(GetParam(), program("allreduce") + " --max-bytes 256KiB --samples 11")),
+                   17);
+}
+
+TEST_P(BenchUnderMpirun, barrier_lets_nobody_out_before_the_last_is_in) {
+  expect_all_right(run(under_mpirun(GetParam(), program("barrier") + " --samples 11")), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(ranks, BenchUnderMpirun, testing::Values(1, 2, 3, 4, 5, 7, 8),
+                         [](const auto& info) { return std::to_string(info.param); });
+
+TEST(bench_under_mpirun, a_byte_flipped_on_one_rank_is_known_to_the_one_that_prints) {
+  expect_all_wrong(run(under_mpirun(3, program("allreduce") + " --corrupt --max-bytes 64 --samples 11")), 5);
+  expect_all_wrong(run(under_mpirun(2, program("sendrecv") + " --corrupt --max-bytes 8 --samples 11")), 6);
+}
+
+TEST(bench_under_mpirun, messages_are_right_between_pairs_with_and_without_an_odd_rank) {
+  expect_all_right(run(under_mpirun(2, program("sendrecv") + " --max-bytes 256KiB --samples 11")), 51);
+  expect_all_right(run(under_mpirun(3, program("sendrecv") + " --max-bytes 1KiB --samples 11")), 27);
+}
+
+TEST(bench_under_mpirun, buffers_of_the_library_are_right_too) {
+  expect_all_right(
+      run(under_mpirun(3, program("allreduce") + " --buffers allocated --max-bytes 64KiB --samples 11")), 15);
+}
+
+TEST(bench_under_mpirun, the_baseline_gives_every_row_a_ratio) {
+  const Result result =
+      run(under_mpirun(2, program("allreduce") + " --baseline mpi --max-bytes 1KiB --samples 11"));
+  expect_all_right(result, 9);
+  for (const Row& row : result.rows) EXPECT_GT(std::stod(row.ratio), 0.0) << result.text;
+}
+
+TEST(bench_under_mpirun, one_program_after_another_in_one_job) {
+  const std::string once = program("allreduce") + " --max-bytes 8 --samples 11";
+  expect_all_right(run(under_mpirun(4, "sh -c '" + once + "; " + once + "'")), 4);
+}
+
+TEST(bench_under_mpirun, names_are_listed_once) {
+  const Result result = run(under_mpirun(2, program("allreduce") + " --max-bytes 8 --benchmark_list_tests"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(
+      result.text,
+      "allreduce/float_sum/4/iterations:1/manual_time\nallreduce/float_sum/8/iterations:1/manual_time\n");
+}
+
+TEST(bench_under_mpirun, one_rank_writes_the_file_with_our_counters) {
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("bench_programs_test.{}.json", ::getpid());
+  expect_all_right(
+      run(under_mpirun(
+          2, program("allreduce") + " --samples 11 --benchmark_filter=/8/ --benchmark_out=" + path.string())),
+      1);
+  std::ifstream file{path};
+  const std::string json{std::istreambuf_iterator<char>{file}, {}};
+  std::filesystem::remove(path);
+  for (const auto* counter :
+       {"\"p50_us\"", "\"p99_us\"", "\"busbw\"", "\"wrong\": 0", "allreduce/float_sum/8/"}) {
+    EXPECT_NE(json.find(counter), std::string::npos) << counter << " in " << json;
+  }
+}
+
+#endif
+
+}  // namespace

@@ -1,0 +1,433 @@
+// The ground: what every floor stands on.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/cpu.hpp"
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "qpmesh/error.hpp"
+#include "transport/memory.hpp"
+
+namespace {
+
+using namespace qpmesh::base;
+using qpmesh::Blob;
+using qpmesh::BlobView;
+using qpmesh::Deadline;
+using qpmesh::Error;
+using qpmesh::ErrorCode;
+using qpmesh::transport::Arena;
+
+enum class Colour : std::uint16_t { red = 0x1234 };
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator entries{"/proc/self/fd"};
+  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+}
+
+bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+
+BlobView as_blob(std::string_view text) { return std::as_bytes(std::span{text}); }
+
+// ---- bytes ----
+
+TEST(byte_codec, gives_back_what_was_put) {
+  const std::array<std::byte, 3> raw{std::byte{1}, std::byte{0}, std::byte{255}};
+  const auto blob = ByteWriter{}
+                        .put(std::uint8_t{7})
+                        .put(std::int64_t{-3})
+                        .put(Colour::red)
+                        .put_text("ring")
+                        .put_text("")
+                        .put_bytes(raw)
+                        .blob();
+  ByteReader reader{blob};
+  EXPECT_EQ(reader.get<std::uint8_t>(), 7);
+  EXPECT_EQ(reader.get<std::int64_t>(), -3);
+  EXPECT_EQ(reader.get<Colour>(), Colour::red);
+  EXPECT_EQ(reader.get_text(), "ring");
+  EXPECT_EQ(reader.get_text(), "");
+  EXPECT_TRUE(std::ranges::equal(reader.get_bytes(), raw));
+  EXPECT_TRUE(reader.finished());
+}
+
+TEST(byte_codec, is_little_endian_without_padding) {
+  const auto blob = ByteWriter{}.put(std::uint8_t{1}).put(std::uint32_t{0x04030201}).put_text("A").blob();
+  const std::array<unsigned char, 10> expected{1, 1, 2, 3, 4, 1, 0, 0, 0, 'A'};
+  ASSERT_EQ(blob.size(), expected.size());
+  EXPECT_EQ(std::memcmp(blob.data(), expected.data(), expected.size()), 0);
+}
+
+TEST(byte_reader, of_a_blob_cut_short_anywhere_gives_zeroes_and_says_so) {
+  const auto blob = ByteWriter{}.put(std::uint32_t{5}).put_text("ring").put(std::uint64_t{9}).blob();
+  for (std::size_t bytes = 0; bytes < blob.size(); ++bytes) {
+    ByteReader reader{BlobView{blob}.first(bytes)};
+    reader.get<std::uint32_t>();
+    reader.get_text();
+    EXPECT_EQ(reader.get<std::uint64_t>(), 0U) << bytes;
+    EXPECT_FALSE(reader.ok()) << bytes;
+    EXPECT_FALSE(reader.finished()) << bytes;
+  }
+}
+
+TEST(byte_reader, does_not_believe_a_foreign_length) {
+  const auto blob = ByteWriter{}.put(std::uint32_t{0xffffffff}).put(std::uint32_t{1}).blob();
+  ByteReader reader{blob};
+  EXPECT_TRUE(reader.get_bytes().empty());
+  EXPECT_FALSE(reader.ok());
+  EXPECT_EQ(reader.get<std::uint32_t>(), 0U) << "a value after the first missing one must not be read";
+}
+
+TEST(byte_reader, with_bytes_left_over_is_ok_but_not_finished) {
+  const auto blob = ByteWriter{}.put(std::uint32_t{1}).put(std::uint8_t{2}).blob();
+  ByteReader reader{blob};
+  EXPECT_EQ(reader.get<std::uint32_t>(), 1U);
+  EXPECT_TRUE(reader.ok());
+  EXPECT_FALSE(reader.finished());
+}
+
+TEST(checked_arithmetic, gives_nothing_when_the_result_does_not_fit) {
+  constexpr auto most = std::numeric_limits<std::size_t>::max();
+  EXPECT_EQ(checked_multiply(3, 5), std::size_t{15});
+  EXPECT_EQ(checked_multiply(most, 1), most);
+  EXPECT_EQ(checked_multiply(most, 0), std::size_t{0});
+  EXPECT_EQ(checked_multiply(most / 2 + 1, 2), std::nullopt);
+  EXPECT_EQ(checked_add(most - 1, 1), most);
+  EXPECT_EQ(checked_add(most, 1), std::nullopt);
+}
+
+TEST(round_up, reaches_the_next_multiple_and_stays_on_one) {
+  EXPECT_EQ(round_up(0, 64), 0U);
+  EXPECT_EQ(round_up(1, 64), 64U);
+  EXPECT_EQ(round_up(64, 64), 64U);
+  EXPECT_EQ(round_up(65, 64), 128U);
+  EXPECT_EQ(round_up(10, 3), 12U);
+}
+
+TEST(mix64, is_the_first_step_of_splitmix64) { EXPECT_EQ(mix64(0), 0xe220a8397b1dcdafU); }
+
+TEST(crc32c, has_the_value_of_its_definition_and_can_be_continued) {
+  constexpr std::uint32_t ones =
+      0xffffffff;  // CRC-32C starts from ones and ends inverted; crc32c() leaves both to its caller
+  EXPECT_EQ(crc32c(as_blob("123456789"), ones) ^ ones, 0xe3069283U);
+  EXPECT_EQ(crc32c(as_blob("56789"), crc32c(as_blob("1234"), ones)), crc32c(as_blob("123456789"), ones));
+  EXPECT_EQ(crc32c({}, 42U), 42U);
+}
+
+// ---- handles ----
+
+TEST(unique_fd, closes_what_it_owns_once) {
+  int fd = -1;
+  {
+    UniqueFd first{::memfd_create("test", 0)};
+    fd = first.get();
+    ASSERT_TRUE(first);
+    UniqueFd second{std::move(first)};
+    EXPECT_EQ(second.get(), fd);
+    EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that it owns nothing is what is tested
+    EXPECT_TRUE(is_open(fd));
+  }
+  EXPECT_FALSE(is_open(fd));
+}
+
+TEST(unique_fd, closes_the_old_descriptor_when_it_gets_another) {
+  UniqueFd target{::memfd_create("old", 0)};
+  UniqueFd source{::memfd_create("new", 0)};
+  const int old_fd = target.get();
+  const int new_fd = source.get();
+  target = std::move(source);
+  EXPECT_FALSE(is_open(old_fd));
+  EXPECT_EQ(target.get(), new_fd);
+  EXPECT_EQ(target.release(), new_fd);
+  EXPECT_FALSE(target);
+  EXPECT_TRUE(is_open(new_fd));
+  target.reset(new_fd);
+  target.reset();
+  EXPECT_FALSE(is_open(new_fd));
+}
+
+TEST(mapping, is_unmapped_when_its_owner_goes_and_not_before) {
+  const auto mapped = [](std::byte* data) { return ::msync(data, 4096, MS_ASYNC) == 0; };
+  std::byte* data = nullptr;
+  {
+    Mapping first{::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096};
+    data = first.data();
+    Mapping second;
+    second = std::move(first);
+    EXPECT_EQ(second.data(), data);
+    EXPECT_EQ(second.bytes(), 4096U);
+    EXPECT_TRUE(mapped(data));
+  }
+  EXPECT_FALSE(mapped(data));
+}
+
+// ---- system ----
+
+class FixedClock final : public System {
+ public:
+  Deadline now() const noexcept override { return time; }
+  Deadline time{std::chrono::seconds{100}};
+};
+
+TEST(deadline, of_zero_milliseconds_is_none) {
+  const FixedClock clock;
+  EXPECT_EQ(after_ms(clock, 0), qpmesh::no_deadline);
+  EXPECT_EQ(after_ms(clock, 30), clock.time + std::chrono::milliseconds{30});
+}
+
+TEST(remaining_ms, rounds_up_never_goes_below_zero_and_is_capped) {
+  const FixedClock clock;
+  using std::chrono::nanoseconds;
+  EXPECT_EQ(remaining_ms(clock, clock.time + nanoseconds{1}), 1);
+  EXPECT_EQ(remaining_ms(clock, clock.time + nanoseconds{1'000'000}), 1);
+  EXPECT_EQ(remaining_ms(clock, clock.time + nanoseconds{1'000'001}), 2);
+  EXPECT_EQ(remaining_ms(clock, clock.time), 0);
+  EXPECT_EQ(remaining_ms(clock, clock.time - std::chrono::hours{1}), 0);
+  EXPECT_EQ(remaining_ms(clock, clock.time + std::chrono::hours{1}, 500), 500);
+  EXPECT_EQ(remaining_ms(clock, qpmesh::no_deadline, 500), 500);
+}
+
+TEST(fail_points, fail_the_chosen_call_alone_with_its_error) {
+  FailPoints points;
+  points.fail_call(1, EMFILE);
+  const System system{&points};
+  int made = 0;
+  const auto call = [&] { return system.call("open", [&] { return ++made; }); };
+  EXPECT_EQ(call(), 1);
+  EXPECT_FALSE(points.fired());
+  errno = 0;
+  EXPECT_EQ(call(), -1);
+  EXPECT_EQ(errno, EMFILE);
+  EXPECT_TRUE(points.fired());
+  EXPECT_EQ(points.fired_site(), "open");
+  EXPECT_EQ(call(), 2) << "the failed call must not have been made";
+  EXPECT_EQ(points.calls(), 3U);
+}
+
+TEST(fail_points, make_a_call_that_gives_a_pointer_fail_like_mmap) {
+  FailPoints points;
+  points.fail_call(0, ENOMEM);
+  const System system{&points};
+  EXPECT_EQ(system.call("mmap", []() -> void* { return nullptr; }), MAP_FAILED);
+}
+
+TEST(random, differs_from_call_to_call) {
+  const System system;
+  EXPECT_NE(system.random_u64(), system.random_u64());
+}
+
+// ---- arena ----
+
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+TEST(arena, gives_aligned_zeroed_disjoint_memory_behind_its_header) {
+  const System system;
+  auto arena = Arena::create_private(system, mebibyte);
+  std::uint64_t end = sizeof(qpmesh::transport::ArenaHeader);
+  for (const std::size_t bytes : {1U, 128U, 129U, 5000U, 0U}) {
+    const auto offset = arena.allocate(bytes);
+    ASSERT_TRUE(offset);
+    EXPECT_EQ(*offset % Arena::alignment, 0U);
+    EXPECT_GE(*offset, end);
+    for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(arena.data()[*offset + i], std::byte{0});
+    std::memset(arena.data() + *offset, 0xff, bytes);
+    end = *offset + bytes;
+  }
+}
+
+TEST(arena, that_is_full_gives_nothing_and_keeps_working) {
+  const System system;
+  auto arena = Arena::create_private(system, mebibyte);
+  EXPECT_FALSE(arena.allocate(mebibyte));
+  const auto all = mebibyte - round_up(sizeof(qpmesh::transport::ArenaHeader), Arena::alignment);
+  const auto offset = arena.allocate(all);
+  ASSERT_TRUE(offset);
+  EXPECT_FALSE(arena.allocate(1));
+  arena.free(*offset, all);
+  EXPECT_EQ(arena.allocate(all), offset);
+}
+
+TEST(arena, merges_freed_neighbours_in_every_order) {
+  const System system;
+  std::array<std::size_t, 3> order{0, 1, 2};
+  do {
+    auto arena = Arena::create_private(system, mebibyte);
+    const auto all = mebibyte - round_up(sizeof(qpmesh::transport::ArenaHeader), Arena::alignment);
+    const std::array<std::size_t, 3> bytes{4096, 100, all - 4096 - 128};
+    std::array<std::uint64_t, 3> offsets{};
+    for (std::size_t i = 0; i < 3; ++i) offsets[i] = arena.allocate(bytes[i]).value();
+    for (const auto i : order) arena.free(offsets[i], bytes[i]);
+    EXPECT_EQ(arena.allocate(all), offsets[0]);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(arena, gives_freed_memory_out_again_as_zeroes) {
+  const System system;
+  for (const bool shared : {false, true}) {
+    auto arena = shared ? Arena::create_shared(system, mebibyte) : Arena::create_private(system, mebibyte);
+    for (const std::size_t bytes : {100U, 4096U, 20'000U}) {
+      const auto offset = arena.allocate(bytes).value();
+      std::memset(arena.data() + offset, 0xff, bytes);
+      arena.free(offset, bytes);
+      ASSERT_EQ(arena.allocate(bytes), offset);
+      for (std::size_t i = 0; i < bytes; ++i)
+        ASSERT_EQ(arena.data()[offset + i], std::byte{0}) << bytes << ' ' << i;
+    }
+  }
+}
+
+TEST(arena, knows_which_addresses_are_its_own) {
+  const System system;
+  const auto arena = Arena::create_private(system, mebibyte);
+  EXPECT_TRUE(arena.contains(arena.data(), mebibyte));
+  EXPECT_TRUE(arena.contains(arena.data() + mebibyte, 0));
+  EXPECT_FALSE(arena.contains(arena.data() + 1, mebibyte));
+  EXPECT_FALSE(arena.contains(arena.data() + 1, std::numeric_limits<std::size_t>::max()));
+  EXPECT_FALSE(arena.contains(&arena, 1));
+  EXPECT_EQ(arena.offset_of(arena.data() + 77), 77U);
+}
+
+TEST(shared_arena, is_seen_through_a_second_mapping_and_cannot_be_resized) {
+  const System system;
+  const auto arena = Arena::create_shared(system, mebibyte);
+  const auto peer = qpmesh::transport::map_arena(system, arena.descriptor(), mebibyte);
+  ASSERT_NE(peer.data(), arena.data());
+  arena.data()[5000] = std::byte{42};
+  EXPECT_EQ(peer.data()[5000], std::byte{42});
+  EXPECT_EQ(::ftruncate(arena.descriptor(), 0), -1);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_EQ(::ftruncate(arena.descriptor(), 2 * mebibyte), -1);
+}
+
+TEST(shared_arena, leaves_nothing_behind_whichever_of_its_calls_fails) {
+  const auto descriptors = open_descriptors();
+  std::vector<std::string> sites;
+  for (std::uint64_t index = 0;; ++index) {
+    FailPoints points;
+    points.fail_call(index, ENFILE);
+    const System system{&points};
+    try {
+      const auto arena = Arena::create_shared(system, mebibyte);
+      EXPECT_FALSE(points.fired());
+      break;
+    } catch (const Error& error) {
+      sites.emplace_back(points.fired_site());
+      EXPECT_EQ(error.code(), ErrorCode::no_resource);
+      EXPECT_EQ(error.operation(), "arena");
+      EXPECT_EQ(error.system_error(), ENFILE);
+      EXPECT_NE(error.cause().find("1048576"), std::string::npos) << error.cause();
+    }
+    EXPECT_EQ(open_descriptors(), descriptors) << index;
+  }
+  EXPECT_EQ(sites, (std::vector<std::string>{"memfd_create", "ftruncate", "fcntl", "mmap"}));
+}
+
+TEST(shared_arena, beyond_the_file_size_limit_is_an_error_not_a_signal) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const System system;
+  try {
+    const auto arena = Arena::create_shared(system, mebibyte);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::no_resource);
+    EXPECT_EQ(error.cause(), "RLIMIT_FSIZE allows 4096 bytes, the arena's address space needs 1048576");
+    EXPECT_EQ(error.hint(), "raise it (ulimit -f) or lower QPMESH_ARENA_BYTES_MAX");
+  }
+  ::setrlimit(RLIMIT_FSIZE, &before);
+}
+
+// ---- words for people ----
+
+TEST(log, writes_one_prefixed_line_for_enabled_levels_only) {
+  Log log;
+  ::testing::internal::CaptureStderr();
+  log.warning("{} of {}", 1, 2);
+  log.info("not shown");
+  log.set_rank(7);
+  log.error("broken");
+  log.set_level(LogLevel::debug);
+  log.debug("detail");
+  log.set_level(LogLevel::off);
+  log.error("not shown");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "qpmesh warning: 1 of 2\nqpmesh rank 7 error: broken\nqpmesh rank 7 debug: detail\n");
+}
+
+TEST(log_level, is_found_by_its_exact_name_only) {
+  LogLevel level = LogLevel::info;
+  EXPECT_TRUE(parse_log_level("debug", level));
+  EXPECT_EQ(level, LogLevel::debug);
+  EXPECT_TRUE(parse_log_level("off", level));
+  EXPECT_EQ(level, LogLevel::off);
+  for (const auto* text : {"", "Debug", "debug ", "verbose"})
+    EXPECT_FALSE(parse_log_level(text, level)) << text;
+  EXPECT_EQ(level, LogLevel::off) << "a text that names no level must leave the level alone";
+}
+
+TEST(error, says_every_field_in_one_line_and_keeps_them) {
+  const Error error{{.code = ErrorCode::peer_dead,
+                     .peer = 3,
+                     .operation = "allreduce",
+                     .cause = "process 4711 ended",
+                     .system_error = ECONNRESET,
+                     .hint = "look at its log"}};
+  EXPECT_STREQ(error.what(),
+               "qpmesh: peer_dead in allreduce, rank 3: process 4711 ended (Connection reset by peer) [hint: "
+               "look at its log]");
+  const Error copy = error;  // NOLINT(performance-unnecessary-copy-initialization): copying is what is tested
+  EXPECT_EQ(copy.code(), ErrorCode::peer_dead);
+  EXPECT_EQ(copy.peer(), 3);
+  EXPECT_EQ(copy.operation(), "allreduce");
+  EXPECT_EQ(copy.cause(), "process 4711 ended");
+  EXPECT_EQ(copy.system_error(), ECONNRESET);
+  EXPECT_EQ(copy.hint(), "look at its log");
+}
+
+TEST(error, leaves_out_what_is_not_known) {
+  const Error error{{.code = ErrorCode::timeout, .cause = "30000 ms passed"}};
+  EXPECT_STREQ(error.what(), "qpmesh: timeout: 30000 ms passed");
+}
+
+TEST(error, gives_the_number_of_an_error_that_the_system_cannot_name) {
+  const Error error{{.cause = "odd", .system_error = 99999}};
+  EXPECT_STREQ(error.what(), "qpmesh: internal: odd (errno 99999)");
+}
+
+TEST(error_code, is_spelt_as_in_the_enum) {
+  EXPECT_EQ(to_string(ErrorCode::bad_argument), "bad_argument");
+  EXPECT_EQ(to_string(ErrorCode::mismatch), "mismatch");
+  EXPECT_EQ(to_string(ErrorCode::truncated), "truncated");
+  EXPECT_EQ(to_string(ErrorCode::internal), "internal");
+}
+
+TEST(error_code, has_its_section_in_docs_errors_md) {
+  std::ifstream page{QPMESH_SOURCE_DIR "/docs/errors.md"};
+  std::vector<std::string> sections;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("### `")) sections.push_back(line.substr(5, line.size() - 6));
+  }
+  std::vector<std::string> codes;
+  for (auto code = std::uint8_t{0}; code <= static_cast<std::uint8_t>(ErrorCode::internal); ++code) {
+    codes.emplace_back(to_string(static_cast<ErrorCode>(code)));
+  }
+  EXPECT_EQ(sections, codes);
+}
+
+}  // namespace

@@ -1,0 +1,308 @@
+// Holds together what must say the same: the struct, the table, docs/options.md, and what the parser accepts.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/bytes.hpp"
+#include "base/options_table.hpp"
+#include "qpmesh/error.hpp"
+#include "qpmesh/options.hpp"
+
+namespace {
+
+using qpmesh::Error;
+using qpmesh::ErrorCode;
+using qpmesh::Options;
+using qpmesh::base::agreed_options;
+using qpmesh::base::allowed_values;
+using qpmesh::base::option_table;
+using qpmesh::base::option_value;
+using qpmesh::base::OptionRow;
+using qpmesh::base::parse_options;
+using qpmesh::base::require_same_options;
+using qpmesh::base::unknown_variables;
+using qpmesh::base::validate;
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+Options parse(const Variables& variables) {
+  return parse_options([&](std::string_view name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional{found->second};
+  });
+}
+
+template <class F>
+Error thrown_by(F&& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error{{}};
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file{std::string{QPMESH_SOURCE_DIR} + "/" + path};
+  EXPECT_TRUE(file.good()) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string documented(const OptionRow& row) {
+  const auto value = option_value(row, Options{});
+  return fmt::format("| `{}` | `{}` | {} | {} | {} | {} |", row.variable, row.field,
+                     value.empty() ? "empty" : value, allowed_values(row), row.agreed ? "yes" : "", row.doc);
+}
+
+TEST(option_table, has_a_row_for_every_field) {
+  // Does not compile when a field is added: then give it a row too, and a name here.
+  const auto& [transport, init, handshake, operation, stall, arena, payload_ring, eager, unexpected_bytes,
+               unexpected_messages, spin, allreduce, log] = Options{};
+  const std::array<const void*, 13> fields{
+      &transport, &init,         &handshake, &operation,        &stall,
+      &arena,     &payload_ring, &eager,     &unexpected_bytes, &unexpected_messages,
+      &spin,      &allreduce,    &log};
+  ASSERT_EQ(option_table().size(), fields.size());
+}
+
+TEST(option_table, names_each_member_once_and_after_its_field_in_the_header) {
+  const auto header = read_text("include/qpmesh/options.hpp");
+  std::map<const void*, std::string_view> members;
+  const Options options;
+  for (const auto& row : option_table()) {
+    const void* const member =
+        std::visit([&](auto pointer) { return static_cast<const void*>(&(options.*pointer)); }, row.member);
+    EXPECT_TRUE(members.emplace(member, row.field).second) << row.field;
+    const auto comment = header.find(fmt::format("// {}", row.variable));
+    ASSERT_NE(comment, std::string::npos) << row.variable;
+    const auto declaration = header.find('\n', comment) + 1;
+    const auto line = header.substr(declaration, header.find('\n', declaration) - declaration);
+    EXPECT_NE(line.find(fmt::format(" {}", row.field)), std::string::npos) << line;
+    EXPECT_EQ(header.substr(comment, declaration - comment).find("(agreed)") != std::string::npos, row.agreed)
+        << row.field;
+  }
+}
+
+TEST(option_table, allows_its_own_defaults) { EXPECT_NO_THROW(validate(Options{})); }
+
+TEST(option_table, is_the_table_of_docs_options_md) {
+  std::string expected;
+  for (const auto& row : option_table()) expected += documented(row) + "\n";
+  const auto page = read_text("docs/options.md");
+  std::string found;
+  std::istringstream lines{page};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| `QPMESH_") && line.find("Options") == std::string::npos) found += line + "\n";
+    if (line == "## Identity") break;
+  }
+  EXPECT_EQ(found, expected);
+}
+
+TEST(parse_options, gives_the_defaults_when_nothing_is_set) {
+  const auto options = parse({});
+  for (const auto& row : option_table())
+    EXPECT_EQ(option_value(row, options), option_value(row, Options{})) << row.field;
+}
+
+TEST(parse_options, reads_each_variable_into_its_own_field) {
+  const auto options = parse({{"QPMESH_TRANSPORT", "shm"},
+                              {"QPMESH_INIT_TIMEOUT_MS", "1000"},
+                              {"QPMESH_TIMEOUT_MS", "0"},
+                              {"QPMESH_PAYLOAD_RING_BYTES", "1MiB"},
+                              {"QPMESH_EAGER_BYTES_MAX", "8KiB"},
+                              {"QPMESH_ARENA_BYTES_MAX", "2GiB"},
+                              {"QPMESH_SPIN_US", "-1"},
+                              {"QPMESH_ALLREDUCE", "ring"},
+                              {"QPMESH_LOG", "debug"}});
+  EXPECT_EQ(options.transport, "shm");
+  EXPECT_EQ(options.init_timeout_ms, 1000);
+  EXPECT_EQ(options.operation_timeout_ms, 0);
+  EXPECT_EQ(options.payload_ring_bytes, 1024 * 1024);
+  EXPECT_EQ(options.eager_bytes_max, 8 * 1024);
+  EXPECT_EQ(options.arena_bytes_max, std::int64_t{2} << 30);
+  EXPECT_EQ(options.spin_us, -1);
+  EXPECT_EQ(options.allreduce, "ring");
+  EXPECT_EQ(options.log, "debug");
+  EXPECT_EQ(options.handshake_timeout_ms, Options{}.handshake_timeout_ms);
+}
+
+TEST(parse_options, accepts_both_ends_of_every_range_and_nothing_beyond) {
+  for (const auto& row : option_table()) {
+    if (row.unit == "name" || row.field == "payload_ring_bytes" || row.field == "eager_bytes_max") continue;
+    const auto set = [&](std::int64_t value) {
+      return parse({{std::string{row.variable}, std::to_string(value)}});
+    };
+    EXPECT_EQ(option_value(row, set(row.lowest)), std::to_string(row.lowest));
+    EXPECT_EQ(option_value(row, set(row.highest)), std::to_string(row.highest));
+    EXPECT_EQ(thrown_by([&] { set(row.lowest - 1); }).code(), ErrorCode::bad_config) << row.field;
+    EXPECT_EQ(thrown_by([&] { set(row.highest + 1); }).code(), ErrorCode::bad_config) << row.field;
+  }
+}
+
+TEST(parse_options, refuses_what_is_not_wholly_a_number_and_names_variable_value_and_range) {
+  for (const std::string text :
+       {"", " 5", "5 ", "5s", "0x10", "1e3", "five", "5KiB", "99999999999999999999", "+5"}) {
+    const auto error = thrown_by([&] { parse({{"QPMESH_INIT_TIMEOUT_MS", text}}); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_config) << text;
+    EXPECT_EQ(error.operation(), "options");
+    EXPECT_EQ(error.peer(), qpmesh::no_peer);
+    EXPECT_EQ(error.cause(), "QPMESH_INIT_TIMEOUT_MS='" + text + "', allowed: 1 to 86400000 ms");
+    EXPECT_EQ(error.hint(), "docs/options.md lists every variable");
+  }
+}
+
+TEST(parse_options, refuses_unknown_and_overflowing_suffixes) {
+  for (const std::string text : {"64kb", "64K", "64 KiB", "KiB", "64KiBB", "9223372036854775807GiB"}) {
+    const auto error = thrown_by([&] { parse({{"QPMESH_PAYLOAD_RING_BYTES", text}}); });
+    EXPECT_EQ(
+        error.cause(),
+        "QPMESH_PAYLOAD_RING_BYTES='" + text +
+            "', allowed: 4096 to 1073741824 bytes, a power of two (KiB, MiB, GiB may follow the number)");
+  }
+}
+
+TEST(parse_options, refuses_a_payload_ring_that_is_no_power_of_two) {
+  EXPECT_EQ(thrown_by([] {
+              parse({{"QPMESH_PAYLOAD_RING_BYTES", "300KiB"}});
+            }).code(),
+            ErrorCode::bad_config);
+}
+
+TEST(parse_options, refuses_names_that_are_not_in_the_list) {
+  EXPECT_EQ(thrown_by([] {
+              parse({{"QPMESH_TRANSPORT", "smh"}});
+            }).cause(),
+            "QPMESH_TRANSPORT='smh', allowed: empty, shm");
+  EXPECT_EQ(thrown_by([] {
+              parse({{"QPMESH_LOG", "Warning"}});
+            }).cause(),
+            "QPMESH_LOG='Warning', allowed: off, error, warning, info, debug");
+}
+
+TEST(validate, refuses_eager_messages_that_cannot_fit_the_payload_ring) {
+  Options options;
+  options.eager_bytes_max = options.payload_ring_bytes / 2;
+  EXPECT_NO_THROW(validate(options));
+  ++options.eager_bytes_max;
+  const auto error = thrown_by([&] { validate(options); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_config);
+  EXPECT_EQ(error.cause(),
+            "eager_bytes_max (QPMESH_EAGER_BYTES_MAX) is 131073, allowed: at most half of payload_ring_bytes "
+            "(QPMESH_PAYLOAD_RING_BYTES), which is 262144");
+  EXPECT_EQ(error.hint(), "lower the first or raise the second");
+}
+
+TEST(validate, names_field_and_variable_of_a_value_set_in_code) {
+  Options options;
+  options.handshake_timeout_ms = -7;
+  const auto error = thrown_by([&] { validate(options); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_config);
+  EXPECT_EQ(error.cause(),
+            "handshake_timeout_ms (QPMESH_HANDSHAKE_TIMEOUT_MS) is '-7', allowed: 1 to 86400000 ms");
+}
+
+// A variable of this process for as long as the object lives. No other thread runs in these tests.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_{name} {
+    ::setenv(name_, value, 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  ~ScopedVariable() { ::unsetenv(name_); }  // NOLINT(concurrency-mt-unsafe): one thread
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(from_environment, reads_the_process_environment) {
+  const ScopedVariable variable{"QPMESH_STALL_WARNING_MS", "1234"};
+  EXPECT_EQ(Options::from_environment().stall_warning_ms, 1234);
+}
+
+TEST(from_environment, warns_of_a_misspelt_variable_on_stderr) {
+  const ScopedVariable variable{"QPMESH_EAGER_BYTE_MAX", "8KiB"};
+  ::testing::internal::CaptureStderr();
+  const auto options = Options::from_environment();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "qpmesh warning: QPMESH_EAGER_BYTE_MAX is set, but nothing reads it; "
+            "did you mean QPMESH_EAGER_BYTES_MAX?\n");
+  EXPECT_EQ(options.eager_bytes_max, Options{}.eager_bytes_max);
+}
+
+TEST(from_environment, throws_what_the_parser_throws) {
+  const ScopedVariable variable{"QPMESH_LOG", "loud"};
+  EXPECT_EQ(thrown_by([] { Options::from_environment(); }).code(), ErrorCode::bad_config);
+}
+
+TEST(unknown_variables, leaves_known_and_foreign_names_alone) {
+  const std::vector<std::string> names{
+      "PATH", "QPMESH", "QPMESH_RANK", "QPMESH_SECRET_FILE", "QPMESH_LOCAL_SIZE", "QPMESH_LOG"};
+  EXPECT_TRUE(unknown_variables(names).empty());
+}
+
+TEST(unknown_variables, suggests_the_nearest_name_and_only_a_near_one) {
+  const std::vector<std::string> names{"QPMESH_TRANPSORT", "QPMESH_RANKS", "QPMESH_FAVOURITE_COLOUR",
+                                       "QPMESH_" + std::string(500, 'X')};
+  const auto sentences = unknown_variables(names);
+  ASSERT_EQ(sentences.size(), 4U);
+  EXPECT_EQ(sentences[0], "QPMESH_TRANPSORT is set, but nothing reads it; did you mean QPMESH_TRANSPORT?");
+  EXPECT_EQ(sentences[1], "QPMESH_RANKS is set, but nothing reads it; did you mean QPMESH_RANK?");
+  EXPECT_EQ(sentences[2], "QPMESH_FAVOURITE_COLOUR is set, but nothing reads it");
+  EXPECT_EQ(sentences[3], names[3] + " is set, but nothing reads it");
+}
+
+TEST(agreed_options, are_the_same_when_only_other_options_differ) {
+  Options other;
+  other.log = "debug";
+  other.spin_us = 5;
+  EXPECT_NO_THROW(require_same_options(agreed_options(Options{}), agreed_options(other), 3));
+}
+
+TEST(agreed_options, name_the_option_both_values_and_the_peer_when_ranks_differ) {
+  for (const auto& row : option_table()) {
+    if (!row.agreed) continue;
+    Options other;
+    if (const auto* integer = std::get_if<std::int64_t Options::*>(&row.member)) {
+      other.** integer *= 2;
+    } else {
+      other.*std::get<std::string Options::*>(row.member) = "ring";
+    }
+    const auto error =
+        thrown_by([&] { require_same_options(agreed_options(Options{}), agreed_options(other), 3); });
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_EQ(error.peer(), 3);
+    EXPECT_EQ(error.operation(), "init");
+    EXPECT_EQ(error.cause(), fmt::format("{} is '{}' on this rank and '{}' on rank 3", row.variable,
+                                         option_value(row, Options{}), option_value(row, other)));
+    EXPECT_EQ(error.hint(), "give every rank the same value");
+  }
+}
+
+TEST(agreed_options, of_a_rank_that_knows_one_option_more_differ) {
+  const auto theirs =
+      qpmesh::base::ByteWriter{}.put(std::uint32_t{1}).put_text("QPMESH_FUTURE").put_text("1").blob();
+  const auto nothing = qpmesh::base::ByteWriter{}.put(std::uint32_t{0}).blob();
+  EXPECT_EQ(thrown_by([&] { require_same_options(nothing, theirs, 1); }).cause(),
+            "QPMESH_FUTURE is unknown on this rank and '1' on rank 1");
+}
+
+TEST(agreed_options, cut_short_anywhere_or_followed_by_more_are_corrupt) {
+  const auto mine = agreed_options(Options{});
+  for (std::size_t bytes = 0; bytes < mine.size(); ++bytes) {
+    const auto error = thrown_by([&] { require_same_options(mine, qpmesh::BlobView{mine}.first(bytes), 2); });
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.peer(), 2);
+  }
+  auto longer = mine;
+  longer.push_back(std::byte{0});
+  EXPECT_EQ(thrown_by([&] { require_same_options(mine, longer, 2); }).code(), ErrorCode::corrupt);
+}
+
+}  // namespace
