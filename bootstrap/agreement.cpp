@@ -13,7 +13,8 @@ namespace qpmesh::bootstrap {
 namespace {
 
 constexpr std::uint64_t outcome_magic = 0x6873656d7071'0002U;
-constexpr std::size_t text_bytes_max = 2000;  // of each text in a report: the blob stays far below what a bootstrap carries
+constexpr std::size_t text_bytes_max =
+    2000;  // of each text in a report: the blob stays far below what a bootstrap carries
 
 enum class Verdict : std::uint8_t { fine, cause, consequence };
 
@@ -72,7 +73,8 @@ Failure Failure::from_current_exception(int rank) {
   } catch (const Error& error) {
     failure.detail = error.detail();
   } catch (const std::bad_alloc&) {
-    failure.detail = {.code = ErrorCode::no_resource, .operation = "init", .cause = "out of memory", .hint = {}};
+    failure.detail = {
+        .code = ErrorCode::no_resource, .operation = "init", .cause = "out of memory", .hint = {}};
   } catch (const std::exception& error) {
     failure.detail = {.code = ErrorCode::internal, .operation = "init", .cause = error.what(), .hint = {}};
   }
@@ -91,7 +93,9 @@ Blob encode(const Outcome& outcome) {
   if (!outcome.failure) return std::move(writer.put(Verdict::fine)).blob();
   const Failure& failure = *outcome.failure;
   writer.put(failure.consequence ? Verdict::consequence : Verdict::cause);
-  writer.put(failure.detail.code).put(std::int32_t{failure.detail.peer}).put(std::int32_t{failure.detail.system_error});
+  writer.put(failure.detail.code)
+      .put(std::int32_t{failure.detail.peer})
+      .put(std::int32_t{failure.detail.system_error});
   writer.put_text(shortened(failure.detail.operation));
   writer.put_text(shortened(failure.detail.cause));
   writer.put_text(shortened(failure.detail.hint));
@@ -132,7 +136,9 @@ std::vector<int> number_nodes(std::span<const Outcome> outcomes) {
     node_of.push_back(lowest == rank ? nodes++ : node_of[static_cast<std::size_t>(lowest)]);
     for (int other = 0; other < rank; ++other) {
       const bool same_node = node_of[static_cast<std::size_t>(other)] == node_of.back();
-      if (same_node == proved(mine, other) && same_node == proved(outcomes[static_cast<std::size_t>(other)], rank)) continue;
+      if (same_node == proved(mine, other) &&
+          same_node == proved(outcomes[static_cast<std::size_t>(other)], rank))
+        continue;
       throw Error{{.code = ErrorCode::mismatch,
                    .peer = rank,
                    .operation = "init",

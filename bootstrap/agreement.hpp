@@ -1,5 +1,5 @@
-// What every rank tells every rank after it looked for its neighbours: the second and last blob of a meeting. A failure of one
-// rank becomes the same Error on all.
+// What every rank tells every rank after it looked for its neighbours: the second and last blob of a meeting.
+// A failure of one rank becomes the same Error on all.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@ namespace qpmesh::bootstrap {
 
 struct Failure {
   ErrorDetail detail;
-  bool consequence = false;  // somebody else hung up or kept silent: their own report, if there is one, says more
+  bool consequence =
+      false;  // somebody else hung up or kept silent: their own report, if there is one, says more
 
   static Failure from_current_exception(int rank);  // inside a catch block
 };
@@ -34,8 +35,8 @@ std::vector<Outcome> read_outcomes(std::span<const Blob> blobs, int size);
 // Throws the failure that counts, the same on every rank: causes before consequences, then the lowest rank's.
 void throw_agreed_failure(std::span<const Outcome> outcomes);
 
-// Node of each rank, by mutual proof; nodes are numbered by their lowest rank. Throws Error{mismatch} where rank a proved rank b
-// but not the reverse, or two ranks proved a third but not each other.
+// Node of each rank, by mutual proof; nodes are numbered by their lowest rank. Throws Error{mismatch} where
+// rank a proved rank b but not the reverse, or two ranks proved a third but not each other.
 std::vector<int> number_nodes(std::span<const Outcome> outcomes);
 
 }  // namespace qpmesh::bootstrap

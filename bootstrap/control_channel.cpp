@@ -25,24 +25,30 @@ constexpr std::size_t header_bytes = sizeof(std::uint32_t) + sizeof(std::uint8_t
 constexpr std::size_t read_bytes_max = std::size_t{1} << 20;
 
 // What epoll hands back: which peer, and which of its two descriptors.
-constexpr std::uint64_t tag(std::size_t index, bool pidfd) { return std::uint64_t{index} << 1 | (pidfd ? 1U : 0U); }
+constexpr std::uint64_t tag(std::size_t index, bool pidfd) {
+  return std::uint64_t{index} << 1 | (pidfd ? 1U : 0U);
+}
 
 [[noreturn]] void fail(const char* what, int error) {
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = fmt::format("{} for the control channel failed", what),
-               .system_error = error,
-               .hint = error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : ""}};
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .operation = "init",
+       .cause = fmt::format("{} for the control channel failed", what),
+       .system_error = error,
+       .hint = error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : ""}};
 }
 
 }  // namespace
 
 UnixControlChannel::UnixControlChannel(const base::System& system, std::vector<ControlLink> links)
-    : system_{system}, owner_{::getpid()}, epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
+    : system_{system},
+      owner_{::getpid()},
+      epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
   if (!epoll_) fail("epoll_create1", errno);
   const auto watch = [&](int descriptor, std::uint64_t name) {
     epoll_event event{.events = EPOLLIN, .data = {.u64 = name}};
-    if (system_.call("epoll_ctl", [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event); }) != 0) {
+    if (system_.call("epoll_ctl",
+                     [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event); }) != 0) {
       fail("epoll_ctl", errno);
     }
   };
@@ -59,7 +65,8 @@ UnixControlChannel::UnixControlChannel(const base::System& system, std::vector<C
 UnixControlChannel::~UnixControlChannel() = default;
 
 UnixControlChannel::Peer* UnixControlChannel::find(int peer) noexcept {
-  const auto found = std::find_if(peers_.begin(), peers_.end(), [&](const Peer& each) { return each.link.peer == peer; });
+  const auto found =
+      std::find_if(peers_.begin(), peers_.end(), [&](const Peer& each) { return each.link.peer == peer; });
   return found == peers_.end() ? nullptr : &*found;
 }
 
@@ -82,9 +89,11 @@ void UnixControlChannel::queue(Peer& peer, std::uint8_t kind, BlobView bytes) {
 
 void UnixControlChannel::flush(Peer& peer) noexcept {
   while (peer.sent_bytes < peer.outgoing.size()) {
-    const auto sent = local::send(system_, peer.link.socket.get(), BlobView{peer.outgoing}.subspan(peer.sent_bytes));
+    const auto sent =
+        local::send(system_, peer.link.socket.get(), BlobView{peer.outgoing}.subspan(peer.sent_bytes));
     if (sent.error == EAGAIN) return watch_room(peer, true);
-    if (sent.error != 0) break;  // the peer is gone: reading its stream to the end says so, after what it had sent
+    if (sent.error != 0)
+      break;  // the peer is gone: reading its stream to the end says so, after what it had sent
     peer.sent_bytes += sent.count;
   }
   peer.outgoing.clear();
@@ -111,7 +120,8 @@ std::vector<base::ControlEvent> UnixControlChannel::poll() {
   const int count = system_.call("epoll_wait", [&] {
     return ::epoll_wait(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), 0);
   });
-  // A process whose pidfd is readable sends nothing more: reading its socket after this look finds everything.
+  // A process whose pidfd is readable sends nothing more: reading its socket after this look finds
+  // everything.
   const auto readable = std::span{ready_}.first(static_cast<std::size_t>(std::max(count, 0)));
   std::fill(process_ended_.begin(), process_ended_.end(), false);
   for (const epoll_event& event : readable) {
@@ -135,10 +145,12 @@ void UnixControlChannel::read(Peer& peer, bool process_ended, std::vector<base::
       return end(peer, State::dead, fmt::format("{} hung up without a goodbye", who(peer)), events);
     }
     if (received.error != 0) {
-      return end(peer, State::dead, fmt::format("reading from {} failed: {}", who(peer), std::strerror(received.error)), events);
+      return end(peer, State::dead,
+                 fmt::format("reading from {} failed: {}", who(peer), std::strerror(received.error)), events);
     }
     read_bytes += received.count;
-    peer.incoming.insert(peer.incoming.end(), chunk_.begin(), chunk_.begin() + static_cast<std::ptrdiff_t>(received.count));
+    peer.incoming.insert(peer.incoming.end(), chunk_.begin(),
+                         chunk_.begin() + static_cast<std::ptrdiff_t>(received.count));
     if (!take_frames(peer, events)) return;
   }
 }
@@ -151,10 +163,15 @@ bool UnixControlChannel::take_frames(Peer& peer, std::vector<base::ControlEvent>
     const std::size_t bytes = header.get<std::uint32_t>();
     const auto kind = header.get<std::uint8_t>();
     const bool goodbye = kind == static_cast<std::uint8_t>(FrameKind::goodbye);
-    const bool sound = goodbye ? bytes == 0 : kind == static_cast<std::uint8_t>(FrameKind::frame) && bytes <= frame_bytes_max;
+    const bool sound = goodbye
+                           ? bytes == 0
+                           : kind == static_cast<std::uint8_t>(FrameKind::frame) && bytes <= frame_bytes_max;
     if (!sound) {
-      end(peer, State::dead, fmt::format("{} sent a frame of kind {} and {} bytes, which no correct peer does: connection dropped",
-                                         who(peer), kind, bytes), events);
+      end(peer, State::dead,
+          fmt::format(
+              "{} sent a frame of kind {} and {} bytes, which no correct peer does: connection dropped",
+              who(peer), kind, bytes),
+          events);
       return false;
     }
     if (goodbye) {
@@ -173,14 +190,15 @@ bool UnixControlChannel::take_frames(Peer& peer, std::vector<base::ControlEvent>
   return true;
 }
 
-void UnixControlChannel::end(Peer& peer, State state, std::string detail, std::vector<base::ControlEvent>& events) {
+void UnixControlChannel::end(Peer& peer, State state, std::string detail,
+                             std::vector<base::ControlEvent>& events) {
   using Kind = base::ControlEvent::Kind;
   events.push_back({.kind = state == State::dead ? Kind::death : Kind::goodbye,
                     .peer = peer.link.peer,
                     .bytes = {},
                     .detail = std::move(detail)});
-  // Taken out by hand: closing does not, as long as a forked child holds the descriptor too, and the end of a stream or process
-  // stays readable for ever.
+  // Taken out by hand: closing does not, as long as a forked child holds the descriptor too, and the end of a
+  // stream or process stays readable for ever.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.link.socket.get(), nullptr);
   if (peer.link.pidfd) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.link.pidfd.get(), nullptr);
   peer.state = state;
@@ -210,7 +228,8 @@ void UnixControlChannel::say_goodbye(Deadline deadline) noexcept {
       std::vector<pollfd> full;
       for (Peer& peer : peers_) {
         if (peer.state != State::dead && !peer.outgoing.empty()) flush(peer);
-        if (!peer.outgoing.empty()) full.push_back({.fd = peer.link.socket.get(), .events = POLLOUT, .revents = 0});
+        if (!peer.outgoing.empty())
+          full.push_back({.fd = peer.link.socket.get(), .events = POLLOUT, .revents = 0});
       }
       if (full.empty() || system_.now() >= deadline) return;
       const int timeout_ms = base::remaining_ms(system_, deadline);

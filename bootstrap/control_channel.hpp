@@ -1,11 +1,12 @@
-// The control channel among the ranks of one host: the Unix sockets of their meeting, kept open, and a pidfd per peer.
+// The control channel among the ranks of one host: the Unix sockets of their meeting, kept open, and a pidfd
+// per peer.
 //
-// A rank of another host has no link here: what is sent to it is dropped, and nothing is ever reported about it. A transport that
-// reaches other hosts brings its own links.
+// A rank of another host has no link here: what is sent to it is dropped, and nothing is ever reported about
+// it. A transport that reaches other hosts brings its own links.
 //
-// What counts as the end of a peer: its pidfd (which a forked child of the peer cannot hold back, unlike the socket), or the end of
-// its stream (which is all there is where ranks are threads of one process), whichever comes first. Both wait until everything
-// the peer had sent was delivered.
+// What counts as the end of a peer: its pidfd (which a forked child of the peer cannot hold back, unlike the
+// socket), or the end of its stream (which is all there is where ranks are threads of one process), whichever
+// comes first. Both wait until everything the peer had sent was delivered.
 #pragma once
 
 #include <sys/epoll.h>
@@ -49,8 +50,8 @@ class UnixControlChannel final : public base::ControlChannel {
   struct Peer {
     ControlLink link;
     State state = State::alive;
-    Blob incoming;             // the beginning of a frame
-    Blob outgoing;             // whole frames, of which the first sent_bytes went out
+    Blob incoming;  // the beginning of a frame
+    Blob outgoing;  // whole frames, of which the first sent_bytes went out
     std::size_t sent_bytes = 0;
     bool watches_room = false;  // epoll tells when the socket takes more
     bool said_goodbye = false;  // by us

@@ -82,7 +82,8 @@ Introduction read_one(BlobView blob, int rank) {
   }
   Introduction read;
   read.protocol = reader.get<std::uint32_t>();
-  if (!reader.ok()) corrupt(rank, fmt::format("the introduction of rank {} ends after {} bytes", rank, blob.size()));
+  if (!reader.ok())
+    corrupt(rank, fmt::format("the introduction of rank {} ends after {} bytes", rank, blob.size()));
   if (read.protocol != protocol_version) return read;
   read.library_version = reader.get_text();
   read.rank = reader.get<std::int32_t>();
@@ -102,7 +103,8 @@ Introduction read_one(BlobView blob, int rank) {
   const BlobView facts = reader.get_bytes();
   read.facts.assign(facts.begin(), facts.end());
   if (!reader.finished()) {
-    corrupt(rank, fmt::format("the introduction of rank {} has {} bytes, which is not what its fields say", rank, blob.size()));
+    corrupt(rank, fmt::format("the introduction of rank {} has {} bytes, which is not what its fields say",
+                              rank, blob.size()));
   }
   return read;
 }
@@ -152,29 +154,36 @@ std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int si
   std::vector<Introduction> all;
   all.reserve(blobs.size());
   for (const Blob& blob : blobs) all.push_back(read_one(blob, static_cast<int>(all.size())));
-  // Everybody is compared with rank 0, so that every rank names the same two. Protocols first: of a blob in another protocol
-  // nothing else was read.
+  // Everybody is compared with rank 0, so that every rank names the same two. Protocols first: of a blob in
+  // another protocol nothing else was read.
   const Introduction& first = all.front();
   for (int rank = 1; rank < size; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];
     if (other.protocol == first.protocol) continue;
-    mismatch(rank, fmt::format("rank 0 speaks protocol {}, rank {} speaks protocol {}", first.protocol, rank, other.protocol),
+    mismatch(rank,
+             fmt::format("rank 0 speaks protocol {}, rank {} speaks protocol {}", first.protocol, rank,
+                         other.protocol),
              "start every rank with the same version of qpmesh");
   }
   if (first.protocol != protocol_version) {
-    mismatch(0, fmt::format("this rank speaks protocol {}, every blob says protocol {}", protocol_version, first.protocol),
+    mismatch(0,
+             fmt::format("this rank speaks protocol {}, every blob says protocol {}", protocol_version,
+                         first.protocol),
              "the bootstrap must hand blobs over as they are");
   }
   for (int rank = 0; rank < size; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];
     if (other.library_version != first.library_version) {
-      mismatch(rank, fmt::format("rank 0 runs qpmesh {}, rank {} runs qpmesh {}", first.library_version, rank,
-                                 other.library_version),
+      mismatch(rank,
+               fmt::format("rank 0 runs qpmesh {}, rank {} runs qpmesh {}", first.library_version, rank,
+                           other.library_version),
                "start every rank with the same version of qpmesh");
     }
     if (other.size != size) {
-      mismatch(rank, fmt::format("{} ranks were gathered, rank {} was started as one of {}", size, rank, other.size),
-               "start every rank with the same number of ranks");
+      mismatch(
+          rank,
+          fmt::format("{} ranks were gathered, rank {} was started as one of {}", size, rank, other.size),
+          "start every rank with the same number of ranks");
     }
     if (other.rank != rank) {
       mismatch(rank, fmt::format("the blob in place {} is rank {}'s", rank, other.rank),
@@ -190,7 +199,8 @@ std::uint64_t epoch_of(std::span<const Introduction> introductions) {
   for (const Introduction& introduction : introductions) put_token(writer, introduction.contribution);
   const Blob& text = writer.blob();
   std::array<unsigned char, crypto_generichash_BYTES> digest{};
-  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr, 0);
+  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(text.data()),
+                     text.size(), nullptr, 0);
   std::uint64_t epoch = 0;
   std::memcpy(&epoch, digest.data(), sizeof epoch);
   return epoch;

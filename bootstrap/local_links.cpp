@@ -1,48 +1,22 @@
 #include "bootstrap/local_links.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sodium.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <list>
-#include <optional>
 
-#include "base/bytes.hpp"
+#include "bootstrap/local_proof.hpp"
 #include "bootstrap/local_socket.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr std::uint64_t greeting_magic = 0x6873656d7071'0003U;
-constexpr std::size_t greeting_bytes = sizeof(std::uint64_t) + sizeof(std::int32_t) + sizeof(Token);
 constexpr int full_queue_retry_ms = 5;  // poll cannot tell when a listener's queue has room again
-
-Blob greeting_of(const Introduction& mine) {
-  base::ByteWriter writer;
-  writer.put(greeting_magic).put(std::int32_t{mine.rank});
-  for (const std::byte byte : mine.token) writer.put(byte);
-  return std::move(writer).blob();
-}
-
-// The rank that a greeting proves to be from, or nobody.
-int proven_rank(std::span<const std::byte, greeting_bytes> greeting, std::span<const Introduction> everybody) {
-  base::ByteReader reader{greeting};
-  if (reader.get<std::uint64_t>() != greeting_magic) return no_peer;
-  const int rank = reader.get<std::int32_t>();
-  if (rank < 0 || rank >= static_cast<int>(everybody.size())) return no_peer;
-  const Token& expected = everybody[static_cast<std::size_t>(rank)].token;
-  const auto shown = greeting.last<sizeof(Token)>();
-  return sodium_memcmp(shown.data(), expected.data(), expected.size()) == 0 ? rank : no_peer;
-}
 
 // One connection until it became a Link or was dropped.
 struct Conversation {
@@ -66,10 +40,18 @@ struct Conversation {
 class Linker {
  public:
   Linker(const base::System& system, const base::Log& log, int listener, const LocalOffer& offer,
-         std::span<const Introduction> everybody, int rank, std::int64_t handshake_timeout_ms, std::vector<Link>& links,
-         Outcome& outcome)
-      : system_{system}, log_{log}, listener_{listener}, offer_{offer}, everybody_{everybody}, rank_{rank},
-        handshake_timeout_ms_{handshake_timeout_ms}, greeting_{greeting_of(mine())}, links_{links}, outcome_{outcome} {
+         std::span<const Introduction> everybody, int rank, std::int64_t handshake_timeout_ms,
+         std::vector<Link>& links, Outcome& outcome)
+      : system_{system},
+        log_{log},
+        listener_{listener},
+        offer_{offer},
+        everybody_{everybody},
+        rank_{rank},
+        handshake_timeout_ms_{handshake_timeout_ms},
+        greeting_{greeting_of(mine())},
+        links_{links},
+        outcome_{outcome} {
     for (int peer = 0; peer < static_cast<int>(everybody.size()); ++peer) {
       if (peer == rank || !same_place(mine(), about(peer))) continue;
       waiting_.push_back(peer);
@@ -94,18 +76,23 @@ class Linker {
  private:
   const Introduction& about(int peer) const { return everybody_[static_cast<std::size_t>(peer)]; }
   const Introduction& mine() const { return about(rank_); }
-  bool is_waiting_for(int peer) const { return std::find(waiting_.begin(), waiting_.end(), peer) != waiting_.end(); }
+  bool is_waiting_for(int peer) const {
+    return std::find(waiting_.begin(), waiting_.end(), peer) != waiting_.end();
+  }
   // Whoever calls when nobody is left to call us stays in the listener's queue.
   bool hears_callers() const {
-    return listening_ && std::any_of(waiting_.begin(), waiting_.end(), [&](int peer) { return peer > rank_; });
+    return listening_ &&
+           std::any_of(waiting_.begin(), waiting_.end(), [&](int peer) { return peer > rank_; });
   }
   void forget(int peer) {
     std::erase(waiting_, peer);
     std::erase(to_call_, peer);
   }
 
-  // The peer will not become a link: the whole meeting fails, and goes on only to spare the others a second failure.
-  void fail(int peer, ErrorCode code, std::string cause, int error = 0, std::string hint = {}, bool consequence = false) {
+  // The peer will not become a link: the whole meeting fails, and goes on only to spare the others a second
+  // failure.
+  void fail(int peer, ErrorCode code, std::string cause, int error = 0, std::string hint = {},
+            bool consequence = false) {
     forget(peer);
     outcome_.fail({.detail = {.code = code,
                               .peer = peer,
@@ -118,11 +105,13 @@ class Linker {
   void fail_call(int peer, const char* what, int error) {
     const bool hung_up = error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == ESRCH;
     if (hung_up) {
-      fail(peer, ErrorCode::peer_dead, fmt::format("rank {} (pid {} on host {}) hung up during the handshake: {}", peer,
-                                                   about(peer).pid, about(peer).host, what), error, {}, true);
+      fail(peer, ErrorCode::peer_dead,
+           fmt::format("rank {} (pid {} on host {}) hung up during the handshake: {}", peer, about(peer).pid,
+                       about(peer).host, what),
+           error, {}, true);
     } else {
-      fail(rank_, ErrorCode::no_resource, fmt::format("{} failed while linking with rank {}", what, peer), error,
-           error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : "");
+      fail(rank_, ErrorCode::no_resource, fmt::format("{} failed while linking with rank {}", what, peer),
+           error, error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : "");
       forget(peer);
     }
   }
@@ -133,8 +122,8 @@ class Linker {
     const std::vector<int> missing = waiting_;
     for (const int peer : missing) {
       fail(peer, ErrorCode::timeout,
-           fmt::format("rank {} (pid {} on host {}) did not shake hands with rank {} in time", peer, about(peer).pid,
-                       about(peer).host, rank_),
+           fmt::format("rank {} (pid {} on host {}) did not shake hands with rank {} in time", peer,
+                       about(peer).pid, about(peer).host, rank_),
            0, "is that process stopped? otherwise raise QPMESH_INIT_TIMEOUT_MS", true);
     }
   }
@@ -153,8 +142,8 @@ class Linker {
         fail_call(peer, "getsockopt(SO_PEERCRED)", error);
       } else if (there.uid != about(peer).place.uid || there.pid != about(peer).pid) {
         fail(peer, ErrorCode::authentication,
-             fmt::format("rank {} said it is pid {} of uid {}; its socket belongs to pid {} of uid {}", peer, about(peer).pid,
-                         about(peer).place.uid, there.pid, there.uid));
+             fmt::format("rank {} said it is pid {} of uid {}; its socket belongs to pid {} of uid {}", peer,
+                         about(peer).pid, about(peer).place.uid, there.pid, there.uid));
       } else {
         Conversation& conversation = conversations_.emplace_back();
         conversation.socket = std::move(connecting.socket);
@@ -177,22 +166,25 @@ class Linker {
     polled_.clear();
     if (hears_callers()) polled_.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
     for (const Conversation& conversation : conversations_) {
-      const int events = (conversation.wants_to_send() ? POLLOUT : 0) | (conversation.wants_to_receive() ? POLLIN : 0);
-      polled_.push_back({.fd = conversation.socket.get(), .events = static_cast<short>(events), .revents = 0});
+      const int events =
+          (conversation.wants_to_send() ? POLLOUT : 0) | (conversation.wants_to_receive() ? POLLIN : 0);
+      polled_.push_back(
+          {.fd = conversation.socket.get(), .events = static_cast<short>(events), .revents = 0});
     }
-    const int ready = system_.call("poll", [&] { return ::poll(polled_.data(), polled_.size(), timeout_ms); });
+    const int ready =
+        system_.call("poll", [&] { return ::poll(polled_.data(), polled_.size(), timeout_ms); });
     return ready < 0 && errno != EINTR ? errno : 0;
   }
 
   void answer_callers() {
     while (!waiting_.empty()) {
-      base::UniqueFd socket{system_.call("accept4", [&] {
-        return ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      })};
+      base::UniqueFd socket{system_.call(
+          "accept4", [&] { return ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); })};
       if (!socket) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
         if (errno == EINTR || errno == ECONNABORTED) continue;
-        // Out of descriptors or worse. The listener would stay readable: without a caller to hear there is nothing to wait for.
+        // Out of descriptors or worse. The listener would stay readable: without a caller to hear there is
+        // nothing to wait for.
         const int error = errno;
         listening_ = false;
         for (const int peer : std::vector<int>{waiting_}) {
@@ -208,7 +200,8 @@ class Linker {
                               return peer > rank_ && about(peer).pid == caller.caller.pid;
                             });
       if (!expected) {
-        log_.info("dropped a stranger at the meeting's socket: pid {} of uid {}", caller.caller.pid, caller.caller.uid);
+        log_.info("dropped a stranger at the meeting's socket: pid {} of uid {}", caller.caller.pid,
+                  caller.caller.uid);
         continue;
       }
       caller.socket = std::move(socket);
@@ -219,7 +212,8 @@ class Linker {
 
   void drop_silent_callers() {
     for (Conversation& conversation : conversations_) {
-      if (conversation.over || conversation.rank != no_peer || system_.now() < conversation.deadline) continue;
+      if (conversation.over || conversation.rank != no_peer || system_.now() < conversation.deadline)
+        continue;
       drop(conversation, "it did not greet in time");
     }
   }
@@ -237,8 +231,9 @@ class Linker {
       if (!greet(conversation) || !hear(conversation)) return;
       if (proven_rank(conversation.greeting, everybody_) != conversation.rank) {
         conversation.over = true;
-        return fail(conversation.rank, ErrorCode::authentication,
-                    fmt::format("what answers at the socket of rank {} does not know its token", conversation.rank));
+        return fail(
+            conversation.rank, ErrorCode::authentication,
+            fmt::format("what answers at the socket of rank {} does not know its token", conversation.rank));
       }
     }
     conversation.over = true;
@@ -249,7 +244,8 @@ class Linker {
     while (conversation.sent_bytes < greeting_bytes) {
       const std::array<int, 2> descriptors{offer_.arena_fd, offer_.doorbell_fd};
       const bool first = conversation.sent_bytes == 0;
-      const auto sent = local::send(system_, conversation.socket.get(), BlobView{greeting_}.subspan(conversation.sent_bytes),
+      const auto sent = local::send(system_, conversation.socket.get(),
+                                    BlobView{greeting_}.subspan(conversation.sent_bytes),
                                     first ? std::span<const int>{descriptors} : std::span<const int>{});
       if (sent.error == EAGAIN) return false;
       if (sent.error != 0) {
@@ -265,9 +261,9 @@ class Linker {
   bool hear(Conversation& conversation) {
     while (conversation.received_bytes < greeting_bytes) {
       // Never more than the greeting: what follows belongs to the control channel.
-      const auto received = local::receive(system_, conversation.socket.get(),
-                                           std::span{conversation.greeting}.subspan(conversation.received_bytes),
-                                           conversation.descriptors);
+      const auto received = local::receive(
+          system_, conversation.socket.get(),
+          std::span{conversation.greeting}.subspan(conversation.received_bytes), conversation.descriptors);
       if (received.error == EAGAIN) return false;
       if (received.error != 0 || received.ended) {
         if (conversation.rank == no_peer) {
@@ -292,40 +288,22 @@ class Linker {
       return false;
     }
     conversation.rank = rank;
+    conversation.deadline = no_deadline;  // no stranger any more
     return true;
   }
 
-  // Looks before it maps: a memory that could shrink would end this process with SIGBUS.
   void take_memory(Conversation& conversation) {
     const int peer = conversation.rank;
-    const Introduction& there = about(peer);
-    const int arena = conversation.descriptors[0].get();
-    const auto reject = [&](std::string cause) { fail(peer, ErrorCode::authentication, std::move(cause)); };
     if (conversation.truncated) return fail_call(peer, "receiving descriptors", EMFILE);
     if (!conversation.descriptors[1]) {
-      return reject(fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer));
+      return fail(peer, ErrorCode::authentication,
+                  fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer));
     }
-    struct stat status {};
-    if (system_.call("fstat", [&] { return ::fstat(arena, &status); }) != 0) return fail_call(peer, "fstat", errno);
-    if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) != there.arena_bytes ||
-        there.arena_bytes < sizeof there.nonce) {
-      return reject(fmt::format("rank {} announced an arena of {} bytes and sent one of {}", peer, there.arena_bytes,
-                                status.st_size));
-    }
-    const int seals = system_.call("fcntl", [&] { return ::fcntl(arena, F_GET_SEALS); });
-    if (seals < 0 && errno != EINVAL) return fail_call(peer, "fcntl(F_GET_SEALS)", errno);
-    constexpr int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-    if (seals < 0 || (seals & needed) != needed) {  // EINVAL: no memfd at all
-      return reject(fmt::format("the arena of rank {} is not sealed against resizing (seals {}, needed {})", peer, seals, needed));
-    }
-    void* address = system_.call("mmap", [&] { return ::mmap(nullptr, sizeof there.nonce, PROT_READ, MAP_SHARED, arena, 0); });
-    if (address == MAP_FAILED) return fail_call(peer, "mmap", errno);
-    const base::Mapping page{address, sizeof there.nonce};
-    std::uint64_t nonce = 0;
-    std::memcpy(&nonce, page.data(), sizeof nonce);
-    if (nonce != there.nonce) {
-      return reject(fmt::format("the arena of rank {} holds nonce {:016x}, announced was {:016x}", peer, nonce, there.nonce));
-    }
+    ArenaExamination examination = examine_arena(system_, conversation.descriptors[0].get(), about(peer));
+    if (examination.failed_call != nullptr)
+      return fail_call(peer, examination.failed_call, examination.system_error);
+    if (!examination.forgery.empty())
+      return fail(peer, ErrorCode::authentication, std::move(examination.forgery));
     add_link(conversation);
   }
 
@@ -339,7 +317,8 @@ class Linker {
         return static_cast<int>(::syscall(SYS_pidfd_open, about(peer).pid, 0));
       }));
       if (!link.pidfd && errno != ENOSYS) return fail_call(peer, "pidfd_open", errno);
-      if (!link.pidfd) log_.warning("this kernel has no pidfds: the death of rank {} is seen by its hang-up only", peer);
+      if (!link.pidfd)
+        log_.warning("this kernel has no pidfds: the death of rank {} is seen by its hang-up only", peer);
     }
     link.memory.rank = peer;
     link.memory.arena_bytes = about(peer).arena_bytes;
@@ -378,7 +357,8 @@ void link_local_peers(const base::System& system, const base::Log& log, int list
                       std::span<const Introduction> everybody, int rank, std::int64_t handshake_timeout_ms,
                       Deadline deadline, std::vector<Link>& links, Outcome& outcome) {
   Linker{system, log, listener, offer, everybody, rank, handshake_timeout_ms, links, outcome}.run(deadline);
-  std::sort(links.begin(), links.end(), [](const Link& a, const Link& b) { return a.memory.rank < b.memory.rank; });
+  std::sort(links.begin(), links.end(),
+            [](const Link& a, const Link& b) { return a.memory.rank < b.memory.rank; });
   for (const Link& link : links) outcome.proved.push_back(link.memory.rank);
 }
 

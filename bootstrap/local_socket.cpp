@@ -55,7 +55,8 @@ void take_descriptors(msghdr& message, std::span<base::UniqueFd> places) {
       int number = -1;
       std::memcpy(&number, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
       base::UniqueFd descriptor{number};
-      const auto place = std::find_if(places.begin(), places.end(), [](const base::UniqueFd& fd) { return !fd; });
+      const auto place =
+          std::find_if(places.begin(), places.end(), [](const base::UniqueFd& fd) { return !fd; });
       if (place != places.end()) *place = std::move(descriptor);
     }
   }
@@ -72,7 +73,8 @@ base::UniqueFd listen_at(const base::System& system, std::string_view name) {
       }) != 0) {
     fail("bind", name, errno);
   }
-  if (system.call("listen", [&] { return ::listen(listener.get(), SOMAXCONN); }) != 0) fail("listen", name, errno);
+  if (system.call("listen", [&] { return ::listen(listener.get(), SOMAXCONN); }) != 0)
+    fail("listen", name, errno);
   return listener;
 }
 
@@ -92,12 +94,15 @@ Connecting connect_to(const base::System& system, std::string_view name) {
 int read_credentials(const base::System& system, int socket, Credentials& credentials) {
   ucred read{};
   socklen_t bytes = sizeof read;
-  if (system.call("getsockopt", [&] { return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &read, &bytes); }) != 0) return errno;
+  if (system.call("getsockopt",
+                  [&] { return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &read, &bytes); }) != 0)
+    return errno;
   credentials = {.pid = read.pid, .uid = read.uid};
   return 0;
 }
 
-Received receive(const base::System& system, int socket, std::span<std::byte> into, std::span<base::UniqueFd> descriptors) {
+Received receive(const base::System& system, int socket, std::span<std::byte> into,
+                 std::span<base::UniqueFd> descriptors) {
   iovec part{.iov_base = into.data(), .iov_len = into.size()};
   ControlBuffer control{};
   msghdr message{};
@@ -107,7 +112,8 @@ Received receive(const base::System& system, int socket, std::span<std::byte> in
   message.msg_controllen = control.bytes.size();
   ssize_t count = -1;
   do {
-    count = system.call("recvmsg", [&] { return ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
+    count =
+        system.call("recvmsg", [&] { return ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
   } while (count < 0 && errno == EINTR);
   if (count < 0) return {.error = errno == EWOULDBLOCK ? EAGAIN : errno};
   take_descriptors(message, descriptors);
@@ -135,7 +141,8 @@ Sent send(const base::System& system, int socket, BlobView bytes, std::span<cons
   if (!descriptors.empty()) {
     message.msg_control = control.bytes.data();
     message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    control.header = {.cmsg_len = CMSG_LEN(descriptors.size_bytes()), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    control.header = {
+        .cmsg_len = CMSG_LEN(descriptors.size_bytes()), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     std::memcpy(CMSG_DATA(&control.header), descriptors.data(), descriptors.size_bytes());
   }
   ssize_t count = -1;

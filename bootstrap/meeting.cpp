@@ -16,14 +16,16 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr std::size_t facts_bytes_max = 60 * 1024;  // a bootstrap carries 64 KiB: the rest of the introduction fits beside them
+constexpr std::size_t facts_bytes_max =
+    60 * 1024;  // a bootstrap carries 64 KiB: the rest of the introduction fits beside them
 
 // Carries nothing but its randomness: the kernel's word and the tokens make a socket trusted, not its name.
 std::string listener_name(const base::System& system) {
   return fmt::format("qpmesh-{:016x}{:016x}", system.random_u64(), system.random_u64());
 }
 
-// Part of the time stays for the second gather: a rank that waited in vain for a neighbour must still be able to say so.
+// Part of the time stays for the second gather: a rank that waited in vain for a neighbour must still be able
+// to say so.
 Deadline linking_deadline(const base::System& system, Deadline deadline) {
   return deadline == no_deadline ? deadline : deadline - (deadline - system.now()) / 4;
 }
@@ -53,11 +55,12 @@ void prepare(const base::System& system, const LocalOffer& offer, BlobView facts
 // Ranks that a bootstrap mixed up would accuse each other of forgery.
 void check_own_blob(const Introduction& sent, const Introduction& returned) {
   if (sent.token == returned.token) return;
-  throw Error{{.code = ErrorCode::corrupt,
-               .peer = sent.rank,
-               .operation = "init",
-               .cause = fmt::format("all_gather returned a blob for rank {} that this rank did not send", sent.rank),
-               .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
+  throw Error{
+      {.code = ErrorCode::corrupt,
+       .peer = sent.rank,
+       .operation = "init",
+       .cause = fmt::format("all_gather returned a blob for rank {} that this rank did not send", sent.rank),
+       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
 }
 
 // Every step that can fail alone runs here: its Error goes to the other ranks with the second gather.
@@ -87,7 +90,8 @@ std::unique_ptr<base::ControlChannel> open_control(const base::System& system, s
 
 }  // namespace
 
-// Two gathers on every path: a rank that failed takes part in the second all the same, or the others would wait for it.
+// Two gathers on every path: a rank that failed takes part in the second all the same, or the others would
+// wait for it.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
              const LocalOffer& offer, BlobView facts, Deadline deadline) {
   const int rank = bootstrap.rank();
@@ -106,7 +110,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   const auto introductions = bootstrap.all_gather(encode(preparation.mine), deadline);
 
   std::vector<Introduction> everybody;
-  std::optional<Error> misread;  // which every rank reads alike; a rank of another protocol could not read our report of it
+  std::optional<Error>
+      misread;  // which every rank reads alike; a rank of another protocol could not read our report of it
   try {
     everybody = read_introductions(introductions, size);
   } catch (const Error& error) {
@@ -119,8 +124,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   if (!outcome.failure) {
     attempt(outcome, rank, [&] {
       check_own_blob(preparation.mine, everybody[static_cast<std::size_t>(rank)]);
-      link_local_peers(system, log, preparation.listener.get(), offer, everybody, rank, options.handshake_timeout_ms,
-                       linking_deadline(system, deadline), links, outcome);
+      link_local_peers(system, log, preparation.listener.get(), offer, everybody, rank,
+                       options.handshake_timeout_ms, linking_deadline(system, deadline), links, outcome);
       meeting.control = open_control(system, links, everybody);
     });
   }
@@ -139,8 +144,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   }
   for (Link& link : links) meeting.local_peers.push_back(std::move(link.memory));
   meeting.epoch = epoch_of(everybody);
-  log.info("met {} ranks on {} nodes, {} of them here; epoch {:016x}", size, 1 + *std::max_element(node_of.begin(), node_of.end()),
-           links.size() + 1, meeting.epoch);
+  log.info("met {} ranks on {} nodes, {} of them here; epoch {:016x}", size,
+           1 + *std::max_element(node_of.begin(), node_of.end()), links.size() + 1, meeting.epoch);
   return meeting;
 }
 

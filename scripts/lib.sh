@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libcli11-dev
                 libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev)
 packages_test=(mpich libseccomp-dev util-linux)  # Hydra, the trap for system calls, setpriv
-packages_lint=(clang-format-16 clang-tidy-14 python3)
+packages_lint=(clang-format-16 clang-tidy-14)
 
 say() { printf '== %s\n' "$*"; }
 fail() {
@@ -68,17 +68,12 @@ allow_mpirun_as_root() {
   [ "$(id -u)" -ne 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 }
 
-# Own sources, NUL-separated; patterns as git ls-files takes them.
-own_files() {  # [PATTERN…]
-  [ $# -gt 0 ] || set -- '*.hpp' '*.cpp'
-  git ls-files -z --cached --others --exclude-standard -- "$@"
+# Own sources, NUL-separated. Not git's list: the scripts also run in an unpacked archive.
+own_files() {
+  local folder folders=()
+  for folder in include src bootstrap tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
+  find "${folders[@]}" \( -name '*.hpp' -o -name '*.cpp' \) -print0
 }
 
-# Of the NUL-separated names read, those that the release build compiles: clang-tidy guesses flags for all others.
-compiled_files() {
-  python3 -c '
-import json, os, sys
-known = {os.path.realpath(entry["file"]) for entry in json.load(open("build/release/compile_commands.json"))}
-names = [name for name in sys.stdin.read().split("\0") if name and os.path.realpath(name) in known]
-sys.stdout.write("".join(name + "\0" for name in names))'
-}
+# What the release build compiles, NUL-separated: clang-tidy would guess the flags of all others.
+compiled_files() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/release/compile_commands.json | sort -u | tr '\n' '\0'; }

@@ -2,8 +2,8 @@
 #include <array>
 #include <utility>
 
-#include "conformance/transport_conformance.hpp"
-#include "simulation/mesh.hpp"
+#include "tests/conformance/transport_conformance.hpp"
+#include "tests/simulation/mesh.hpp"
 
 namespace qpmesh::test {
 namespace {
@@ -42,7 +42,8 @@ NetworkConfig without_inline(NetworkConfig config) {
 
 const PairFactory shared_memory = factory("shared_memory", shared_memory_network(2, 11));
 const PairFactory polled = factory("polled", polled_network(2, 12));
-const PairFactory polled_without_inline = factory("polled_without_inline", without_inline(polled_network(2, 13)));
+const PairFactory polled_without_inline =
+    factory("polled_without_inline", without_inline(polled_network(2, 13)));
 const PairFactory immediate = factory("immediate", immediate_network(2, 14));
 const PairFactory bytes_in_order = factory("bytes_in_order", [] {
   auto config = polled_network(2, 16);
@@ -58,13 +59,20 @@ const PairFactory relaxed_with_flags = factory("relaxed_with_flags", [] {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(simulated, TransportConformance,
-                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate, relaxed_with_flags, bytes_in_order),
+                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate,
+                                           relaxed_with_flags, bytes_in_order),
                          factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, OrderedWrites,
-                         ::testing::Values(shared_memory, polled, polled_without_inline, bytes_in_order), factory_name);
-INSTANTIATE_TEST_SUITE_P(simulated, OrderedFlags, ::testing::Values(shared_memory, relaxed_with_flags), factory_name);
+                         ::testing::Values(shared_memory, polled, polled_without_inline, bytes_in_order),
+                         factory_name);
+INSTANTIATE_TEST_SUITE_P(simulated, OrderedFlags, ::testing::Values(shared_memory, relaxed_with_flags),
+                         factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, Immediates,
-                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate, relaxed_with_flags), factory_name);
-INSTANTIATE_TEST_SUITE_P(simulated, Fences, ::testing::Values(shared_memory, polled, polled_without_inline, immediate), factory_name);
+                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate,
+                                           relaxed_with_flags),
+                         factory_name);
+INSTANTIATE_TEST_SUITE_P(simulated, Fences,
+                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate),
+                         factory_name);
 
 }  // namespace qpmesh::test

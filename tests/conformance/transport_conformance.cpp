@@ -1,11 +1,9 @@
-#include "conformance/transport_conformance.hpp"
+#include "tests/conformance/transport_conformance.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <limits>
-
-#include "base/bytes.hpp"
 
 namespace qpmesh::test {
 
@@ -19,7 +17,8 @@ void TransportSuite::post(int side, std::span<const Write> chain) {
     answer = connection(side).post(chain);
     if (answer == Post::busy) pump();
   }
-  ASSERT_EQ(answer, Post::posted) << (connection(side).fault() ? connection(side).fault()->detail : "busy for ever");
+  ASSERT_EQ(answer, Post::posted) << (connection(side).fault() ? connection(side).fault()->detail
+                                                               : "busy for ever");
   for (const Write& write : chain) told(side) += write.tell ? 1U : 0U;
 }
 
@@ -30,21 +29,6 @@ void TransportSuite::complete(int side) {
 }
 
 namespace {
-
-std::byte value(std::size_t i) { return static_cast<std::byte>(i); }
-
-// Bytes that say where they are and for whom.
-std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
-  std::vector<std::byte> out(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) out[i] = value(base::mix64(seed * 0x10001 + i));
-  return out;
-}
-
-bool all_are(std::span<const std::byte> bytes, std::byte wanted) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == wanted; });
-}
-
-bool same(std::span<const std::byte> a, std::span<const std::byte> b) { return std::ranges::equal(a, b); }
 
 TEST_P(TransportConformance, places_a_body_right_behind_its_head_and_touches_nothing_else) {
   constexpr std::array<std::size_t, 7> sizes{0, 1, 7, 64, 200, 1000, 5000};
@@ -95,14 +79,18 @@ TEST_P(TransportConformance, is_done_with_a_source_when_it_says_completed) {
     const std::uint64_t before = connection(0).completed();
     std::fill(source.begin(), source.end(), value(i + 1));
     // The first part does not tell: it is covered by the one behind it.
-    const std::array<Write, 2> chain{Write{.head = std::span{source}.first(bytes / 2), .target = at(1, i * bytes)},
-                                     Write{.head = std::span{source}.subspan(bytes / 2), .target = at(1, i * bytes + bytes / 2), .tell = true}};
+    const std::array<Write, 2> chain{
+        Write{.head = std::span{source}.first(bytes / 2), .target = at(1, i * bytes)},
+        Write{.head = std::span{source}.subspan(bytes / 2),
+              .target = at(1, i * bytes + bytes / 2),
+              .tell = true}};
     post(0, chain);
     wait_for([&] { return connection(0).completed() > before; }, "completion");
   }
   std::fill(source.begin(), source.end(), std::byte{0xff});
   for (std::size_t i = 0; i < rounds; ++i) {
-    wait_for([&] { return all_are(memory(1, i * bytes, bytes), value(i + 1)); }, "the bytes of before the reuse");
+    wait_for([&] { return all_are(memory(1, i * bytes, bytes), value(i + 1)); },
+             "the bytes of before the reuse");
   }
 }
 
@@ -120,7 +108,8 @@ TEST_P(TransportConformance, is_done_with_an_inline_source_when_post_returns) {
   }
   complete(0);
   for (std::size_t i = 0; i < rounds; ++i) {
-    wait_for([&] { return all_are(memory(1, i * bytes, bytes), value(i + 1)); }, "the bytes of before the reuse");
+    wait_for([&] { return all_are(memory(1, i * bytes, bytes), value(i + 1)); },
+             "the bytes of before the reuse");
   }
 }
 
@@ -159,13 +148,18 @@ TEST_P(TransportConformance, carries_both_directions_at_once) {
   for (std::size_t i = 0; i < rounds; ++i) {
     for (const int side : {0, 1}) {
       const auto part = std::span{sources[static_cast<std::size_t>(side)]}.subspan(i * bytes, bytes);
-      post(side, {.head = part.first(i % 50), .body = part.subspan(i % 50), .target = at(1 - side, i * bytes)});
+      post(side,
+           {.head = part.first(i % 50), .body = part.subspan(i % 50), .target = at(1 - side, i * bytes)});
     }
   }
   complete(0);
   complete(1);
-  wait_for([&] { return same(memory(1, 0, bytes * rounds), sources[0]) && same(memory(0, 0, bytes * rounds), sources[1]); },
-           "both sides' bytes");
+  wait_for(
+      [&] {
+        return same(memory(1, 0, bytes * rounds), sources[0]) &&
+               same(memory(0, 0, bytes * rounds), sources[1]);
+      },
+      "both sides' bytes");
 }
 
 TEST_P(TransportConformance, carries_large_writes) {
@@ -212,7 +206,8 @@ TEST_P(TransportConformance, names_memory_that_peers_can_reach_and_no_other) {
   const std::vector<std::byte> elsewhere(100);
   EXPECT_FALSE(end(1).transport->address_of(elsewhere).has_value());
   // Begins inside and is longer than any region: only looked at, never read.
-  EXPECT_FALSE(end(1).transport->address_of({all.data() + 1000, static_cast<std::size_t>(end(1).region_bytes)}));
+  EXPECT_FALSE(
+      end(1).transport->address_of({all.data() + 1000, static_cast<std::size_t>(end(1).region_bytes)}));
 }
 
 TEST_P(TransportConformance, posts_nothing_after_its_own_sever_and_says_why) {
@@ -292,8 +287,9 @@ TEST_P(OrderedFlags, stores_a_flag_after_every_byte_of_its_write_and_of_those_be
     std::fill(head.begin(), head.end(), value(i));
     std::fill(body.begin(), body.end(), value(i));
     std::ranges::copy(std::as_bytes(std::span{&i, 1}), head.begin() + 8);
-    post(0, std::array{Write{.body = payload, .target = at(1, 8192)},
-                       Write{.head = head, .body = body, .target = at(1, 4096), .flag_offset = 8, .tell = true}});
+    post(0, std::array{
+                Write{.body = payload, .target = at(1, 8192)},
+                Write{.head = head, .body = body, .target = at(1, 4096), .flag_offset = 8, .tell = true}});
     wait_for([&] { return flag.load(std::memory_order_acquire) != i - 1; }, "the flag");
     ASSERT_EQ(flag.load(std::memory_order_acquire), i);
     ASSERT_TRUE(all_are(memory(1, 4096, 8), value(i)));
@@ -312,8 +308,10 @@ TEST_P(Immediates, arrive_in_order_after_the_bytes_of_their_write_and_of_all_bef
     while (const auto immediate = connection(1).take_arrival()) {
       ASSERT_EQ(*immediate, next);
       const std::size_t covered = (std::size_t{next} * 2 + 2) * bytes;
-      const std::size_t checked = std::min<std::size_t>(covered, 8 * bytes);  // the newest: enough, and linear
-      ASSERT_TRUE(same(memory(1, covered - checked, checked), std::span{source}.subspan(covered - checked, checked)));
+      const std::size_t checked =
+          std::min<std::size_t>(covered, 8 * bytes);  // the newest: enough, and linear
+      ASSERT_TRUE(
+          same(memory(1, covered - checked, checked), std::span{source}.subspan(covered - checked, checked)));
       ++next;
     }
   };
@@ -337,7 +335,8 @@ TEST_P(Immediates, need_no_bytes) {
   for (std::uint32_t i = 0; i < 50; ++i) post(0, {.target = at(1, 0), .immediate = ~i});
   for (std::uint32_t i = 0; i < 50; ++i) {
     std::optional<std::uint32_t> immediate;
-    wait_for([&] { return (immediate = connection(1).take_arrival()).has_value(); }, "an immediate without bytes");
+    wait_for([&] { return (immediate = connection(1).take_arrival()).has_value(); },
+             "an immediate without bytes");
     ASSERT_EQ(immediate, ~i);
   }
 }

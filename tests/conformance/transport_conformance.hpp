@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +17,27 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "transport/connection.hpp"
 
 namespace qpmesh::test {
+
+inline std::byte value(std::size_t i) { return static_cast<std::byte>(i); }
+
+// Bytes that say where they are and for whom.
+inline std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
+  std::vector<std::byte> out(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) out[i] = value(base::mix64(seed * 0x10001 + i));
+  return out;
+}
+
+inline bool all_are(std::span<const std::byte> bytes, std::byte wanted) {
+  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == wanted; });
+}
+
+inline bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return std::ranges::equal(a, b);
+}
 
 class ConnectedPair {
  public:
@@ -54,7 +73,9 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
   ConnectedPair::End& end(int side) { return pair_->end(side); }
   transport::Connection& connection(int side) { return *end(side).connection; }
   const transport::Capabilities& capabilities() { return end(0).transport->capabilities(); }
-  transport::RemoteAddress at(int side, std::size_t offset) { return {end(side).address.region, end(side).address.offset + offset}; }
+  transport::RemoteAddress at(int side, std::size_t offset) {
+    return {end(side).address.region, end(side).address.offset + offset};
+  }
   std::span<std::byte> memory(int side, std::size_t offset, std::size_t bytes) {
     return end(side).memory.subspan(offset, bytes);
   }

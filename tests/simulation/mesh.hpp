@@ -1,6 +1,7 @@
 // Ranks on a simulated network, each with registered memory and a connection to every other: for tests that stand below messaging.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -35,7 +36,8 @@ class Mesh {
     std::map<std::pair<int, int>, Blob> addresses;
     for (int rank = 0; rank < config.rank_count; ++rank) {
       for (int peer = 0; peer < config.rank_count; ++peer) {
-        if (peer != rank) addresses.emplace(std::pair{rank, peer}, (*this)[rank].transport->address_for(peer));
+        if (peer != rank)
+          addresses.emplace(std::pair{rank, peer}, (*this)[rank].transport->address_for(peer));
       }
     }
     for (const auto& [ranks_of, address] : addresses) {
@@ -51,5 +53,24 @@ class Mesh {
   transport::simulated::Network network;
   std::vector<MeshRank> ranks;
 };
+
+// Nothing refused, nothing sent twice: for tests that count.
+inline transport::simulated::NetworkConfig calm(transport::simulated::NetworkConfig config) {
+  config.busy_probability = 0;
+  config.retransmission_probability = 0;
+  return config;
+}
+
+inline std::vector<std::byte> filled(std::size_t bytes, int value) {
+  return std::vector<std::byte>(bytes, static_cast<std::byte>(value));
+}
+
+inline transport::Post post(Mesh& mesh, int from, int to, const transport::Write& write) {
+  return mesh.connection(from, to).post({&write, 1});
+}
+
+inline std::size_t count(const std::vector<std::byte>& memory, int value) {
+  return static_cast<std::size_t>(std::count(memory.begin(), memory.end(), static_cast<std::byte>(value)));
+}
 
 }  // namespace qpmesh::test

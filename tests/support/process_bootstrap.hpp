@@ -1,4 +1,5 @@
-// Ranks as forked processes of a test: a Bootstrap over one socket pair per child, gathered by rank 0, the test itself.
+// Ranks as forked processes of a test: a Bootstrap over one socket pair per child, gathered by rank 0, the
+// test itself.
 #pragma once
 
 #include <poll.h>
@@ -74,7 +75,12 @@ class ProcessBootstrap : public Bootstrap {
     }
   }
   [[noreturn]] static void fail(int peer, ErrorCode code, int error) {
-    throw Error{{.code = code, .peer = peer, .operation = "init", .cause = "gathering", .system_error = error, .hint = {}}};
+    throw Error{{.code = code,
+                 .peer = peer,
+                 .operation = "init",
+                 .cause = "gathering",
+                 .system_error = error,
+                 .hint = {}}};
   }
 
   int rank_;

@@ -9,7 +9,10 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/cpu.hpp"
@@ -412,6 +415,19 @@ TEST(error_code, is_spelt_as_in_the_enum) {
   EXPECT_EQ(to_string(ErrorCode::mismatch), "mismatch");
   EXPECT_EQ(to_string(ErrorCode::truncated), "truncated");
   EXPECT_EQ(to_string(ErrorCode::internal), "internal");
+}
+
+TEST(error_code, has_its_section_in_docs_errors_md) {
+  std::ifstream page{QPMESH_SOURCE_DIR "/docs/errors.md"};
+  std::vector<std::string> sections;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("### `")) sections.push_back(line.substr(5, line.size() - 6));
+  }
+  std::vector<std::string> codes;
+  for (auto code = std::uint8_t{0}; code <= static_cast<std::uint8_t>(ErrorCode::internal); ++code) {
+    codes.emplace_back(to_string(static_cast<ErrorCode>(code)));
+  }
+  EXPECT_EQ(sections, codes);
 }
 
 }  // namespace

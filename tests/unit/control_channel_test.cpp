@@ -33,7 +33,8 @@ class ControlChannel : public testing::Test {
 
   std::unique_ptr<UnixControlChannel> open(int peer, base::UniqueFd socket) {
     std::vector<ControlLink> links;
-    links.push_back({.peer = peer, .pid = 4242, .host = "elsewhere", .socket = std::move(socket), .pidfd = {}});
+    links.push_back(
+        {.peer = peer, .pid = 4242, .host = "elsewhere", .socket = std::move(socket), .pidfd = {}});
     return std::make_unique<UnixControlChannel>(system_, std::move(links));
   }
   std::unique_ptr<UnixControlChannel> other_end() { return open(us, std::move(far_)); }
@@ -171,28 +172,35 @@ TEST_F(ControlChannel, treats_half_a_frame_and_then_the_end_as_a_death) {
 
 TEST_F(ControlChannel, drops_a_peer_that_sends_an_oversize_frame) {
   far_writes(UnixControlChannel::frame_bytes_max + 1, 0);
-  expect_end(ControlEvent::Kind::death, "process 4242 on host elsewhere sent a frame of kind 0 and 16385 bytes, which no "
-                                        "correct peer does: connection dropped");
+  expect_end(ControlEvent::Kind::death,
+             "process 4242 on host elsewhere sent a frame of kind 0 and 16385 bytes, which no "
+             "correct peer does: connection dropped");
   std::byte rest{};
   EXPECT_TRUE(bootstrap::local::receive(system_, far_.get(), std::span{&rest, 1}).ended);
 }
 
 TEST_F(ControlChannel, drops_a_peer_that_sends_an_unknown_kind_or_a_goodbye_with_contents) {
   far_writes(0, 9);
-  expect_end(ControlEvent::Kind::death, "process 4242 on host elsewhere sent a frame of kind 9 and 0 bytes, which no correct "
-                                        "peer does: connection dropped");
+  expect_end(ControlEvent::Kind::death,
+             "process 4242 on host elsewhere sent a frame of kind 9 and 0 bytes, which no correct "
+             "peer does: connection dropped");
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
   channel_ = open(them, base::UniqueFd{ends[0]});
   far_.reset(ends[1]);
   far_writes(3, 1, 3);
-  expect_end(ControlEvent::Kind::death, "process 4242 on host elsewhere sent a frame of kind 1 and 3 bytes, which no correct "
-                                        "peer does: connection dropped");
+  expect_end(ControlEvent::Kind::death,
+             "process 4242 on host elsewhere sent a frame of kind 1 and 3 bytes, which no correct "
+             "peer does: connection dropped");
 }
 
 TEST_F(ControlChannel, puts_frames_together_that_arrive_byte_by_byte) {
   base::ByteWriter writer;
-  writer.put(std::uint32_t{3}).put(std::uint8_t{0}).put(std::uint8_t{1}).put(std::uint8_t{1}).put(std::uint8_t{1});
+  writer.put(std::uint32_t{3})
+      .put(std::uint8_t{0})
+      .put(std::uint8_t{1})
+      .put(std::uint8_t{1})
+      .put(std::uint8_t{1});
   const Blob& blob = writer.blob();
   for (std::size_t i = 0; i < blob.size(); ++i) {
     EXPECT_TRUE(channel_->poll().empty());

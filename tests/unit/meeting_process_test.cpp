@@ -109,7 +109,8 @@ class Processes : public testing::Test {
     return all;
   }
   std::string process_of(int rank) const {
-    return "process " + std::to_string(pid_of(rank)) + " on host " + me_.meeting->ranks[static_cast<std::size_t>(rank)].host;
+    return "process " + std::to_string(pid_of(rank)) + " on host " +
+           me_.meeting->ranks[static_cast<std::size_t>(rank)].host;
   }
 
   MetRank me_;
@@ -147,7 +148,7 @@ TEST_F(Processes, whose_forked_child_lives_on_are_dead_all_the_same) {
     me.meeting->control->send(0, Blob(10));
     const pid_t grandchild = ::fork();  // holds every descriptor of its parent
     if (grandchild == 0) {
-      me.meeting->control->send(0, Blob(20));             // is not the rank: sends nothing
+      me.meeting->control->send(0, Blob(20));  // is not the rank: sends nothing
       me.meeting->control->say_goodbye(no_deadline);
       const pid_t self = ::getpid();
       [[maybe_unused]] const auto written = ::write(report.get(), &self, sizeof self);
@@ -163,7 +164,8 @@ TEST_F(Processes, whose_forked_child_lives_on_are_dead_all_the_same) {
   EXPECT_EQ(ended[0].bytes.size(), 10U);
   EXPECT_EQ(ended[1].kind, ControlEvent::Kind::death);
   EXPECT_EQ(ended[1].detail, process_of(1) + " ended (pidfd)");
-  EXPECT_EQ(::kill(grandchild, 0), 0) << "the grandchild must still hold the socket for this test to mean anything";
+  EXPECT_EQ(::kill(grandchild, 0), 0)
+      << "the grandchild must still hold the socket for this test to mean anything";
   EXPECT_TRUE(events(1, 50).empty());
 }
 
@@ -196,7 +198,8 @@ TEST_F(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
   constexpr int frames = 12;  // fit into the socket: the process is dead before the first is read
   meet(2, [](MetRank& me, int) {
     for (int i = 0; i < frames; ++i) {
-      me.meeting->control->send(0, Blob(base::ControlChannel::frame_bytes_max / 2, static_cast<std::byte>(i)));
+      me.meeting->control->send(0,
+                                Blob(base::ControlChannel::frame_bytes_max / 2, static_cast<std::byte>(i)));
     }
     ::kill(::getpid(), SIGKILL);
   });
@@ -204,7 +207,8 @@ TEST_F(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
   children_.clear();
   const auto all = events(frames + 1, 1000);
   ASSERT_EQ(all.size(), static_cast<std::size_t>(frames + 1));
-  for (int i = 0; i < frames; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)].bytes.front(), static_cast<std::byte>(i));
+  for (int i = 0; i < frames; ++i)
+    EXPECT_EQ(all[static_cast<std::size_t>(i)].bytes.front(), static_cast<std::byte>(i));
   EXPECT_EQ(all.back().kind, ControlEvent::Kind::death);
 }
 

@@ -4,9 +4,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -31,7 +32,8 @@ using test::run_ranks;
 using test::ThreadBootstrap;
 using test::ThreadGathering;
 
-// A Bootstrap whose first gather a test can spoil: what this rank says, or what happens once everybody's word is known.
+// A Bootstrap whose first gather a test can spoil: what this rank says, or what happens once everybody's word
+// is known.
 class Tampered : public ThreadBootstrap {
  public:
   using ThreadBootstrap::ThreadBootstrap;
@@ -70,7 +72,20 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-void expect_same_error(const std::vector<std::optional<Error>>& errors, ErrorCode code, int peer, const std::string& cause) {
+// Connects to the socket whose name comes over the line; 0 when it is hung up on within 5 s.
+int play_silent_stranger(int line) {
+  std::array<char, 100> name{};
+  const ssize_t bytes = ::recv(line, name.data(), name.size(), 0);
+  if (bytes <= 0) return 1;
+  const auto connecting =
+      bootstrap::local::connect_to(base::System{}, {name.data(), static_cast<std::size_t>(bytes)});
+  pollfd answer{.fd = connecting.socket.get(), .events = POLLIN, .revents = 0};
+  if (connecting.error != 0 || ::poll(&answer, 1, 5000) != 1) return 2;
+  return ::recv(answer.fd, name.data(), name.size(), 0) <= 0 ? 0 : 4;
+}
+
+void expect_same_error(const std::vector<std::optional<Error>>& errors, ErrorCode code, int peer,
+                       const std::string& cause) {
   for (const auto& error : errors) {
     ASSERT_TRUE(error.has_value());
     EXPECT_EQ(error->code(), code) << error->what();
@@ -190,7 +205,8 @@ TEST(meeting, names_the_rank_whose_facts_are_too_many_on_every_rank) {
     MetRank me;
     me.meet(ranks, Blob(rank == 2 ? 70'000U : 10U));
   });
-  expect_same_error(errors, ErrorCode::bad_argument, 2, "70000 bytes of facts, 61440 are allowed (reported by rank 2)");
+  expect_same_error(errors, ErrorCode::bad_argument, 2,
+                    "70000 bytes of facts, 61440 are allowed (reported by rank 2)");
 }
 
 TEST(meeting, names_both_ranks_and_both_versions_when_protocols_differ) {
@@ -226,7 +242,8 @@ TEST(meeting, refuses_memory_that_does_not_hold_the_announced_nonce) {
     me.meet(ranks);
   });
   expect_same_error(errors, ErrorCode::authentication, 1,
-                    "the arena of rank 1 holds nonce 0000000000000bad, announced was 0000000000000011 (reported by rank 0)");
+                    "the arena of rank 1 holds nonce 0000000000000bad, announced was 0000000000000011 "
+                    "(reported by rank 0)");
 }
 
 TEST(meeting, refuses_memory_that_could_still_shrink) {
@@ -241,8 +258,9 @@ TEST(meeting, refuses_memory_that_could_still_shrink) {
     if (rank == 0) me.offer.arena_fd = soft.get();
     me.meet(ranks);
   });
-  expect_same_error(errors, ErrorCode::authentication, 0,
-                    "the arena of rank 0 is not sealed against resizing (seals 4, needed 6) (reported by rank 1)");
+  expect_same_error(
+      errors, ErrorCode::authentication, 0,
+      "the arena of rank 0 is not sealed against resizing (seals 4, needed 6) (reported by rank 1)");
 }
 
 TEST(meeting, refuses_memory_smaller_than_announced) {
@@ -253,8 +271,9 @@ TEST(meeting, refuses_memory_smaller_than_announced) {
     if (rank == 1) me.offer.arena_bytes = std::size_t{2} << 20;
     me.meet(ranks);
   });
-  expect_same_error(errors, ErrorCode::authentication, 1,
-                    "rank 1 announced an arena of 2097152 bytes and sent one of 1048576 (reported by rank 0)");
+  expect_same_error(
+      errors, ErrorCode::authentication, 1,
+      "rank 1 announced an arena of 2097152 bytes and sent one of 1048576 (reported by rank 0)");
 }
 
 TEST(meeting, refuses_a_socket_that_belongs_to_another_process_than_announced) {
@@ -265,9 +284,11 @@ TEST(meeting, refuses_a_socket_that_belongs_to_another_process_than_announced) {
     MetRank me;
     me.meet(ranks, {}, 1000);
   });
-  expect_same_error(errors, ErrorCode::authentication, 0,
-                    fmt::format("rank 0 said it is pid 1 of uid {0}; its socket belongs to pid {1} of uid {0} (reported by rank 1)",
-                                ::geteuid(), ::getpid()));
+  expect_same_error(
+      errors, ErrorCode::authentication, 0,
+      fmt::format(
+          "rank 0 said it is pid 1 of uid {0}; its socket belongs to pid {1} of uid {0} (reported by rank 1)",
+          ::geteuid(), ::getpid()));
 }
 
 TEST(meeting, notices_that_the_bootstrap_changed_its_blob) {
@@ -349,6 +370,37 @@ TEST(meeting, drops_strangers_and_goes_on) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
+TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const base::UniqueFd here{ends[0]};
+  const base::UniqueFd there{ends[1]};
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    if (::geteuid() == 0)
+      ::_exit(::setresuid(65534, 65534, 65534) == 0 ? play_silent_stranger(there.get()) : 3);
+    ::_exit(play_silent_stranger(there.get()));
+  }
+  ThreadGathering gathering{2};
+  const auto errors = run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    MetRank me;
+    me.options.handshake_timeout_ms = 15'000;
+    if (rank == 1) {
+      ranks.heard = [&](std::span<const Introduction> everybody) {
+        const std::string& name = everybody[0].listener;
+        EXPECT_EQ(::send(here.get(), name.data(), name.size(), 0), static_cast<ssize_t>(name.size()));
+        int status = 0;
+        EXPECT_EQ(::waitpid(stranger, &status, 0), stranger);
+        EXPECT_TRUE(WIFEXITED(status));
+        EXPECT_EQ(WEXITSTATUS(status), 0);
+      };
+    }
+    me.meet(ranks);
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
 TEST(meeting, is_not_delayed_by_a_silent_stranger) {
   ThreadGathering gathering{2};
   base::UniqueFd silent;
@@ -421,7 +473,11 @@ TEST(introduction, that_was_cut_or_changed_is_an_error_and_never_more) {
 TEST(outcome, that_was_cut_or_changed_is_an_error_and_never_more) {
   bootstrap::Outcome outcome;
   outcome.proved = {0, 2, 3};
-  outcome.fail({.detail = {.code = ErrorCode::no_resource, .peer = 1, .operation = "init", .cause = "x", .system_error = 5,
+  outcome.fail({.detail = {.code = ErrorCode::no_resource,
+                           .peer = 1,
+                           .operation = "init",
+                           .cause = "x",
+                           .system_error = 5,
                            .hint = "y"},
                 .consequence = true});
   const Blob whole = bootstrap::encode(outcome);
@@ -451,8 +507,12 @@ TEST(outcome, that_was_cut_or_changed_is_an_error_and_never_more) {
 TEST(agreement, prefers_a_cause_over_an_earlier_ranks_consequence) {
   std::vector<bootstrap::Outcome> outcomes(3);
   const auto failure = [](const char* cause, bool consequence) {
-    return bootstrap::Failure{.detail = {.code = ErrorCode::no_resource, .peer = 2, .operation = "init", .cause = cause,
-                                         .system_error = 0, .hint = {}},
+    return bootstrap::Failure{.detail = {.code = ErrorCode::no_resource,
+                                         .peer = 2,
+                                         .operation = "init",
+                                         .cause = cause,
+                                         .system_error = 0,
+                                         .hint = {}},
                               .consequence = consequence};
   };
   outcomes[0].fail(failure("it hung up", true));

@@ -11,7 +11,8 @@ namespace qpmesh::transport::simulated {
 ControlPlane::ControlPlane(const NetworkConfig& config, Scheduler& scheduler)
     : config_{config}, scheduler_{scheduler}, ranks_(static_cast<std::size_t>(config.rank_count)) {}
 
-void ControlPlane::push(int from, int to, base::ControlEvent event, std::int64_t delay_min_ns, std::int64_t delay_max_ns) {
+void ControlPlane::push(int from, int to, base::ControlEvent event, std::int64_t delay_min_ns,
+                        std::int64_t delay_max_ns) {
   const auto receiver = static_cast<std::uint64_t>(to);
   if (ranks_[receiver].gone) return;
   Pair& pair = pairs_[static_cast<std::uint64_t>(from) * ranks_.size() + receiver];
@@ -19,13 +20,19 @@ void ControlPlane::push(int from, int to, base::ControlEvent event, std::int64_t
   pair.finished = event.kind != base::ControlEvent::Kind::frame;
   pair.on_the_way.push_back(std::move(event));
   // Frames may arrive together, as a stream coalesces them, but never out of order.
-  pair.last_ns = std::max(pair.last_ns, scheduler_.now_ns() + scheduler_.random().between(delay_min_ns, delay_max_ns));
-  scheduler_.at(pair.last_ns, EventKind::control, static_cast<std::uint32_t>(to), static_cast<std::uint64_t>(from));
+  pair.last_ns =
+      std::max(pair.last_ns, scheduler_.now_ns() + scheduler_.random().between(delay_min_ns, delay_max_ns));
+  scheduler_.at(pair.last_ns, EventKind::control, static_cast<std::uint32_t>(to),
+                static_cast<std::uint64_t>(from));
 }
 
 void ControlPlane::send(int from, int to, BlobView frame) {
   assert(from != to && frame.size() <= base::ControlChannel::frame_bytes_max);
-  push(from, to, {.kind = base::ControlEvent::Kind::frame, .peer = from, .bytes = Blob(frame.begin(), frame.end()), .detail = {}},
+  push(from, to,
+       {.kind = base::ControlEvent::Kind::frame,
+        .peer = from,
+        .bytes = Blob(frame.begin(), frame.end()),
+        .detail = {}},
        config_.control_delay_min_ns, config_.control_delay_max_ns);
 }
 
@@ -73,6 +80,8 @@ void ControlPlane::handle(const Event& event) {
   scheduler_.touch(static_cast<int>(event.subject));
 }
 
-ControlChannel::~ControlChannel() { plane_.end(rank_, fmt::format("rank {} ended without a goodbye", rank_)); }
+ControlChannel::~ControlChannel() {
+  plane_.end(rank_, fmt::format("rank {} ended without a goodbye", rank_));
+}
 
 }  // namespace qpmesh::transport::simulated

@@ -43,10 +43,13 @@ std::uint32_t Fabric::register_memory(std::uint32_t port, std::span<std::byte> m
   }
 }
 
-void Fabric::deregister_memory(std::uint32_t port, std::uint32_t region) noexcept { ports_[port].regions.erase(region); }
+void Fabric::deregister_memory(std::uint32_t port, std::uint32_t region) noexcept {
+  ports_[port].regions.erase(region);
+}
 
 // The largest region that has it: a small one is more likely to be closed while the address is in use.
-std::optional<RemoteAddress> Fabric::address_of(std::uint32_t port, std::span<const std::byte> memory) const noexcept {
+std::optional<RemoteAddress> Fabric::address_of(std::uint32_t port,
+                                                std::span<const std::byte> memory) const noexcept {
   std::optional<RemoteAddress> found;
   std::size_t found_bytes = 0;
   for (const auto& [key, region] : ports_[port].regions) {
@@ -76,7 +79,8 @@ bool Fabric::bind(std::uint32_t endpoint, std::uint32_t peer_endpoint) {
   Endpoint& mine = endpoints_[endpoint];
   const Endpoint& peers = endpoints_[peer_endpoint];
   if (peers.rank != mine.peer || peers.peer != mine.rank) return false;
-  if (peers.peer_endpoint != none && peers.peer_endpoint != endpoint) return false;  // it has another peer already
+  if (peers.peer_endpoint != none && peers.peer_endpoint != endpoint)
+    return false;  // it has another peer already
   mine.peer_endpoint = peer_endpoint;
   if (ranks_[static_cast<std::size_t>(mine.peer)].dead) {
     mine.peer_dead = true;
@@ -139,7 +143,9 @@ void Fabric::settle(std::uint32_t endpoint) {
   std::uint64_t whole = random.below(flights.size() + 1);
   for (Flight& flight : flights) {
     if (flight.retired) continue;
-    if (resolve(endpoints_[mine.peer_endpoint], flight.target, flight.bytes()) == nullptr && flight.bytes() != 0) return;
+    if (resolve(endpoints_[mine.peer_endpoint], flight.target, flight.bytes()) == nullptr &&
+        flight.bytes() != 0)
+      return;
     if (!flight.began) flight.cut(config_.pieces_max, config_.bytes_in_order, random);
     const std::size_t end = whole > 0 ? flight.pieces.size() : random.below(flight.pieces.size() + 1);
     while (flight.placed < end) place(endpoint, flight, flight.pieces[flight.placed++]);
@@ -172,7 +178,8 @@ void Fabric::break_pair(std::uint32_t endpoint, const std::string& detail, int s
 }
 
 void Fabric::notice_later(std::uint32_t endpoint) {
-  const std::int64_t after = scheduler_.random().between(config_.death_delay_min_ns, config_.death_delay_max_ns);
+  const std::int64_t after =
+      scheduler_.random().between(config_.death_delay_min_ns, config_.death_delay_max_ns);
   scheduler_.at(scheduler_.now_ns() + after, EventKind::link_down, endpoint);
 }
 
@@ -199,7 +206,8 @@ void Fabric::sever(std::uint32_t endpoint) {
   }
   mine.closed = true;
   mine.flights.clear();
-  if (!mine.fault) mine.fault = std::make_unique<Fault>(Fault{mine.peer, "this side severed the connection", ECANCELED});
+  if (!mine.fault)
+    mine.fault = std::make_unique<Fault>(Fault{mine.peer, "this side severed the connection", ECANCELED});
 }
 
 void Fabric::fail_link(int from, int to) {
@@ -236,12 +244,15 @@ std::string Fabric::describe(int lines_max) const {
     const std::size_t unread = endpoint.arrivals.size() - endpoint.arrivals_taken;
     if ((endpoint.flights.empty() && unread == 0 && !endpoint.fault) || endpoint.closed) continue;
     if (lines_max-- == 0) return text + "  …\n";
-    text += fmt::format("  {} -> {}: {} writes posted, {} in flight, {} told complete, {} immediates not taken", endpoint.rank,
-                        endpoint.peer, endpoint.next_sequence, endpoint.flights.size(), endpoint.completed, unread);
+    text +=
+        fmt::format("  {} -> {}: {} writes posted, {} in flight, {} told complete, {} immediates not taken",
+                    endpoint.rank, endpoint.peer, endpoint.next_sequence, endpoint.flights.size(),
+                    endpoint.completed, unread);
     if (!endpoint.flights.empty()) {
       const Flight& first = endpoint.flights.front();
-      text += fmt::format(", first {} of {} bytes at {:#x}+{} has {} of {} pieces", first.sequence, first.bytes(),
-                          first.target.region, first.target.offset, first.placed, first.pieces.size());
+      text +=
+          fmt::format(", first {} of {} bytes at {:#x}+{} has {} of {} pieces", first.sequence, first.bytes(),
+                      first.target.region, first.target.offset, first.placed, first.pieces.size());
     }
     if (endpoint.fault) text += fmt::format(", fault: {}", endpoint.fault->detail);
     text += '\n';

@@ -27,7 +27,8 @@ class Fabric {
   void close_port(std::uint32_t port) noexcept;
   std::uint32_t register_memory(std::uint32_t port, std::span<std::byte> memory);
   void deregister_memory(std::uint32_t port, std::uint32_t region) noexcept;
-  std::optional<RemoteAddress> address_of(std::uint32_t port, std::span<const std::byte> memory) const noexcept;
+  std::optional<RemoteAddress> address_of(std::uint32_t port,
+                                          std::span<const std::byte> memory) const noexcept;
   std::uint32_t open_endpoint(std::uint32_t port, int peer);
   // False when there is no such endpoint, or it is not meant for us.
   bool bind(std::uint32_t endpoint, std::uint32_t peer_endpoint);
@@ -38,7 +39,9 @@ class Fabric {
   void sever(std::uint32_t endpoint);
   // Completions and arrivals become visible to the rank only here, as a device's do.
   void progress(std::uint32_t port) noexcept;
-  std::uint64_t completed(std::uint32_t endpoint) const noexcept { return endpoints_[endpoint].completed_seen; }
+  std::uint64_t completed(std::uint32_t endpoint) const noexcept {
+    return endpoints_[endpoint].completed_seen;
+  }
   std::optional<std::uint32_t> take_arrival(std::uint32_t endpoint) noexcept;
   const Fault* fault(std::uint32_t endpoint) const noexcept { return endpoints_[endpoint].fault.get(); }
 
@@ -46,7 +49,9 @@ class Fabric {
   void fail_link(int from, int to);
   void kill(int rank);
   // Who loads this rank's memory and has to be stepped when it may have changed.
-  std::span<const int> watchers(int rank) const noexcept { return ranks_[static_cast<std::size_t>(rank)].watchers; }
+  std::span<const int> watchers(int rank) const noexcept {
+    return ranks_[static_cast<std::size_t>(rank)].watchers;
+  }
 
   // Lines about every endpoint that has something outstanding, at most lines_max.
   std::string describe(int lines_max) const;
@@ -58,14 +63,15 @@ class Fabric {
     int rank = -1;
     bool open = true;
     std::map<std::uint32_t, std::span<std::byte>> regions;
-    std::vector<std::uint32_t> changed;  // endpoints with completions or arrivals that progress has not shown yet
+    std::vector<std::uint32_t>
+        changed;  // endpoints with completions or arrivals that progress has not shown yet
   };
   struct Endpoint {
     std::uint32_t port = 0;
     std::uint32_t peer_endpoint = none;
     int rank = -1;
     int peer = -1;
-    bool closed = false;    // severed, destroyed or dead: nothing lands here any more
+    bool closed = false;     // severed, destroyed or dead: nothing lands here any more
     bool peer_dead = false;  // what is posted vanishes, until link_down tells
     bool changed = false;
     bool watches = false;
@@ -101,13 +107,16 @@ class Fabric {
   std::string why_unresolved(const Endpoint& target, const Flight& flight) const;
 
   // fabric.cpp: ends.
-  void settle(std::uint32_t endpoint);  // of what is on its way a seeded part still arrives, the rest never does
+  void settle(
+      std::uint32_t endpoint);  // of what is on its way a seeded part still arrives, the rest never does
   void set_fault(std::uint32_t endpoint, std::string detail, int system_error);
   void break_pair(std::uint32_t endpoint, const std::string& detail, int system_error);
   void notice_later(std::uint32_t endpoint);
   void link_down(std::uint32_t endpoint);
   void mark_changed(std::uint32_t endpoint);
-  std::int64_t delay() noexcept { return scheduler_.random().between(config_.delay_min_ns, config_.delay_max_ns); }
+  std::int64_t delay() noexcept {
+    return scheduler_.random().between(config_.delay_min_ns, config_.delay_max_ns);
+  }
   std::int64_t gap() noexcept { return scheduler_.random().between(1, config_.gap_max_ns); }
 
   const NetworkConfig& config_;

@@ -6,7 +6,8 @@
 namespace qpmesh::transport::simulated {
 namespace {
 
-void cut_range(std::size_t begin, std::size_t end, std::uint64_t count, Random& random, std::vector<Piece>& pieces) {
+void cut_range(std::size_t begin, std::size_t end, std::uint64_t count, Random& random,
+               std::vector<Piece>& pieces) {
   if (begin == end) return;
   std::vector<std::size_t> cuts{begin, end};
   for (std::uint64_t i = 1; i < count; ++i) cuts.push_back(begin + random.below(end - begin));

@@ -22,20 +22,23 @@ struct Flight {
   std::span<const std::byte> body;
   std::vector<std::byte> copied;  // what was inline: head and body in one
   RemoteAddress target;
-  std::uint32_t flag_offset = Write::no_flag;  // of a flag that is stored last; no_flag where it is placed like any bytes
+  std::uint32_t flag_offset =
+      Write::no_flag;  // of a flag that is stored last; no_flag where it is placed like any bytes
   std::optional<std::uint32_t> immediate;
   bool tell = false;
 
-  std::int64_t ready_ns = 0;   // not placed before
-  std::vector<Piece> pieces;   // in the order of their placement
-  std::size_t placed = 0;      // of them
-  bool began = false;          // its pieces have been given their times
-  bool retired = false;        // all of it is visible, and all before it
+  std::int64_t ready_ns = 0;  // not placed before
+  std::vector<Piece> pieces;  // in the order of their placement
+  std::size_t placed = 0;     // of them
+  bool began = false;         // its pieces have been given their times
+  bool retired = false;       // all of it is visible, and all before it
 
   std::size_t bytes() const noexcept { return head.size() + body.size(); }
   bool all_placed() const noexcept { return placed == pieces.size(); }
   // The receiver has been told that the bytes are final and may hand the memory to somebody else.
-  bool settled() const noexcept { return retired && (immediate.has_value() || flag_offset != Write::no_flag); }
+  bool settled() const noexcept {
+    return retired && (immediate.has_value() || flag_offset != Write::no_flag);
+  }
 
   // Takes the source's bytes [offset, offset + out.size()) as they are now.
   void read(std::size_t offset, std::span<std::byte> out) const noexcept;

@@ -127,7 +127,8 @@ void Network::wake_at(int rank, Deadline time) {
 void Network::at(Deadline time, std::function<void()> action) {
   const std::int64_t time_ns = std::chrono::nanoseconds{time.time_since_epoch()}.count();
   actions_.push_back(std::move(action));
-  scheduler_.at(std::max(time_ns, scheduler_.now_ns()), EventKind::action, static_cast<std::uint32_t>(actions_.size() - 1));
+  scheduler_.at(std::max(time_ns, scheduler_.now_ns()), EventKind::action,
+                static_cast<std::uint32_t>(actions_.size() - 1));
 }
 
 void Network::kill(int rank) {
@@ -146,18 +147,23 @@ void Network::thaw(int rank) {
 }
 
 std::string Network::describe() const {
-  std::string text =
-      fmt::format("simulated network: {} ranks, seed {}, virtual time {} ns, {} events, {} pending, {} steps, trace {:#018x}\n",
-                  config_.rank_count, config_.seed, scheduler_.now_ns(), scheduler_.events(), scheduler_.pending(), steps_,
-                  scheduler_.trace_hash());
+  std::string text = fmt::format(
+      "simulated network: {} ranks, seed {}, virtual time {} ns, {} events, {} pending, {} steps, trace "
+      "{:#018x}\n",
+      config_.rank_count, config_.seed, scheduler_.now_ns(), scheduler_.events(), scheduler_.pending(),
+      steps_, scheduler_.trace_hash());
   if (endless_rank_ >= 0) {
-    text += fmt::format("  rank {} reported work {} times at one instant: it would never end\n", endless_rank_, steps_in_a_row_max);
+    text += fmt::format("  rank {} reported work {} times at one instant: it would never end\n",
+                        endless_rank_, steps_in_a_row_max);
   }
   for (int rank = 0; rank < config_.rank_count; ++rank) {
     const Rank& state = ranks_[static_cast<std::size_t>(rank)];
     if (state.alive && !state.frozen && state.step) continue;
     text += fmt::format("  rank {}: {}, {} steps\n", rank,
-                        !state.alive ? "dead" : state.frozen ? "frozen" : "has no step function", state.steps);
+                        !state.alive   ? "dead"
+                        : state.frozen ? "frozen"
+                                       : "has no step function",
+                        state.steps);
   }
   return text + fabric_.describe(40);
 }

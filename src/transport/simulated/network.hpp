@@ -62,7 +62,9 @@ class Network {
   bool alive(int rank) const noexcept { return ranks_[static_cast<std::size_t>(rank)].alive; }
 
   Deadline now() const noexcept { return scheduler_.now(); }
-  Deadline after_ms(std::int64_t timeout_ms) const noexcept { return now() + std::chrono::milliseconds{timeout_ms}; }
+  Deadline after_ms(std::int64_t timeout_ms) const noexcept {
+    return now() + std::chrono::milliseconds{timeout_ms};
+  }
   std::uint64_t trace_hash() const noexcept { return scheduler_.trace_hash(); }
   std::uint64_t events() const noexcept { return scheduler_.events(); }
   std::uint64_t steps() const noexcept { return steps_; }
@@ -95,7 +97,7 @@ class Network {
   std::vector<Rank> ranks_;
   std::vector<int> order_;  // in which step_all steps
   std::vector<std::function<void()>> actions_;
-  std::int64_t tick_ns_;       // the present interval
+  std::int64_t tick_ns_;  // the present interval
   std::int64_t next_tick_ns_;
   std::uint64_t events_at_tick_ = 0;
   std::uint64_t steps_ = 0;

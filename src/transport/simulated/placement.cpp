@@ -50,25 +50,30 @@ std::string Fabric::why_unresolved(const Endpoint& target, const Flight& flight)
   const auto& regions = ports_[target.port].regions;
   const auto region = regions.find(flight.target.region);
   if (region == regions.end()) {
-    return fmt::format("a write of {} bytes to rank {} names region {:#x}, which is not registered there", flight.bytes(),
-                       target.rank, flight.target.region);
+    return fmt::format("a write of {} bytes to rank {} names region {:#x}, which is not registered there",
+                       flight.bytes(), target.rank, flight.target.region);
   }
-  return fmt::format("a write of {} bytes at offset {} is outside region {:#x} of rank {}, which has {} bytes", flight.bytes(),
-                     flight.target.offset, flight.target.region, target.rank, region->second.size());
+  return fmt::format(
+      "a write of {} bytes at offset {} is outside region {:#x} of rank {}, which has {} bytes",
+      flight.bytes(), flight.target.offset, flight.target.region, target.rank, region->second.size());
 }
 
 // What no correct caller posts; a device would refuse it or corrupt memory.
 std::optional<std::string> Fabric::unusable(const Write& write) const {
   const std::size_t bytes = write.head.size() + write.body.size();
   if (bytes > config_.write_bytes_max) {
-    return fmt::format("a write of {} bytes was posted, write_bytes_max is {}", bytes, config_.write_bytes_max);
+    return fmt::format("a write of {} bytes was posted, write_bytes_max is {}", bytes,
+                       config_.write_bytes_max);
   }
   if (write.flag_offset == Write::no_flag) return std::nullopt;
-  if (write.flag_offset > write.head.size() || write.head.size() - write.flag_offset < sizeof(std::uint32_t)) {
-    return fmt::format("a flag at {} does not lie in a head of {} bytes", write.flag_offset, write.head.size());
+  if (write.flag_offset > write.head.size() ||
+      write.head.size() - write.flag_offset < sizeof(std::uint32_t)) {
+    return fmt::format("a flag at {} does not lie in a head of {} bytes", write.flag_offset,
+                       write.head.size());
   }
   if ((write.target.offset + write.flag_offset) % sizeof(std::uint32_t) != 0) {
-    return fmt::format("a flag at {} of a write to offset {} is not aligned", write.flag_offset, write.target.offset);
+    return fmt::format("a flag at {} of a write to offset {} is not aligned", write.flag_offset,
+                       write.target.offset);
   }
   return std::nullopt;
 }
@@ -126,7 +131,8 @@ void Fabric::begin(std::uint32_t endpoint, Flight& flight) {
     scheduler_.at(first, EventKind::piece, endpoint, flight.sequence);
   } else {
     for (std::size_t i = 0; i < flight.pieces.size(); ++i) {
-      scheduler_.at(first + scheduler_.random().between(0, config_.delay_max_ns), EventKind::piece, endpoint, flight.sequence);
+      scheduler_.at(first + scheduler_.random().between(0, config_.delay_max_ns), EventKind::piece, endpoint,
+                    flight.sequence);
     }
   }
 }
@@ -198,7 +204,8 @@ bool Fabric::store_flag(std::uint32_t endpoint, Flight& flight) {
   std::uint32_t flag = 0;
   if (!place(endpoint, flight, {0, 0})) return false;  // the target may have gone since the last piece
   flight.read(flight.flag_offset, std::as_writable_bytes(std::span{&flag, 1}));
-  std::byte* const memory = resolve(endpoints_[endpoints_[endpoint].peer_endpoint], flight.target, flight.bytes());
+  std::byte* const memory =
+      resolve(endpoints_[endpoints_[endpoint].peer_endpoint], flight.target, flight.bytes());
   auto* const where = reinterpret_cast<std::uint32_t*>(memory + flight.flag_offset);
   assert(reinterpret_cast<std::uintptr_t>(where) % std::atomic_ref<std::uint32_t>::required_alignment == 0);
   std::atomic_ref<std::uint32_t>{*where}.store(flag, std::memory_order_release);

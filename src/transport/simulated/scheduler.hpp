@@ -41,8 +41,8 @@ class Scheduler {
   bool empty() const noexcept { return heap_.empty(); }
   std::size_t pending() const noexcept { return heap_.size(); }
   std::int64_t next_ns() const noexcept { return heap_.front().time_ns; }  // not when empty
-  Event pop();                                    // time moves to it
-  void advance_to(std::int64_t time_ns) noexcept;  // never backwards
+  Event pop();                                                             // time moves to it
+  void advance_to(std::int64_t time_ns) noexcept;                          // never backwards
 
   // A touched rank is stepped before time moves on.
   void touch(int rank);

@@ -40,7 +40,8 @@ std::unique_ptr<transport::Connection> Transport::connect(int peer, BlobView pee
     throw Error{{.code = ErrorCode::bad_config,
                  .peer = peer,
                  .operation = "connect",
-                 .cause = fmt::format("{} bytes are not an address of rank {} for rank {}", peer_address.size(), peer, rank_),
+                 .cause = fmt::format("{} bytes are not an address of rank {} for rank {}",
+                                      peer_address.size(), peer, rank_),
                  .hint = {}}};
   }
   waiting_.erase(peer);

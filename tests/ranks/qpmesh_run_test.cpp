@@ -1,0 +1,351 @@
+// Each promise of qpmesh-run, kept by the real program with shell scripts as ranks.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/owned.hpp"
+#include "base/system.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using Clock = std::chrono::steady_clock;
+
+constexpr int patience_ms = 20'000;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream{text};
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> sorted(std::vector<std::string> lines) {
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+// A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a test can tell
+// whether anything did.
+class Launch {
+ public:
+  explicit Launch(std::vector<std::string> arguments, const std::string& input = {}) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::array<std::array<int, 2>, 3> pipes{};
+    for (auto& pipe : pipes) EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(::write(pipes[0][1], input.data(), input.size()), static_cast<ssize_t>(input.size()));
+    arguments.insert(arguments.begin(), QPMESH_RUN);
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      // A shell cannot trap what its parents ignore, as they do for a job in the background.
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_DFL);
+      ::dup2(pipes[0][0], 0);
+      ::dup2(pipes[1][1], 1);
+      ::dup2(pipes[2][1], 2);
+      ::execv(QPMESH_RUN, pointers.data());
+      ::_exit(99);
+    }
+    ::close(pipes[0][0]);
+    ::close(pipes[0][1]);
+    ::close(pipes[1][1]);
+    ::close(pipes[2][1]);
+    streams_[0].reset(pipes[1][0]);
+    streams_[1].reset(pipes[2][0]);
+  }
+  ~Launch() {
+    if (pid_ > 0) wait();
+  }
+
+  pid_t pid() const { return pid_; }
+  const std::string& output() const { return texts_[0]; }
+  const std::string& errors() const { return texts_[1]; }
+
+  // Reads until stdout has so many lines.
+  bool sees_lines(std::size_t count) {
+    while (lines_of(texts_[0]).size() < count || texts_[0].back() != '\n') {
+      if (!read_some()) return false;
+    }
+    return true;
+  }
+  // Reads to the end of both streams and returns the code, 128 + signal, or -1 after having lost patience.
+  int wait() {
+    while (streams_[0] || streams_[1]) {
+      if (!read_some()) break;
+    }
+    if (streams_[0] || streams_[1]) ::kill(pid_, SIGKILL);
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
+    pid_ = 0;
+    if (streams_[0] || streams_[1]) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  bool read_some() {
+    std::array<pollfd, 2> polled{};
+    for (std::size_t i = 0; i < 2; ++i) polled[i] = {.fd = streams_[i].get(), .events = POLLIN, .revents = 0};
+    if (::poll(polled.data(), polled.size(), base::remaining_ms(system_, deadline_)) <= 0) return false;
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (polled[i].revents == 0) continue;
+      std::array<char, 4096> text;
+      const ssize_t count = ::read(streams_[i].get(), text.data(), text.size());
+      if (count <= 0) {
+        streams_[i].reset();
+      } else {
+        texts_[i].append(text.data(), static_cast<std::size_t>(count));
+      }
+    }
+    return streams_[0] || streams_[1];
+  }
+
+  base::System system_;
+  Deadline deadline_ = base::after_ms(system_, patience_ms);
+  pid_t pid_ = 0;
+  std::array<base::UniqueFd, 2> streams_;
+  std::array<std::string, 2> texts_;
+};
+
+// True once no process that the run had started is left.
+bool nothing_is_left() {
+  const auto deadline = Clock::now() + std::chrono::milliseconds{patience_ms};
+  while (Clock::now() < deadline) {
+    const pid_t pid = ::waitpid(-1, nullptr, WNOHANG);
+    if (pid < 0) return errno == ECHILD;
+    if (pid == 0) ::poll(nullptr, 0, 2);
+  }
+  return false;
+}
+
+std::vector<std::string> job(std::initializer_list<std::string> options, const std::string& script) {
+  std::vector<std::string> arguments{options};
+  arguments.insert(arguments.end(), {"sh", "-c", script});
+  return arguments;
+}
+
+// The pid that a message "rank 2 (pid 123) …" names.
+std::string rank_message(const std::string& errors, int rank, const std::string& ending) {
+  for (const std::string& line : lines_of(errors)) {
+    int named = -1;
+    int pid = -1;
+    if (std::sscanf(line.c_str(), "qpmesh-run: rank %d (pid %d)", &named, &pid) != 2 || named != rank ||
+        pid <= 1)
+      continue;
+    if (line == fmt::format("qpmesh-run: rank {} (pid {}) {}", rank, pid, ending)) return line;
+  }
+  return {};
+}
+
+TEST(qpmesh_run, tells_every_rank_who_it_is) {
+  Launch run{job({"-np", "3"}, "echo $QPMESH_RANK of $QPMESH_SIZE, $QPMESH_LOCAL_SIZE here")};
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(sorted(lines_of(run.output())),
+            (std::vector<std::string>{"0 of 3, 3 here", "1 of 3, 3 here", "2 of 3, 3 here"}));
+  EXPECT_EQ(run.errors(), "");
+}
+
+TEST(qpmesh_run, gives_all_ranks_of_a_job_one_name_and_every_job_another) {
+  std::set<std::string> names;
+  for (int i = 0; i < 2; ++i) {
+    Launch run{job({"-np", "2"}, "echo $QPMESH_JOB")};
+    EXPECT_EQ(run.wait(), 0);
+    const auto lines = lines_of(run.output());
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines[0], lines[1]);
+    EXPECT_EQ(lines[0].size(), 32U);
+    names.insert(lines[0]);
+  }
+  EXPECT_EQ(names.size(), 2U);
+}
+
+TEST(qpmesh_run, hides_other_launchers_from_its_ranks) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_NAMESPACE", "SLURM_PROCID", "RANK", "WORLD_SIZE"}) {
+    ::setenv(name, "5", 1);
+  }
+  ::setenv("QPMESH_RANK", "77", 1);
+  ::setenv("QPMESH_LOG", "error", 1);
+  Launch run{
+      job({"-np", "1"},
+          "echo ${OMPI_COMM_WORLD_RANK-no} ${PMI_RANK-no} ${PMIX_NAMESPACE-no} ${SLURM_PROCID-no} ${RANK-no} "
+          "${WORLD_SIZE-no} $QPMESH_RANK $QPMESH_LOG")};
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(run.output(), "no no no no no no 0 error\n");
+}
+
+TEST(qpmesh_run, passes_the_programs_own_options_to_it) {
+  Launch run{{"--np", "1", "--grace-ms", "10", "--", "echo", "-np", "7", "--prefix", "--"}};
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(run.output(), "-np 7 --prefix --\n");
+}
+
+TEST(qpmesh_run, prefixes_whole_lines_of_both_streams_and_a_last_one_without_end) {
+  Launch run{job({"-np", "2", "--prefix"},
+                 "printf begin; sleep 0.05; printf 'end\\n\\n'; echo wrong >&2; printf last")};
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(sorted(lines_of(run.output())), (std::vector<std::string>{"[0] ", "[0] beginend", "[0] last",
+                                                                      "[1] ", "[1] beginend", "[1] last"}));
+  EXPECT_EQ(sorted(lines_of(run.errors())), (std::vector<std::string>{"[0] wrong", "[1] wrong"}));
+  EXPECT_EQ(run.output().back(), '\n');
+}
+
+TEST(qpmesh_run, loses_no_byte_of_large_prefixed_output) {
+  Launch run{job({"-np", "2", "--prefix"}, "seq 1 20000")};
+  EXPECT_EQ(run.wait(), 0);
+  std::array<int, 2> next{1, 1};
+  for (const std::string& line : lines_of(run.output())) {
+    const std::size_t rank = line.starts_with("[1] ") ? 1 : 0;
+    ASSERT_EQ(line, fmt::format("[{}] {}", rank, next[rank]++));
+  }
+  EXPECT_EQ(next[0], 20001);
+  EXPECT_EQ(next[1], 20001);
+}
+
+TEST(qpmesh_run, breaks_a_line_that_never_ends) {
+  Launch run{job({"-np", "1", "--prefix"}, "head -c 150000 /dev/zero | tr '\\0' x")};
+  EXPECT_EQ(run.wait(), 0);
+  const auto lines = lines_of(run.output());
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0].size(), 4 + 65536U);
+  EXPECT_EQ(lines[0].size() + lines[1].size() + lines[2].size(), 150000U + 3 * 4);
+}
+
+TEST(qpmesh_run, gives_its_input_to_rank_0_and_nothing_to_the_others) {
+  Launch run{job({"-np", "2", "--prefix"}, "cat"), "to whom?\n"};
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_EQ(run.output(), "[0] to whom?\n");
+}
+
+TEST(qpmesh_run, returns_the_code_of_the_rank_that_failed_first_and_names_it) {
+  Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60")};
+  EXPECT_EQ(run.wait(), 7);
+  EXPECT_NE(rank_message(run.errors(), 1, "exited with code 7"), "") << run.errors();
+  EXPECT_EQ(lines_of(run.errors()).size(), 1U) << run.errors();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST(qpmesh_run, names_the_signal_that_killed_a_rank) {
+  Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 2 && kill -9 $$; exec sleep 60")};
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  EXPECT_NE(rank_message(run.errors(), 2, "was killed by signal 9 (Killed)"), "") << run.errors();
+}
+
+TEST(qpmesh_run, lets_the_others_end_by_themselves_within_the_grace_period) {
+  Launch run{job({"-np", "2", "--grace-ms", "15000"},
+                 "trap 'echo asked' TERM; test $QPMESH_RANK = 0 && exit 3; sleep 0.3; echo done")};
+  EXPECT_EQ(run.wait(), 3);
+  EXPECT_EQ(run.output(), "done\n");
+}
+
+TEST(qpmesh_run, asks_with_sigterm_after_the_grace_period_and_not_before) {
+  const auto begin = Clock::now();
+  Launch run{
+      job({"-np", "2", "--grace-ms", "300"},
+          "test $QPMESH_RANK = 0 && exit 3; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done")};
+  EXPECT_EQ(run.wait(), 3);
+  EXPECT_EQ(run.output(), "asked\n");
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds{300});
+}
+
+TEST(qpmesh_run, kills_whoever_does_not_listen_together_with_what_it_started) {
+  // Rank 1 ignores SIGTERM, rank 2 is stopped; both have children.
+  Launch run{job({"-np", "3", "--grace-ms", "100"},
+                 "case $QPMESH_RANK in 0) exit 3;; 1) trap '' TERM; sleep 60; sleep 60;; 2) sleep 60 & kill "
+                 "-STOP $$;; esac")};
+  EXPECT_EQ(run.wait(), 3);
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST(qpmesh_run, kills_what_a_failed_rank_left_running) {
+  Launch run{job({"-np", "2", "--grace-ms", "50"}, "sleep 60 > /dev/null 2>&1 & exit 4")};
+  EXPECT_EQ(run.wait(), 4);
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST(qpmesh_run, ends_nobody_when_told_to_keep_going) {
+  Launch run{job({"-np", "3", "--keep-going", "--grace-ms", "10"},
+                 "trap 'echo asked' TERM; test $QPMESH_RANK = 1 && exit 5; sleep 0.3; echo done; test "
+                 "$QPMESH_RANK = 0 || exit 6")};
+  EXPECT_EQ(run.wait(), 5);
+  EXPECT_EQ(run.output(), "done\ndone\n");
+  EXPECT_NE(rank_message(run.errors(), 1, "exited with code 5"), "");
+  EXPECT_NE(rank_message(run.errors(), 2, "exited with code 6"), "");
+}
+
+TEST(qpmesh_run, forwards_signals_to_all_ranks_and_what_they_started) {
+  for (const auto& [number, name] :
+       {std::pair{SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}}) {
+    // The rank is the outer shell; the inner one, in the foreground, hears it too.
+    const std::string inner =
+        fmt::format("trap \"echo inner {0}; exit 0\" {0}; echo ready; while :; do sleep 0.02; done", name);
+    Launch run{job({"-np", "2"},
+                   fmt::format("trap 'echo outer {0}; exit 0' {0}; sh -c '{1}'; exit 1", name, inner))};
+    ASSERT_TRUE(run.sees_lines(2));
+    ASSERT_EQ(::kill(run.pid(), number), 0);
+    EXPECT_EQ(run.wait(), 0) << run.errors();
+    const auto heard = sorted(lines_of(run.output()));
+    const std::string in = fmt::format("inner {}", name);
+    const std::string out = fmt::format("outer {}", name);
+    EXPECT_EQ(heard, (std::vector<std::string>{in, in, out, out, "ready", "ready"}));
+  }
+}
+
+TEST(qpmesh_run, reports_a_rank_that_a_forwarded_signal_killed) {
+  Launch run{job({"-np", "2"}, "echo ready; exec sleep 60")};
+  ASSERT_TRUE(run.sees_lines(2));
+  ASSERT_EQ(::kill(run.pid(), SIGINT), 0);
+  EXPECT_EQ(run.wait(), 128 + SIGINT);
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST(qpmesh_run, takes_its_ranks_and_what_they_started_with_it_when_it_is_killed) {
+  Launch run{job({"-np", "3"}, "(trap '' TERM HUP INT; echo ready; sleep 60); echo never")};
+  ASSERT_TRUE(run.sees_lines(3));
+  ASSERT_EQ(::kill(run.pid(), SIGKILL), 0);
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  EXPECT_EQ(run.output(), "ready\nready\nready\n");
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST(qpmesh_run, says_which_program_it_cannot_find) {
+  Launch run{{"-np", "2", "no-such-program", "x"}};
+  EXPECT_EQ(run.wait(), 127);
+  EXPECT_EQ(run.errors(), "qpmesh-run: cannot run \"no-such-program\": No such file or directory\n");
+  Launch directory{{"-np", "2", "/"}};
+  EXPECT_EQ(directory.wait(), 126);
+  EXPECT_EQ(directory.errors(), "qpmesh-run: cannot run \"/\": Permission denied\n");
+}
+
+TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
+  const std::vector<std::vector<std::string>> wrong{{},
+                                                    {"-np", "2"},
+                                                    {"true"},
+                                                    {"-np", "0", "true"},
+                                                    {"-np", "x", "true"},
+                                                    {"-np", "2", "--no-such-option", "true"},
+                                                    {"-np", "1", "--grace-ms", "-5", "true"}};
+  for (const auto& arguments : wrong) {
+    Launch run{arguments};
+    EXPECT_EQ(run.wait(), 2);
+    EXPECT_NE(run.errors(), "");
+    EXPECT_EQ(run.output(), "");
+  }
+}
+
+}  // namespace

@@ -1,0 +1,175 @@
+#include "tools/run/job.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "tools/run/guardian.hpp"
+#include "tools/run/prefixed_output.hpp"
+
+namespace qpmesh::run {
+namespace {
+
+constexpr std::array<int, 5> forwarded_signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+void say(const std::string& line) {
+  const std::string text = fmt::format("qpmesh-run: {}\n", line);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+base::UniqueFd take_signals(sigset_t& mask_before) {
+  sigset_t ours;
+  ::sigemptyset(&ours);
+  ::sigaddset(&ours, SIGCHLD);
+  for (const int signal : forwarded_signals) ::sigaddset(&ours, signal);
+  ::sigprocmask(SIG_BLOCK, &ours, &mask_before);
+  base::UniqueFd signals{::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (!signals) throw RunError{fmt::format("signalfd failed: {}", std::strerror(errno)), 1};
+  return signals;
+}
+
+class Job {
+ public:
+  explicit Job(JobPlan plan) : plan_{std::move(plan)}, signals_{take_signals(plan_.signal_mask)} {}
+
+  // Whatever happened: nobody is left running, and no zombie.
+  ~Job() {
+    if (!all_ended() || ending_ != Ending::not_yet) signal_all(SIGKILL);
+    guardian_.reset();  // before the zombies that keep the groups' numbers taken
+    for (RankProcess& process : ranks_) process.reap();
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  void start() {
+    guardian_.emplace();
+    for (int rank = 0; rank < plan_.size; ++rank) {
+      RankProcess& process = ranks_.emplace_back(start_rank(plan_, rank, *guardian_));
+      if (!plan_.prefix) continue;
+      output_.add(rank, std::move(process.output));
+      errors_.add(rank, std::move(process.errors));
+    }
+  }
+
+  int wait() {
+    while (!all_ended()) {
+      wait_for_news();
+      take_notice_of_signals();
+      output_.step();
+      errors_.step();
+      for (RankProcess& process : ranks_) {
+        if (process.ended) continue;
+        process.look();
+        if (process.ended && process.code != 0) failed(process);
+      }
+      if (ending_ != Ending::not_yet && system_.now() >= next_step_) end_the_rest();
+    }
+    output_.finish();
+    errors_.finish();
+    return first_code_;
+  }
+
+ private:
+  // What we did about the ranks that are left, after one failed.
+  enum class Ending { not_yet, waiting, asked, forced };
+
+  bool all_ended() const {
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [](const RankProcess& process) { return process.ended; });
+  }
+  void signal_all(int signal) const {
+    for (const RankProcess& process : ranks_) process.signal_group(signal);
+  }
+
+  void wait_for_news() {
+    polled_.clear();
+    polled_.push_back({.fd = signals_.get(), .events = POLLIN, .revents = 0});
+    for (const RankProcess& process : ranks_) {
+      if (!process.ended) polled_.push_back({.fd = process.pidfd.get(), .events = POLLIN, .revents = 0});
+    }
+    output_.ask(polled_);
+    errors_.ask(polled_);
+    const bool timed = ending_ == Ending::waiting || ending_ == Ending::asked;
+    ::poll(polled_.data(), polled_.size(), timed ? base::remaining_ms(system_, next_step_) : -1);
+  }
+
+  void take_notice_of_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const auto signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGCHLD) {
+        tell_of_terminal_stop();
+      } else {
+        signal_all(signal);
+      }
+    }
+  }
+
+  // Rank 0 has our stdin, but its group is not the terminal's foreground group: the kernel stops it when it
+  // reads.
+  void tell_of_terminal_stop() {
+    siginfo_t info{};
+    const RankProcess& first = ranks_.front();
+    if (first.ended) return;
+    if (::waitid(P_PID, static_cast<id_t>(first.pid), &info, WSTOPPED | WNOHANG) != 0 ||
+        info.si_pid != first.pid)
+      return;
+    if (info.si_status != SIGTTIN) return;
+    say(
+        fmt::format("rank 0 (pid {}) was stopped because it reads from the terminal; give its input through "
+                    "a pipe or file",
+                    first.pid));
+  }
+
+  void failed(const RankProcess& process) {
+    const bool first = first_code_ == 0;
+    if (first) first_code_ = process.code;
+    if (first || plan_.keep_going)
+      say(fmt::format("rank {} (pid {}) {}", process.rank, process.pid, process.ending));
+    if (!first || plan_.keep_going) return;
+    ending_ = Ending::waiting;
+    next_step_ = system_.now() + std::chrono::milliseconds{plan_.grace_ms};
+  }
+
+  void end_the_rest() {
+    if (ending_ == Ending::forced) return;
+    const bool ask = ending_ == Ending::waiting;
+    signal_all(ask ? SIGTERM : SIGKILL);
+    if (ask) signal_all(SIGCONT);  // a stopped rank hears nothing else
+    ending_ = ask ? Ending::asked : Ending::forced;
+    next_step_ = system_.now() + std::chrono::milliseconds{plan_.grace_ms};
+  }
+
+  JobPlan plan_;
+  base::System system_;
+  base::UniqueFd signals_;
+  std::optional<Guardian> guardian_;
+  std::vector<RankProcess> ranks_;
+  PrefixedOutput output_{STDOUT_FILENO};
+  PrefixedOutput errors_{STDERR_FILENO};
+  std::vector<pollfd> polled_;
+  Ending ending_ = Ending::not_yet;
+  Deadline next_step_ = no_deadline;
+  int first_code_ = 0;
+};
+
+}  // namespace
+
+int run_job(JobPlan plan) {
+  Job job{std::move(plan)};
+  job.start();
+  return job.wait();
+}
+
+}  // namespace qpmesh::run

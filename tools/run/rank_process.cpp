@@ -1,0 +1,161 @@
+#include "tools/run/rank_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/system.hpp"
+#include "tools/run/guardian.hpp"
+
+namespace qpmesh::run {
+namespace {
+
+// Another launcher's word on who we are would be believed by a rank, or by an MPI that it uses.
+constexpr std::array<std::string_view, 3> foreign_prefixes{"OMPI_", "PMI_", "PMIX_"};
+constexpr std::array<std::string_view, 15> foreign_names{
+    "SLURM_PROCID", "SLURM_LOCALID", "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",   "RANK",
+    "WORLD_SIZE",   "LOCAL_RANK",    "LOCAL_WORLD_SIZE", "GROUP_RANK",        "MASTER_ADDR",
+    "MASTER_PORT",  "QPMESH_RANK",   "QPMESH_SIZE",      "QPMESH_LOCAL_SIZE", "QPMESH_JOB"};
+
+bool is_foreign(std::string_view name) {
+  return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
+         std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
+                     [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+[[noreturn]] void fail(const char* what, int rank) {
+  const int error = errno;
+  throw RunError{fmt::format("{} for rank {} failed: {}", what, rank, std::strerror(error)), 1};
+}
+
+struct Pipe {
+  base::UniqueFd there;  // reading end
+  base::UniqueFd here;   // writing end
+};
+
+Pipe make_pipe(int rank) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2", rank);
+  return {.there = base::UniqueFd{ends[0]}, .here = base::UniqueFd{ends[1]}};
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+// In the child, between fork and exec. Answers with the errno of what failed, if it returns at all.
+int become_rank(const JobPlan& plan, int rank, const Guardian& guardian, pid_t launcher, int output,
+                int errors, char** command, char** environment) {
+  // The kernel ends us with the launcher, unless that was gone before we asked.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
+  if (::getppid() != launcher) ::_exit(1);
+  if (::setpgid(0, 0) != 0) return errno;
+  guardian.watch(::getpid());  // from here: the launcher could be killed before it came to say so
+  if (rank != 0) {
+    const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0) return errno;
+  }
+  if (output >= 0 && (::dup2(output, STDOUT_FILENO) < 0 || ::dup2(errors, STDERR_FILENO) < 0)) return errno;
+  if (::sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr) != 0) return errno;
+  ::execvpe(command[0], command, environment);
+  return errno;
+}
+
+}  // namespace
+
+std::string make_job() {
+  const base::System system;
+  return fmt::format("{:016x}{:016x}", system.random_u64(), system.random_u64());
+}
+
+std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan, int rank) {
+  std::vector<std::string> result;
+  for (const char* const* entry = environment; *entry != nullptr; ++entry) {
+    const std::string_view text{*entry};
+    if (!is_foreign(text.substr(0, text.find('=')))) result.emplace_back(text);
+  }
+  result.push_back(fmt::format("QPMESH_RANK={}", rank));
+  result.push_back(fmt::format("QPMESH_SIZE={}", plan.size));
+  result.push_back(fmt::format("QPMESH_LOCAL_SIZE={}", plan.size));
+  result.push_back(fmt::format("QPMESH_JOB={}", plan.job));
+  return result;
+}
+
+RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) {
+  RankProcess process;
+  process.rank = rank;
+  Pipe report = make_pipe(rank);  // closed by a successful exec
+  Pipe output;
+  Pipe errors;
+  if (plan.prefix) {
+    output = make_pipe(rank);
+    errors = make_pipe(rank);
+  }
+  // Made before the fork: the child only makes system calls.
+  std::vector<std::string> command = plan.command;
+  std::vector<std::string> environment = rank_environment(::environ, plan, rank);
+  const std::vector<char*> command_pointers = pointers(command);
+  const std::vector<char*> environment_pointers = pointers(environment);
+
+  const pid_t launcher = ::getpid();
+  process.pid = ::fork();
+  if (process.pid < 0) fail("fork", rank);
+  if (process.pid == 0) {
+    const int error = become_rank(plan, rank, guardian, launcher, output.here.get(), errors.here.get(),
+                                  const_cast<char**>(command_pointers.data()),
+                                  const_cast<char**>(environment_pointers.data()));
+    [[maybe_unused]] const auto written = ::write(report.here.get(), &error, sizeof error);
+    ::_exit(127);
+  }
+  report.here.reset();
+  int error = 0;
+  if (::read(report.there.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+    process.reap();
+    throw RunError{fmt::format("cannot run \"{}\": {}", plan.command.front(), std::strerror(error)),
+                   error == ENOENT || error == ENOTDIR ? 127 : 126};
+  }
+  process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!process.pidfd) {
+    const int reason = errno;
+    process.signal_group(SIGKILL);
+    process.reap();
+    errno = reason;
+    fail("pidfd_open", rank);
+  }
+  process.output = std::move(output.there);
+  process.errors = std::move(errors.there);
+  return process;
+}
+
+void RankProcess::look() noexcept {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
+    return;
+  ended = true;
+  if (info.si_code == CLD_EXITED) {
+    code = info.si_status;
+    ending = fmt::format("exited with code {}", code);
+  } else {
+    code = 128 + info.si_status;
+    ending = fmt::format("was killed by signal {} ({})", info.si_status, ::strsignal(info.si_status));
+  }
+}
+
+void RankProcess::reap() noexcept {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
+}
+
+}  // namespace qpmesh::run
