@@ -20,6 +20,7 @@ using detail::ConstElements;
 using detail::Context;
 using detail::Elements;
 using detail::RequestState;
+using detail::Waiting;
 
 namespace {
 
@@ -65,7 +66,7 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
 
 // ---- point to point: fill in a request's operations, and start them ----
 
-void prepare_send(RequestState& request, const ConstElements& data, int destination, int tag) {
+void prepare_send(Waiting& request, const ConstElements& data, int destination, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(state, destination, false, request.operation, "destination");
@@ -87,7 +88,7 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
   receive.source = source == any_source ? messaging::any_peer : state.context_rank(source);
 }
 
-void prepare_receive(RequestState& request, const Elements& data, int source, int tag) {
+void prepare_receive(Waiting& request, const Elements& data, int source, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(state, source, true, request.operation, "source");
@@ -100,7 +101,7 @@ void prepare_receive(RequestState& request, const Elements& data, int source, in
   request.receive.capacity_bytes = bytes;
 }
 
-void start(RequestState& request) {
+void start(Waiting& request) {
   messaging::Messaging& messaging = request.communicator->context().messaging();
   if (request.has_receive) messaging.start(request.receive);
   if (request.has_send) messaging.start(request.send);
@@ -114,7 +115,7 @@ collectives::Task allreduce_average(collectives::Group group, collectives::Allre
   divide(arguments.out, arguments.element_count, group.size());
 }
 
-void start_allreduce(RequestState& request, const ConstElements& in, const Elements& out, Reduction reduction) {
+void start_allreduce(Waiting& request, const ConstElements& in, const Elements& out, Reduction reduction) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(in, request.operation);
   checked_bytes(out, request.operation);
@@ -149,7 +150,7 @@ void start_allreduce(RequestState& request, const ConstElements& in, const Eleme
   }
 }
 
-void start_barrier(RequestState& request) {
+void start_barrier(Waiting& request) {
   CommunicatorState& state = *request.communicator;
   const collectives::Group group = state.begin({.operation = "barrier"});
   request.has_task = true;
@@ -162,7 +163,7 @@ template <class Prepare>
 Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call, Prepare&& prepare) {
   const Context::Entry entry{state->context(), operation};
   state->require_usable(operation);
-  RequestState request{*state, operation, call};
+  Waiting request{*state, operation, call};
   prepare(request);
   return detail::finish_waiting(request);
 }
@@ -174,9 +175,8 @@ Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_v
   const Context::Entry entry{context, operation};
   state->require_usable(operation);
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
-  auto* const request = ::new (memory) RequestState{*state, operation, call};
+  auto* const request = ::new (memory) RequestState{state, operation, call};
   try {
-    request->keep_alive = state;
     request->held = {context.allocation_at(read), context.allocation_at(written)};
     prepare(*request);
   } catch (...) {  // nothing was started: arguments are checked before
@@ -198,21 +198,24 @@ int Communicator::rank() const noexcept { return state_->rank(); }
 int Communicator::size() const noexcept { return state_->size(); }
 
 void Communicator::send_elements(ConstElements data, int destination, int tag, Call call) {
-  run(state_, "send", call, [&](RequestState& request) {
-    prepare_send(request, data, destination, tag);
-    start(request);
-  });
+  const Context::Entry entry{state_->context(), "send"};
+  state_->require_usable("send");
+  Waiting request{*state_, "send", call};
+  prepare_send(request, data, destination, tag);
+  state_->context().messaging().start(request.send);
+  if (request.send.done && request.send.failure == nullptr) return;  // eager and a credit at hand: the usual end
+  detail::finish_waiting(request);
 }
 
 Status Communicator::receive_elements(Elements data, int source, int tag, Call call) {
-  return run(state_, "receive", call, [&](RequestState& request) {
+  return run(state_, "receive", call, [&](Waiting& request) {
     prepare_receive(request, data, source, tag);
     start(request);
   });
 }
 
 Status Communicator::exchange_elements(ConstElements out, int to, Elements in, int from, int tag, Call call) {
-  return run(state_, "exchange", call, [&](RequestState& request) {
+  return run(state_, "exchange", call, [&](Waiting& request) {
     if (overlap(out.data, checked_bytes(out, "exchange"), in.data, checked_bytes(in, "exchange"))) {
       bad_argument("exchange", "what is sent and what is received into overlap");
     }
@@ -223,21 +226,21 @@ Status Communicator::exchange_elements(ConstElements out, int to, Elements in, i
 }
 
 Request Communicator::send_elements_async(ConstElements data, int destination, int tag, Call call) {
-  return run_async(state_, "send_async", call, data.data, nullptr, [&](RequestState& request) {
+  return run_async(state_, "send_async", call, data.data, nullptr, [&](Waiting& request) {
     prepare_send(request, data, destination, tag);
     start(request);
   });
 }
 
 Request Communicator::receive_elements_async(Elements data, int source, int tag, Call call) {
-  return run_async(state_, "receive_async", call, nullptr, data.data, [&](RequestState& request) {
+  return run_async(state_, "receive_async", call, nullptr, data.data, [&](Waiting& request) {
     prepare_receive(request, data, source, tag);
     start(request);
   });
 }
 
 Request Communicator::exchange_elements_async(ConstElements out, int to, Elements in, int from, int tag, Call call) {
-  return run_async(state_, "exchange_async", call, out.data, in.data, [&](RequestState& request) {
+  return run_async(state_, "exchange_async", call, out.data, in.data, [&](Waiting& request) {
     if (overlap(out.data, checked_bytes(out, "exchange_async"), in.data, checked_bytes(in, "exchange_async"))) {
       bad_argument("exchange_async", "what is sent and what is received into overlap");
     }
@@ -286,12 +289,12 @@ Request Communicator::barrier_async(Call call) {
 }
 
 void Communicator::allreduce_elements(ConstElements in, Elements out, Reduction reduction, Call call) {
-  run(state_, "allreduce", call, [&](RequestState& request) { start_allreduce(request, in, out, reduction); });
+  run(state_, "allreduce", call, [&](Waiting& request) { start_allreduce(request, in, out, reduction); });
 }
 
 Request Communicator::allreduce_elements_async(ConstElements in, Elements out, Reduction reduction, Call call) {
   return run_async(state_, "allreduce_async", call, in.data, out.data,
-                   [&](RequestState& request) { start_allreduce(request, in, out, reduction); });
+                   [&](Waiting& request) { start_allreduce(request, in, out, reduction); });
 }
 
 void Communicator::progress() {
@@ -300,7 +303,7 @@ void Communicator::progress() {
 }
 
 void Communicator::finish(Call call) {
-  run(state_, "finish", call, [&](RequestState& request) {
+  run(state_, "finish", call, [&](Waiting& request) {
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
     state_->context().engine().start(request.task, [&] { return collectives::barrier_dissemination(group); });

@@ -50,14 +50,12 @@ int CommunicatorState::rank_of(int context_rank) const noexcept {
   return found == context_ranks_.end() ? -1 : static_cast<int>(found - context_ranks_.begin());
 }
 
-void CommunicatorState::require_usable(std::string_view operation) const {
+void CommunicatorState::throw_unusable(std::string_view operation) const {
   if (failure_) throw_failure(*failure_, operation);
-  if (finished_) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = std::string{operation},
-                 .cause = "the communicator has finished",
-                 .hint = "finish() is the last call on a communicator"}};
-  }
+  throw Error{{.code = ErrorCode::bad_argument,
+               .operation = std::string{operation},
+               .cause = "the communicator has finished",
+               .hint = "finish() is the last call on a communicator"}};
 }
 
 void CommunicatorState::fail(ErrorDetail detail, bool tell) {

@@ -53,7 +53,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   const std::vector<int>& context_ranks() const noexcept { return context_ranks_; }
 
   // Throws what an operation that starts now must throw: the communicator's failure, finished, a departed member.
-  void require_usable(std::string_view operation) const;
+  void require_usable(std::string_view operation) const {
+    if (failure_ != nullptr || finished_) [[unlikely]] throw_unusable(operation);
+  }
   const Error* failure() const noexcept { return failure_.get(); }
   // The first cause counts. tell: the other members learn it.
   void fail(ErrorDetail detail, bool tell);
@@ -90,6 +92,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     CollectiveCall call{.operation = "none"};
   };
 
+  [[noreturn]] void throw_unusable(std::string_view operation) const;
   void warn_stalled(std::string_view operation) const;
 
   std::shared_ptr<Context> context_;

@@ -13,7 +13,7 @@ namespace qpmesh {
 using detail::CollectiveCall;
 using detail::CommunicatorState;
 using detail::Context;
-using detail::RequestState;
+using detail::Waiting;
 
 namespace {
 
@@ -24,7 +24,7 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
   state->require_usable(what.operation.text);
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
   std::copy(mine.begin(), mine.end(), blocks.begin() + static_cast<std::ptrdiff_t>(mine.size()) * state->rank());
-  RequestState request{*state, what.operation.text, call};
+  Waiting request{*state, what.operation.text, call};
   const collectives::Group group = state->begin(what);
   request.has_task = true;
   state->context().engine().start(request.task, [&] { return collectives::allgather_ring(group, blocks.data(), mine.size()); });

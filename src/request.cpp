@@ -6,7 +6,7 @@ namespace qpmesh {
 namespace detail {
 namespace {
 
-Error truncated(const RequestState& request) {
+Error truncated(const Waiting& request) {
   const messaging::ReceiveOperation& receive = request.receive;
   return Error{{.code = ErrorCode::truncated,
                 .peer = request.communicator->rank_of(receive.message_source),
@@ -17,7 +17,7 @@ Error truncated(const RequestState& request) {
 
 // What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything else may be half done, here
 // or at a peer, and breaks it.
-void end_expired(RequestState& request) {
+void end_expired(Waiting& request) {
   CommunicatorState& communicator = *request.communicator;
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.call);
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
@@ -32,7 +32,7 @@ void end_expired(RequestState& request) {
 
 }  // namespace
 
-Status settle(RequestState& request) {
+Status settle(Waiting& request) {
   if (request.settled) return {};
   request.settled = true;
   if (request.has_task && request.task.error) {
@@ -58,7 +58,7 @@ Status settle(RequestState& request) {
           .bytes = receive.message_bytes};
 }
 
-Status finish_waiting(RequestState& request) {
+Status finish_waiting(Waiting& request) {
   const bool in_time =
       request.done() || request.communicator->wait([&] { return request.done(); }, request.operation, request.call);
   if (!in_time) end_expired(request);

@@ -1,4 +1,4 @@
-// What a Request points to: the operation, and everything that must live as long as it.
+// An operation in flight on behalf of a caller: started, waited for, and settled.
 #pragma once
 
 #include <array>
@@ -13,13 +13,12 @@
 
 namespace qpmesh::detail {
 
-// Lives in its context's pool while a Request holds it, or on the stack of a blocking call.
-struct RequestState {
-  RequestState(CommunicatorState& state, std::string_view name, Call its_call) noexcept
+// An operation in flight and how to end it. On the stack of a blocking call.
+struct Waiting {
+  Waiting(CommunicatorState& state, std::string_view name, Call its_call) noexcept
       : communicator{&state}, operation{name}, call{its_call} {}
 
   CommunicatorState* communicator;
-  std::shared_ptr<CommunicatorState> keep_alive;  // of a Request; a blocking call needs none
   std::string_view operation;  // a literal
   Call call;
   bool has_send = false;
@@ -34,7 +33,6 @@ struct RequestState {
     messaging::ReceiveOperation receive;
   };
   progress::TaskOperation task;
-  std::array<std::shared_ptr<Allocation>, 2> held;  // Buffers that the operation reads or writes
 
   bool done() const noexcept {
     return (!has_send || send.done) && (!has_receive || receive.done) && (!has_task || task.done);
@@ -42,8 +40,17 @@ struct RequestState {
 };
 
 // Throws what went wrong; otherwise what was received. The operation is done.
-Status settle(RequestState& request);
+Status settle(Waiting& waiting);
 // Waits until done or the deadline, ends what is still in flight then, and settles.
-Status finish_waiting(RequestState& request);
+Status finish_waiting(Waiting& waiting);
+
+// What a Request points to; in its context's pool.
+struct RequestState : Waiting {
+  RequestState(std::shared_ptr<CommunicatorState> state, std::string_view name, Call its_call) noexcept
+      : Waiting{*state, name, its_call}, keep_alive{std::move(state)} {}
+
+  std::shared_ptr<CommunicatorState> keep_alive;
+  std::array<std::shared_ptr<Allocation>, 2> held;  // Buffers that the operation reads or writes
+};
 
 }  // namespace qpmesh::detail

@@ -156,7 +156,9 @@ void Messaging::return_credits_if_due(Peer& peer) {
 bool Messaging::poll() {
   for (transport::Transport* const transport : transports_) transport->progress();
   bool worked = false;
-  for (Peer* const peer : connected_) worked |= poll_peer(*peer);
+  for (Peer* const peer : connected_) {
+    if (peer->in.has_news() || peer->has_more_to_do()) worked |= poll_peer(*peer);
+  }
   if (links_failed_) report_failed_links();
   return worked;
 }

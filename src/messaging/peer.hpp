@@ -43,6 +43,7 @@ struct Messaging::Peer {
   ErrorCode failure_code = ErrorCode::internal;
   std::string failure_cause;
 
+  bool has_more_to_do() const noexcept { return wants_credit || !idle_out(); }
   bool idle_out() const noexcept { return control.empty() && queued.empty() && streams.empty() && writes.empty(); }
 };
 

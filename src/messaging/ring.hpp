@@ -79,6 +79,11 @@ class ReceiveRing {
     return uses_immediates() ? take_arrived(out, expected, on_credit) : Take::nothing;
   }
 
+  // Cheap: may take have something? A look at one word where records are polled.
+  bool has_news() const noexcept {
+    return uses_immediates() || Atomics::load_acquire(head_line()) == sequence_word(next_message_);
+  }
+
   // Everything before this cumulative unit may be overwritten once the credit is returned.
   void free_until(std::uint64_t unit) noexcept { freed_units_ = unit; }
   std::uint64_t next_unit() const noexcept { return cursor_.next(); }
@@ -377,7 +382,8 @@ class SendRing {
   Sent send_alone(Record& record, std::uint32_t lines, const CreditsToReturn& credits) {
     seal(record, next_message_, credits);
     transport::Write write = record_write(record, line_index());
-    const Sent sent = post_staged({&write, 1});
+    const std::span<transport::Write> chain{&write, 1};
+    const Sent sent = record.length() <= capabilities_.inline_bytes_max ? post(chain) : post_staged(chain);
     if (sent != Sent::posted) return sent;
     ++next_message_;
     lines_.send(lines);
