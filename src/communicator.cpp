@@ -32,29 +32,38 @@ namespace {
                .hint = std::move(hint)}};
 }
 
+[[noreturn]] void bad_range(std::string_view operation, const void* data, std::size_t element_count, std::size_t element_bytes) {
+  if (data == nullptr) bad_argument(operation, fmt::format("null with a count of {}", element_count));
+  bad_argument(operation, fmt::format("{} elements of {} bytes are more than memory can hold", element_count, element_bytes),
+               "a negative count, turned unsigned, looks like this");
+}
+[[noreturn]] void bad_peer(std::string_view operation, const CommunicatorState& state, std::string_view what, int peer) {
+  bad_argument(operation, fmt::format("{} {} is not a rank of this communicator", what, peer),
+               fmt::format("ranks here are 0 to {}", state.size() - 1), peer);
+}
+[[noreturn]] void bad_tag(std::string_view operation, int tag) {
+  bad_argument(operation, fmt::format("tag {} is negative", tag), "tags are 0 to 2147483647");
+}
+
 // Bytes of a caller's range; checked, because a range may come from arithmetic that went wrong.
 template <class Range>
 std::size_t checked_bytes(const Range& range, std::string_view operation) {
+  constexpr auto bytes_max = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   const auto bytes = base::checked_multiply(range.element_count, range.element_bytes);
-  if (!bytes || *bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) {
-    bad_argument(operation, fmt::format("{} elements of {} bytes are more than memory can hold", range.element_count, range.element_bytes),
-                 "a negative count, turned unsigned, looks like this");
-  }
-  if (range.data == nullptr && *bytes > 0) {
-    bad_argument(operation, fmt::format("null with a count of {}", range.element_count));
+  if (!bytes || *bytes > bytes_max || (range.data == nullptr && *bytes > 0)) [[unlikely]] {
+    bad_range(operation, range.data, range.element_count, range.element_bytes);
   }
   return *bytes;
 }
 
-void check_peer(const CommunicatorState& state, int peer, bool any_allowed, std::string_view operation, std::string_view what) {
-  if ((any_allowed && peer == any_source) || (peer >= 0 && peer < state.size())) return;
-  bad_argument(operation, fmt::format("{} {} is not a rank of this communicator", what, peer),
-               fmt::format("ranks here are 0 to {}", state.size() - 1), peer);
+inline void check_peer(const CommunicatorState& state, int peer, bool any_allowed, std::string_view operation, std::string_view what) {
+  if (static_cast<unsigned>(peer) < static_cast<unsigned>(state.size()) || (any_allowed && peer == any_source)) [[likely]] return;
+  bad_peer(operation, state, what, peer);
 }
 
-void check_tag(int tag, bool any_allowed, std::string_view operation) {
-  if (tag >= 0 || (any_allowed && tag == any_tag)) return;
-  bad_argument(operation, fmt::format("tag {} is negative", tag), "tags are 0 to 2147483647");
+inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
+  if (tag >= 0 || (any_allowed && tag == any_tag)) [[likely]] return;
+  bad_tag(operation, tag);
 }
 
 bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
@@ -208,10 +217,16 @@ void Communicator::send_elements(ConstElements data, int destination, int tag, C
 }
 
 Status Communicator::receive_elements(Elements data, int source, int tag, Call call) {
-  return run(state_, "receive", call, [&](Waiting& request) {
-    prepare_receive(request, data, source, tag);
-    start(request);
-  });
+  const Context::Entry entry{state_->context(), "receive"};
+  state_->require_usable("receive");
+  Waiting request{*state_, "receive", call};
+  prepare_receive(request, data, source, tag);
+  const messaging::ReceiveOperation& receive = request.receive;
+  state_->context().messaging().start(request.receive);
+  const bool done = receive.done || state_->wait([&] { return receive.done; }, "receive", call);
+  if (!done) return detail::finish_late(request);
+  if (receive.failure != nullptr || receive.truncated) return detail::settle(request);
+  return detail::received(request);
 }
 
 Status Communicator::exchange_elements(ConstElements out, int to, Elements in, int from, int tag, Call call) {

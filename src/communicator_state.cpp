@@ -42,10 +42,7 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
 
 CommunicatorState::~CommunicatorState() { context_->remove(*this); }
 
-int CommunicatorState::rank_of(int context_rank) const noexcept {
-  // The usual communicator holds every rank in order: the look-up is one comparison.
-  const auto index = static_cast<std::size_t>(context_rank);
-  if (context_rank >= 0 && index < context_ranks_.size() && context_ranks_[index] == context_rank) return context_rank;
+int CommunicatorState::search_rank(int context_rank) const noexcept {
   const auto found = std::find(context_ranks_.begin(), context_ranks_.end(), context_rank);
   return found == context_ranks_.end() ? -1 : static_cast<int>(found - context_ranks_.begin());
 }

@@ -49,7 +49,12 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(context_ranks_.size()); }
   int context_rank(int rank) const noexcept { return context_ranks_[static_cast<std::size_t>(rank)]; }
-  int rank_of(int context_rank) const noexcept;  // -1: not a member
+  int rank_of(int context_rank) const noexcept {  // -1: not a member
+    // The usual communicator holds every rank in order: the look-up is one comparison.
+    const auto index = static_cast<std::size_t>(context_rank);
+    if (index < context_ranks_.size() && context_ranks_[index] == context_rank) return context_rank;
+    return search_rank(context_rank);
+  }
   const std::vector<int>& context_ranks() const noexcept { return context_ranks_; }
 
   // Throws what an operation that starts now must throw: the communicator's failure, finished, a departed member.
@@ -92,6 +97,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     CollectiveCall call{.operation = "none"};
   };
 
+  int search_rank(int context_rank) const noexcept;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
   void warn_stalled(std::string_view operation) const;
 

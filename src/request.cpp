@@ -53,16 +53,18 @@ Status settle(Waiting& request) {
   const messaging::ReceiveOperation& receive = request.receive;
   if (receive.failure != nullptr) throw_failure(*receive.failure, request.operation);
   if (receive.truncated) throw truncated(request);
-  return {.source = request.communicator->rank_of(receive.message_source),
-          .tag = static_cast<int>(receive.message_key),
-          .bytes = receive.message_bytes};
+  return received(request);
+}
+
+Status finish_late(Waiting& request) {
+  end_expired(request);
+  return settle(request);
 }
 
 Status finish_waiting(Waiting& request) {
   const bool in_time =
       request.done() || request.communicator->wait([&] { return request.done(); }, request.operation, request.call);
-  if (!in_time) end_expired(request);
-  return settle(request);
+  return in_time ? settle(request) : finish_late(request);
 }
 
 }  // namespace detail

@@ -39,8 +39,17 @@ struct Waiting {
   }
 };
 
+// What a receive that ended well got.
+inline Status received(const Waiting& waiting) noexcept {
+  const messaging::ReceiveOperation& receive = waiting.receive;
+  return {.source = waiting.communicator->rank_of(receive.message_source),
+          .tag = static_cast<int>(receive.message_key),
+          .bytes = receive.message_bytes};
+}
 // Throws what went wrong; otherwise what was received. The operation is done.
 Status settle(Waiting& waiting);
+// The deadline has passed: ends what is still in flight, and settles.
+Status finish_late(Waiting& waiting);
 // Waits until done or the deadline, ends what is still in flight then, and settles.
 Status finish_waiting(Waiting& waiting);
 

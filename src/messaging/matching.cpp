@@ -1,35 +1,6 @@
 #include "messaging/matching.hpp"
 
 namespace qpmesh::messaging {
-namespace {
-
-bool matches(const ReceiveOperation& receive, const Envelope& envelope) noexcept {
-  return receive.communicator == envelope.communicator && (receive.any_tag || receive.key == envelope.key) &&
-         (receive.source == any_peer || receive.source == envelope.source);
-}
-
-}  // namespace
-
-ReceiveOperation* Matching::take_posted(const Envelope& envelope) noexcept {
-  List<ReceiveOperation>& list = posted_[index(envelope.key)];
-  for (ReceiveOperation* receive = list.first(); receive != nullptr; receive = receive->next) {
-    if (!matches(*receive, envelope)) continue;
-    list.remove(*receive);
-    return receive;
-  }
-  return nullptr;
-}
-
-Unexpected* Matching::find_unexpected(const ReceiveOperation& receive) const noexcept {
-  for (Unexpected* message = unexpected_[index(receive.key)].first(); message != nullptr; message = message->next) {
-    if (matches(receive, message->envelope)) return message;
-  }
-  return nullptr;
-}
-
-void Matching::post(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].push_back(receive); }
-void Matching::unpost(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].remove(receive); }
-
 Unexpected& Matching::new_message() {
   if (free_ == nullptr) {
     constexpr std::size_t chunk = 64;

@@ -43,12 +43,25 @@ struct Unexpected {
 class Matching {
  public:
   // The first posted receive that takes this message, removed from the list; nullptr: none.
-  ReceiveOperation* take_posted(const Envelope& envelope) noexcept;
+  ReceiveOperation* take_posted(const Envelope& envelope) noexcept {
+    List<ReceiveOperation>& list = posted_[index(envelope.key)];
+    for (ReceiveOperation* receive = list.first(); receive != nullptr; receive = receive->next) {
+      if (!matches(*receive, envelope)) continue;
+      list.remove(*receive);
+      return receive;
+    }
+    return nullptr;
+  }
   // The first message in line for the receive, left in line; nullptr: none.
-  Unexpected* find_unexpected(const ReceiveOperation& receive) const noexcept;
+  Unexpected* find_unexpected(const ReceiveOperation& receive) const noexcept {
+    for (Unexpected* message = unexpected_[index(receive.key)].first(); message != nullptr; message = message->next) {
+      if (matches(receive, message->envelope)) return message;
+    }
+    return nullptr;
+  }
 
-  void post(ReceiveOperation& receive) noexcept;
-  void unpost(ReceiveOperation& receive) noexcept;
+  void post(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].push_back(receive); }
+  void unpost(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].remove(receive); }
   void add(Unexpected& message) noexcept { unexpected_[index(message.envelope.key)].push_back(message); }
   void remove(Unexpected& message) noexcept { unexpected_[index(message.envelope.key)].remove(message); }
 
@@ -72,6 +85,10 @@ class Matching {
   std::size_t messages_in_use() const noexcept { return in_use_; }
 
  private:
+  static bool matches(const ReceiveOperation& receive, const Envelope& envelope) noexcept {
+    return receive.communicator == envelope.communicator && (receive.any_tag || receive.key == envelope.key) &&
+           (receive.source == any_peer || receive.source == envelope.source);
+  }
   static std::size_t index(std::uint64_t key) noexcept { return is_collective(key) ? 1 : 0; }
 
   List<ReceiveOperation> posted_[2];  // point-to-point, collective: neither is searched for the other

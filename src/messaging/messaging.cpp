@@ -16,11 +16,22 @@ namespace {
 
 constexpr int messages_per_sweep_max = 32;  // then the next peer has its turn
 
-RecordHeader new_header(RecordKind kind, std::size_t body_bytes, const SendOperation& send) noexcept {
-  return {.sequence = 0, .crc = 0, .kind = kind, .flags = 0,
-          .length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8), .inline_bytes = 0,
-          .credit_lines = 0, .credit_units = 0, .communicator = send.communicator, .key = send.key,
-          .total_bytes = send.bytes, .signature = send.signature};
+RecordFields fields_of(const SendOperation& send, RecordKind kind, std::size_t body_bytes) noexcept {
+  return {.kind = kind,
+          .body_bytes = body_bytes,
+          .communicator = send.communicator,
+          .key = send.key,
+          .total_bytes = send.bytes,
+          .signature = send.signature};
+}
+
+// Most messages and most reductions are a few words: those do not pay for a call.
+void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes == sizeof(std::uint64_t)) {
+    std::memcpy(to, from, sizeof(std::uint64_t));
+  } else if (bytes > 0) {
+    std::memcpy(to, from, bytes);
+  }
 }
 
 }  // namespace
@@ -59,18 +70,19 @@ void Messaging::start(SendOperation& send) {
 bool Messaging::try_send(Peer& peer, SendOperation& send) {
   if (peer.failed) return false;  // stays queued until the listener has failed its communicator
   Record record;
-  std::memset(record.bytes, 0, line_bytes);
   if (send.bytes <= inline_bytes_max) {
-    record.header() = new_header(RecordKind::eager_inline, send.bytes, send);
-    record.header().inline_bytes = static_cast<std::uint8_t>(send.bytes);
-    if (send.bytes > 0) std::memcpy(record.body(), send.data, send.bytes);
+    RecordFields fields = fields_of(send, RecordKind::eager_inline, send.bytes);
+    fields.inline_bytes = static_cast<std::uint8_t>(send.bytes);
+    start_record(record, fields);
+    copy_small(record.body(), send.data, send.bytes);
     if (post(peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) return false;
     engine_.complete(send);
     return true;
   }
   if (send.bytes <= config_.eager_bytes_max) {
     if (peer.out.has_units(send.bytes)) {
-      record.header() = new_header(RecordKind::eager_payload, sizeof(RendezvousBody), send);
+      start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(RendezvousBody)));
+      std::memset(record.body(), 0, sizeof(RendezvousBody));
       const Ring::Sent sent = post(peer, record, {send.data, send.bytes}, Ring::Priority::data);
       if (sent == Ring::Sent::posted) {
         engine_.complete(send);
@@ -82,7 +94,6 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
   }
   offer(peer, send, record);
   if (send.number == 0) return false;
-  record.header().total_bytes = send.bytes;
   if (post(peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) {
     sends_.remove(send.number);
     send.number = 0;
@@ -139,12 +150,8 @@ void Messaging::advance(Peer& peer) {
   peer.writes.for_each([&](SendOperation& send) { write_through(peer, send); });
 }
 
-void Messaging::return_credits_if_due(Peer& peer) {
+void Messaging::return_credits(Peer& peer) {
   const CreditsToReturn credits = peer.in.credits();
-  const std::uint64_t lines = credits.lines - peer.returned.lines;
-  const std::uint64_t units = credits.units - peer.returned.units;
-  const bool due = lines >= record_ring_lines / 2 || units >= peer.in.ring_units() / 4 || (peer.wants_credit && lines + units > 0);
-  if (!due) return;
   if (peer.out.return_credits(credits) != Ring::Sent::posted) return;
   ++counters_.credit_writes;
   peer.returned = credits;
@@ -167,7 +174,7 @@ bool Messaging::poll_peer(Peer& peer) {
   if (peer.failed) return false;
   bool worked = false;
   TakenMessage message;
-  for (int taken = 0; taken < messages_per_sweep_max; ++taken) {
+  for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
     const auto result = peer.in.take(message, [&](std::uint8_t lines, std::uint16_t units) { peer.out.fold(lines, units); });
     if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
     if (result == ReceiveRing<ProcessAtomics>::Take::corrupt) {
@@ -179,7 +186,7 @@ bool Messaging::poll_peer(Peer& peer) {
     if (peer.failed) return true;
   }
   if (!peer.idle_out()) advance(peer);
-  if (worked || peer.wants_credit) return_credits_if_due(peer);
+  if (peer.credits_due()) return_credits(peer);
   return worked;
 }
 
@@ -236,8 +243,8 @@ void Messaging::deliver(ReceiveOperation& receive, const Envelope& envelope, con
     alignas(16) std::byte aligned[inline_bytes_max];  // an inline payload starts in the middle of a record
     if (envelope.bytes <= sizeof aligned) payload = static_cast<std::byte*>(std::memcpy(aligned, payload, envelope.bytes));
     receive.combine(receive.data, receive.operand, payload, envelope.bytes, receive.context);
-  } else if (envelope.bytes > 0) {
-    std::memcpy(receive.data, payload, envelope.bytes);
+  } else {
+    copy_small(receive.data, payload, envelope.bytes);
   }
   engine_.complete(receive);
 }
@@ -330,7 +337,7 @@ void Messaging::take_unexpected(ReceiveOperation& receive, Unexpected& message) 
   }
   deliver(receive, envelope, message.payload());
   discard(message);
-  return_credits_if_due(peer);
+  if (peer.credits_due()) return_credits(peer);
 }
 
 void Messaging::discard(Unexpected& message) noexcept {

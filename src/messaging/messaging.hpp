@@ -124,7 +124,7 @@ class Messaging final : public progress::Pollable {
   void move_out_of_ring(Peer& peer);
   bool try_send(Peer& peer, SendOperation& send);
   void advance(Peer& peer);
-  void return_credits_if_due(Peer& peer);
+  void return_credits(Peer& peer);
   void report_failed_links();
   const Error* failure_of(std::uint64_t communicator) const noexcept;
   template <class F>

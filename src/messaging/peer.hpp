@@ -43,6 +43,13 @@ struct Messaging::Peer {
   ErrorCode failure_code = ErrorCode::internal;
   std::string failure_cause;
 
+  // Half of the lines, a quarter of the payload, or anything when the peer says that it is short.
+  bool credits_due() const noexcept {
+    const CreditsToReturn now = in.credits();
+    const std::uint64_t lines = now.lines - returned.lines;
+    const std::uint64_t units = now.units - returned.units;
+    return lines >= record_ring_lines / 2 || units >= in.ring_units() / 4 || (wants_credit && lines + units > 0);
+  }
   bool has_more_to_do() const noexcept { return wants_credit || !idle_out(); }
   bool idle_out() const noexcept { return control.empty() && queued.empty() && streams.empty() && writes.empty(); }
 };

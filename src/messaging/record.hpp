@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "base/bytes.hpp"
@@ -75,6 +76,18 @@ struct RendezvousBody {
 };
 static_assert(sizeof(RendezvousBody) == 24);
 
+// What a sender decides of a header; sequence, crc, credits and tail are the ring's.
+struct RecordFields {
+  RecordKind kind;
+  std::uint8_t flags = 0;
+  std::uint8_t inline_bytes = 0;
+  std::size_t body_bytes = 0;
+  std::uint64_t communicator = 0;
+  std::uint64_t key = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint32_t signature = 0;
+};
+
 // A record in private memory, as built by the sender and as copied by the receiver.
 struct alignas(line_bytes) Record {
   std::byte bytes[record_lines_max * line_bytes];
@@ -91,6 +104,20 @@ constexpr std::size_t record_length(std::size_t body_bytes) noexcept {
 }
 constexpr std::uint32_t record_lines(std::size_t length) noexcept {
   return static_cast<std::uint32_t>(base::round_up(length, line_bytes) / line_bytes);
+}
+
+// Starts a record: its header without what the ring fills in, and zeroes where neither body nor tail will lie. In words of eight bytes,
+// because what is copied next in words would wait for smaller stores to leave the core.
+inline void start_record(Record& record, const RecordFields& fields) noexcept {
+  const std::size_t length = record_length(fields.body_bytes);
+  const auto put = [&](std::size_t offset, std::uint64_t word) { std::memcpy(record.bytes + offset, &word, sizeof word); };
+  put(length - 8, 0);
+  put(8, static_cast<std::uint64_t>(fields.kind) | std::uint64_t{fields.flags} << 8 | std::uint64_t{length / 8} << 16 |
+             std::uint64_t{fields.inline_bytes} << 24);
+  put(16, fields.communicator);
+  put(24, fields.key);
+  put(32, fields.total_bytes);
+  put(40, fields.signature);  // and four bytes of body or tail, which come later
 }
 
 // Four lines, but within the 220 bytes that one inline work request of mlx5 carries.

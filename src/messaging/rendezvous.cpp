@@ -18,10 +18,8 @@ using Ring = SendRing<ProcessAtomics>;
 void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
   send.number = sends_.add(send);
   RendezvousBody body{.sender_operation = send.number, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0};
-  record.header() = {.sequence = 0, .crc = 0, .kind = RecordKind::rendezvous, .flags = 0,
-                     .length_words = static_cast<std::uint8_t>(record_length(sizeof body) / 8), .inline_bytes = 0,
-                     .credit_lines = 0, .credit_units = 0, .communicator = send.communicator, .key = send.key,
-                     .total_bytes = send.bytes, .signature = send.signature};
+  start_record(record, {.kind = RecordKind::rendezvous, .body_bytes = sizeof body, .communicator = send.communicator,
+                        .key = send.key, .total_bytes = send.bytes, .signature = send.signature});
   if (const auto source = peer.transport.address_of({send.data, send.bytes})) {
     record.header().flags |= flag_source_open;
     body.region = source->region;
@@ -33,11 +31,7 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
 void Messaging::send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
                              const RendezvousBody& body) {
   Control control;
-  std::memset(control.record.bytes, 0, line_bytes * 2);
-  control.record.header() = {.sequence = 0, .crc = 0, .kind = kind, .flags = flags,
-                             .length_words = static_cast<std::uint8_t>(record_length(sizeof body) / 8), .inline_bytes = 0,
-                             .credit_lines = 0, .credit_units = 0, .communicator = communicator, .key = 0,
-                             .total_bytes = 0, .signature = 0};
+  start_record(control.record, {.kind = kind, .flags = flags, .body_bytes = sizeof body, .communicator = communicator});
   std::memcpy(control.record.body(), &body, sizeof body);
   if (peer.control.empty()) {
     const Ring::Sent sent = post(peer, control.record, {}, Ring::Priority::control);
@@ -185,13 +179,10 @@ bool Messaging::stream(Peer& peer, SendOperation& send) {
     }
   }
   Record record;
-  std::memset(record.bytes, 0, line_bytes * 2);
   const RendezvousBody body{.sender_operation = send.number, .receiver_operation = send.receiver_number, .region = 0,
                             .place = 0, .offset = 0};
-  record.header() = {.sequence = 0, .crc = 0, .kind = RecordKind::segment, .flags = 0,
-                     .length_words = static_cast<std::uint8_t>(record_length(sizeof body) / 8), .inline_bytes = 0,
-                     .credit_lines = 0, .credit_units = 0, .communicator = send.communicator, .key = send.key,
-                     .total_bytes = bytes, .signature = 0};
+  start_record(record, {.kind = RecordKind::segment, .body_bytes = sizeof body, .communicator = send.communicator,
+                        .key = send.key, .total_bytes = bytes});
   std::memcpy(record.body(), &body, sizeof body);
   if (post(peer, record, {send.data + send.moved_bytes, bytes}, Ring::Priority::data) != Ring::Sent::posted) return false;
   ++counters_.segments_sent;

@@ -323,13 +323,16 @@ class SendRing {
   }
 
   void seal(Record& record, std::uint32_t message, const CreditsToReturn& credits) const noexcept {
-    RecordHeader& header = record.header();
-    header.sequence = sequence_word(message);
-    header.credit_lines = static_cast<std::uint16_t>(credits.lines);
-    header.credit_units = static_cast<std::uint16_t>(credits.units);
-    const std::uint32_t tail = ~header.sequence;
+    const std::uint32_t sequence = sequence_word(message);
+    std::uint64_t kinds_and_credits = 0;  // one word: see start_record
+    std::memcpy(&kinds_and_credits, record.bytes + 8, sizeof kinds_and_credits);
+    kinds_and_credits = (kinds_and_credits & 0xffffffffU) | (credits.lines & 0xffffU) << 32 | (credits.units & 0xffffU) << 48;
+    std::memcpy(record.bytes + 8, &kinds_and_credits, sizeof kinds_and_credits);
+    const std::uint64_t sequence_without_crc = sequence;
+    std::memcpy(record.bytes, &sequence_without_crc, sizeof sequence_without_crc);
+    const std::uint32_t tail = ~sequence;
     std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
-    header.crc = capabilities_.ordered_flag || capabilities_.bytes_in_order ? 0 : record_crc(record, send_seed_);
+    if (!capabilities_.ordered_flag && !capabilities_.bytes_in_order) record.header().crc = record_crc(record, send_seed_);
   }
 
   transport::Write record_write(const Record& record, std::uint32_t index) const noexcept {
@@ -351,9 +354,7 @@ class SendRing {
     Record pad;
     if (index + lines > record_ring_lines) {
       skipped = record_ring_lines - index;
-      pad.header() = {.sequence = 0, .crc = 0, .kind = RecordKind::pad, .flags = 0,
-                      .length_words = record_length_min / 8, .inline_bytes = 0, .credit_lines = 0, .credit_units = 0,
-                      .communicator = 0, .key = 0, .total_bytes = 0, .signature = 0};
+      start_record(pad, {.kind = RecordKind::pad});
       seal(pad, message++, credits);
       chain[writes++] = record_write(pad, index);
       index = 0;

@@ -7,6 +7,18 @@
 
 namespace qpmesh::transport::shm {
 
+namespace {
+
+// All words but the first, one by one: a record was built from words just now, and wider loads would wait until those stores have left
+// the core. Volatile, or the compiler makes a memcpy of it.
+void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  for (std::size_t at = sizeof(std::uint64_t); at < bytes; at += sizeof(std::uint64_t)) {
+    *reinterpret_cast<volatile std::uint64_t*>(to + at) = *reinterpret_cast<const volatile std::uint64_t*>(from + at);
+  }
+}
+
+}  // namespace
+
 Post ShmConnection::post(std::span<const Write> chain) noexcept {
   if (severed_) return Post::failed;
   for (const Write& write : chain) {
@@ -29,9 +41,15 @@ void ShmConnection::copy(const Write& write) noexcept {
     if (!write.head.empty()) std::memcpy(to, write.head.data(), write.head.size());
     return;
   }
+  const std::byte* const from = write.head.data();
   const std::size_t behind = write.flag_offset + sizeof(std::uint32_t);
-  std::memcpy(to, write.head.data(), write.flag_offset);
-  std::memcpy(to + behind, write.head.data() + behind, write.head.size() - behind);
+  if (write.flag_offset == 0 && write.head.size() % sizeof(std::uint64_t) == 0) {
+    std::memcpy(to + behind, from + behind, sizeof(std::uint32_t));
+    copy_words(to, from, write.head.size());
+  } else {
+    std::memcpy(to, from, write.flag_offset);
+    std::memcpy(to + behind, from + behind, write.head.size() - behind);
+  }
   // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange instead of a
   // store because of the sleeper (8 ns).
   std::uint32_t flag = 0;
