@@ -18,14 +18,18 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
     doorway = std::make_unique<OneHostDoorway>(one_host_name(::geteuid(), identity.job, ordinal), system);
   } else {
     if (identity.secret.empty()) fail_config("a job over TCP needs a secret and has none");
-    if (identity.secret_made_now) log.warning("made a new secret for jobs over TCP: {}", identity.secret_source);
-    doorway = std::make_unique<TcpDoorway>(parse_host_port(identity.root, "QPMESH_ROOT"), key_from_secret(identity.secret),
-                                           identity.secret_source, options.handshake_timeout_ms, system);
+    if (identity.secret_made_now)
+      log.warning("made a new secret for jobs over TCP: {}", identity.secret_source);
+    doorway = std::make_unique<TcpDoorway>(parse_host_port(identity.root, "QPMESH_ROOT"),
+                                           key_from_secret(identity.secret), identity.secret_source,
+                                           options.handshake_timeout_ms, system);
   }
-  log.debug("rank {} of {} (launcher {}) meets the others at {}", identity.rank, identity.size, identity.launcher, doorway->place());
+  log.debug("rank {} of {} (launcher {}) meets the others at {}", identity.rank, identity.size,
+            identity.launcher, doorway->place());
   const StarSettings settings{.rank = identity.rank,
                               .size = identity.size,
                               .ordinal = ordinal,
+                              .job = identity.job,
                               .handshake_timeout_ms = options.handshake_timeout_ms,
                               .progress_ms = options.stall_warning_ms};
   return std::make_unique<Star>(settings, std::move(doorway), system, log);

@@ -19,12 +19,13 @@ class Doorway {
   // One attempt of a rank; takes no longer than the deadline. A socket, or what went wrong.
   struct Attempt {
     base::UniqueFd fd;
-    int error = 0;        // errno, or 0
+    int error = 0;          // errno, or 0
     std::string problem{};  // "connect to 127.0.0.1:4000"
   };
   virtual Attempt connect(Deadline deadline) = 0;
 
-  // What the kernel says about the process at the other end: nothing if it may be one of us, otherwise why not.
+  // What the kernel says about the process at the other end: nothing if it may be one of us, otherwise why
+  // not.
   virtual std::optional<std::string> stranger(int fd) const = 0;
 
   // Sets an accepted socket up. 0 or errno.

@@ -18,11 +18,16 @@ Environment process_environment() {
 }
 
 void fail_config(std::string cause, std::string hint) {
-  throw Error{{.code = ErrorCode::bad_config, .operation = "init", .cause = std::move(cause), .hint = std::move(hint)}};
+  throw Error{{.code = ErrorCode::bad_config,
+               .operation = "init",
+               .cause = std::move(cause),
+               .hint = std::move(hint)}};
 }
 
-void fail_variable(std::string_view name, std::string_view value, std::string_view allowed, std::string hint) {
-  fail_config(fmt::format("{} is \"{}\"; allowed is {}", name, value.substr(0, 80), allowed), std::move(hint));
+void fail_variable(std::string_view name, std::string_view value, std::string_view allowed,
+                   std::string hint) {
+  fail_config(fmt::format("{} is \"{}\"; allowed is {}", name, value.substr(0, 80), allowed),
+              std::move(hint));
 }
 
 std::optional<std::int64_t> parse_number(std::string_view text) noexcept {
@@ -38,19 +43,22 @@ std::string Variables::required_text(std::string_view name, std::string_view lau
   fail_config(fmt::format("{} is not set, although the environment is that of {}", name, launcher));
 }
 
-std::optional<std::int64_t> Variables::number(std::string_view name, std::int64_t least, std::int64_t most) const {
+std::optional<std::int64_t> Variables::number(std::string_view name, std::int64_t least,
+                                              std::int64_t most) const {
   const auto value = text(name);
   if (!value) return std::nullopt;
   const auto parsed = parse_number(*value);
-  if (!parsed || *parsed < least || *parsed > most) fail_variable(name, *value, fmt::format("a number from {} to {}", least, most));
+  if (!parsed || *parsed < least || *parsed > most)
+    fail_variable(name, *value, fmt::format("a number from {} to {}", least, most));
   return parsed;
 }
 
 std::int64_t Variables::required_number(std::string_view name, std::int64_t least, std::int64_t most,
                                         std::string_view launcher) const {
   if (const auto value = number(name, least, most)) return *value;
-  fail_config(fmt::format("{} is not set, although the environment is that of {}; allowed is a number from {} to {}", name,
-                          launcher, least, most));
+  fail_config(
+      fmt::format("{} is not set, although the environment is that of {}; allowed is a number from {} to {}",
+                  name, launcher, least, most));
 }
 
 }  // namespace qpmesh::bootstrap

@@ -27,15 +27,16 @@ void FrameStream::queue(FrameKind kind, BlobView payload) {
 
 void FrameStream::flush(const base::System& system) noexcept {
   while (unsent() && !ended_) {
-    const auto sent = system.call(
-        "send", [&] { return ::send(fd_.get(), output_.data() + sent_, output_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT); });
+    const auto sent = system.call("send", [&] {
+      return ::send(fd_.get(), output_.data() + sent_, output_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    });
     if (sent >= 0) {
       sent_ += static_cast<std::size_t>(sent);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     } else if (errno != EINTR) {
-      // The other side may have said why before it closed: reading, not writing, ends the stream. Only a failure that
-      // reading would not show ends it here.
+      // The other side may have said why before it closed: reading, not writing, ends the stream. Only a
+      // failure that reading would not show ends it here.
       if (errno == EPIPE || errno == ECONNRESET) {
         sent_ = output_.size();
         return;
@@ -49,7 +50,8 @@ void FrameStream::flush(const base::System& system) noexcept {
 void FrameStream::fill(const base::System& system) {
   std::array<std::byte, 16 * 1024> chunk;
   while (!ended_ && !frame_here() && !oversize()) {
-    const auto got = system.call("recv", [&] { return ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT); });
+    const auto got =
+        system.call("recv", [&] { return ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT); });
     if (got > 0) {
       input_.insert(input_.end(), chunk.begin(), chunk.begin() + got);
     } else if (got == 0) {

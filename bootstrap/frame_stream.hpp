@@ -10,7 +10,8 @@
 
 namespace qpmesh::bootstrap {
 
-// Sends what the socket takes and keeps the rest; reads what is there and hands out whole frames. Never blocks.
+// Sends what the socket takes and keeps the rest; reads what is there and hands out whole frames. Never
+// blocks.
 class FrameStream {
  public:
   FrameStream(base::UniqueFd fd, std::size_t payload_bytes_max) noexcept
@@ -32,8 +33,8 @@ class FrameStream {
   bool ended() const noexcept { return ended_; }  // the other side closed, or error() says what broke
   int error() const noexcept { return error_; }
 
-  // Tells the other side that nothing more comes. What it sent is read and dropped: closing a TCP socket over unread
-  // bytes would destroy what we sent last.
+  // Tells the other side that nothing more comes. What it sent is read and dropped: closing a TCP socket over
+  // unread bytes would destroy what we sent last.
   void farewell(const base::System& system) noexcept;
 
  private:

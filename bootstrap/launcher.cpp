@@ -11,9 +11,9 @@
 #include "bootstrap/secret.hpp"
 #include "bootstrap/tcp.hpp"
 
-// Order of precedence: our own variables, then the launcher nearest to the process. Open MPI and Hydra start their daemons
-// through srun inside a Slurm allocation, so they come before srun; torchrun's names are the least specific and come last.
-// QPMESH_ROOT, QPMESH_JOB and the secret's variables hold under every launcher.
+// Order of precedence: our own variables, then the launcher nearest to the process. Open MPI and Hydra start
+// their daemons through srun inside a Slurm allocation, so they come before srun; torchrun's names are the
+// least specific and come last. QPMESH_ROOT, QPMESH_JOB and the secret's variables hold under every launcher.
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -23,11 +23,13 @@ struct Place {
   int size = 1;
 };
 
-Place read_place(const Variables& variables, std::string_view rank_name, std::string_view size_name, std::string_view launcher) {
+Place read_place(const Variables& variables, std::string_view rank_name, std::string_view size_name,
+                 std::string_view launcher) {
   const auto size = variables.required_number(size_name, 1, ranks_max, launcher);
   const auto rank = variables.required_number(rank_name, 0, ranks_max - 1, launcher);
   if (rank >= size) {
-    fail_variable(rank_name, fmt::format("{}", rank), fmt::format("a number from 0 to {}, because {} is {}", size - 1, size_name, size));
+    fail_variable(rank_name, fmt::format("{}", rank),
+                  fmt::format("a number from 0 to {}, because {} is {}", size - 1, size_name, size));
   }
   return {static_cast<int>(rank), static_cast<int>(size)};
 }
@@ -52,17 +54,21 @@ Identity make_identity(std::string launcher, Place place, std::optional<int> loc
 std::optional<Identity> from_qpmesh(const Variables& variables) {
   if (!variables.has("QPMESH_RANK") && !variables.has("QPMESH_SIZE")) return std::nullopt;
   const Place place = read_place(variables, "QPMESH_RANK", "QPMESH_SIZE", "qpmesh-run");
-  return make_identity("qpmesh", place, read_local_size(variables, "QPMESH_LOCAL_SIZE", place.size), "default");
+  return make_identity("qpmesh", place, read_local_size(variables, "QPMESH_LOCAL_SIZE", place.size),
+                       "default");
 }
 
 std::optional<Identity> from_open_mpi(const Variables& variables) {
   if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
-  const Place place = read_place(variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun");
-  return make_identity("open_mpi", place, read_local_size(variables, "OMPI_COMM_WORLD_LOCAL_SIZE", place.size),
+  const Place place =
+      read_place(variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun");
+  return make_identity("open_mpi", place,
+                       read_local_size(variables, "OMPI_COMM_WORLD_LOCAL_SIZE", place.size),
                        variables.text("PMIX_NAMESPACE").value_or(""));
 }
 
-// Process id and start time: unique on a host until it boots again. Field 22 of stat, counted behind the name's last bracket.
+// Process id and start time: unique on a host until it boots again. Field 22 of stat, counted behind the
+// name's last bracket.
 std::optional<std::string> process_name(pid_t pid) {
   std::ifstream file{fmt::format("/proc/{}/stat", pid)};
   std::string text;
@@ -76,9 +82,10 @@ std::optional<std::string> process_name(pid_t pid) {
   return fmt::format("{}-{}", pid, text.substr(at + 1, text.find(' ', at + 1) - at - 1));
 }
 
-// Hydra puts no job id into the environment. Asking for it over PMI-1 would make this a process that Hydra expects to
-// finalise, and kills the whole job over when it does not (seen with 4.0.2). But PMI_FD is one end of a socket pair that this
-// host's proxy made, and the kernel remembers who: the proxy's process is the job's name, also through `sh -c './a; ./b'`.
+// Hydra puts no job id into the environment. Asking for it over PMI-1 would make this a process that Hydra
+// expects to finalise, and kills the whole job over when it does not (seen with 4.0.2). But PMI_FD is one end
+// of a socket pair that this host's proxy made, and the kernel remembers who: the proxy's process is the
+// job's name, also through `sh -c './a; ./b'`.
 std::string hydra_job(const Variables& variables) {
   const auto fd = variables.number("PMI_FD", 0, 1 << 20);
   if (!fd) return {};
@@ -87,7 +94,9 @@ std::string hydra_job(const Variables& variables) {
   sockaddr_storage address{};
   socklen_t address_bytes = sizeof address;
   const int socket = static_cast<int>(*fd);
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &address_bytes) != 0 || address.ss_family != AF_UNIX) return {};
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &address_bytes) != 0 ||
+      address.ss_family != AF_UNIX)
+    return {};
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.pid <= 0) return {};
   const auto name = process_name(peer.pid);
   return name ? "hydra-" + *name : std::string{};
@@ -98,7 +107,8 @@ std::optional<Identity> from_hydra(const Variables& variables) {
   // Under srun with a PMI plugin the two are set as well; only Hydra adds the local size.
   if (!variables.has("MPI_LOCALNRANKS") && variables.has("SLURM_STEP_ID")) return std::nullopt;
   const Place place = read_place(variables, "PMI_RANK", "PMI_SIZE", "Hydra's mpiexec");
-  return make_identity("hydra", place, read_local_size(variables, "MPI_LOCALNRANKS", place.size), hydra_job(variables));
+  return make_identity("hydra", place, read_local_size(variables, "MPI_LOCALNRANKS", place.size),
+                       hydra_job(variables));
 }
 
 // "2,1" or "4(x2),3": tasks of each node of the step.
@@ -127,7 +137,8 @@ std::optional<int> srun_local_size(const Variables& variables, int size) {
     const auto node = variables.number("SLURM_NODEID", 0, ranks_max).value_or(0);
     const auto tasks = tasks_of_node(*list, node);
     if (!tasks || *tasks > size) {
-      fail_variable(name, *list, fmt::format("a list like 4(x2),3 that gives node {} from 1 to {} tasks", node, size));
+      fail_variable(name, *list,
+                    fmt::format("a list like 4(x2),3 that gives node {} from 1 to {} tasks", node, size));
     }
     return static_cast<int>(*tasks);
   }
@@ -135,40 +146,46 @@ std::optional<int> srun_local_size(const Variables& variables, int size) {
 }
 
 std::optional<Identity> from_srun(const Variables& variables) {
-  // A batch script has a SLURM_PROCID too, but is no step of srun's: it is alone. Its step id is missing or a large constant.
+  // A batch script has a SLURM_PROCID too, but is no step of srun's: it is alone. Its step id is missing or a
+  // large constant.
   constexpr std::int64_t largest_step = 0xfffffff0 - 1;
   const auto step = variables.text("SLURM_STEP_ID");
   if (!step || !variables.has("SLURM_PROCID")) return std::nullopt;
   const auto step_number = variables.required_number("SLURM_STEP_ID", 0, 0xffffffff, "srun");
   if (step_number > largest_step) return std::nullopt;
-  const std::string_view size_name = variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  const std::string_view size_name =
+      variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   const Place place = read_place(variables, "SLURM_PROCID", size_name, "srun");
   const std::string job = variables.required_text("SLURM_JOB_ID", "srun");
-  return make_identity("srun", place, srun_local_size(variables, place.size), fmt::format("slurm-{}.{}", job, step_number));
+  return make_identity("srun", place, srun_local_size(variables, place.size),
+                       fmt::format("slurm-{}.{}", job, step_number));
 }
 
-// torchrun's own store listens on MASTER_PORT, and people number the ports of their jobs in sequence: ours is far from it,
-// below Linux's range for outgoing connections.
+// torchrun's own store listens on MASTER_PORT, and people number the ports of their jobs in sequence: ours is
+// far from it, below Linux's range for outgoing connections.
 std::uint16_t port_beside(std::int64_t master_port) {
   constexpr std::int64_t first = 10'000;
   constexpr std::int64_t count = 22'768;
-  std::int64_t port = first + (master_port + 7'919) % count;
-  if (port == master_port) port = first + (port - first + 1) % count;
-  return static_cast<std::uint16_t>(port);
+  constexpr std::int64_t shift = 7'919;
+  static_assert((first + shift) % count != 0, "no port may be mapped to itself");
+  return static_cast<std::uint16_t>(first + (master_port + shift) % count);
 }
 
 std::optional<Identity> from_torchrun(const Variables& variables) {
   // RANK alone may be anybody's variable.
-  if (!variables.has("RANK") || !variables.has("WORLD_SIZE") || !variables.has("MASTER_ADDR")) return std::nullopt;
+  if (!variables.has("RANK") || !variables.has("WORLD_SIZE") || !variables.has("MASTER_ADDR"))
+    return std::nullopt;
   const Place place = read_place(variables, "RANK", "WORLD_SIZE", "torchrun");
   const auto local_size = read_local_size(variables, "LOCAL_WORLD_SIZE", place.size);
   const auto master_port = variables.required_number("MASTER_PORT", 1, 65'535, "torchrun");
   const std::string address = *variables.text("MASTER_ADDR");
-  std::string job = fmt::format("torchrun-{}-{}-{}-{}", address, master_port, variables.text("TORCHELASTIC_RUN_ID").value_or("none"),
+  std::string job = fmt::format("torchrun-{}-{}-{}-{}", address, master_port,
+                                variables.text("TORCHELASTIC_RUN_ID").value_or("none"),
                                 variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
   Identity identity = make_identity("torchrun", place, local_size, std::move(job));
   // Without a local size nothing says that this is one host; the address holds then, too.
-  if (local_size.value_or(0) < place.size) identity.root = to_string(HostPort{address, port_beside(master_port)});
+  if (local_size.value_or(0) < place.size)
+    identity.root = to_string(HostPort{address, port_beside(master_port)});
   return identity;
 }
 
@@ -184,7 +201,9 @@ void apply_own_variables(const Variables& variables, Identity& identity) {
     identity.root = to_string(parse_host_port(*root, "QPMESH_ROOT"));
   }
   if (const auto job = variables.text("QPMESH_JOB")) {
-    const bool printable = job->find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-") == std::string::npos;
+    const bool printable =
+        job->find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-") ==
+        std::string::npos;
     if (job->empty() || job->size() > 64 || !printable) {
       fail_variable("QPMESH_JOB", *job, "1 to 64 characters out of letters, digits and . _ : @ -");
     }
@@ -204,18 +223,24 @@ Identity identify(const Environment& environment) {
   }
   if (identity.root.empty()) {
     if (identity.local_size < identity.size) {
-      fail_config(fmt::format("{} says that {} ranks run on several hosts ({} on this one), but nothing says how to meet",
-                              identity.launcher, identity.size, identity.local_size),
-                  "set QPMESH_ROOT=host:port to an address of rank 0's host");
+      fail_config(
+          fmt::format(
+              "{} says that {} ranks run on several hosts ({} on this one), but nothing says how to meet",
+              identity.launcher, identity.size, identity.local_size),
+          "set QPMESH_ROOT=host:port to an address of rank 0's host");
     }
     if (identity.job.empty()) {
-      fail_config(fmt::format("{} says that we are one of {} ranks, but nothing names the job", identity.launcher, identity.size),
+      fail_config(fmt::format("{} says that we are one of {} ranks, but nothing names the job",
+                              identity.launcher, identity.size),
                   "set QPMESH_JOB to a name of this job, the same on every rank");
     }
     return identity;
   }
-  const std::string_view launcher_key =
-      identity.launcher == "open_mpi" ? std::string_view{"OMPI_MCA_orte_precondition_transports"} : std::string_view{};
+  // Over TCP the job must be the same on every host, and Hydra's proxies are one per host.
+  if (identity.launcher == "hydra" && !variables.has("QPMESH_JOB")) identity.job = "hydra";
+  const std::string_view launcher_key = identity.launcher == "open_mpi"
+                                            ? std::string_view{"OMPI_MCA_orte_precondition_transports"}
+                                            : std::string_view{};
   Secret secret = find_secret(environment, launcher_key);
   identity.secret = std::move(secret.value);
   identity.secret_source = std::move(secret.source);

@@ -19,25 +19,27 @@ using Environment = std::function<std::optional<std::string>(std::string_view na
 Environment process_environment();
 
 struct Identity {
-  std::string launcher;        // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
+  std::string launcher;  // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
   int rank = 0;
   int size = 1;
-  int local_size = 1;          // ranks of this host, as the launcher says; size when it does not
-  std::string job;             // the same on every rank of a job, different between jobs; never secret
-  std::string root;            // "host:port" of the TCP bootstrap; empty where one host is enough
-  std::string secret;          // the job's, from wherever section 8 of the design finds it; may be empty on one host
-  std::string secret_source;   // for people: where the secret came from, never what it is
-  bool secret_made_now = false;  // it is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home
+  int local_size = 1;  // ranks of this host, as the launcher says; size when it does not
+  std::string job;     // the same on every rank of a job, different between jobs; never secret
+  std::string root;    // "host:port" of the TCP bootstrap; empty where one host is enough
+  std::string secret;  // the job's, from wherever section 8 of the design finds it; may be empty on one host
+  std::string secret_source;  // for people: where the secret came from, never what it is
+  bool secret_made_now =
+      false;  // it is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home
 };
 
-// Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT, QPMESH_JOB and the secret's
-// variables hold under every launcher. Ranks of one host meet without an address; QPMESH_ROOT forces TCP.
-// Throws Error{bad_config} naming the variable, its value and what is allowed; Error{bad_config} too when a launcher says that we
-// are many but nothing says how to meet.
+// Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT, QPMESH_JOB
+// and the secret's variables hold under every launcher. Ranks of one host meet without an address;
+// QPMESH_ROOT forces TCP. Throws Error{bad_config} naming the variable, its value and what is allowed;
+// Error{bad_config} too when a launcher says that we are many but nothing says how to meet.
 Identity identify(const Environment& environment);
 
-// The bootstrap that fits the identity: alone, one host over a Unix socket, or TCP. ordinal counts init calls of this process, so
-// that a second init of the same job does not meet the first. system and log must outlive the bootstrap.
+// The bootstrap that fits the identity: alone, one host over a Unix socket, or TCP. ordinal counts init calls
+// of this process, so that a second init of the same job does not meet the first. system and log must outlive
+// the bootstrap.
 std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal, const Options& options,
                                           const base::System& system, const base::Log& log);
 

@@ -12,7 +12,8 @@
 namespace qpmesh {
 namespace {
 
-// -1 as a length says "my blob is too long": all ranks learn it in the same call, and none waits for the others in vain.
+// -1 as a length says "my blob is too long": all ranks learn it in the same call, and none waits for the
+// others in vain.
 constexpr int too_long = -1;
 
 [[noreturn]] void fail(ErrorCode code, std::string cause, int peer = no_peer) {
@@ -24,7 +25,8 @@ void check(int result, std::string_view call) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
-  fail(ErrorCode::internal, fmt::format("{} failed: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)}));
+  fail(ErrorCode::internal,
+       fmt::format("{} failed: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)}));
 }
 
 void check_running() {
@@ -80,7 +82,8 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
     if (bytes[rank] < 0) {
       const std::string cause =
           fits ? fmt::format("rank {}'s blob is longer than {} bytes", rank, bootstrap::blob_bytes_max)
-               : fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), bootstrap::blob_bytes_max);
+               : fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(),
+                             bootstrap::blob_bytes_max);
       fail(ErrorCode::bad_argument, cause, static_cast<int>(rank));
     }
     offsets[rank] = static_cast<int>(total);
@@ -90,7 +93,8 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
     }
   }
   Blob everyones(total);
-  check(MPI_Allgatherv(mine.data(), my_bytes, MPI_BYTE, everyones.data(), bytes.data(), offsets.data(), MPI_BYTE, communicator_),
+  check(MPI_Allgatherv(mine.data(), my_bytes, MPI_BYTE, everyones.data(), bytes.data(), offsets.data(),
+                       MPI_BYTE, communicator_),
         "MPI_Allgatherv");
   std::vector<Blob> blobs;
   blobs.reserve(ranks);

@@ -1,15 +1,17 @@
-// The star of one host: an abstract Unix socket. The kernel says whose process is at the other end; no secret is needed.
+// The star of one host: an abstract Unix socket. The kernel says whose process is at the other end; no secret
+// is needed.
 #pragma once
 
-#include <string>
 #include <sys/types.h>
+#include <string>
 
 #include "base/system.hpp"
 #include "bootstrap/doorway.hpp"
 
 namespace qpmesh::bootstrap {
 
-// The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init calls have other names.
+// The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init calls have
+// other names.
 std::string one_host_name(uid_t uid, const std::string& job, int ordinal);
 
 class OneHostDoorway final : public Doorway {

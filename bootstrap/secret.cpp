@@ -19,16 +19,19 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-[[noreturn]] void fail_file(const std::string& what, const std::string& path, std::string_view why, int error = 0,
-                            std::string hint = {}) {
-  throw Error{{.code = ErrorCode::bad_config, .operation = "init", .cause = fmt::format("{} {} {}", what, path, why),
-               .system_error = error, .hint = std::move(hint)}};
+[[noreturn]] void fail_file(const std::string& what, const std::string& path, std::string_view why,
+                            int error = 0, std::string hint = {}) {
+  throw Error{{.code = ErrorCode::bad_config,
+               .operation = "init",
+               .cause = fmt::format("{} {} {}", what, path, why),
+               .system_error = error,
+               .hint = std::move(hint)}};
 }
 
 void check_length(std::string_view name, std::string_view secret) {
   if (secret.size() >= secret_characters_min && secret.size() <= secret_characters_max) return;
-  fail_config(fmt::format("{} has {} characters; allowed are {} to {}", name, secret.size(), secret_characters_min,
-                          secret_characters_max),
+  fail_config(fmt::format("{} has {} characters; allowed are {} to {}", name, secret.size(),
+                          secret_characters_min, secret_characters_max),
               "for example: openssl rand -hex 32");
 }
 
@@ -66,17 +69,19 @@ std::string home_directory(const Environment& environment) {
   passwd entry{};
   passwd* found = nullptr;
   std::vector<char> text(16 * 1024);
-  if (::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found) == 0 && found != nullptr) return found->pw_dir;
+  if (::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found) == 0 && found != nullptr)
+    return found->pw_dir;
   fail_config("a job over TCP needs a secret, none is set, and there is no home directory to keep one in",
               "set QPMESH_SECRET_FILE");
 }
 
 void make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) fail_file("the directory", path, "cannot be made", errno, "set QPMESH_SECRET_FILE");
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    fail_file("the directory", path, "cannot be made", errno, "set QPMESH_SECRET_FILE");
 }
 
-// Returns whether it was us who made it. Ranks may race: the secret is complete under another name before link, which lets
-// exactly one of them win.
+// Returns whether it was us who made it. Ranks may race: the secret is complete under another name before
+// link, which lets exactly one of them win.
 bool make_secret_file(const std::string& directory, const std::string& path) {
   std::array<unsigned char, 32> bits{};
   randombytes_buf(bits.data(), bits.size());
@@ -86,12 +91,14 @@ bool make_secret_file(const std::string& directory, const std::string& path) {
   std::string draft = directory + "/secret.XXXXXX";
   const base::UniqueFd fd{::mkostemp(draft.data(), O_CLOEXEC)};  // 0600
   if (!fd) fail_file("the file", path, "cannot be made", errno, "set QPMESH_SECRET_FILE");
-  const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd.get()) == 0;
+  const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::fsync(fd.get()) == 0;
   int error = written ? 0 : errno;
   const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0;
   if (written && !linked) error = errno;
   ::unlink(draft.c_str());
-  if (!linked && error != EEXIST) fail_file("the file", path, "cannot be made", error, "set QPMESH_SECRET_FILE");
+  if (!linked && error != EEXIST)
+    fail_file("the file", path, "cannot be made", error, "set QPMESH_SECRET_FILE");
   return linked;
 }
 
@@ -99,7 +106,8 @@ bool make_secret_file(const std::string& directory, const std::string& path) {
 
 Secret find_secret(const Environment& environment, std::string_view launcher_variable) {
   if (const auto path = environment("QPMESH_SECRET_FILE")) {
-    return {read_secret_file("QPMESH_SECRET_FILE", *path), "the file " + *path + " (QPMESH_SECRET_FILE)", false};
+    return {read_secret_file("QPMESH_SECRET_FILE", *path), "the file " + *path + " (QPMESH_SECRET_FILE)",
+            false};
   }
   for (const std::string_view name : {std::string_view{"QPMESH_SECRET"}, launcher_variable}) {
     if (name.empty()) continue;
@@ -117,7 +125,8 @@ Secret find_secret(const Environment& environment, std::string_view launcher_var
     make_directory(directory);
     made_now = make_secret_file(directory, path);
   }
-  return {read_secret_file("the file", path), "the file " + path + " (copy it to hosts that do not share this home)", made_now};
+  return {read_secret_file("the file", path),
+          "the file " + path + " (copy it to hosts that do not share this home)", made_now};
 }
 
 }  // namespace qpmesh::bootstrap

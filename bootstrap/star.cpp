@@ -4,7 +4,8 @@
 
 namespace qpmesh::bootstrap {
 
-Star::Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const base::System& system, const base::Log& log)
+Star::Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const base::System& system,
+           const base::Log& log)
     : settings_{settings}, doorway_{std::move(doorway)} {
   const auto make_half = settings_.rank == 0 ? make_star_root : make_star_rank;
   half_ = make_half(settings_, *doorway_, system, log);
@@ -13,9 +14,10 @@ Star::Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const
 std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
   if (broken_) throw Error{*broken_};
   if (mine.size() > blob_bytes_max) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = "init",
-                 .cause = fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max)}};
+    throw Error{
+        {.code = ErrorCode::bad_argument,
+         .operation = "init",
+         .cause = fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max)}};
   }
   try {
     return half_->all_gather(mine, deadline);

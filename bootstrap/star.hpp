@@ -1,9 +1,12 @@
-// A star: rank 0 gathers everyone's blob and gives all of them back. Start-up only; O(N) messages at the root, no threads.
+// A star: rank 0 gathers everyone's blob and gives all of them back. Start-up only; O(N) messages at the
+// root, no threads.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/system.hpp"
@@ -16,7 +19,8 @@ namespace qpmesh::bootstrap {
 struct StarSettings {
   int rank = 0;
   int size = 1;
-  int ordinal = 0;                           // which init of this process
+  int ordinal = 0;                            // which init of this process
+  std::string job{};                          // the same on every rank
   std::int64_t handshake_timeout_ms = 2'000;  // a silent stranger is dropped after it
   std::int64_t progress_ms = 5'000;           // between the root's progress lines; 0 = none
 };
@@ -27,14 +31,17 @@ class StarHalf {
   virtual ~StarHalf() = default;
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
 };
-std::unique_ptr<StarHalf> make_star_root(const StarSettings&, Doorway&, const base::System&, const base::Log&);
-std::unique_ptr<StarHalf> make_star_rank(const StarSettings&, Doorway&, const base::System&, const base::Log&);
+std::unique_ptr<StarHalf> make_star_root(const StarSettings&, Doorway&, const base::System&,
+                                         const base::Log&);
+std::unique_ptr<StarHalf> make_star_rank(const StarSettings&, Doorway&, const base::System&,
+                                         const base::Log&);
 
-// The root listens from construction on; ranks connect in their first all_gather. After an error every further all_gather
-// throws the same one. system and log must outlive it.
+// The root listens from construction on; ranks connect in their first all_gather. After an error every
+// further all_gather throws the same one. system and log must outlive it.
 class Star final : public Bootstrap {
  public:
-  Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const base::System& system, const base::Log& log);
+  Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const base::System& system,
+       const base::Log& log);
 
   int rank() const override { return settings_.rank; }
   int size() const override { return settings_.size; }

@@ -63,10 +63,13 @@ class StarRank final : public StarHalf {
 bool StarRank::wait_for(int fd, short events, Deadline deadline) {
   for (;;) {
     pollfd entry{.fd = fd, .events = events, .revents = 0};
-    const int ready = system_.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system_, deadline)); });
+    const int ready =
+        system_.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system_, deadline)); });
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) {
-      fail({.code = ErrorCode::no_resource, .cause = "poll failed while waiting for rank 0", .system_error = errno});
+      fail({.code = ErrorCode::no_resource,
+            .cause = "poll failed while waiting for rank 0",
+            .system_error = errno});
     }
     if (system_.now() >= deadline) return false;
   }
@@ -87,12 +90,13 @@ void StarRank::join(Deadline deadline) {
       return;
     }
     const Deadline next = std::min(deadline, system_.now() + std::chrono::milliseconds{wait_ms});
-    ::poll(nullptr, 0, base::remaining_ms(system_, next));  // a short wait, not a busy loop; a signal may cut it
+    ::poll(nullptr, 0,
+           base::remaining_ms(system_, next));  // a short wait, not a busy loop; a signal may cut it
   }
   fail({.code = ErrorCode::timeout,
         .peer = 0,
-        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempts in {} ms, the last: {}", settings_.rank,
-                             doorway_.place(), attempts, elapsed_ms(), last.what),
+        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempts in {} ms, the last: {}",
+                             settings_.rank, doorway_.place(), attempts, elapsed_ms(), last.what),
         .system_error = last.error,
         .hint = "is rank 0 running, and is this its address?"});
 }
@@ -101,8 +105,8 @@ std::optional<StarRank::Setback> StarRank::read_challenge(int fd, Challenge& cha
   const auto bytes = std::as_writable_bytes(std::span{&challenge, 1});
   for (std::size_t got = 0; got < bytes.size();) {
     if (!wait_for(fd, POLLIN, deadline)) return Setback{0, "connected, but rank 0 said nothing"};
-    const auto more =
-        system_.call("recv", [&] { return ::recv(fd, bytes.data() + got, bytes.size() - got, MSG_DONTWAIT); });
+    const auto more = system_.call(
+        "recv", [&] { return ::recv(fd, bytes.data() + got, bytes.size() - got, MSG_DONTWAIT); });
     if (more == 0) return Setback{0, "rank 0 closed the connection before it said anything"};
     if (more < 0 && errno != EAGAIN && errno != EINTR) return Setback{errno, "connected, but could not read"};
     if (more > 0) got += static_cast<std::size_t>(more);
@@ -122,23 +126,26 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
   if (challenge.magic != star_magic) {
     fail({.code = ErrorCode::authentication,
           .peer = 0,
-          .cause = fmt::format("what answers at {} is no rank 0 of qpmesh: it began with {:#018x} instead of {:#018x}",
-                               doorway_.place(), challenge.magic, star_magic),
+          .cause = fmt::format(
+              "what answers at {} is no rank 0 of qpmesh: it began with {:#018x} instead of {:#018x}",
+              doorway_.place(), challenge.magic, star_magic),
           .hint = "another service uses this address; choose another one with QPMESH_ROOT"});
   }
   if (challenge.version != star_version) {
     fail({.code = ErrorCode::mismatch,
           .peer = 0,
-          .cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}", settings_.rank,
-                               star_version, challenge.version),
+          .cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}",
+                               settings_.rank, star_version, challenge.version),
           .hint = "start every rank with the same qpmesh"});
   }
-  Hello hello = make_hello(system_, settings_.rank, settings_.size, settings_.ordinal);
+  Hello hello = make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job);
   hello.proof = prove(doorway_.key(), Role::rank, challenge, hello);
   const auto bytes = std::as_bytes(std::span{&hello, 1});
   // A new socket takes 128 bytes at once; one that does not is broken.
-  const auto sent = system_.call("send", [&] { return ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
-  if (sent != static_cast<ssize_t>(bytes.size())) return Setback{sent < 0 ? errno : 0, "could not send the hello"};
+  const auto sent = system_.call(
+      "send", [&] { return ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+  if (sent != static_cast<ssize_t>(bytes.size()))
+    return Setback{sent < 0 ? errno : 0, "could not send the hello"};
 
   FrameStream stream{std::move(fd), std::max(everyones_bytes_max(settings_.size), std::size_t{8192})};
   for (;;) {
@@ -150,7 +157,8 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
         if (!proves(proof, doorway_.key(), Role::root, challenge, hello)) {
           fail({.code = ErrorCode::authentication,
                 .peer = 0,
-                .cause = fmt::format("what answers at {} does not know the secret of this job", doorway_.place()),
+                .cause =
+                    fmt::format("what answers at {} does not know the secret of this job", doorway_.place()),
                 .hint = doorway_.secret_hint()});
         }
         root_ = std::move(stream);
@@ -214,10 +222,12 @@ void StarRank::give_up() {
   ErrorDetail detail{.code = ErrorCode::timeout, .peer = 0, .operation = "init"};
   if (missing_.count > 0) {
     detail.peer = missing_.named.empty() ? no_peer : missing_.named.front();
-    detail.cause = fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size, elapsed_ms());
+    detail.cause =
+        fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size, elapsed_ms());
     detail.hint = "was every rank started, and with the same root and job?";
   } else {
-    detail.cause = fmt::format("rank 0 at {} took no notice for {} ms; it is alive", doorway_.place(), elapsed_ms());
+    detail.cause =
+        fmt::format("rank 0 at {} took no notice for {} ms; it is alive", doorway_.place(), elapsed_ms());
   }
   root_->queue(FrameKind::failed, encode_error(detail));
   root_->flush(system_);
@@ -226,8 +236,8 @@ void StarRank::give_up() {
 
 }  // namespace
 
-std::unique_ptr<StarHalf> make_star_rank(const StarSettings& settings, Doorway& doorway, const base::System& system,
-                                         const base::Log& log) {
+std::unique_ptr<StarHalf> make_star_rank(const StarSettings& settings, Doorway& doorway,
+                                         const base::System& system, const base::Log& log) {
   return std::make_unique<StarRank>(settings, doorway, system, log);
 }
 

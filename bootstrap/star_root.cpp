@@ -1,38 +1,23 @@
-// The root's half of the star. One poll over the listening socket, the candidates (connected, not yet proven) and the
-// members: nobody waits for anybody else's handshake.
+// The root's half of the star. One poll over the listening socket, the candidates (connected, not yet proven)
+// and the members: nobody waits for anybody else's handshake.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
+#include <span>
 #include <utility>
 
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/star.hpp"
+#include "bootstrap/star_gate.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
 
 using std::chrono::milliseconds;
 
-// Descriptors that strangers can hold; beyond it the oldest goes, so that a real rank always gets in.
-constexpr std::size_t candidates_max = 256;
-constexpr int accepts_per_turn_max = 64;
-constexpr milliseconds accept_pause{50};      // after running out of descriptors
-constexpr milliseconds stranger_line_pause{1000};
-constexpr milliseconds waiting_pause{100};    // between two messages about who is missing
-
-struct Candidate {
-  base::UniqueFd fd;
-  Challenge challenge{};
-  std::array<std::byte, sizeof(Hello)> input{};
-  std::size_t input_bytes = 0;
-  Deadline deadline{};
-  bool done = false;
-};
+constexpr milliseconds waiting_pause{100};  // between two messages about who is missing
 
 struct Member {
   std::optional<FrameStream> stream;
@@ -52,19 +37,15 @@ class StarRoot final : public StarHalf {
         doorway_{doorway},
         system_{system},
         log_{log},
-        listener_{doorway.listen()},
-        members_(static_cast<std::size_t>(settings.size)) {
-    candidates_.reserve(candidates_max);
-  }
+        gate_{settings, doorway, system, log},
+        members_(static_cast<std::size_t>(settings.size)) {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
 
  private:
   // The loop's steps.
   void turn(Deadline wake, bool sending);
-  void accept_candidates();
-  void read_candidate(Candidate& candidate);
-  void judge(Candidate& candidate, const Hello& hello);
+  void judge(StarGate::Guest guest);
   void read_member(int rank);
 
   bool all_here() const;
@@ -74,31 +55,25 @@ class StarRoot final : public StarHalf {
   void report_progress();
   std::vector<Blob> hand_out();
 
-  void drop(Candidate& candidate, std::string_view why);
-  void refuse(Candidate& candidate, const Hello& hello, ErrorCode code, std::string cause, std::string hint);
-  void answer(Candidate& candidate, FrameKind kind, BlobView payload) const;
   [[noreturn]] void fail_everyone(ErrorDetail detail);
   [[noreturn]] void fail_dead(int rank);
   [[noreturn]] void fail_timeout(std::string_view remark);
-  long long elapsed_ms() const { return std::chrono::duration_cast<milliseconds>(system_.now() - started_).count(); }
+  long long elapsed_ms() const {
+    return std::chrono::duration_cast<milliseconds>(system_.now() - started_).count();
+  }
 
   StarSettings settings_;
   Doorway& doorway_;
   const base::System& system_;
   const base::Log& log_;
-  base::UniqueFd listener_;
-  std::vector<Candidate> candidates_;  // oldest first
-  std::vector<Member> members_;        // by rank; the root's own has no stream
-  std::vector<pollfd> polled_;         // listener, candidates, members: rebuilt each turn
+  StarGate gate_;
+  std::vector<Member> members_;  // by rank; the root's own has no stream
+  std::vector<pollfd> polled_;   // listener, candidates, members: rebuilt each turn
 
   Deadline started_;
   Deadline progress_due_;
   Deadline waiting_due_;
   bool waiting_changed_ = false;
-  Deadline accept_after_;
-  Deadline stranger_line_due_;
-  std::uint64_t strangers_unreported_ = 0;
-  std::string last_refusal_;
 };
 
 std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
@@ -108,7 +83,8 @@ std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
   waiting_changed_ = true;
   members_[0].blob = Blob(mine.begin(), mine.end());
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-    if (members_[rank].stream) read_member(static_cast<int>(rank));  // poll does not tell of what was read already
+    if (members_[rank].stream)
+      read_member(static_cast<int>(rank));  // poll does not tell of what was read already
   }
 
   while (!all_here()) {
@@ -121,7 +97,7 @@ std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
   }
   std::vector<Blob> blobs = hand_out();
   while (!all_sent()) {
-    if (system_.now() >= deadline) fail_timeout("to take everyone's blobs");
+    if (system_.now() >= deadline) fail_timeout("connected, but does not read");
     turn(deadline, true);
   }
   return blobs;
@@ -129,34 +105,29 @@ std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
 
 // One poll and everything that it found.
 void StarRoot::turn(Deadline wake, bool sending) {
-  const Deadline now = system_.now();
-  std::erase_if(candidates_, [](const Candidate& candidate) { return candidate.done; });
-  if (!candidates_.empty()) wake = std::min(wake, candidates_.front().deadline);
-  const bool listening = now >= accept_after_;
-  if (!listening) wake = std::min(wake, accept_after_);
-
   polled_.clear();
-  polled_.push_back({.fd = listening ? listener_.get() : -1, .events = POLLIN, .revents = 0});
-  for (const Candidate& candidate : candidates_) polled_.push_back({.fd = candidate.fd.get(), .events = POLLIN, .revents = 0});
+  wake = gate_.watch(polled_, wake);
   const std::size_t first_member = polled_.size();
   for (const Member& member : members_) {
     pollfd entry{.fd = -1, .events = 0, .revents = 0};
     if (member.stream) {
-      // While gathering, members whose blob is here are read too: they may give up or die. While sending they are not: what
-      // comes then belongs to the next all_gather.
+      // While gathering, members whose blob is here are read too: they may give up or die. While sending they
+      // are not: what comes then belongs to the next all_gather.
       entry.events = static_cast<short>((sending ? 0 : POLLIN) | (member.stream->unsent() ? POLLOUT : 0));
       // With no event asked for, a hang-up would still be told, at once and for ever.
       if (entry.events != 0) entry.fd = member.stream->fd();
     }
     polled_.push_back(entry);
   }
-  const int ready = system_.call("poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
+  const int ready = system_.call(
+      "poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
   if (ready < 0 && errno != EINTR) {
-    fail_everyone({.code = ErrorCode::no_resource, .peer = 0, .cause = "poll failed at rank 0", .system_error = errno});
+    fail_everyone(
+        {.code = ErrorCode::no_resource, .peer = 0, .cause = "poll failed at rank 0", .system_error = errno});
   }
 
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-    if (ready <= 0 || polled_[first_member + rank].revents == 0) continue;
+    if (polled_[first_member + rank].revents == 0) continue;
     FrameStream& stream = *members_[rank].stream;
     stream.flush(system_);
     if (!sending) {
@@ -165,131 +136,54 @@ void StarRoot::turn(Deadline wake, bool sending) {
       fail_dead(static_cast<int>(rank));
     }
   }
-  const Deadline after = system_.now();
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    if (ready > 0 && polled_[1 + i].revents != 0) read_candidate(candidates_[i]);
-    if (!candidates_[i].done && after >= candidates_[i].deadline) drop(candidates_[i], "said no hello in time");
-  }
-  if (ready > 0 && polled_[0].revents != 0) accept_candidates();
+  for (StarGate::Guest& guest : gate_.serve(std::span{polled_}.first(first_member))) judge(std::move(guest));
 }
 
-void StarRoot::accept_candidates() {
-  for (int i = 0; i < accepts_per_turn_max; ++i) {
-    base::UniqueFd fd{system_.call(
-        "accept4", [&] { return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); })};
-    if (!fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        const int error = errno;
-        if (!candidates_.empty()) drop(candidates_.front(), "no descriptor was left");
-        accept_after_ = system_.now() + accept_pause;
-        log_.debug("accept failed: {}", std::strerror(error));
-      }
-      return;  // everything else is the newcomer's trouble, or nobody is left
-    }
-    if (const auto reason = doorway_.stranger(fd.get())) {
-      Candidate unwanted{.fd = std::move(fd)};
-      drop(unwanted, *reason);
-      continue;
-    }
-    if (const int error = doorway_.prepare(fd.get()); error != 0) {
-      log_.debug("a connection to {} broke at once: {}", doorway_.place(), std::strerror(error));
-      continue;
-    }
-    if (candidates_.size() >= candidates_max) {
-      if (!candidates_.front().done) drop(candidates_.front(), "too many connections that had said no hello");
-      candidates_.erase(candidates_.begin());
-    }
-    Candidate& candidate = candidates_.emplace_back(Candidate{.fd = std::move(fd)});
-    candidate.deadline = system_.now() + milliseconds{settings_.handshake_timeout_ms};
-    system_.random(candidate.challenge.nonce);
-    const auto bytes = std::as_bytes(std::span{&candidate.challenge, 1});
-    const auto sent = system_.call(
-        "send", [&] { return ::send(candidate.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
-    if (sent != static_cast<ssize_t>(bytes.size())) drop(candidate, "took no challenge");
-  }
-}
-
-void StarRoot::read_candidate(Candidate& candidate) {
-  if (candidate.done) return;
-  while (candidate.input_bytes < candidate.input.size()) {
-    const auto got = system_.call("recv", [&] {
-      return ::recv(candidate.fd.get(), candidate.input.data() + candidate.input_bytes,
-                    candidate.input.size() - candidate.input_bytes, MSG_DONTWAIT);
-    });
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) {
-      log_.debug("a connection to {} closed after {} bytes", doorway_.place(), candidate.input_bytes);
-      candidate.done = true;
-      candidate.fd.reset();
-      return;
-    }
-    candidate.input_bytes += static_cast<std::size_t>(got);
-  }
-  // The magic is looked at as soon as it is here: garbage need not be as long as a hello.
-  if (candidate.input_bytes >= sizeof star_magic &&
-      std::memcmp(candidate.input.data(), &star_magic, sizeof star_magic) != 0) {
-    drop(candidate, "does not speak qpmesh");
-    return;
-  }
-  if (candidate.input_bytes < candidate.input.size()) return;
-  Hello hello;
-  std::memcpy(&hello, candidate.input.data(), sizeof hello);
-  judge(candidate, hello);
-}
-
-// The hello is whole. Its sender becomes a member, or learns why not; the root goes on waiting in either case.
-void StarRoot::judge(Candidate& candidate, const Hello& hello) {
-  if (hello.version != star_version) {
-    return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}", hello.rank, hello.version,
-                              star_version),
-                  "start every rank with the same qpmesh");
-  }
-  if (!proves(hello.proof, doorway_.key(), Role::rank, candidate.challenge, hello)) {
-    const auto detail = encode_error({.code = ErrorCode::authentication,
-                                      .peer = 0,
-                                      .cause = fmt::format("rank 0 at {} did not accept the secret", doorway_.place())});
-    answer(candidate, FrameKind::refused, detail);
-    return drop(candidate, "did not prove that it knows the secret of this job");
-  }
+// A guest becomes a member, or learns why not; the root goes on waiting in either case.
+void StarRoot::judge(StarGate::Guest guest) {
+  const Hello hello = guest.hello;
   if (hello.size != settings_.size) {
-    return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank, hello.size, settings_.size),
-                  "start every rank with the same size");
+    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
+                        fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank,
+                                    hello.size, settings_.size),
+                        "start every rank with the same size");
+  }
+  if (hello.job != hash_of_job(settings_.job)) {
+    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
+                        fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
+                                    settings_.job, doorway_.place()),
+                        "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
   }
   if (hello.rank < 1 || hello.rank >= settings_.size) {
-    return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank, settings_.size - 1), "");
+    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
+                        fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank,
+                                    settings_.size - 1),
+                        "");
   }
   if (hello.ordinal > settings_.ordinal) {  // it has left this start already, and we have not
-    answer(candidate, FrameKind::later, {});
-    candidate.done = true;
-    return;
+    return gate_.send_away(std::move(guest));
   }
   if (hello.ordinal < settings_.ordinal) {
-    return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank, hello.ordinal + 1,
-                              settings_.ordinal + 1),
-                  "init is collective: every rank calls it equally often");
+    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
+                        fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank,
+                                    hello.ordinal + 1, settings_.ordinal + 1),
+                        "init is collective: every rank calls it equally often");
   }
   Member& member = members_[static_cast<std::size_t>(hello.rank)];
   if (member.stream) {
     if (hung_up(member.stream->fd())) {  // the next program of the same job, faster than we
-      answer(candidate, FrameKind::later, {});
-      candidate.done = true;
-      return;
+      return gate_.send_away(std::move(guest));
     }
-    return refuse(candidate, hello, ErrorCode::mismatch,
-                  fmt::format("rank {} is here already: {}; the second one is {}", hello.rank, member.who, sender_of(hello)),
-                  "give every process a rank of its own");
+    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
+                        fmt::format("rank {} is here already: {}; the second one is {}", hello.rank,
+                                    member.who, sender_of(hello)),
+                        "give every process a rank of its own");
   }
-  const Proof proof = prove(doorway_.key(), Role::root, candidate.challenge, hello);
-  member.stream.emplace(std::move(candidate.fd), blob_bytes_max);
+  const Proof proof = prove(doorway_.key(), Role::root, guest.challenge, hello);
+  member.stream.emplace(std::move(guest.fd), blob_bytes_max);
   member.who = sender_of(hello);
   member.stream->queue(FrameKind::welcome, proof);
   member.stream->flush(system_);
-  candidate.done = true;
   waiting_changed_ = true;
 }
 
@@ -314,14 +208,14 @@ void StarRoot::read_member(int rank) {
     }
     fail_everyone({.code = ErrorCode::corrupt,
                    .peer = rank,
-                   .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank, member.who,
-                                        static_cast<std::uint32_t>(frame->kind))});
+                   .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank,
+                                        member.who, static_cast<std::uint32_t>(frame->kind))});
   }
   if (member.stream->oversize()) {
     fail_everyone({.code = ErrorCode::corrupt,
                    .peer = rank,
-                   .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank, member.who,
-                                        member.stream->claimed_bytes(), blob_bytes_max)});
+                   .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
+                                        member.who, member.stream->claimed_bytes(), blob_bytes_max)});
   }
   if (member.stream->ended()) fail_dead(rank);
 }
@@ -385,30 +279,8 @@ void StarRoot::tell_missing() {
 void StarRoot::report_progress() {
   if (system_.now() < progress_due_) return;
   progress_due_ += milliseconds{settings_.progress_ms};
-  log_.info("start-up at {}: waiting for {} of {} for {} ms", doorway_.place(), to_string(missing()), settings_.size, elapsed_ms());
-}
-
-void StarRoot::drop(Candidate& candidate, std::string_view why) {
-  candidate.done = true;
-  candidate.fd.reset();
-  ++strangers_unreported_;
-  if (system_.now() < stranger_line_due_) return;
-  stranger_line_due_ = system_.now() + stranger_line_pause;
-  const auto count = std::exchange(strangers_unreported_, 0);
-  log_.warning("dropped {} connection{} to {}, the last: {}", count, count == 1 ? "" : "s", doorway_.place(), why);
-}
-
-void StarRoot::refuse(Candidate& candidate, const Hello& hello, ErrorCode code, std::string cause, std::string hint) {
-  answer(candidate, FrameKind::refused, encode_error({.code = code, .peer = 0, .cause = cause, .hint = std::move(hint)}));
-  last_refusal_ = fmt::format("{} was refused: {}", sender_of(hello), cause);
-  drop(candidate, last_refusal_);
-}
-
-// One small frame to someone who is not a member: it fits the new socket, or is lost with it.
-void StarRoot::answer(Candidate& candidate, FrameKind kind, BlobView payload) const {
-  FrameStream stream{std::move(candidate.fd), 0};
-  stream.queue(kind, payload);
-  stream.farewell(system_);
+  log_.info("start-up at {}: waiting for {} of {} for {} ms", doorway_.place(), to_string(missing()),
+            settings_.size, elapsed_ms());
 }
 
 void StarRoot::fail_everyone(ErrorDetail detail) {
@@ -419,8 +291,7 @@ void StarRoot::fail_everyone(ErrorDetail detail) {
     member.stream->queue(FrameKind::failed, payload);
     member.stream->farewell(system_);
   }
-  candidates_.clear();
-  listener_.reset();
+  gate_.close();
   throw Error{std::move(detail)};
 }
 
@@ -429,22 +300,23 @@ void StarRoot::fail_timeout(std::string_view remark) {
   Missing absent = missing();
   if (absent.count == 0) {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-      if (members_[rank].stream && members_[rank].stream->unsent()) absent.named.push_back(static_cast<std::int32_t>(rank));
+      if (members_[rank].stream && members_[rank].stream->unsent())
+        absent.named.push_back(static_cast<std::int32_t>(rank));
     }
     absent.count = static_cast<std::uint32_t>(absent.named.size());
   }
   if (!absent.named.empty()) detail.peer = absent.named.front();
   detail.cause = fmt::format("{} of {} missing after {} ms", to_string(absent), settings_.size, elapsed_ms());
   if (!remark.empty()) detail.cause += fmt::format(" ({})", remark);
-  if (!last_refusal_.empty()) detail.cause += fmt::format("; {}", last_refusal_);
+  if (!gate_.last_refusal().empty()) detail.cause += fmt::format("; {}", gate_.last_refusal());
   detail.hint = "was every rank started, and with the same root and job?";
   fail_everyone(std::move(detail));
 }
 
 }  // namespace
 
-std::unique_ptr<StarHalf> make_star_root(const StarSettings& settings, Doorway& doorway, const base::System& system,
-                                         const base::Log& log) {
+std::unique_ptr<StarHalf> make_star_root(const StarSettings& settings, Doorway& doorway,
+                                         const base::System& system, const base::Log& log) {
   return std::make_unique<StarRoot>(settings, doorway, system, log);
 }
 

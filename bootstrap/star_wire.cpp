@@ -30,18 +30,28 @@ unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(b
 
 static_assert(crypto_auth_BYTES == sizeof(Proof) && crypto_auth_KEYBYTES == sizeof(Key));
 
-Hello make_hello(const base::System& system, int rank, int size, int ordinal) {
+Hello make_hello(const base::System& system, int rank, int size, int ordinal, std::string_view job) {
   Hello hello;
   hello.rank = rank;
   hello.size = size;
   hello.pid = ::getpid();
   hello.ordinal = ordinal;
+  hello.job = hash_of_job(job);
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) == 0) {
     std::copy_n(name.begin(), std::min(std::strlen(name.data()), hello.host.size()), hello.host.begin());
   }
   system.random(hello.nonce);
   return hello;
+}
+
+std::uint32_t hash_of_job(std::string_view job) {
+  std::array<unsigned char, crypto_generichash_BYTES_MIN> hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(job.data()), job.size(),
+                     nullptr, 0);
+  std::uint32_t value = 0;
+  std::memcpy(&value, hash.data(), sizeof value);
+  return value;
 }
 
 std::string sender_of(const Hello& hello) {
@@ -104,7 +114,8 @@ ErrorDetail decode_error(BlobView payload, int sender) {
   return {.code = ErrorCode::corrupt,
           .peer = sender,
           .operation = "init",
-          .cause = fmt::format("rank {} sent {} bytes that should be an error and are not", sender, payload.size())};
+          .cause = fmt::format("rank {} sent {} bytes that should be an error and are not", sender,
+                               payload.size())};
 }
 
 Blob encode_missing(const Missing& missing) {
@@ -130,8 +141,10 @@ std::optional<Missing> decode_missing(BlobView payload, int size) {
 
 std::string to_string(const Missing& missing) {
   std::string text = missing.count == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < missing.named.size(); ++i) text += fmt::format("{} {}", i == 0 ? "" : ",", missing.named[i]);
-  if (missing.count > missing.named.size()) text += fmt::format(" and {} more", missing.count - missing.named.size());
+  for (std::size_t i = 0; i < missing.named.size(); ++i)
+    text += fmt::format("{} {}", i == 0 ? "" : ",", missing.named[i]);
+  if (missing.count > missing.named.size())
+    text += fmt::format(" and {} more", missing.count - missing.named.size());
   return text;
 }
 

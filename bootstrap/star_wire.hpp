@@ -1,5 +1,5 @@
-// What the ranks and the root of a star say to each other. Everything before the welcome has a fixed size, so that a
-// stranger costs the root a few hundred bytes and no allocation.
+// What the ranks and the root of a star say to each other. Everything before the welcome has a fixed size, so
+// that a stranger costs the root a few hundred bytes and no allocation.
 //
 //   root  -> rank   Challenge      version, fresh nonce
 //   rank  -> root   Hello          who I am, fresh nonce, proof over challenge and hello
@@ -23,7 +23,8 @@
 
 namespace qpmesh::bootstrap {
 
-inline constexpr std::uint64_t star_magic = 0x74617473'6873656dU;  // "meshstat", little-endian: for quick rejection, not trust
+inline constexpr std::uint64_t star_magic =
+    0x74617473'6873656dU;  // "meshstat", little-endian: for quick rejection, not trust
 inline constexpr std::uint32_t star_version = 1;
 inline constexpr std::size_t blob_bytes_max = 64 * 1024;
 
@@ -46,14 +47,15 @@ struct Hello {
   std::int32_t size = 0;
   std::int32_t pid = 0;
   std::int32_t ordinal = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t job = 0;  // its hash: who shares a secret with another job must not end up in it by accident
   std::array<char, 32> host{};  // cut to fit, zero-filled
   Nonce nonce{};
   Proof proof{};
 };
 static_assert(sizeof(Hello) == 128 && std::is_trivially_copyable_v<Hello>);
 
-Hello make_hello(const base::System& system, int rank, int size, int ordinal);
+Hello make_hello(const base::System& system, int rank, int size, int ordinal, std::string_view job);
+std::uint32_t hash_of_job(std::string_view job);
 std::string sender_of(const Hello& hello);  // "pid 12 on host a"
 
 // The two proofs differ in their first byte, so that neither side's can be sent back as the other's.
@@ -75,7 +77,9 @@ struct Frame {
 };
 
 // The largest payload a rank accepts: every rank's blob with its length.
-constexpr std::size_t everyones_bytes_max(int size) { return static_cast<std::size_t>(size) * (blob_bytes_max + 4); }
+constexpr std::size_t everyones_bytes_max(int size) {
+  return static_cast<std::size_t>(size) * (blob_bytes_max + 4);
+}
 
 Blob encode_everyones(const std::vector<Blob>& blobs);
 std::optional<std::vector<Blob>> decode_everyones(BlobView payload, int size);

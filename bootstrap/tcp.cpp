@@ -41,8 +41,8 @@ Resolved resolve(const HostPort& address, const base::System& system) {
   wish.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const std::string port = fmt::format("{}", address.port);
-  const int result =
-      system.call("getaddrinfo", [&] { return ::getaddrinfo(address.host.c_str(), port.c_str(), &wish, &found); });
+  const int result = system.call(
+      "getaddrinfo", [&] { return ::getaddrinfo(address.host.c_str(), port.c_str(), &wish, &found); });
   Resolved resolved;
   if (result != 0) {
     resolved.error = result == EAI_SYSTEM ? errno : 0;
@@ -77,8 +77,8 @@ std::uint16_t port_of(const sockaddr_storage& address) {
                                              : reinterpret_cast<const sockaddr_in*>(any)->sin_port);
 }
 
-// While nobody listens on a port of the ephemeral range, connecting to it on our own host may by chance use that very port
-// as its source: then the socket is connected to itself.
+// While nobody listens on a port of the ephemeral range, connecting to it on our own host may by chance use
+// that very port as its source: then the socket is connected to itself.
 bool connected_to_itself(int fd) {
   sockaddr_storage here{};
   sockaddr_storage there{};
@@ -91,23 +91,30 @@ bool connected_to_itself(int fd) {
 
 // 0 or errno.
 int connect_until(const base::System& system, int fd, const addrinfo& address, Deadline deadline) {
-  if (system.call("connect", [&] { return ::connect(fd, address.ai_addr, address.ai_addrlen); }) == 0) return 0;
+  if (system.call("connect", [&] { return ::connect(fd, address.ai_addr, address.ai_addrlen); }) == 0)
+    return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;
   for (;;) {
     pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-    const int ready = system.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system, deadline)); });
+    const int ready =
+        system.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system, deadline)); });
     if (ready > 0) break;
     if (ready < 0 && errno != EINTR) return errno;
     if (system.now() >= deadline) return ETIMEDOUT;
   }
   int error = 0;
   socklen_t bytes = sizeof error;
-  if (system.call("getsockopt", [&] { return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes); }) != 0) return errno;
+  if (system.call("getsockopt", [&] { return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes); }) != 0)
+    return errno;
   return error;
 }
 
 [[noreturn]] void fail_listen(ErrorCode code, std::string cause, int error, std::string hint) {
-  throw Error{{.code = code, .peer = 0, .operation = "init", .cause = std::move(cause), .system_error = error,
+  throw Error{{.code = code,
+               .peer = 0,
+               .operation = "init",
+               .cause = std::move(cause),
+               .system_error = error,
                .hint = std::move(hint)}};
 }
 
@@ -115,9 +122,12 @@ int connect_until(const base::System& system, int fd, const addrinfo& address, D
 
 HostPort parse_host_port(std::string_view text, std::string_view variable, bool zero_port) {
   const auto refuse = [&](std::string_view why) {
-    throw Error{{.code = ErrorCode::bad_config, .operation = "init",
-                 .cause = fmt::format("{} is \"{}\": {}; allowed is host:port or [IPv6 address]:port with a port from 1 to 65535",
-                                      variable, text, why)}};
+    throw Error{
+        {.code = ErrorCode::bad_config,
+         .operation = "init",
+         .cause = fmt::format(
+             "{} is \"{}\": {}; allowed is host:port or [IPv6 address]:port with a port from 1 to 65535",
+             variable, text, why)}};
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) refuse("it has no port");
@@ -130,17 +140,20 @@ HostPort parse_host_port(std::string_view text, std::string_view variable, bool 
     refuse("an IPv6 address needs brackets");
   }
   if (host.empty()) refuse("it has no host");
-  if (host.size() > 255 || host.find_first_of(" \t\n/") != std::string_view::npos) refuse("this is no host name");
+  if (host.size() > 255 || host.find_first_of(" \t\n/") != std::string_view::npos)
+    refuse("this is no host name");
   unsigned port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc{} || end != digits.data() + digits.size() || port > 65535) refuse("the port is not a number in range");
+  if (error != std::errc{} || end != digits.data() + digits.size() || port > 65535)
+    refuse("the port is not a number in range");
   if (port == 0 && !zero_port) refuse("the port is 0");
   return {std::string{host}, static_cast<std::uint16_t>(port)};
 }
 
 std::string to_string(const HostPort& address) {
   const bool bare = address.host.find(':') == std::string::npos;
-  return bare ? fmt::format("{}:{}", address.host, address.port) : fmt::format("[{}]:{}", address.host, address.port);
+  return bare ? fmt::format("{}:{}", address.host, address.port)
+              : fmt::format("[{}]:{}", address.host, address.port);
 }
 
 Key key_from_secret(std::string_view secret) {
@@ -154,7 +167,8 @@ Key key_from_secret(std::string_view secret) {
 
 base::UniqueFd TcpDoorway::listen() {
   const Resolved resolved = resolve(root_, system_);
-  if (!resolved.problem.empty()) fail_listen(ErrorCode::bad_config, resolved.problem, resolved.error, "check QPMESH_ROOT");
+  if (!resolved.problem.empty())
+    fail_listen(ErrorCode::bad_config, resolved.problem, resolved.error, "check QPMESH_ROOT");
   int last_error = 0;
   for (const addrinfo* address = resolved.list.get(); address != nullptr; address = address->ai_next) {
     base::UniqueFd fd = tcp_socket(system_, *address);
@@ -175,7 +189,9 @@ base::UniqueFd TcpDoorway::listen() {
     }
     sockaddr_storage bound{};
     socklen_t bytes = sizeof bound;
-    if (system_.call("getsockname", [&] { return ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &bytes); }) != 0) {
+    if (system_.call("getsockname", [&] {
+          return ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &bytes);
+        }) != 0) {
       last_error = errno;
       continue;
     }
@@ -183,10 +199,11 @@ base::UniqueFd TcpDoorway::listen() {
     return fd;
   }
   if (last_error == EADDRNOTAVAIL || last_error == EACCES) {
-    fail_listen(ErrorCode::bad_config,
-                fmt::format("rank 0 cannot listen on {}: {}", place(),
-                            last_error == EACCES ? "the port is not allowed" : "this is no address of its host"),
-                last_error, "QPMESH_ROOT must be an address of the host of rank 0");
+    fail_listen(
+        ErrorCode::bad_config,
+        fmt::format("rank 0 cannot listen on {}: {}", place(),
+                    last_error == EACCES ? "the port is not allowed" : "this is no address of its host"),
+        last_error, "QPMESH_ROOT must be an address of the host of rank 0");
   }
   fail_listen(ErrorCode::no_resource, fmt::format("rank 0 cannot listen on {}", place()), last_error, "");
 }
@@ -224,7 +241,8 @@ Doorway::Attempt TcpDoorway::connect(Deadline deadline) {
 int TcpDoorway::prepare(int fd) const { return set_up_connection(system_, fd) ? 0 : errno; }
 
 std::string TcpDoorway::secret_hint() const {
-  return fmt::format("this rank's secret comes from {}; every rank of a job needs the same one", secret_source_);
+  return fmt::format("this rank's secret comes from {}; every rank of a job needs the same one",
+                     secret_source_);
 }
 
 }  // namespace qpmesh::bootstrap

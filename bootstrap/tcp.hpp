@@ -15,7 +15,8 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-// "host:port", "[::1]:port"; port 0 only where the test says so. Throws Error{bad_config} naming the variable and the text.
+// "host:port", "[::1]:port"; port 0 only where the test says so. Throws Error{bad_config} naming the variable
+// and the text.
 HostPort parse_host_port(std::string_view text, std::string_view variable, bool zero_port = false);
 std::string to_string(const HostPort& address);
 

@@ -231,7 +231,7 @@ int run_program(const Program& program, int argc, char** argv) {
     }
     return run_session(program, settings, rank);
   } catch (const Error& error) {
-    const bool another_says_it = error.operation() == refusal && rank != 0;
+    const bool another_says_it = is_refusal(error) && rank != 0;
     if (!another_says_it) std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());

@@ -19,4 +19,8 @@ inline constexpr std::string_view refusal = "options";  // the operation that th
                .hint = std::move(hint)});
 }
 
+inline bool is_refusal(const Error& error) noexcept {
+  return error.code() == ErrorCode::bad_argument && error.operation() == refusal;
+}
+
 }  // namespace qpmesh::bench

@@ -130,7 +130,7 @@ TEST_P(BenchUnderMpirun, barrier_lets_nobody_out_before_the_last_is_in) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ranks, BenchUnderMpirun, testing::Values(1, 2, 3, 4, 5, 7, 8),
-                         [](const auto& info) { return std::to_string(info.param); });
+                         [](const auto& ranks) { return std::to_string(ranks.param); });
 
 TEST(bench_under_mpirun, a_byte_flipped_on_one_rank_is_known_to_the_one_that_prints) {
   expect_all_wrong(run(under_mpirun(3, program("allreduce") + " --corrupt --max-bytes 64 --samples 11")), 5);

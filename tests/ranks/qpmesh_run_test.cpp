@@ -263,6 +263,13 @@ TEST(qpmesh_run, asks_with_sigterm_after_the_grace_period_and_not_before) {
   EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds{300});
 }
 
+TEST(qpmesh_run, wakes_a_stopped_rank_to_ask_it) {
+  Launch run{job({"-np", "2", "--grace-ms", "1000"},
+                 "trap 'echo asked; exit 0' TERM; test $QPMESH_RANK = 0 && exit 3; kill -STOP $$; sleep 60")};
+  EXPECT_EQ(run.wait(), 3);
+  EXPECT_EQ(run.output(), "asked\n");
+}
+
 TEST(qpmesh_run, kills_whoever_does_not_listen_together_with_what_it_started) {
   // Rank 1 ignores SIGTERM, rank 2 is stopped; both have children.
   Launch run{job({"-np", "3", "--grace-ms", "100"},

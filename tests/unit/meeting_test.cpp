@@ -353,7 +353,7 @@ TEST(meeting, drops_strangers_and_goes_on) {
         EXPECT_TRUE(waits_for_the_end(garbage));
         struct [[gnu::packed]] {
           std::uint64_t magic = 0x6873656d7071'0003U;
-          std::int32_t rank = 1;
+          std::int32_t rank = 2;                     // which rank 0 still waits for
           std::array<std::uint64_t, 2> token{7, 8};  // right form, but nobody's
         } greeting;
         static_assert(sizeof greeting == 28);

@@ -1,0 +1,185 @@
+#include "bootstrap/star_gate.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "bootstrap/frame_stream.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Descriptors that strangers can hold; beyond it the oldest goes, so that a real rank always gets in.
+constexpr std::size_t candidates_max = 256;
+constexpr int accepts_per_turn_max = 64;
+constexpr milliseconds accept_pause{50};  // after running out of descriptors
+constexpr milliseconds line_pause{1000};
+
+}  // namespace
+
+StarGate::StarGate(const StarSettings& settings, Doorway& doorway, const base::System& system,
+                   const base::Log& log)
+    : handshake_timeout_ms_{settings.handshake_timeout_ms},
+      doorway_{doorway},
+      system_{system},
+      log_{log},
+      listener_{doorway.listen()} {
+  candidates_.reserve(candidates_max);
+}
+
+Deadline StarGate::watch(std::vector<pollfd>& polled, Deadline wake) {
+  std::erase_if(candidates_, [](const Candidate& candidate) { return candidate.done; });
+  const bool listening = system_.now() >= accept_after_;
+  polled.push_back({.fd = listening ? listener_.get() : -1, .events = POLLIN, .revents = 0});
+  for (const Candidate& candidate : candidates_) {
+    polled.push_back({.fd = candidate.fd.get(), .events = POLLIN, .revents = 0});
+  }
+  if (!listening) wake = std::min(wake, accept_after_);
+  return candidates_.empty() ? wake : std::min(wake, candidates_.front().deadline);
+}
+
+std::vector<StarGate::Guest> StarGate::serve(std::span<const pollfd> entries) {
+  std::vector<Guest> guests;
+  const Deadline now = system_.now();
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    Candidate& candidate = candidates_[i];
+    if (entries[1 + i].revents != 0 && hello_here(candidate)) judge(candidate, guests);
+    if (!candidate.done && now >= candidate.deadline) drop(candidate, "said no hello in time");
+  }
+  if (entries[0].revents != 0) accept_candidates();
+  return guests;
+}
+
+void StarGate::accept_candidates() {
+  for (int i = 0; i < accepts_per_turn_max; ++i) {
+    base::UniqueFd fd{system_.call("accept4", [&] {
+      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    })};
+    if (!fd) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        const int error = errno;
+        if (!candidates_.empty()) drop(candidates_.front(), "no descriptor was left");
+        accept_after_ = system_.now() + accept_pause;
+        log_.debug("accept failed: {}", std::strerror(error));
+      }
+      return;  // everything else is the newcomer's trouble, or nobody is left
+    }
+    if (const auto reason = doorway_.stranger(fd.get())) {
+      report(*reason);
+      continue;
+    }
+    if (const int error = doorway_.prepare(fd.get()); error != 0) {
+      log_.debug("a connection to {} broke at once: {}", doorway_.place(), std::strerror(error));
+      continue;
+    }
+    if (candidates_.size() >= candidates_max) {
+      if (!candidates_.front().done) drop(candidates_.front(), "too many connections that had said no hello");
+      candidates_.erase(candidates_.begin());
+    }
+    Candidate& candidate = candidates_.emplace_back(Candidate{.fd = std::move(fd)});
+    candidate.deadline = system_.now() + milliseconds{handshake_timeout_ms_};
+    system_.random(candidate.challenge.nonce);
+    const auto bytes = std::as_bytes(std::span{&candidate.challenge, 1});
+    const auto sent = system_.call("send", [&] {
+      return ::send(candidate.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    });
+    if (sent == static_cast<ssize_t>(bytes.size())) continue;
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) {  // a port scan: nothing to tell people about
+      log_.debug("a connection to {} closed at once", doorway_.place());
+      leave(candidate);
+    } else {
+      drop(candidate, "took no challenge");
+    }
+  }
+}
+
+// Reads on. True once the hello is whole.
+bool StarGate::hello_here(Candidate& candidate) {
+  while (candidate.input_bytes < candidate.input.size()) {
+    const auto got = system_.call("recv", [&] {
+      return ::recv(candidate.fd.get(), candidate.input.data() + candidate.input_bytes,
+                    candidate.input.size() - candidate.input_bytes, MSG_DONTWAIT);
+    });
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got <= 0) {
+      log_.debug("a connection to {} closed after {} bytes", doorway_.place(), candidate.input_bytes);
+      leave(candidate);
+      return false;
+    }
+    candidate.input_bytes += static_cast<std::size_t>(got);
+  }
+  // The magic is looked at as soon as it is here: garbage need not be as long as a hello.
+  if (candidate.input_bytes >= sizeof star_magic &&
+      std::memcmp(candidate.input.data(), &star_magic, sizeof star_magic) != 0) {
+    drop(candidate, "does not speak qpmesh");
+    return false;
+  }
+  return candidate.input_bytes == candidate.input.size();
+}
+
+void StarGate::judge(Candidate& candidate, std::vector<Guest>& guests) {
+  Guest guest{.fd = std::move(candidate.fd), .challenge = candidate.challenge};
+  std::memcpy(&guest.hello, candidate.input.data(), sizeof guest.hello);
+  candidate.done = true;
+  if (guest.hello.version != star_version) {
+    const std::string cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}",
+                                          guest.hello.rank, guest.hello.version, star_version);
+    refuse(std::move(guest), ErrorCode::mismatch, cause, "start every rank with the same qpmesh");
+  } else if (!proves(guest.hello.proof, doorway_.key(), Role::rank, guest.challenge, guest.hello)) {
+    const std::string cause = fmt::format("rank 0 at {} did not accept the secret", doorway_.place());
+    answer(std::move(guest.fd), FrameKind::refused,
+           encode_error({.code = ErrorCode::authentication, .peer = 0, .cause = cause}));
+    report("did not prove that it knows the secret of this job");
+  } else {
+    guests.push_back(std::move(guest));
+  }
+}
+
+void StarGate::refuse(Guest guest, ErrorCode code, const std::string& cause, std::string hint) {
+  answer(std::move(guest.fd), FrameKind::refused,
+         encode_error({.code = code, .peer = 0, .cause = cause, .hint = std::move(hint)}));
+  last_refusal_ = fmt::format("{} was refused: {}", sender_of(guest.hello), cause);
+  report(last_refusal_);
+}
+
+void StarGate::send_away(Guest guest) const { answer(std::move(guest.fd), FrameKind::later, {}); }
+
+void StarGate::close() noexcept {
+  candidates_.clear();
+  listener_.reset();
+}
+
+void StarGate::leave(Candidate& candidate) noexcept {
+  candidate.done = true;
+  candidate.fd.reset();
+}
+
+void StarGate::drop(Candidate& candidate, std::string_view why) {
+  leave(candidate);
+  report(why);
+}
+
+void StarGate::report(std::string_view why) {
+  ++unreported_;
+  if (system_.now() < line_due_) return;
+  line_due_ = system_.now() + line_pause;
+  const auto count = std::exchange(unreported_, 0);
+  log_.warning("dropped {} connection{} to {}, the last: {}", count, count == 1 ? "" : "s", doorway_.place(),
+               why);
+}
+
+// One small frame to someone who is not a member: it fits the new socket, or is lost with it.
+void StarGate::answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const {
+  FrameStream stream{std::move(fd), 0};
+  stream.queue(kind, payload);
+  stream.farewell(system_);
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,76 @@
+// The root's door: connections that have not yet proven that they are ours. All of them are served at once; each costs a
+// descriptor and a few hundred bytes, for at most the handshake time.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "bootstrap/star.hpp"
+#include "bootstrap/star_wire.hpp"
+
+namespace qpmesh::bootstrap {
+
+class StarGate {
+ public:
+  // Listens. Throws what Doorway::listen throws.
+  StarGate(const StarSettings& settings, Doorway& doorway, const base::System& system, const base::Log& log);
+
+  // Someone who speaks our version and knows the secret; what the hello says is not checked any further.
+  struct Guest {
+    base::UniqueFd fd;
+    Challenge challenge{};
+    Hello hello{};
+  };
+
+  // Appends what poll must watch, and returns wake or the earlier time when the gate wants to be served.
+  Deadline watch(std::vector<pollfd>& polled, Deadline wake);
+  // Serves what poll found in the entries of the last watch.
+  std::vector<Guest> serve(std::span<const pollfd> entries);
+
+  // Answers a guest who may not come in, and why. One line of log a second at most.
+  void refuse(Guest guest, ErrorCode code, const std::string& cause, std::string hint);
+  // Answers a guest who is too early: it will come again.
+  void send_away(Guest guest) const;
+  const std::string& last_refusal() const noexcept { return last_refusal_; }
+  void close() noexcept;
+
+ private:
+  struct Candidate {
+    base::UniqueFd fd;
+    Challenge challenge{};
+    std::array<std::byte, sizeof(Hello)> input{};
+    std::size_t input_bytes = 0;
+    Deadline deadline{};
+    bool done = false;
+  };
+
+  void accept_candidates();
+  bool hello_here(Candidate& candidate);
+  void judge(Candidate& candidate, std::vector<Guest>& guests);
+  void leave(Candidate& candidate) noexcept;
+  void drop(Candidate& candidate, std::string_view why);
+  void report(std::string_view why);
+  void answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const;
+
+  std::int64_t handshake_timeout_ms_;
+  Doorway& doorway_;
+  const base::System& system_;
+  const base::Log& log_;
+  base::UniqueFd listener_;
+  std::vector<Candidate> candidates_;  // oldest first
+  Deadline accept_after_{};
+  Deadline line_due_{};
+  std::uint64_t unreported_ = 0;
+  std::string last_refusal_;
+};
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,138 @@
+// What only the Unix socket can get wrong: its name, and processes of other users.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "bootstrap/one_host.hpp"
+#include "bootstrap_world.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+using ::testing::MatchesRegex;
+
+constexpr std::int64_t enough_ms = 10'000;
+
+// tests/unit/uid_stranger.cpp run as another user. Its first line says that it is ready.
+class Stranger {
+ public:
+  Stranger(const std::string& action, const std::string& name) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe(ends.data()), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::close(ends[0]);
+      ::execlp("setpriv", "setpriv", "--reuid", "65534", "--clear-groups", QPMESH_UID_STRANGER,
+               action.c_str(), name.c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    output_.reset(ends[0]);
+  }
+  ~Stranger() {
+    if (pid_ > 0) finish();
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  std::string line() {
+    std::string text;
+    for (char c = 0; ::read(output_.get(), &c, 1) == 1 && c != '\n';) text += c;
+    return text;
+  }
+  int finish() {
+    output_.reset();
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  base::UniqueFd output_;
+};
+
+TEST(one_host_bootstrap, says_that_the_name_is_in_use) {
+  const Venue venue{Kind::one_host};
+  const auto first = venue.rank({.rank = 0, .size = 2});
+  try {
+    venue.rank({.rank = 0, .size = 2});
+    FAIL() << "two roots of one name";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_config);
+    EXPECT_EQ(error.system_error(), EADDRINUSE);
+    EXPECT_EQ(error.cause(),
+              fmt::format("the socket name {} is in use: another living job, or a second rank 0 of this one",
+                          venue.place()));
+    EXPECT_EQ(error.hint(), "end the other job, or give each job a QPMESH_JOB of its own");
+  }
+}
+
+TEST(one_host_bootstrap, gives_its_name_free_when_it_ends) {
+  const Venue venue{Kind::one_host};
+  for (int i = 0; i < 3; ++i) {
+    auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
+    EXPECT_FALSE(start(venue, {.rank = 0, .size = 2}, enough_ms).get().error);
+    EXPECT_FALSE(rank.get().error);
+  }
+}
+
+TEST(one_host_bootstrap, times_out_when_no_root_comes) {
+  const Venue venue{Kind::one_host};
+  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, 200).get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
+  EXPECT_EQ(outcome.error->peer(), 0);
+  EXPECT_EQ(outcome.error->system_error(), ECONNREFUSED);
+}
+
+TEST(one_host_bootstrap, names_differ_by_user_job_and_start_and_always_fit) {
+  EXPECT_EQ(one_host_name(1000, "2014838785", 3), "qpmesh-1000-2014838785-3");
+  const std::string longest = one_host_name(4'294'967'294, std::string(500, 'a'), 2'000'000'000);
+  EXPECT_LT(longest.size(), 107U);
+  EXPECT_NE(longest, one_host_name(4'294'967'294, std::string(501, 'a'), 2'000'000'000));
+  EXPECT_THAT(one_host_name(0, "a b/\n", 0), MatchesRegex("qpmesh-0-hash:[0-9a-f]+-0"));
+}
+
+TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_waits_for_its_own) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  const Venue venue{Kind::one_host};
+  ::testing::internal::CaptureStderr();
+  const auto self = venue.rank({.rank = 0, .size = 2, .log = base::LogLevel::warning});
+  auto root = std::async(std::launch::async, [&] { return gather(self->star(), blob_of(0, 10), enough_ms); });
+  Stranger stranger{"connect", venue.name()};
+  EXPECT_EQ(stranger.line(), "dropped");
+  EXPECT_EQ(stranger.finish(), 0);
+  EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
+  EXPECT_FALSE(root.get().error);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              MatchesRegex(fmt::format("qpmesh warning: dropped 1 connection to {}, the last: its user is "
+                                       "uid 65534, ours is uid 0 \\(pid [0-9]+\\)\n",
+                                       venue.place())));
+}
+
+TEST(one_host_bootstrap, refuses_a_root_of_another_user) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  const Venue venue{Kind::one_host};
+  Stranger squatter{"listen", venue.name()};
+  ASSERT_EQ(squatter.line(), "listening");
+  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
+  EXPECT_EQ(outcome.error->peer(), 0);
+  EXPECT_THAT(
+      outcome.error->cause(),
+      MatchesRegex(fmt::format(
+          "what answers at {} is not of this job: its user is uid 65534, ours is uid 0 \\(pid [0-9]+\\)",
+          venue.place())));
+  EXPECT_LT(outcome.elapsed_ms, 2'000);
+}
+
+}  // namespace
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,248 @@
+// What only TCP can get wrong: secrets, addresses, impostors.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "bootstrap/tcp.hpp"
+#include "bootstrap_world.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+constexpr std::int64_t enough_ms = 10'000;
+
+Error listen_error(const HostPort& address) {
+  const base::System system;
+  TcpDoorway doorway{address, key_from_secret("a"), "the test", 1'000, system};
+  try {
+    doorway.listen();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "listening on " << to_string(address) << " should fail";
+  return Error{{}};
+}
+
+TEST(tcp_bootstrap, refuses_ranks_with_another_secret_in_one_line_of_log_and_waits_for_the_right_one) {
+  const Venue venue{Kind::tcp};
+  const auto begin = std::chrono::steady_clock::now();
+  ::testing::internal::CaptureStderr();
+  auto root = start(venue, {.rank = 0, .size = 2, .log = base::LogLevel::warning}, enough_ms);
+  for (int i = 0; i < 5; ++i) {
+    const Outcome wrong =
+        start(venue, {.rank = 1, .size = 2, .secret = "a wrong secret, not ours"}, enough_ms).get();
+    ASSERT_TRUE(wrong.error);
+    EXPECT_EQ(wrong.error->code(), ErrorCode::authentication);
+    EXPECT_EQ(wrong.error->peer(), 0);
+    EXPECT_EQ(wrong.error->cause(), fmt::format("rank 0 at {} did not accept the secret", venue.place()));
+    EXPECT_EQ(wrong.error->hint(),
+              "this rank's secret comes from the test; every rank of a job needs the same one");
+    EXPECT_LT(wrong.elapsed_ms, 1'000);
+  }
+  EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
+  EXPECT_FALSE(root.get().error);
+  const std::string lines = ::testing::internal::GetCapturedStderr();
+  const std::string line = fmt::format(
+      "qpmesh warning: dropped 1 connection to {}, the last: did not prove that it knows the secret of this "
+      "job\n",
+      venue.place());
+  EXPECT_THAT(lines, ::testing::StartsWith(line));
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 1 + seconds) << lines;
+}
+
+TEST(tcp_bootstrap, leaves_a_root_that_does_not_know_the_secret) {
+  const Venue venue{Kind::tcp};
+  // An impostor who lets anybody in, played by hand.
+  const auto listener = venue.listen_instead();
+  auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
+  const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
+  const Challenge challenge;
+  ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
+  const FrameHeader header{FrameKind::welcome, sizeof(Proof)};
+  const Proof proof{};
+  ASSERT_TRUE(send_bytes(fd.get(), &header, sizeof header));
+  ASSERT_TRUE(send_bytes(fd.get(), &proof, sizeof proof));
+  const Outcome outcome = rank.get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
+  EXPECT_EQ(outcome.error->cause(),
+            fmt::format("what answers at {} does not know the secret of this job", venue.place()));
+}
+
+TEST(tcp_bootstrap, does_not_take_a_rank_s_own_proof_for_the_root_s) {
+  const Venue venue{Kind::tcp};
+  const auto listener = venue.listen_instead();
+  auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
+  const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
+  const Challenge challenge;
+  ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
+  Hello hello;
+  ASSERT_EQ(::recv(fd.get(), &hello, sizeof hello, MSG_WAITALL), static_cast<ssize_t>(sizeof hello));
+  const FrameHeader header{FrameKind::welcome, sizeof(Proof)};
+  ASSERT_TRUE(send_bytes(fd.get(), &header, sizeof header));
+  ASSERT_TRUE(send_bytes(fd.get(), &hello.proof, sizeof hello.proof));
+  const Outcome outcome = rank.get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
+}
+
+TEST(tcp_bootstrap, refuses_the_replay_of_an_old_handshake) {
+  const Venue venue{Kind::tcp};
+  // A valid handshake with a root that is gone, recorded byte for byte.
+  const Challenge old_challenge{.nonce = Nonce{std::byte{42}}};
+  const Hello recorded = hello_for(venue, {.rank = 1, .size = 2}, old_challenge);
+  ASSERT_TRUE(proves(recorded.proof, venue.key(RankSettings{}.secret), Role::rank, old_challenge, recorded));
+
+  auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
+  base::UniqueFd fd;
+  while (!fd) fd = venue.connect();
+  const auto challenge = read_challenge(fd.get());
+  ASSERT_TRUE(challenge);
+  EXPECT_NE(challenge->nonce, old_challenge.nonce);
+  ASSERT_TRUE(send_bytes(fd.get(), &recorded, sizeof recorded));
+  const auto frame = read_frame(fd.get());
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->kind, FrameKind::refused);
+  EXPECT_EQ(decode_error(frame->payload, 0).code, ErrorCode::authentication);
+  EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
+  EXPECT_FALSE(root.get().error);
+}
+
+TEST(tcp_bootstrap, says_that_another_service_answers) {
+  const Venue venue{Kind::tcp};
+  const auto listener = venue.listen_instead();
+  auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
+  const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
+  const std::string banner = "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3 and some more bytes";
+  ASSERT_TRUE(send_bytes(fd.get(), banner.data(), banner.size()));
+  const Outcome outcome = rank.get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
+  EXPECT_THAT(outcome.error->cause(),
+              HasSubstr(fmt::format("what answers at {} is no rank 0 of qpmesh", venue.place())));
+}
+
+TEST(tcp_bootstrap, times_out_on_an_unreachable_root_with_address_errno_and_attempts) {
+  const Venue venue{Kind::tcp};
+  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, 250).get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
+  EXPECT_EQ(outcome.error->peer(), 0);
+  EXPECT_EQ(outcome.error->system_error(), ECONNREFUSED);
+  EXPECT_THAT(
+      outcome.error->cause(),
+      MatchesRegex(fmt::format(
+          "rank 1 did not reach rank 0 at {0}: [0-9]+ attempts in [0-9]+ ms, the last: connect to {0}",
+          venue.place())));
+  EXPECT_LT(outcome.elapsed_ms, 2'000);
+}
+
+TEST(tcp_bootstrap, times_out_on_a_root_that_accepts_and_says_nothing) {
+  const Venue venue{Kind::tcp};
+  const auto listener = venue.listen_instead();
+  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, 200).get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
+  EXPECT_THAT(outcome.error->cause(), HasSubstr("the last: connected, but rank 0 said nothing"));
+}
+
+TEST(tcp_bootstrap, says_at_once_that_the_port_is_in_use) {
+  const Venue venue{Kind::tcp};
+  const auto listener = venue.listen_instead();
+  const Error error = listen_error({"127.0.0.1", venue.port()});
+  EXPECT_EQ(error.code(), ErrorCode::bad_config);
+  EXPECT_EQ(error.system_error(), EADDRINUSE);
+  EXPECT_EQ(error.cause(), fmt::format("the port of {} is in use", venue.place()));
+}
+
+TEST(tcp_bootstrap, says_at_once_that_the_address_is_not_of_this_host) {
+  const Error error = listen_error({"203.0.113.7", 4000});  // a documentation address
+  EXPECT_EQ(error.code(), ErrorCode::bad_config);
+  EXPECT_EQ(error.system_error(), EADDRNOTAVAIL);
+  EXPECT_EQ(error.cause(), "rank 0 cannot listen on 203.0.113.7:4000: this is no address of its host");
+}
+
+TEST(tcp_bootstrap, listens_on_the_given_address_only) {
+  const base::System system;
+  TcpDoorway doorway{{"127.0.0.1", 0}, key_from_secret("a"), "the test", 1'000, system};
+  const auto listener = doorway.listen();
+  TcpDoorway same{{"127.0.0.1", doorway.port()}, key_from_secret("a"), "the test", 1'000, system};
+  EXPECT_TRUE(same.connect(in_ms(500)).fd);
+  TcpDoorway elsewhere{{"127.0.0.2", doorway.port()}, key_from_secret("a"), "the test", 1'000, system};
+  EXPECT_EQ(elsewhere.connect(in_ms(500)).error, ECONNREFUSED);
+}
+
+TEST(tcp_bootstrap, starts_over_ipv6_and_over_a_name) {
+  for (const char* host : {"::1", "localhost"}) {
+    const base::System system;
+    const base::UniqueFd probe{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    if (!probe) GTEST_SKIP() << "this host has no IPv6";
+    base::Log log{base::LogLevel::off};
+    auto door =
+        std::make_unique<TcpDoorway>(HostPort{host, 0}, key_from_secret("a"), "the test", 1'000, system);
+    TcpDoorway& listening = *door;
+    Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
+    auto rank = std::async(std::launch::async, [&] {
+      Star star{{.rank = 1, .size = 2},
+                std::make_unique<TcpDoorway>(HostPort{host, listening.port()}, key_from_secret("a"),
+                                             "the test", 1'000, system),
+                system,
+                log};
+      return gather(star, blob_of(1, 10), enough_ms);
+    });
+    EXPECT_FALSE(gather(root, blob_of(0, 10), enough_ms).error) << host;
+    EXPECT_FALSE(rank.get().error) << host;
+  }
+}
+
+TEST(tcp_bootstrap, starts_again_on_the_same_port_after_the_first_start_ended) {
+  const Venue venue{Kind::tcp};
+  for (int ordinal = 0; ordinal < 3; ++ordinal) {
+    auto root = start(venue, {.rank = 0, .size = 2, .ordinal = ordinal}, enough_ms);
+    auto rank = start(venue, {.rank = 1, .size = 2, .ordinal = ordinal}, enough_ms);
+    EXPECT_FALSE(root.get().error);
+    EXPECT_FALSE(rank.get().error);
+  }
+}
+
+TEST(host_and_port, are_read_strictly) {
+  EXPECT_EQ(parse_host_port("node1:4000", "QPMESH_ROOT").host, "node1");
+  EXPECT_EQ(parse_host_port("node1:4000", "QPMESH_ROOT").port, 4000);
+  EXPECT_EQ(parse_host_port("[fe80::1]:1", "QPMESH_ROOT").host, "fe80::1");
+  EXPECT_EQ(to_string(HostPort{"fe80::1", 1}), "[fe80::1]:1");
+  const std::vector<std::pair<std::string, std::string>> bad{
+      {"node1", "it has no port"},
+      {":4000", "it has no host"},
+      {"node1:", "the port is not a number in range"},
+      {"node1:12abc", "the port is not a number in range"},
+      {"node1:-1", "the port is not a number in range"},
+      {"node1:65536", "the port is not a number in range"},
+      {"node1:0", "the port is 0"},
+      {"::1:4000", "an IPv6 address needs brackets"},
+      {"[::1:4000", "the bracket is not closed"},
+      {"a b:4000", "this is no host name"},
+      {"", "it has no port"}};
+  for (const auto& [text, why] : bad) {
+    try {
+      parse_host_port(text, "QPMESH_ROOT");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_config);
+      EXPECT_EQ(error.cause(), fmt::format("QPMESH_ROOT is \"{}\": {}; allowed is host:port or [IPv6 "
+                                           "address]:port with a port from 1 to 65535",
+                                           text, why));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qpmesh::bootstrap

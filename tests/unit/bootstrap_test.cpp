@@ -1,0 +1,399 @@
+// The suite that every star passes, whatever it meets over: late, missing, wrong, silent and hostile ranks.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "bootstrap/alone.hpp"
+#include "bootstrap_world.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+constexpr std::int64_t enough_ms = 10'000;
+
+class AnyBootstrap : public ::testing::TestWithParam<Kind> {
+ protected:
+  Venue venue{GetParam()};
+};
+
+void expect_all_here(const Outcome& outcome, int size) {
+  ASSERT_FALSE(outcome.error) << outcome.error->what();
+  ASSERT_EQ(outcome.blobs.size(), static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank)
+    EXPECT_EQ(outcome.blobs[static_cast<std::size_t>(rank)], blob_of(rank, 10));
+}
+
+TEST_P(AnyBootstrap, gathers_blobs_of_any_length_in_rank_order_on_every_rank) {
+  const auto bytes = [](int rank, int round) -> std::size_t {
+    if (rank == 1 && round == 0) return blob_bytes_max;
+    return static_cast<std::size_t>(rank + round) % 3 * 1000;
+  };
+  for (int size = 2; size <= 8; ++size) {
+    const Venue here{GetParam()};
+    std::vector<std::future<void>> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+      ranks.push_back(std::async(std::launch::async, [&, rank] {
+        const auto self = here.rank({.rank = rank, .size = size});
+        for (int round = 0; round < 3; ++round) {
+          const auto blobs = self->star().all_gather(blob_of(rank, bytes(rank, round)), in_ms(enough_ms));
+          ASSERT_EQ(blobs.size(), static_cast<std::size_t>(size));
+          for (int other = 0; other < size; ++other) {
+            EXPECT_EQ(blobs[static_cast<std::size_t>(other)], blob_of(other, bytes(other, round)));
+          }
+        }
+      }));
+    }
+    for (auto& rank : ranks) rank.get();
+  }
+}
+
+TEST_P(AnyBootstrap, waits_for_a_late_rank_and_a_late_root) {
+  auto first = start(venue, {.rank = 1, .size = 3}, enough_ms);
+  EXPECT_EQ(first.wait_for(milliseconds{60}), std::future_status::timeout);
+  auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
+  EXPECT_EQ(root.wait_for(milliseconds{60}), std::future_status::timeout);
+  auto last = start(venue, {.rank = 2, .size = 3}, enough_ms);
+  for (auto* rank : {&root, &first, &last}) expect_all_here(rank->get(), 3);
+}
+
+TEST_P(AnyBootstrap, names_the_missing_ranks_on_every_rank_when_the_deadline_passes) {
+  auto root = start(venue, {.rank = 0, .size = 4}, 300);
+  auto rank = start(venue, {.rank = 1, .size = 4}, 300);
+  for (auto* one : {&root, &rank}) {
+    const Outcome outcome = one->get();
+    ASSERT_TRUE(outcome.error);
+    EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
+    EXPECT_EQ(outcome.error->peer(), 2);
+    EXPECT_EQ(outcome.error->operation(), "init");
+    EXPECT_THAT(outcome.error->cause(), StartsWith("ranks 2, 3 of 4 missing after "));
+    EXPECT_EQ(outcome.error->hint(), "was every rank started, and with the same root and job?");
+    EXPECT_LT(outcome.elapsed_ms, 2'000);
+  }
+}
+
+TEST_P(AnyBootstrap,
+       names_the_missing_rank_to_a_rank_whose_deadline_is_shorter_and_lets_the_root_go_with_it) {
+  auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
+  auto rank = start(venue, {.rank = 1, .size = 3}, 300);
+  const Outcome ours = rank.get();
+  ASSERT_TRUE(ours.error);
+  EXPECT_EQ(ours.error->code(), ErrorCode::timeout);
+  EXPECT_EQ(ours.error->peer(), 2);
+  EXPECT_THAT(ours.error->cause(), StartsWith("rank 2 of 3 missing after "));
+  const Outcome roots = root.get();
+  ASSERT_TRUE(roots.error);
+  EXPECT_EQ(roots.error->code(), ErrorCode::timeout);
+  EXPECT_EQ(roots.error->peer(), 2);
+  EXPECT_THAT(roots.error->cause(),
+              MatchesRegex("rank 2 of 3 missing after [0-9]+ ms \\(rank 1's deadline passed first\\)"));
+  EXPECT_LT(roots.elapsed_ms, 2'000);
+}
+
+TEST_P(AnyBootstrap, says_who_is_awaited_while_it_waits) {
+  ::testing::internal::CaptureStderr();
+  start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 120).get();
+  const std::string lines = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(lines,
+              HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.place())));
+}
+
+TEST_P(AnyBootstrap, refuses_a_rank_of_another_size_with_both_sizes_and_waits_for_the_right_one) {
+  auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
+  const Outcome wrong = start(venue, {.rank = 1, .size = 3}, enough_ms).get();
+  ASSERT_TRUE(wrong.error);
+  EXPECT_EQ(wrong.error->code(), ErrorCode::mismatch);
+  EXPECT_EQ(wrong.error->peer(), 0);
+  EXPECT_EQ(wrong.error->cause(), "rank 1 was started as one of 3, rank 0 as one of 2");
+  EXPECT_EQ(wrong.error->hint(), "start every rank with the same size");
+  EXPECT_LT(wrong.elapsed_ms, 2'000);
+  expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
+  expect_all_here(root.get(), 2);
+}
+
+TEST_P(AnyBootstrap, tells_at_the_deadline_who_was_refused) {
+  auto root = start(venue, {.rank = 0, .size = 2}, 400);
+  start(venue, {.rank = 1, .size = 3}, enough_ms).get();
+  const Outcome outcome = root.get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
+  EXPECT_EQ(outcome.error->peer(), 1);
+  EXPECT_THAT(outcome.error->cause(), HasSubstr(fmt::format("; pid {} on host ", ::getpid())));
+  EXPECT_THAT(outcome.error->cause(),
+              HasSubstr(" was refused: rank 1 was started as one of 3, rank 0 as one of 2"));
+}
+
+TEST_P(AnyBootstrap, refuses_a_rank_of_another_version_with_both_versions) {
+  auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
+  base::UniqueFd fd;
+  while (!fd) fd = venue.connect();
+  const auto challenge = read_challenge(fd.get());
+  ASSERT_TRUE(challenge);
+  Hello hello = hello_for(venue, {.rank = 1, .size = 2}, *challenge);
+  hello.version = star_version + 1;
+  ASSERT_TRUE(send_bytes(fd.get(), &hello, sizeof hello));
+  const auto frame = read_frame(fd.get());
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->kind, FrameKind::refused);
+  const ErrorDetail detail = decode_error(frame->payload, 0);
+  EXPECT_EQ(detail.code, ErrorCode::mismatch);
+  EXPECT_EQ(detail.cause, "rank 1 speaks bootstrap version 2, rank 0 speaks version 1");
+  expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
+  expect_all_here(root.get(), 2);
+}
+
+TEST_P(AnyBootstrap, refuses_a_rank_of_another_job_that_shares_its_address_and_secret) {
+  auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
+  const Outcome wrong = start(venue, {.rank = 1, .size = 2, .job = "another job"}, enough_ms).get();
+  ASSERT_TRUE(wrong.error);
+  EXPECT_EQ(wrong.error->code(), ErrorCode::mismatch);
+  EXPECT_EQ(
+      wrong.error->cause(),
+      fmt::format("rank 1 is not of job \"the job of this test\", which rank 0 at {} starts", venue.place()));
+  expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
+  expect_all_here(root.get(), 2);
+}
+
+TEST_P(AnyBootstrap, sees_that_the_root_speaks_another_version) {
+  const auto listener = venue.listen_instead();
+  auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
+  const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
+  Challenge challenge;
+  challenge.version = 7;
+  ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
+  const Outcome outcome = rank.get();
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::mismatch);
+  EXPECT_EQ(outcome.error->cause(), "rank 1 speaks bootstrap version 1, rank 0 speaks version 7");
+}
+
+TEST_P(AnyBootstrap, refuses_a_second_process_of_one_rank_naming_both_and_keeps_the_first) {
+  auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
+  std::vector<std::future<Outcome>> twins;
+  for (int i = 0; i < 2; ++i) twins.push_back(start(venue, {.rank = 1, .size = 3}, enough_ms));
+  // One of the two is refused, whichever came second.
+  std::size_t refused = 0;
+  while (twins[refused].wait_for(milliseconds{5}) != std::future_status::ready) refused = 1 - refused;
+  const Outcome second = twins[refused].get();
+  ASSERT_TRUE(second.error);
+  EXPECT_EQ(second.error->code(), ErrorCode::mismatch);
+  EXPECT_EQ(second.error->peer(), 0);
+  EXPECT_THAT(
+      second.error->cause(),
+      MatchesRegex(fmt::format(
+          "rank 1 is here already: pid {0} on host .*; the second one is pid {0} on host .*", ::getpid())));
+  EXPECT_LT(second.elapsed_ms, 2'000);
+  expect_all_here(start(venue, {.rank = 2, .size = 3}, enough_ms).get(), 3);
+  expect_all_here(twins[1 - refused].get(), 3);
+  expect_all_here(root.get(), 3);
+}
+
+TEST_P(AnyBootstrap, sends_a_rank_that_is_one_start_ahead_away_until_later) {
+  auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
+  base::UniqueFd fd;
+  while (!fd) fd = venue.connect();
+  const auto challenge = read_challenge(fd.get());
+  ASSERT_TRUE(challenge);
+  const Hello hello = hello_for(venue, {.rank = 1, .size = 2, .ordinal = 1}, *challenge);
+  ASSERT_TRUE(send_bytes(fd.get(), &hello, sizeof hello));
+  const auto frame = read_frame(fd.get());
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->kind, FrameKind::later);
+  expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
+  expect_all_here(root.get(), 2);
+}
+
+TEST_P(AnyBootstrap, drops_silent_strangers_after_the_handshake_time_without_delaying_anyone) {
+  auto root = start(venue, {.rank = 0, .size = 3, .handshake_timeout_ms = 150}, enough_ms);
+  std::vector<base::UniqueFd> silent(5);
+  for (auto& fd : silent) {
+    while (!fd) fd = venue.connect();
+  }
+  ASSERT_TRUE(send_bytes(silent[0].get(), &star_magic, 3));  // the beginning of a hello, and no more
+  auto first = start(venue, {.rank = 1, .size = 3}, enough_ms);
+  for (const auto& fd : silent) EXPECT_TRUE(closed_by_peer(fd.get()));
+  auto last = start(venue, {.rank = 2, .size = 3}, enough_ms);
+  const Outcome outcome = last.get();
+  expect_all_here(outcome, 3);
+  EXPECT_LT(outcome.elapsed_ms, 2'000);
+  expect_all_here(first.get(), 3);
+  expect_all_here(root.get(), 3);
+}
+
+TEST_P(AnyBootstrap, lets_real_ranks_in_among_hundreds_of_strangers_that_hold_connections_or_send_garbage) {
+  const int before = open_descriptors();
+  auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
+  const std::string request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  const Blob noise = blob_of(3, 20'000);
+  std::vector<base::UniqueFd> strangers;
+  while (strangers.size() < 600) {
+    auto fd = venue.connect();
+    if (!fd) continue;
+    if (strangers.size() % 4 == 0) send_bytes(fd.get(), request.data(), request.size());
+    if (strangers.size() % 4 == 1) send_bytes(fd.get(), noise.data(), noise.size());
+    strangers.push_back(std::move(fd));  // the others say nothing: 300 of them exceed what the root holds
+  }
+  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
+  expect_all_here(outcome, 2);
+  EXPECT_LT(outcome.elapsed_ms, 2'000);
+  expect_all_here(root.get(), 2);
+  strangers.clear();
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_P(AnyBootstrap, ends_the_start_when_a_rank_announces_more_than_a_blob_may_have) {
+  auto root = start(venue, {.rank = 0, .size = 3}, enough_ms, 2);
+  auto other = start(venue, {.rank = 2, .size = 3}, enough_ms, 2);
+  base::UniqueFd fd;
+  while (!fd) fd = venue.connect();
+  const auto challenge = read_challenge(fd.get());
+  ASSERT_TRUE(challenge);
+  const Hello hello = hello_for(venue, {.rank = 1, .size = 3}, *challenge);
+  ASSERT_TRUE(send_bytes(fd.get(), &hello, sizeof hello));
+  const FrameHeader good{FrameKind::blob, 0};
+  ASSERT_TRUE(send_bytes(fd.get(), &good, sizeof good));
+  auto frame = read_frame(fd.get());
+  while (frame && frame->kind != FrameKind::everyones) frame = read_frame(fd.get());
+  ASSERT_TRUE(frame) << "the first all_gather did not end";
+  const FrameHeader bad{FrameKind::blob, 0xffff'fff0U};
+  ASSERT_TRUE(send_bytes(fd.get(), &bad, sizeof bad));
+  for (auto* one : {&root, &other}) {
+    const Outcome outcome = one->get();
+    ASSERT_TRUE(outcome.error);
+    EXPECT_EQ(outcome.error->code(), ErrorCode::corrupt);
+    EXPECT_EQ(outcome.error->peer(), 1);
+    EXPECT_THAT(outcome.error->cause(), HasSubstr("announced 4294967280 bytes; at most 65536 are allowed"));
+    EXPECT_LT(outcome.elapsed_ms, 2'000);
+  }
+}
+
+TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(::pipe(pipe_ends.data()), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // the root: one all_gather, then nothing
+    const auto root = venue.rank({.rank = 0, .size = 2});
+    const bool good = !gather(root->star(), blob_of(0, 10), enough_ms).error;
+    [[maybe_unused]] const auto written = ::write(pipe_ends[1], good ? "y" : "n", 1);
+    for (;;) ::pause();
+  }
+  const auto rank = venue.rank({.rank = 1, .size = 2});
+  expect_all_here(gather(rank->star(), blob_of(1, 10), enough_ms), 2);
+  char said = 0;
+  ASSERT_EQ(::read(pipe_ends[0], &said, 1), 1);
+  EXPECT_EQ(said, 'y');
+  auto second =
+      std::async(std::launch::async, [&] { return gather(rank->star(), blob_of(1, 10), enough_ms); });
+  EXPECT_EQ(second.wait_for(milliseconds{50}), std::future_status::timeout);
+  ::kill(child, SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  const Outcome outcome = second.get();
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, milliseconds{1'000});
+  ::waitpid(child, nullptr, 0);
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::peer_dead);
+  EXPECT_EQ(outcome.error->peer(), 0);
+  EXPECT_EQ(outcome.error->cause(),
+            fmt::format("rank 0 closed the connection at {} during start-up", venue.place()));
+}
+
+TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
+  auto root = start(venue, {.rank = 0, .size = 3}, enough_ms, 2);
+  auto mortal = start(venue, {.rank = 1, .size = 3}, enough_ms, 1);  // goes after its first all_gather
+  auto other = start(venue, {.rank = 2, .size = 3}, enough_ms, 2);
+  expect_all_here(mortal.get(), 3);
+  for (auto* one : {&root, &other}) {
+    const Outcome outcome = one->get();
+    ASSERT_TRUE(outcome.error);
+    EXPECT_EQ(outcome.error->code(), ErrorCode::peer_dead);
+    EXPECT_EQ(outcome.error->peer(), 1);
+    EXPECT_THAT(outcome.error->cause(),
+                MatchesRegex("rank 1 \\(pid .* on host .*\\) closed its connection during start-up"));
+    EXPECT_LT(outcome.elapsed_ms, 2'000);
+  }
+}
+
+TEST_P(AnyBootstrap, throws_the_same_error_again_once_it_is_broken) {
+  const auto root = venue.rank({.rank = 0, .size = 2});
+  const Outcome first = gather(root->star(), blob_of(0, 1), 30);
+  const Outcome second = gather(root->star(), blob_of(0, 1), enough_ms);
+  ASSERT_TRUE(first.error && second.error);
+  EXPECT_STREQ(first.error->what(), second.error->what());
+  EXPECT_EQ(first.error->code(), ErrorCode::timeout);
+}
+
+TEST_P(AnyBootstrap, refuses_a_blob_beyond_the_limit_and_lives_on) {
+  auto other = start(venue, {.rank = 1, .size = 2}, enough_ms);
+  const auto root = venue.rank({.rank = 0, .size = 2});
+  const Outcome outcome = gather(root->star(), blob_of(0, blob_bytes_max + 1), enough_ms);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->code(), ErrorCode::bad_argument);
+  EXPECT_EQ(outcome.error->cause(), "a blob of 65537 bytes; at most 65536 are allowed");
+  expect_all_here(gather(root->star(), blob_of(0, 10), enough_ms), 2);
+  expect_all_here(other.get(), 2);
+}
+
+// Any call may fail, at the root and at a rank: the outcome is a good start or an Error, in time, and nothing
+// is left open.
+TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
+  const int before = open_descriptors();
+  for (const int victim : {0, 1}) {
+    bool fired = true;
+    int failures = 0;
+    for (std::uint64_t index = 0; fired && index < 80; ++index) {
+      const Venue here{GetParam()};
+      base::FailPoints fail_points;
+      fail_points.fail_call(index, ENOMEM);
+      std::array<std::future<Outcome>, 2> ranks;
+      for (const int rank : {0, 1}) {
+        ranks[static_cast<std::size_t>(rank)] =
+            start(here,
+                  {.rank = rank,
+                   .size = 2,
+                   .handshake_timeout_ms = 50,
+                   .fail_points = rank == victim ? &fail_points : nullptr},
+                  100);
+      }
+      for (auto& rank : ranks) {
+        const Outcome outcome = rank.get();
+        EXPECT_LT(outcome.elapsed_ms, 2'000) << fail_points.fired_site();
+        if (!outcome.error) expect_all_here(outcome, 2);
+        failures += outcome.error ? 1 : 0;
+      }
+      fired = fail_points.fired();
+    }
+    EXPECT_FALSE(fired) << "the loop ended before the calls did";
+    EXPECT_GT(failures, 0);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+std::string kind_name(const ::testing::TestParamInfo<Kind>& info) {
+  return info.param == Kind::one_host ? "one_host" : "tcp";
+}
+INSTANTIATE_TEST_SUITE_P(bootstrap, AnyBootstrap, ::testing::Values(Kind::one_host, Kind::tcp), kind_name);
+
+TEST(alone, gathers_its_own_blob) {
+  Alone alone;
+  EXPECT_EQ(alone.rank(), 0);
+  EXPECT_EQ(alone.size(), 1);
+  const auto blobs = alone.all_gather(blob_of(0, 10), in_ms(0));
+  ASSERT_EQ(blobs.size(), 1U);
+  EXPECT_EQ(blobs[0], blob_of(0, 10));
+}
+
+}  // namespace
+}  // namespace qpmesh::bootstrap
