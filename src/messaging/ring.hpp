@@ -180,8 +180,7 @@ class ReceiveRing {
     if (mutant != Mutant::line_clearing) Atomics::clear(head_line(), lines * line_bytes);
     consumed_lines_ += lines;
     if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
-      const std::uint32_t place = reinterpret_cast<const RendezvousBody*>(out.record.body())->place;
-      return accept_payload(out, 0, place);
+      return accept_payload(out, 0, out.record.place());
     }
     ++next_message_;
     out.payload = nullptr;
@@ -362,7 +361,7 @@ class SendRing {
       place = payload_cursor_.peek(units_for(payload.size()));
       if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
       const std::uint32_t unit = payload_cursor_.index(place.start);
-      reinterpret_cast<RendezvousBody*>(record.body())->place = unit;
+      record.set_place(unit);
       chain[writes++] = {.head = {}, .body = payload,
                          .target = address(RingLayout::payload_offset + unit * unit_bytes), .immediate = {}};
     }
@@ -383,7 +382,7 @@ class SendRing {
     const PayloadCursor::Place place = payload_cursor_.peek(head_units + units_for(payload.size()));
     if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
     const std::uint32_t unit = payload_cursor_.index(place.start);
-    reinterpret_cast<RendezvousBody*>(record.body())->place = unit;
+    record.set_place(unit);
     seal(record, next_message_, credits);
     transport::Write write{.head = {record.bytes, head_units * line_bytes}, .body = payload,
                            .target = address(RingLayout::payload_offset + unit * unit_bytes),
