@@ -69,6 +69,7 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
     return true;
   }
   if (send.bytes <= config_.eager_bytes_max) {
+    if (!peer.out.has_units(send.bytes)) peer.out.poll_credit_cell();
     if (peer.out.has_units(send.bytes)) {
       record.header() = new_header(RecordKind::eager_payload, sizeof(RendezvousBody), send);
       const Ring::Sent sent = post(peer, record, {send.data, send.bytes}, Ring::Priority::data);
