@@ -12,6 +12,7 @@
 #include "messaging/matching.hpp"
 #include "messaging/numbers.hpp"
 #include "messaging/ring.hpp"
+#include "support/lone_rank.hpp"
 
 namespace {
 
@@ -656,6 +657,123 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
   }
   EXPECT_GT(taken, iterations / 20);
   EXPECT_GT(corrupt, iterations / 20);
+}
+
+// ---- messages of one rank to itself ----
+
+// A record as this rank's ring would carry it next, past the sender's checks.
+void forge(test::LoneRank& rank, std::uint32_t message, std::uint32_t line, RecordHeader header, const RendezvousBody& body) {
+  Record record;
+  std::memset(record.bytes, 0, sizeof record.bytes);
+  header.sequence = sequence_word(message);
+  header.length_words = record_length(sizeof body) / 8;
+  std::memcpy(record.bytes, &header, record_body_offset);
+  std::memcpy(record.body(), &body, sizeof body);
+  std::memcpy(rank.slot + line * line_bytes, record.bytes, record.length());
+}
+
+TEST(an_answer_to_a_rendezvous, that_names_memory_which_is_not_the_peers_ends_the_link_and_writes_nothing) {
+  test::LoneRank rank;
+  std::vector<std::byte> large(4096, std::byte{1});
+  SendOperation send = rank.group().send_operation(0, large);
+  rank.messaging.start(send);
+  ASSERT_EQ(send.state, SendOperation::State::offered);
+  const auto offered_lines = record_lines(record_length(sizeof(RendezvousBody)));
+  forge(rank, 1, offered_lines,
+        {.sequence = 0, .crc = 0, .kind = RecordKind::clear_to_send, .flags = flag_zero_copy, .length_words = 0, .inline_bytes = 0,
+         .credit_lines = 0, .credit_units = 0, .communicator = test::LoneRank::communicator, .key = 0, .total_bytes = 0, .signature = 0},
+        {.sender_operation = send.number, .receiver_operation = 1, .region = 0, .place = 0, .offset = rank.arena.bytes() - 64});
+  rank.steps();
+  EXPECT_FALSE(send.done);
+  ASSERT_EQ(rank.failures.size(), 1U);
+  EXPECT_EQ(rank.failures[0].code, ErrorCode::corrupt);
+  EXPECT_EQ(rank.messaging.counters().zero_copy_sends, 0U);
+}
+
+TEST(an_eager_send, looks_at_the_credits_that_came_before_it_falls_back_to_rendezvous) {
+  test::LoneRank rank;
+  std::vector<std::byte> data(1024, std::byte{2});
+  std::array<std::vector<std::byte>, 8> received;
+  for (std::vector<std::byte>& buffer : received) {
+    buffer.resize(data.size());
+    ReceiveOperation receive = rank.group().receive_operation(0, buffer);
+    rank.messaging.start(receive);
+    SendOperation send = rank.group().send_operation(0, data);
+    rank.messaging.start(send);
+    EXPECT_TRUE(send.done);
+    EXPECT_TRUE(rank.messaging.poll());  // takes the message, and returns its credit through the cell
+    EXPECT_TRUE(receive.done);
+    EXPECT_EQ(buffer, data);
+  }
+  EXPECT_EQ(rank.messaging.counters().degraded, 0U);
+}
+
+// The whole of messaging on random records: receives wait, a rendezvous is open in each direction, and nothing may be touched that
+// the record does not rightly name (the address sanitizer watches the buffers).
+TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
+  constexpr int worlds = 300;
+  std::mt19937_64 random{5};
+  const auto below = [&](std::uint64_t bound) { return random() % bound; };
+  int failed = 0;
+  int survived = 0;
+  for (int world = 0; world < worlds; ++world) {
+    test::LoneRank rank;
+    std::vector<std::byte> large(4096);
+    SendOperation send = rank.group().send_operation(0, large);
+    rank.messaging.start(send);
+    std::array<std::vector<std::byte>, 16> buffers;
+    std::array<ReceiveOperation, 16> receives;
+    for (std::size_t i = 0; i < receives.size(); ++i) {
+      buffers[i].resize(below(3000));
+      receives[i] = receive_of(test::LoneRank::communicator, tag_key(1), any_peer);
+      receives[i].data = buffers[i].data();
+      receives[i].capacity_bytes = buffers[i].size();
+      rank.messaging.start(receives[i]);
+    }
+    rank.engine.step();
+    // A second reader of the same memory knows where the next record is due.
+    std::uint64_t lines = 2;
+    std::uint32_t message = 1;
+    PayloadCursor cursor{test::LoneRank::layout.payload_ring_units};
+    for (std::uint64_t left = 1 + below(20); left > 0 && rank.failures.empty(); --left) {
+      if (lines % record_ring_lines > record_ring_lines - record_lines_max) break;
+      Record record;
+      for (std::size_t at = 0; at < sizeof record.bytes; at += 8) {
+        const std::uint64_t word = random();
+        std::memcpy(record.bytes + at, &word, sizeof word);
+      }
+      RendezvousBody body{.sender_operation = send.number, .receiver_operation = static_cast<std::uint32_t>(below(3)) << 16 | 1,
+                          .region = static_cast<std::uint32_t>(below(2)), .place = 0, .offset = below(2) == 0 ? random() : below(1 << 20)};
+      RecordHeader& header = record.header();
+      header.sequence = sequence_word(message++);
+      header.kind = static_cast<RecordKind>(1 + below(record_kind_max - 1));
+      header.communicator = test::LoneRank::communicator;
+      header.key = tag_key(static_cast<int>(below(2)));
+      header.total_bytes = below(16) == 0 ? random() : below(2048);
+      if ((header.kind == RecordKind::eager_payload || header.kind == RecordKind::segment) && header.total_bytes <= 2048) {
+        const PayloadCursor::Place place = cursor.peek(units_for(header.total_bytes));
+        body.place = below(16) == 0 ? static_cast<std::uint32_t>(random()) : cursor.index(place.start);
+        cursor.advance(place);
+      }
+      std::memcpy(record.body(), &body, sizeof body);
+      const std::size_t body_bytes = header.kind == RecordKind::eager_inline ? below(inline_bytes_max + 1) : sizeof body;
+      header.length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8);
+      if (header.kind == RecordKind::eager_inline && below(8) != 0) {
+        header.total_bytes = body_bytes;
+        header.inline_bytes = static_cast<std::uint8_t>(body_bytes);
+      }
+      std::memcpy(rank.slot + lines % record_ring_lines * line_bytes, record.bytes, record.length());
+      lines += record_lines(record.length());
+      rank.engine.step();
+    }
+    for (const ErrorDetail& failure : rank.failures) {
+      EXPECT_TRUE(failure.code == ErrorCode::corrupt || failure.code == ErrorCode::no_resource) << failure.cause;
+      EXPECT_FALSE(failure.cause.empty());
+    }
+    ++(rank.failures.empty() ? survived : failed);
+  }
+  EXPECT_GT(failed, worlds / 20);
+  EXPECT_GT(survived, 0);
 }
 
 }  // namespace

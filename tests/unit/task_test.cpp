@@ -1,6 +1,5 @@
 // The law of tasks: depth, failure, memory and order of what the engine runs.
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
 
 #include <array>
 #include <atomic>
@@ -8,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -16,7 +16,7 @@
 #include "collectives/group.hpp"
 #include "progress/task.hpp"
 #include "qpmesh/error.hpp"
-#include "transport/shm/transport.hpp"
+#include "support/lone_rank.hpp"
 
 // Every heap allocation of this program is counted: the pool's promise is about their number.
 namespace {
@@ -294,41 +294,12 @@ TEST(engine_step, polls_the_slow_source_only_after_many_idle_steps) {
 
 // ---- Round: one rank that talks to itself over shared memory ----
 
-struct Nobody final : messaging::Listener {
-  bool admit(int, std::uint64_t, std::uint64_t, std::uint32_t) override { return true; }
-  void link_failed(int, ErrorCode, std::string cause, int) override { ADD_FAILURE() << cause; }
-  void communicator_failed(std::uint64_t, ErrorDetail detail) override { ADD_FAILURE() << detail.cause; }
-};
-
 class round_test : public ::testing::Test {
  protected:
-  static constexpr messaging::RingLayout layout{.payload_ring_units = 64};
-
-  round_test() {
-    const std::uint64_t slot = arena_.allocate(layout.slot_bytes()).value();
-    messaging_.add_peer(0, {.transport = &shm_,
-                            .connection = connection_.get(),
-                            .slot = arena_.data() + slot,
-                            .remote_slot = {.region = 0, .offset = slot},
-                            .staging = {},
-                            .send_seed = 1,
-                            .receive_seed = 1});
-    engine_.set_sources(&messaging_, nullptr);
-  }
-
-  collectives::Group group() {
-    return {{.messaging = &messaging_, .pool = &engine_.pool(), .context_ranks = &self_, .size = 1, .rank = 0,
-             .communicator = 9},
-            0,
-            0};
-  }
   void send(std::span<const std::byte> data) {
-    messaging::SendOperation operation = group().send_operation(0, data);
-    messaging_.start(operation);
+    messaging::SendOperation operation = rank_.group().send_operation(0, data);
+    rank_.messaging.start(operation);
     ASSERT_TRUE(operation.done);
-  }
-  void steps() {
-    for (int i = 0; i < 10; ++i) engine_.step();
   }
   static Task receive_two(collectives::Group group, std::span<std::byte> first, std::span<std::byte> second, int& resumed) {
     collectives::Round<2> round{group};
@@ -343,22 +314,7 @@ class round_test : public ::testing::Test {
     ++resumed;
   }
 
-  base::System system_;
-  base::Log log_;
-  Nobody listener_;
-  base::UniqueFd doorbell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  transport::Arena arena_ = transport::Arena::create_private(system_, std::size_t{1} << 20);
-  transport::shm::ShmTransport shm_{0, arena_, doorbell_.get()};
-  std::unique_ptr<transport::Connection> connection_ = shm_.connect(0, {});
-  Engine engine_;
-  int self_ = 0;
-  messaging::Messaging messaging_{engine_,
-                                  system_,
-                                  log_,
-                                  listener_,
-                                  {.layout = layout, .eager_bytes_max = 1024, .unexpected_bytes_max = 1 << 20,
-                                   .unexpected_messages_max = 100},
-                                  1};
+  test::LoneRank rank_;
   std::array<std::byte, 8> sent_{std::byte{1}, std::byte{2}, std::byte{3}};
   std::array<std::byte, 8> first_{};
   std::array<std::byte, 8> second_{};
@@ -367,13 +323,13 @@ class round_test : public ::testing::Test {
 
 TEST_F(round_test, resumes_once_when_both_halves_have_ended) {
   TaskOperation task;
-  engine_.start(task, [&] { return receive_two(group(), first_, second_, resumed_); });
+  rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
   send(sent_);
-  steps();
+  rank_.steps();
   EXPECT_EQ(first_, sent_);
   EXPECT_FALSE(task.done);
   send(sent_);
-  steps();
+  rank_.steps();
   ASSERT_TRUE(task.done);
   EXPECT_FALSE(task.error);
   EXPECT_EQ(resumed_, 1);
@@ -382,13 +338,13 @@ TEST_F(round_test, resumes_once_when_both_halves_have_ended) {
 
 TEST_F(round_test, waits_for_both_halves_and_throws_the_first_failure) {
   TaskOperation task;
-  engine_.start(task, [&] { return receive_two(group(), first_, second_, resumed_); });
+  rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
   send(std::span{sent_}.first(4));  // shorter than due: this half has failed
-  steps();
+  rank_.steps();
   EXPECT_FALSE(task.done);  // the other half may still write into its buffer
   EXPECT_EQ(resumed_, 0);
   send(std::span{sent_}.first(2));
-  steps();
+  rank_.steps();
   ASSERT_TRUE(task.done);
   EXPECT_EQ(resumed_, 1);
   try {
@@ -403,11 +359,11 @@ TEST_F(round_test, waits_for_both_halves_and_throws_the_first_failure) {
 
 TEST_F(round_test, ends_with_the_communicators_failure_when_it_fails) {
   TaskOperation task;
-  engine_.start(task, [&] { return receive_two(group(), first_, second_, resumed_); });
+  rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
   const Error failure{{.code = ErrorCode::aborted, .peer = 0, .operation = "abort", .cause = "enough"}};
-  messaging_.fail(9, failure);
+  rank_.messaging.fail(test::LoneRank::communicator, failure);
   EXPECT_FALSE(task.done);  // a task ends only by being resumed
-  steps();
+  rank_.steps();
   ASSERT_TRUE(task.done);
   try {
     ASSERT_TRUE(task.error);
