@@ -295,9 +295,11 @@ class MemoryConnection final : public transport::Connection {
 
   bool busy = false;
   std::deque<std::uint32_t> arrivals;
+  std::vector<std::uint64_t> offsets;  // of the last chain's writes
 
   transport::Post post(std::span<const transport::Write> chain) noexcept override {
     if (busy) return transport::Post::busy;
+    offsets.clear();
     for (const transport::Write& write : chain) {
       const std::size_t bytes = write.head.size() + write.body.size();
       EXPECT_LE(write.target.offset + bytes, memory_.size()) << "a write outside the slot";
@@ -305,6 +307,7 @@ class MemoryConnection final : public transport::Connection {
       std::byte* const to = memory_.data() + write.target.offset;
       if (!write.head.empty()) std::memcpy(to, write.head.data(), write.head.size());
       if (!write.body.empty()) std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
+      offsets.push_back(write.target.offset);
       if (write.immediate) arrivals.push_back(*write.immediate);
       if (write.tell) ++completed_;
     }
@@ -514,6 +517,40 @@ TEST_P(rings, of_a_busy_connection_change_nothing_until_it_takes_the_message) {
   ASSERT_NO_FATAL_FAILURE(pair.expect_taken(2, 500));
 }
 
+TEST_P(rings, leave_only_zeroes_in_lines_that_were_consumed) {
+  RingPair pair{GetParam()()};
+  for (std::uint64_t key = 0; key < 200; ++key) {
+    ASSERT_EQ(pair.send_inline(key, key % (inline_bytes_max + 1)), Out::Sent::posted);
+    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, key % (inline_bytes_max + 1)));
+    pair.return_credits();
+    const std::span<const std::byte> lines{pair.slot.memory, record_ring_lines * line_bytes};
+    ASSERT_TRUE(std::all_of(lines.begin(), lines.end(), [](std::byte byte) { return byte == std::byte{0}; })) << key;
+  }
+}
+
+TEST(a_polled_payload, is_written_before_the_record_that_tells_of_it) {
+  for (const auto& capabilities : {ordered(), proven_by_crc()}) {
+    RingPair pair{capabilities};
+    ASSERT_EQ(pair.send_payload(1, 500), Out::Sent::posted);
+    ASSERT_EQ(pair.connection.offsets.size(), 2U);
+    EXPECT_EQ(pair.connection.offsets[0], RingLayout::payload_offset);
+    EXPECT_EQ(pair.connection.offsets[1], RingLayout::records_offset);
+  }
+}
+
+TEST(a_polled_flag, of_another_message_than_the_next_is_not_taken) {
+  for (const auto& capabilities : {ordered(), proven_by_crc()}) {
+    for (const std::uint32_t other : {0U, 4U, 6U, 5U + record_ring_lines}) {
+      RingPair pair{capabilities, 5};
+      ASSERT_EQ(pair.send_inline(1, 8), Out::Sent::posted);
+      const std::uint32_t word = sequence_word(other);
+      std::memcpy(pair.slot.memory, &word, sizeof word);
+      EXPECT_EQ(pair.take(), Take::nothing) << other;
+      EXPECT_EQ(pair.in.partial_records(), 0U) << "its bytes were not even looked at";
+    }
+  }
+}
+
 // The reverse direction of a pair: its sender returns what we have consumed.
 TEST_P(rings, return_credits_without_taking_a_line) {
   const transport::Capabilities capabilities = GetParam()();
@@ -692,20 +729,26 @@ TEST(an_answer_to_a_rendezvous, that_names_memory_which_is_not_the_peers_ends_th
 
 TEST(an_eager_send, looks_at_the_credits_that_came_before_it_falls_back_to_rendezvous) {
   test::LoneRank rank;
-  std::vector<std::byte> data(1024, std::byte{2});
-  std::array<std::vector<std::byte>, 8> received;
-  for (std::vector<std::byte>& buffer : received) {
-    buffer.resize(data.size());
-    ReceiveOperation receive = rank.group().receive_operation(0, buffer);
+  const std::vector<std::byte> data(1024, std::byte{2});  // the ring takes four of them
+  std::vector<std::byte> target(data.size());
+  std::array<ReceiveOperation, 5> receives;
+  for (ReceiveOperation& receive : receives) {
+    receive = rank.group().receive_operation(0, target);
     rank.messaging.start(receive);
-    SendOperation send = rank.group().send_operation(0, data);
-    rank.messaging.start(send);
-    EXPECT_TRUE(send.done);
-    EXPECT_TRUE(rank.messaging.poll());  // takes the message, and returns its credit through the cell
-    EXPECT_TRUE(receive.done);
-    EXPECT_EQ(buffer, data);
   }
+  const auto send = [&] {
+    SendOperation operation = rank.group().send_operation(0, data);
+    rank.messaging.start(operation);
+    ASSERT_TRUE(operation.done) << "it waits for its receive";
+  };
+  for (int i = 0; i < 3; ++i) send();
+  EXPECT_TRUE(rank.messaging.poll());  // takes them, and returns their credits through the cell alone: no record carries them
+  EXPECT_EQ(rank.messaging.counters().credit_writes, 1U);
+  for (int i = 0; i < 2; ++i) ASSERT_NO_FATAL_FAILURE(send());
   EXPECT_EQ(rank.messaging.counters().degraded, 0U);
+  rank.steps();
+  for (const ReceiveOperation& receive : receives) EXPECT_TRUE(receive.done);
+  EXPECT_EQ(target, data);
 }
 
 // The whole of messaging on random records: receives wait, a rendezvous is open in each direction, and nothing may be touched that
