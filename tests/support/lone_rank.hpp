@@ -33,7 +33,11 @@ struct LoneRank final : messaging::Listener {
   }
 
   collectives::Group group() {
-    return {{.messaging = &messaging, .pool = &engine.pool(), .context_ranks = &self, .size = 1, .rank = 0,
+    return {{.messaging = &messaging,
+             .pool = &engine.pool(),
+             .context_ranks = &self,
+             .size = 1,
+             .rank = 0,
              .communicator = communicator},
             0,
             0};
@@ -43,8 +47,12 @@ struct LoneRank final : messaging::Listener {
   }
 
   bool admit(int, std::uint64_t, std::uint64_t, std::uint32_t) override { return true; }
-  void link_failed(int, ErrorCode code, std::string cause, int) override { failures.push_back({.code = code, .cause = std::move(cause)}); }
-  void communicator_failed(std::uint64_t, ErrorDetail detail) override { failures.push_back(std::move(detail)); }
+  void link_failed(int, ErrorCode code, std::string cause, int) override {
+    failures.push_back({.code = code, .cause = std::move(cause)});
+  }
+  void communicator_failed(std::uint64_t, ErrorDetail detail) override {
+    failures.push_back(std::move(detail));
+  }
 
   std::vector<ErrorDetail> failures;
   base::System system;
@@ -60,7 +68,9 @@ struct LoneRank final : messaging::Listener {
                                  system,
                                  log,
                                  *this,
-                                 {.layout = layout, .eager_bytes_max = 1024, .unexpected_bytes_max = 1 << 16,
+                                 {.layout = layout,
+                                  .eager_bytes_max = 1024,
+                                  .unexpected_bytes_max = 1 << 16,
                                   .unexpected_messages_max = 100},
                                  1};
 };

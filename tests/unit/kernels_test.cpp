@@ -22,8 +22,8 @@ using namespace qpmesh;
 using namespace qpmesh::collectives;
 
 constexpr std::array all_reductions{
-    ReductionKind::sum,     ReductionKind::product, ReductionKind::min,         ReductionKind::max,
-    ReductionKind::average, ReductionKind::bit_and, ReductionKind::bit_or,      ReductionKind::bit_xor,
+    ReductionKind::sum,         ReductionKind::product,    ReductionKind::min,        ReductionKind::max,
+    ReductionKind::average,     ReductionKind::bit_and,    ReductionKind::bit_or,     ReductionKind::bit_xor,
     ReductionKind::logical_and, ReductionKind::logical_or, ReductionKind::logical_xor};
 
 bool is_bitwise(ReductionKind kind) {
@@ -34,11 +34,30 @@ template <class T>
 std::vector<T> edge_values() {
   using Limits = std::numeric_limits<T>;
   if constexpr (std::floating_point<T>) {
-    return {-Limits::infinity(), Limits::lowest(), T(-1.5), -Limits::denorm_min(), T(-0.0), T(0.0),
-            Limits::denorm_min(), T(0.1), T(1.5), Limits::max(), Limits::infinity(), Limits::quiet_NaN()};
+    return {-Limits::infinity(),
+            Limits::lowest(),
+            T(-1.5),
+            -Limits::denorm_min(),
+            T(-0.0),
+            T(0.0),
+            Limits::denorm_min(),
+            T(0.1),
+            T(1.5),
+            Limits::max(),
+            Limits::infinity(),
+            Limits::quiet_NaN()};
   } else {
-    return {Limits::min(), static_cast<T>(Limits::min() + 1), static_cast<T>(-1), T{0}, T{1}, T{2}, T{7}, T{100},
-            static_cast<T>(Limits::max() / 2), static_cast<T>(Limits::max() - 1), Limits::max()};
+    return {Limits::min(),
+            static_cast<T>(Limits::min() + 1),
+            static_cast<T>(-1),
+            T{0},
+            T{1},
+            T{2},
+            T{7},
+            T{100},
+            static_cast<T>(Limits::max() / 2),
+            static_cast<T>(Limits::max() - 1),
+            Limits::max()};
   }
 }
 
@@ -90,9 +109,13 @@ bool same(T left, T right) {
 }
 
 template <class T>
-std::byte* bytes_of(std::vector<T>& values) { return reinterpret_cast<std::byte*>(values.data()); }
+std::byte* bytes_of(std::vector<T>& values) {
+  return reinterpret_cast<std::byte*>(values.data());
+}
 template <class T>
-const std::byte* bytes_of(const std::vector<T>& values) { return reinterpret_cast<const std::byte*>(values.data()); }
+const std::byte* bytes_of(const std::vector<T>& values) {
+  return reinterpret_cast<const std::byte*>(values.data());
+}
 
 template <class T>
 class kernel_of : public ::testing::Test {
@@ -109,8 +132,8 @@ class kernel_of : public ::testing::Test {
   std::vector<T> rights;
 };
 
-using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,
-                               std::uint64_t, float, double>;
+using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                               std::uint16_t, std::uint32_t, std::uint64_t, float, double>;
 TYPED_TEST_SUITE(kernel_of, Types);
 
 TYPED_TEST(kernel_of, every_reduction_agrees_with_the_reference_on_all_pairs_of_edge_values) {
@@ -131,7 +154,8 @@ TYPED_TEST(kernel_of, every_reduction_agrees_with_the_reference_on_all_pairs_of_
     kernel(bytes_of(on_right), bytes_of(this->lefts), bytes_of(on_right), on_right.size());
     for (std::size_t i = 0; i < apart.size(); ++i) {
       const T wanted = expected(kind, this->lefts[i], this->rights[i]);
-      EXPECT_TRUE(same(apart[i], wanted)) << +this->lefts[i] << " and " << +this->rights[i] << " gave " << +apart[i];
+      EXPECT_TRUE(same(apart[i], wanted))
+          << +this->lefts[i] << " and " << +this->rights[i] << " gave " << +apart[i];
       EXPECT_TRUE(same(on_left[i], apart[i])) << "in place on the left, element " << i;
       EXPECT_TRUE(same(on_right[i], apart[i])) << "in place on the right, element " << i;
     }
@@ -174,7 +198,8 @@ TEST(average, of_small_integers_over_three_hundred_ranks_does_not_cut_the_diviso
 
 TEST(average, of_integers_truncates_towards_zero_and_of_floats_divides) {
   EXPECT_EQ(divided<std::int32_t>({7, -7, 0, 8}, 4), (std::vector<std::int32_t>{1, -1, 0, 2}));
-  EXPECT_EQ(divided<std::uint64_t>({~std::uint64_t{0}}, 2), (std::vector<std::uint64_t>{~std::uint64_t{0} / 2}));
+  EXPECT_EQ(divided<std::uint64_t>({~std::uint64_t{0}}, 2),
+            (std::vector<std::uint64_t>{~std::uint64_t{0} / 2}));
   EXPECT_EQ(divided<std::int64_t>({std::numeric_limits<std::int64_t>::min()}, 2),
             (std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::min() / 2}));
   EXPECT_EQ(divided<double>({1.0, -3.0}, 4), (std::vector<double>{0.25, -0.75}));
@@ -213,7 +238,8 @@ TEST(circulant_pattern, completes_each_block_at_its_owner_with_every_contributio
       for (std::size_t r = 0; r < n; ++r) {
         const auto& sender = before[(r + n - next_skip % n) % n];
         for (std::size_t i = 0; i < count; ++i) {
-          ASSERT_TRUE((held[r][i] & sender[next_skip + i]).none()) << size << " ranks, a contribution twice at " << r;
+          ASSERT_TRUE((held[r][i] & sender[next_skip + i]).none())
+              << size << " ranks, a contribution twice at " << r;
           held[r][i] |= sender[next_skip + i];
         }
       }
@@ -237,7 +263,8 @@ TEST(circulant_pattern, backwards_brings_every_block_to_everybody_exactly_once) 
       for (std::size_t r = 0; r < n; ++r) {
         const std::size_t sender = (r + next_skip) % n;
         for (std::size_t i = 0; i < static_cast<std::size_t>(step.block_count()); ++i) {
-          ASSERT_TRUE(before[sender].test(i)) << size << " ranks: " << sender << " sends a block that it does not have";
+          ASSERT_TRUE(before[sender].test(i))
+              << size << " ranks: " << sender << " sends a block that it does not have";
           ASSERT_FALSE(complete[r].test(next_skip + i)) << size << " ranks: " << r << " gets a block twice";
           complete[r].set(next_skip + i);
         }

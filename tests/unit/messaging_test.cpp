@@ -26,7 +26,8 @@ TEST(payload_cursor, skips_to_the_start_what_does_not_fit_before_the_end) {
   for (std::uint32_t offset = 0; offset < ring; ++offset) {
     for (std::uint32_t units = 0; units <= ring / 2; ++units) {
       PayloadCursor cursor{ring};
-      for (std::uint32_t i = 0; i < offset + ring; ++i) cursor.advance(cursor.peek(1));  // a ring further: indices have wrapped
+      for (std::uint32_t i = 0; i < offset + ring; ++i)
+        cursor.advance(cursor.peek(1));  // a ring further: indices have wrapped
       const std::uint64_t before = cursor.next();
       ASSERT_EQ(before, offset + ring);
       const PayloadCursor::Place place = cursor.peek(units);
@@ -96,10 +97,13 @@ void fold_across_wraps(std::uint64_t window) {
     ASSERT_EQ(counter.acknowledged(), std::max(before, update));
     ASSERT_LE(counter.acknowledged(), consumed);
   }
-  EXPECT_GT(counter.acknowledged(), 10 * (std::uint64_t{std::numeric_limits<Low>::max()} + 1)) << "wrapped often";
+  EXPECT_GT(counter.acknowledged(), 10 * (std::uint64_t{std::numeric_limits<Low>::max()} + 1))
+      << "wrapped often";
 }
 
-TEST(credit_counter, of_eight_bits_wraps_with_a_full_record_ring_in_flight) { fold_across_wraps<std::uint8_t>(record_ring_lines); }
+TEST(credit_counter, of_eight_bits_wraps_with_a_full_record_ring_in_flight) {
+  fold_across_wraps<std::uint8_t>(record_ring_lines);
+}
 TEST(credit_counter, of_sixteen_bits_wraps_with_the_largest_payload_ring_in_flight) {
   fold_across_wraps<std::uint16_t>(payload_ring_units_max);
 }
@@ -224,7 +228,8 @@ TEST(posted_receives, are_taken_in_the_order_posted_by_the_first_message_that_fi
   matching.post(from_two);
   matching.post(any);
   matching.post(again_two);
-  EXPECT_EQ(matching.take_posted({.communicator = 2, .key = 5, .source = 2}), nullptr) << "another communicator";
+  EXPECT_EQ(matching.take_posted({.communicator = 2, .key = 5, .source = 2}), nullptr)
+      << "another communicator";
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 3}), &any) << "any source, any tag";
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 6, .source = 2}), nullptr) << "another tag";
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &from_two);
@@ -334,7 +339,10 @@ using In = ReceiveRing<ProcessAtomics>;
 using Take = In::Take;
 
 transport::Capabilities ordered() {
-  return {.name = "memory", .ordered_flag = true, .inline_bytes_max = ~std::size_t{0}, .write_bytes_max = ~std::size_t{0}};
+  return {.name = "memory",
+          .ordered_flag = true,
+          .inline_bytes_max = ~std::size_t{0},
+          .write_bytes_max = ~std::size_t{0}};
 }
 transport::Capabilities proven_by_crc() {
   transport::Capabilities capabilities = ordered();
@@ -378,12 +386,21 @@ struct RingPair {
             first_message},
         in{connection, capabilities, slot.memory, layout, seed, first_message} {}
 
-  static Record record_of(RecordKind kind, std::size_t body_bytes, std::uint64_t key, std::uint64_t total_bytes) {
+  static Record record_of(RecordKind kind, std::size_t body_bytes, std::uint64_t key,
+                          std::uint64_t total_bytes) {
     Record record;
     std::memset(record.bytes, 0, sizeof record.bytes);
-    record.header() = {.sequence = 0, .crc = 0, .kind = kind, .flags = 0,
-                       .length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8), .inline_bytes = 0,
-                       .credit_lines = 0, .credit_units = 0, .communicator = 1, .key = key, .total_bytes = total_bytes,
+    record.header() = {.sequence = 0,
+                       .crc = 0,
+                       .kind = kind,
+                       .flags = 0,
+                       .length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8),
+                       .inline_bytes = 0,
+                       .credit_lines = 0,
+                       .credit_units = 0,
+                       .communicator = 1,
+                       .key = key,
+                       .total_bytes = total_bytes,
                        .signature = 0};
     return record;
   }
@@ -444,7 +461,8 @@ TEST_P(rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_arou
   for (int i = 0; i < 20'000; ++i) {
     if (random() % 2 == 0) {
       const bool small = random() % 2 == 0;
-      const std::size_t bytes = small ? random() % (inline_bytes_max + 1) : inline_bytes_max + 1 + random() % 1500;
+      const std::size_t bytes =
+          small ? random() % (inline_bytes_max + 1) : inline_bytes_max + 1 + random() % 1500;
       const Out::Sent sent = small ? pair.send_inline(key, bytes) : pair.send_payload(key, bytes);
       if (sent == Out::Sent::posted) under_way.emplace_back(key++, bytes);
     } else if (!under_way.empty()) {
@@ -464,7 +482,9 @@ TEST_P(rings, go_on_where_message_numbers_wrap) {
     RingPair pair{GetParam()(), first_message};
     for (std::uint64_t key = 0; key < 200; ++key) {
       const std::size_t bytes = key % 3 == 0 ? 300 : 100;
-      ASSERT_EQ(key % 3 == 0 ? pair.send_payload(key, bytes) : pair.send_inline(key, bytes), Out::Sent::posted) << key;
+      ASSERT_EQ(key % 3 == 0 ? pair.send_payload(key, bytes) : pair.send_inline(key, bytes),
+                Out::Sent::posted)
+          << key;
       ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, bytes));
       pair.return_credits();
     }
@@ -483,7 +503,8 @@ TEST_P(rings, filled_with_data_still_take_two_lines_of_control) {
   EXPECT_EQ(pair.send_inline(sent + 2, 8, Out::Priority::control), Out::Sent::no_lines);
   EXPECT_EQ(pair.out.lines_in_flight(), record_ring_lines);
   for (std::uint64_t key = 0; key < sent + 2; ++key) ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 8));
-  EXPECT_EQ(pair.send_inline(sent + 2, 8), Out::Sent::no_lines) << "free at the receiver, but the sender does not know yet";
+  EXPECT_EQ(pair.send_inline(sent + 2, 8), Out::Sent::no_lines)
+      << "free at the receiver, but the sender does not know yet";
   pair.return_credits();
   EXPECT_EQ(pair.send_inline(sent + 2, 8), Out::Sent::posted);
   ASSERT_NO_FATAL_FAILURE(pair.expect_taken(sent + 2, 8));
@@ -524,7 +545,8 @@ TEST_P(rings, leave_only_zeroes_in_lines_that_were_consumed) {
     ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, key % (inline_bytes_max + 1)));
     pair.return_credits();
     const std::span<const std::byte> lines{pair.slot.memory, record_ring_lines * line_bytes};
-    ASSERT_TRUE(std::all_of(lines.begin(), lines.end(), [](std::byte byte) { return byte == std::byte{0}; })) << key;
+    ASSERT_TRUE(std::all_of(lines.begin(), lines.end(), [](std::byte byte) { return byte == std::byte{0}; }))
+        << key;
   }
 }
 
@@ -566,7 +588,9 @@ TEST_P(rings, return_credits_without_taking_a_line) {
     ASSERT_EQ(reverse.return_credits(pair.in.credits()), Out::Sent::posted);
     EXPECT_EQ(reverse.lines_in_flight(), 0U);
     TakenMessage none;
-    ASSERT_EQ(reverse_in.take(none, [&](std::uint8_t lines, std::uint16_t units) { pair.out.fold(lines, units); }), Take::nothing);
+    ASSERT_EQ(
+        reverse_in.take(none, [&](std::uint8_t lines, std::uint16_t units) { pair.out.fold(lines, units); }),
+        Take::nothing);
     pair.out.poll_credit_cell();
     ASSERT_EQ(pair.out.lines_in_flight(), 0U);
   }
@@ -583,7 +607,8 @@ TEST(a_credit_cell, with_a_wrong_checksum_keeps_the_old_value_where_flags_are_no
   std::memcpy(at, &torn, sizeof torn);
   pair.out.poll_credit_cell();
   EXPECT_EQ(pair.out.lines_in_flight(), 1U);
-  std::memcpy(at, &cell, sizeof cell);  // the rest of the bytes appear: the same generation is looked at again
+  std::memcpy(at, &cell,
+              sizeof cell);  // the rest of the bytes appear: the same generation is looked at again
   pair.out.poll_credit_cell();
   EXPECT_EQ(pair.out.lines_in_flight(), 0U);
 }
@@ -611,11 +636,16 @@ TEST(a_corrupt_record, is_named_so_for_lengths_and_places_that_no_sender_writes)
   };
   constexpr std::array damages{
       Damage{"no length", [](Record& record) { record.header().length_words = 0; }},
-      Damage{"shorter than a header", [](Record& record) { record.header().length_words = record_length_min / 8 - 1; }},
-      Damage{"longer than four lines", [](Record& record) { record.header().length_words = record_length_max / 8 + 1; }},
-      Damage{"payload larger than the ring", [](Record& record) { record.header().total_bytes = ~std::uint64_t{0}; }},
-      Damage{"payload larger than half the ring", [](Record& record) { record.header().total_bytes = 33 * unit_bytes; }},
-      Damage{"payload where none is due", [](Record& record) { record.body()[offsetof(RendezvousBody, place)] = std::byte{1}; }}};
+      Damage{"shorter than a header",
+             [](Record& record) { record.header().length_words = record_length_min / 8 - 1; }},
+      Damage{"longer than four lines",
+             [](Record& record) { record.header().length_words = record_length_max / 8 + 1; }},
+      Damage{"payload larger than the ring",
+             [](Record& record) { record.header().total_bytes = ~std::uint64_t{0}; }},
+      Damage{"payload larger than half the ring",
+             [](Record& record) { record.header().total_bytes = 33 * unit_bytes; }},
+      Damage{"payload where none is due",
+             [](Record& record) { record.body()[offsetof(RendezvousBody, place)] = std::byte{1}; }}};
   for (const Damage& damage : damages) {
     RingPair pair{ordered()};
     ASSERT_EQ(pair.send_payload(1, 200), Out::Sent::posted);
@@ -669,7 +699,8 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
     }
     std::memcpy(line, &header, record_body_offset);
     if (random() % 2 == 0) {
-      const auto place = static_cast<std::uint32_t>(pair->in.next_unit() % RingPair::layout.payload_ring_units);
+      const auto place =
+          static_cast<std::uint32_t>(pair->in.next_unit() % RingPair::layout.payload_ring_units);
       std::memcpy(line + record_body_offset + offsetof(RendezvousBody, place), &place, sizeof place);
     }
     switch (pair->take()) {
@@ -685,7 +716,8 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
         ASSERT_GE(message.record.length(), record_length_min);
         ASSERT_LE(message.record.length(), record_length_max);
         if (message.payload == nullptr) break;
-        const auto offset = static_cast<std::size_t>(message.payload - pair->slot.memory) - RingLayout::payload_offset;
+        const auto offset =
+            static_cast<std::size_t>(message.payload - pair->slot.memory) - RingLayout::payload_offset;
         ASSERT_LE(offset, payload_bytes);
         ASSERT_LE(message.record.header().total_bytes, payload_bytes - offset);
         break;
@@ -699,7 +731,8 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
 // ---- messages of one rank to itself ----
 
 // A record as this rank's ring would carry it next, past the sender's checks.
-void forge(test::LoneRank& rank, std::uint32_t message, std::uint32_t line, RecordHeader header, const RendezvousBody& body) {
+void forge(test::LoneRank& rank, std::uint32_t message, std::uint32_t line, RecordHeader header,
+           const RendezvousBody& body) {
   Record record;
   std::memset(record.bytes, 0, sizeof record.bytes);
   header.sequence = sequence_word(message);
@@ -717,9 +750,23 @@ TEST(an_answer_to_a_rendezvous, that_names_memory_which_is_not_the_peers_ends_th
   ASSERT_EQ(send.state, SendOperation::State::offered);
   const auto offered_lines = record_lines(record_length(sizeof(RendezvousBody)));
   forge(rank, 1, offered_lines,
-        {.sequence = 0, .crc = 0, .kind = RecordKind::clear_to_send, .flags = flag_zero_copy, .length_words = 0, .inline_bytes = 0,
-         .credit_lines = 0, .credit_units = 0, .communicator = test::LoneRank::communicator, .key = 0, .total_bytes = 0, .signature = 0},
-        {.sender_operation = send.number, .receiver_operation = 1, .region = 0, .place = 0, .offset = rank.arena.bytes() - 64});
+        {.sequence = 0,
+         .crc = 0,
+         .kind = RecordKind::clear_to_send,
+         .flags = flag_zero_copy,
+         .length_words = 0,
+         .inline_bytes = 0,
+         .credit_lines = 0,
+         .credit_units = 0,
+         .communicator = test::LoneRank::communicator,
+         .key = 0,
+         .total_bytes = 0,
+         .signature = 0},
+        {.sender_operation = send.number,
+         .receiver_operation = 1,
+         .region = 0,
+         .place = 0,
+         .offset = rank.arena.bytes() - 64});
   rank.steps();
   EXPECT_FALSE(send.done);
   ASSERT_EQ(rank.failures.size(), 1U);
@@ -742,7 +789,9 @@ TEST(an_eager_send, looks_at_the_credits_that_came_before_it_falls_back_to_rende
     ASSERT_TRUE(operation.done) << "it waits for its receive";
   };
   for (int i = 0; i < 3; ++i) send();
-  EXPECT_TRUE(rank.messaging.poll());  // takes them, and returns their credits through the cell alone: no record carries them
+  EXPECT_TRUE(
+      rank.messaging
+          .poll());  // takes them, and returns their credits through the cell alone: no record carries them
   EXPECT_EQ(rank.messaging.counters().credit_writes, 1U);
   for (int i = 0; i < 2; ++i) ASSERT_NO_FATAL_FAILURE(send());
   EXPECT_EQ(rank.messaging.counters().degraded, 0U);
@@ -785,21 +834,26 @@ TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
         const std::uint64_t word = random();
         std::memcpy(record.bytes + at, &word, sizeof word);
       }
-      RendezvousBody body{.sender_operation = send.number, .receiver_operation = static_cast<std::uint32_t>(below(3)) << 16 | 1,
-                          .region = static_cast<std::uint32_t>(below(2)), .place = 0, .offset = below(2) == 0 ? random() : below(1 << 20)};
+      RendezvousBody body{.sender_operation = send.number,
+                          .receiver_operation = static_cast<std::uint32_t>(below(3)) << 16 | 1,
+                          .region = static_cast<std::uint32_t>(below(2)),
+                          .place = 0,
+                          .offset = below(2) == 0 ? random() : below(1 << 20)};
       RecordHeader& header = record.header();
       header.sequence = sequence_word(message++);
       header.kind = static_cast<RecordKind>(1 + below(record_kind_max - 1));
       header.communicator = test::LoneRank::communicator;
       header.key = tag_key(static_cast<int>(below(2)));
       header.total_bytes = below(16) == 0 ? random() : below(2048);
-      if ((header.kind == RecordKind::eager_payload || header.kind == RecordKind::segment) && header.total_bytes <= 2048) {
+      if ((header.kind == RecordKind::eager_payload || header.kind == RecordKind::segment) &&
+          header.total_bytes <= 2048) {
         const PayloadCursor::Place place = cursor.peek(units_for(header.total_bytes));
         body.place = below(16) == 0 ? static_cast<std::uint32_t>(random()) : cursor.index(place.start);
         cursor.advance(place);
       }
       std::memcpy(record.body(), &body, sizeof body);
-      const std::size_t body_bytes = header.kind == RecordKind::eager_inline ? below(inline_bytes_max + 1) : sizeof body;
+      const std::size_t body_bytes =
+          header.kind == RecordKind::eager_inline ? below(inline_bytes_max + 1) : sizeof body;
       header.length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8);
       if (header.kind == RecordKind::eager_inline && below(8) != 0) {
         header.total_bytes = body_bytes;
@@ -810,7 +864,8 @@ TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
       rank.engine.step();
     }
     for (const ErrorDetail& failure : rank.failures) {
-      EXPECT_TRUE(failure.code == ErrorCode::corrupt || failure.code == ErrorCode::no_resource) << failure.cause;
+      EXPECT_TRUE(failure.code == ErrorCode::corrupt || failure.code == ErrorCode::no_resource)
+          << failure.cause;
       EXPECT_FALSE(failure.cause.empty());
     }
     ++(rank.failures.empty() ? survived : failed);

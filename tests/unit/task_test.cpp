@@ -77,7 +77,8 @@ static_assert(std::is_trivially_destructible_v<collectives::Round<15>>);
 static_assert(std::is_trivially_destructible_v<collectives::Round<15>::Awaiter>);
 static_assert(std::is_trivially_destructible_v<messaging::SendOperation>);
 static_assert(std::is_trivially_destructible_v<messaging::ReceiveOperation>);
-static_assert(std::is_trivially_destructible_v<TaskOperation> == false, "it carries an exception: not for an awaitable");
+static_assert(std::is_trivially_destructible_v<TaskOperation> == false,
+              "it carries an exception: not for an awaitable");
 
 constexpr int million = 1'000'000;
 
@@ -185,14 +186,18 @@ TEST(frames, come_from_the_pool_and_a_later_start_allocates_nothing) {
     }
   };
   const std::uint64_t cold = allocations_of(run);
-  EXPECT_EQ(cold, 20U);  // one per frame that lives at once: the counter counts, and frames are reused from the first run on
+  EXPECT_EQ(
+      cold,
+      20U);  // one per frame that lives at once: the counter counts, and frames are reused from the first run on
   EXPECT_EQ(allocations_of(run), 0U);
   EXPECT_EQ(sum, 2 * 2 * 20 * 100);
 }
 
 TEST(scratch, of_a_size_class_is_reused_and_other_classes_are_not_touched) {
   progress::FramePool pool;
-  const auto use = [&](std::size_t bytes) { return [&pool, bytes] { const progress::Scratch scratch{pool, bytes}; }; };
+  const auto use = [&](std::size_t bytes) {
+    return [&pool, bytes] { const progress::Scratch scratch{pool, bytes}; };
+  };
   EXPECT_EQ(allocations_of(use(1000)), 1U);
   EXPECT_EQ(allocations_of(use(1024)), 0U);
   EXPECT_EQ(allocations_of(use(513)), 0U);
@@ -209,7 +214,9 @@ Task await_operation(Operation& operation, std::vector<std::string>& steps) {
   co_await awaited;
   steps.emplace_back("resumed");
 }
-Task await_below(Operation& operation, std::vector<std::string>& steps) { co_await await_operation(operation, steps); }
+Task await_below(Operation& operation, std::vector<std::string>& steps) {
+  co_await await_operation(operation, steps);
+}
 
 TEST(a_parked_task, is_resumed_by_the_loop_and_not_inside_complete) {
   Engine engine;
@@ -233,7 +240,8 @@ TEST(a_parked_task, is_resumed_by_a_failure_and_throws_inside) {
   Operation operation;
   std::vector<std::string> steps;
   engine.start(task, [&] { return await_below(operation, steps); });
-  const Error failure{{.code = ErrorCode::peer_dead, .peer = 3, .operation = "allreduce", .cause = "it is gone"}};
+  const Error failure{
+      {.code = ErrorCode::peer_dead, .peer = 3, .operation = "allreduce", .cause = "it is gone"}};
   engine.complete(operation, &failure);
   EXPECT_TRUE(engine.run_ready());
   ASSERT_TRUE(task.done);
@@ -301,7 +309,8 @@ class round_test : public ::testing::Test {
     rank_.messaging.start(operation);
     ASSERT_TRUE(operation.done);
   }
-  static Task receive_two(collectives::Group group, std::span<std::byte> first, std::span<std::byte> second, int& resumed) {
+  static Task receive_two(collectives::Group group, std::span<std::byte> first, std::span<std::byte> second,
+                          int& resumed) {
     collectives::Round<2> round{group};
     round.receive(0, first);
     round.receive(0, second);

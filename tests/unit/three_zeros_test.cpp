@@ -15,7 +15,8 @@
 #include "qpmesh/qpmesh.hpp"
 #include "support/thread_bootstrap.hpp"
 
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 #define QPMESH_CAN_COUNT 1
 
 #include <dlfcn.h>
@@ -126,7 +127,8 @@ bool refuse_system_calls(int report) {
                      result(SECCOMP_RET_TRAP),
                      result(SECCOMP_RET_ALLOW)};
   const sock_fprog filter{.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 // Two ranks of this process, both used by the calling thread.
@@ -179,8 +181,7 @@ class SmallOperations {
     std::array<std::uint64_t, 1> sent{next_++};
     std::array<std::uint64_t, 1> received{};
     Request send = ranks_[0].send_async(sent, 1);
-    while (!ranks_[1].try_probe(0, 0)) {
-    }
+    while (!ranks_[1].try_probe(0, 0)) {}
     TwoRanks::run(std::move(send), ranks_[1].receive_async(received, 0, 0));
     if (received != sent) ++wrong;
   }
@@ -189,7 +190,8 @@ class SmallOperations {
   void move(std::size_t from, std::size_t to) {
     std::array<std::uint64_t, 1> sent{next_++};
     std::array<std::uint64_t, 1> received{};
-    TwoRanks::run(ranks_[from].send_async(sent, static_cast<int>(to)), ranks_[to].receive_async(received, static_cast<int>(from), 0));
+    TwoRanks::run(ranks_[from].send_async(sent, static_cast<int>(to)),
+                  ranks_[to].receive_async(received, static_cast<int>(from), 0));
     if (received != sent) ++wrong;
   }
 
@@ -288,7 +290,8 @@ TEST(the_counters, see_each_allocation_each_lock_and_each_system_call) {
 #else
 
 TEST(a_small_operation, allocates_locks_and_calls_nothing) {
-  GTEST_SKIP() << "counting stands in front of glibc's malloc, as the sanitizers do, and reads x86-64 registers";
+  GTEST_SKIP()
+      << "counting stands in front of glibc's malloc, as the sanitizers do, and reads x86-64 registers";
 }
 
 #endif
