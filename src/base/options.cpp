@@ -73,7 +73,7 @@ constexpr std::array<OptionRow, 13> table{{
      .member = &Options::payload_ring_bytes,
      .unit = "bytes",
      .lowest = 4 * kib,
-     .highest = gib,
+     .highest = 2 * mib,  // messaging::payload_ring_units_max
      .power_of_two = true,
      .agreed = true,
      .doc = "Payload ring per peer and direction."},
@@ -82,7 +82,7 @@ constexpr std::array<OptionRow, 13> table{{
      .member = &Options::eager_bytes_max,
      .unit = "bytes",
      .lowest = 0,
-     .highest = gib / 2,
+     .highest = mib,
      .agreed = true,
      .doc = "Larger messages wait for their receive (rendezvous). At most half a payload ring."},
     {.field = "unexpected_bytes_max",

@@ -12,6 +12,8 @@
 namespace qpmesh::messaging {
 
 inline constexpr std::size_t unit_bytes = 64;  // of the payload ring
+// Credits travel modulo 2^16: with half of that in flight an update that is stale by as much again is still told from a new one.
+inline constexpr std::uint32_t payload_ring_units_max = 1U << 15;
 
 constexpr std::uint32_t units_for(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + unit_bytes - 1) / unit_bytes);

@@ -80,6 +80,7 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
     return true;
   }
   if (send.bytes <= config_.eager_bytes_max) {
+    if (!peer.out.has_units(send.bytes)) peer.out.poll_credit_cell();
     if (peer.out.has_units(send.bytes)) {
       start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(RendezvousBody)));
       std::memset(record.body(), 0, sizeof(RendezvousBody));

@@ -97,6 +97,14 @@ struct alignas(line_bytes) Record {
   std::byte* body() noexcept { return bytes + record_body_offset; }
   const std::byte* body() const noexcept { return bytes + record_body_offset; }
   std::size_t length() const noexcept { return std::size_t{header().length_words} * 8; }
+
+  // RendezvousBody::place. The body lies on four bytes only: its fields are copied, never referred to.
+  std::uint32_t place() const noexcept {
+    std::uint32_t value = 0;
+    std::memcpy(&value, body() + offsetof(RendezvousBody, place), sizeof value);
+    return value;
+  }
+  void set_place(std::uint32_t value) noexcept { std::memcpy(body() + offsetof(RendezvousBody, place), &value, sizeof value); }
 };
 
 constexpr std::size_t record_length(std::size_t body_bytes) noexcept {

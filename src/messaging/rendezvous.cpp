@@ -153,6 +153,11 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
   }
   send->receiver_number = body.receiver_operation;
   if ((record.header().flags & flag_zero_copy) != 0) {
+    // Where a write is a store into a mapping, no device checks the target: another's word must not make us write beside it.
+    const bool checked_by_device = !peer.capabilities.loads_peer_memory;
+    if (!checked_by_device && peer.connection.load({body.region, body.offset}, send->bytes) == nullptr) {
+      return link_failed(peer, ErrorCode::corrupt, "an answer to a rendezvous that names memory which is not the peer's");
+    }
     ++counters_.zero_copy_sends;
     send->state = SendOperation::State::writing;
     send->destination = {body.region, body.offset};

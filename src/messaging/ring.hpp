@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,11 +55,13 @@ struct TakenMessage {
 template <class Atomics>
 class ReceiveRing {
  public:
-  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us.
+  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us. first_message: the number
+  // that both ends of the direction start from.
   ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities, std::byte* slot, RingLayout layout,
-              std::uint32_t seed) noexcept
+              std::uint32_t seed, std::uint32_t first_message = 0) noexcept
       : connection_{connection}, capabilities_{capabilities}, records_{slot + RingLayout::records_offset},
-        payloads_{slot + RingLayout::payload_offset}, cursor_{layout.payload_ring_units}, seed_{seed} {}
+        payloads_{slot + RingLayout::payload_offset}, cursor_{layout.payload_ring_units}, seed_{seed},
+        next_message_{first_message} {}
 
   enum class Take : std::uint8_t { nothing, taken, corrupt };
 
@@ -182,8 +185,7 @@ class ReceiveRing {
     if (mutant != Mutant::line_clearing) Atomics::clear(head_line(), lines * line_bytes);
     consumed_lines_ += lines;
     if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
-      const std::uint32_t place = reinterpret_cast<const RendezvousBody*>(out.record.body())->place;
-      return accept_payload(out, 0, place);
+      return accept_payload(out, 0, out.record.place());
     }
     ++next_message_;
     out.payload = nullptr;
@@ -210,7 +212,7 @@ class ReceiveRing {
   std::byte* payloads_;
   PayloadCursor cursor_;
   std::uint32_t seed_;
-  std::uint32_t next_message_ = 0;
+  std::uint32_t next_message_;
   std::uint64_t consumed_lines_ = 0;
   std::uint64_t freed_units_ = 0;
   std::uint64_t partial_records_ = 0;
@@ -229,10 +231,12 @@ class SendRing {
  public:
   // send_seed: of the direction us → peer; the credit cell that the peer writes is sealed with receive_seed.
   SendRing(transport::Connection& connection, const transport::Capabilities& capabilities, const SendPlaces& places,
-           RingLayout layout, std::uint32_t send_seed, std::uint32_t receive_seed) noexcept
+           RingLayout layout, std::uint32_t send_seed, std::uint32_t receive_seed, std::uint32_t first_message = 0) noexcept
       : connection_{connection}, capabilities_{capabilities}, places_{places}, payload_cursor_{layout.payload_ring_units},
         staging_cursor_{static_cast<std::uint32_t>(places.staging.size() / unit_bytes)}, send_seed_{send_seed},
-        receive_seed_{receive_seed} {}
+        receive_seed_{receive_seed}, next_message_{first_message} {
+    assert(layout.payload_ring_units <= payload_ring_units_max);
+  }
 
   static constexpr std::uint32_t reserved_lines = 2;  // kept for rendezvous control while data fills the ring
 
@@ -364,7 +368,7 @@ class SendRing {
       place = payload_cursor_.peek(units_for(payload.size()));
       if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
       const std::uint32_t unit = payload_cursor_.index(place.start);
-      reinterpret_cast<RendezvousBody*>(record.body())->place = unit;
+      record.set_place(unit);
       chain[writes++] = {.head = {}, .body = payload,
                          .target = address(RingLayout::payload_offset + unit * unit_bytes), .immediate = {}};
     }
@@ -397,7 +401,7 @@ class SendRing {
     const PayloadCursor::Place place = payload_cursor_.peek(head_units + units_for(payload.size()));
     if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
     const std::uint32_t unit = payload_cursor_.index(place.start);
-    reinterpret_cast<RendezvousBody*>(record.body())->place = unit;
+    record.set_place(unit);
     seal(record, next_message_, credits);
     transport::Write write{.head = {record.bytes, head_units * line_bytes}, .body = payload,
                            .target = address(RingLayout::payload_offset + unit * unit_bytes),
@@ -483,7 +487,7 @@ class SendRing {
   CreditCounter units_;
   std::uint32_t send_seed_;
   std::uint32_t receive_seed_;
-  std::uint32_t next_message_ = 0;
+  std::uint32_t next_message_;
   std::uint32_t cell_generation_ = 0;
   std::uint32_t seen_generation_ = 0;
   std::uint64_t tells_posted_ = 0;

@@ -163,7 +163,7 @@ TEST(parse_options, refuses_unknown_and_overflowing_suffixes) {
     EXPECT_EQ(
         error.cause(),
         "QPMESH_PAYLOAD_RING_BYTES='" + text +
-            "', allowed: 4096 to 1073741824 bytes, a power of two (KiB, MiB, GiB may follow the number)");
+            "', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB may follow the number)");
   }
 }
 

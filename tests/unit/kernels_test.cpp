@@ -1,0 +1,318 @@
+// Reductions against a plain reference, and the patterns of who sends which block, followed symbolically.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <bitset>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <tuple>
+#include <vector>
+
+#include "collectives/kernels/reduce.hpp"
+#include "collectives/patterns/blocks.hpp"
+#include "collectives/patterns/circulant.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using namespace qpmesh::collectives;
+
+constexpr std::array all_reductions{
+    ReductionKind::sum,         ReductionKind::product,    ReductionKind::min,        ReductionKind::max,
+    ReductionKind::average,     ReductionKind::bit_and,    ReductionKind::bit_or,     ReductionKind::bit_xor,
+    ReductionKind::logical_and, ReductionKind::logical_or, ReductionKind::logical_xor};
+
+bool is_bitwise(ReductionKind kind) {
+  return kind == ReductionKind::bit_and || kind == ReductionKind::bit_or || kind == ReductionKind::bit_xor;
+}
+
+template <class T>
+std::vector<T> edge_values() {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::floating_point<T>) {
+    return {-Limits::infinity(),
+            Limits::lowest(),
+            T(-1.5),
+            -Limits::denorm_min(),
+            T(-0.0),
+            T(0.0),
+            Limits::denorm_min(),
+            T(0.1),
+            T(1.5),
+            Limits::max(),
+            Limits::infinity(),
+            Limits::quiet_NaN()};
+  } else {
+    return {Limits::min(),
+            static_cast<T>(Limits::min() + 1),
+            static_cast<T>(-1),
+            T{0},
+            T{1},
+            T{2},
+            T{7},
+            T{100},
+            static_cast<T>(Limits::max() / 2),
+            static_cast<T>(Limits::max() - 1),
+            Limits::max()};
+  }
+}
+
+// Written from the contract in reduction.hpp, and not from the kernels: integers modulo 2^64 and cut to size, orders by a key.
+template <class T>
+T expected(ReductionKind kind, T left, T right) {
+  const bool l = left != T{0};
+  const bool r = right != T{0};
+  switch (kind) {
+    case ReductionKind::logical_and: return static_cast<T>(l && r ? 1 : 0);
+    case ReductionKind::logical_or: return static_cast<T>(l || r ? 1 : 0);
+    case ReductionKind::logical_xor: return static_cast<T>(l == r ? 0 : 1);
+    default: break;
+  }
+  if constexpr (std::floating_point<T>) {
+    const auto ordered = [](T value) { return std::tuple{value, std::signbit(value) ? 0 : 1}; };
+    switch (kind) {
+      case ReductionKind::product: return left * right;
+      case ReductionKind::min:
+      case ReductionKind::max: {
+        if (std::isnan(left) || std::isnan(right)) return std::numeric_limits<T>::quiet_NaN();
+        const bool left_first = ordered(left) < ordered(right);
+        return left_first == (kind == ReductionKind::min) ? left : right;
+      }
+      default: return left + right;
+    }
+  } else {
+    const auto a = static_cast<std::uint64_t>(left);
+    const auto b = static_cast<std::uint64_t>(right);
+    switch (kind) {
+      case ReductionKind::product: return static_cast<T>(a * b);
+      case ReductionKind::min: return left < right ? left : right;
+      case ReductionKind::max: return left > right ? left : right;
+      case ReductionKind::bit_and: return static_cast<T>(a & b);
+      case ReductionKind::bit_or: return static_cast<T>(a | b);
+      case ReductionKind::bit_xor: return static_cast<T>(a ^ b);
+      default: return static_cast<T>(a + b);
+    }
+  }
+}
+
+// The same bits; one NaN is as good as another.
+template <class T>
+bool same(T left, T right) {
+  if constexpr (std::floating_point<T>) {
+    if (std::isnan(left) && std::isnan(right)) return true;
+  }
+  return std::memcmp(&left, &right, sizeof left) == 0;
+}
+
+template <class T>
+std::byte* bytes_of(std::vector<T>& values) {
+  return reinterpret_cast<std::byte*>(values.data());
+}
+template <class T>
+const std::byte* bytes_of(const std::vector<T>& values) {
+  return reinterpret_cast<const std::byte*>(values.data());
+}
+
+template <class T>
+class kernel_of : public ::testing::Test {
+ protected:
+  kernel_of() {
+    for (const T left : edge_values<T>()) {
+      for (const T right : edge_values<T>()) {
+        lefts.push_back(left);
+        rights.push_back(right);
+      }
+    }
+  }
+  std::vector<T> lefts;
+  std::vector<T> rights;
+};
+
+using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                               std::uint16_t, std::uint32_t, std::uint64_t, float, double>;
+TYPED_TEST_SUITE(kernel_of, Types);
+
+TYPED_TEST(kernel_of, every_reduction_agrees_with_the_reference_on_all_pairs_of_edge_values) {
+  using T = TypeParam;
+  for (const ReductionKind kind : all_reductions) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    const ReduceKernel kernel = reduce_kernel(kind, element_type_of<T>());
+    if (std::floating_point<T> && is_bitwise(kind)) {
+      EXPECT_EQ(kernel, nullptr);
+      continue;
+    }
+    ASSERT_NE(kernel, nullptr);
+    std::vector<T> apart(this->lefts.size());
+    kernel(bytes_of(apart), bytes_of(this->lefts), bytes_of(this->rights), apart.size());
+    std::vector<T> on_left = this->lefts;
+    kernel(bytes_of(on_left), bytes_of(on_left), bytes_of(this->rights), on_left.size());
+    std::vector<T> on_right = this->rights;
+    kernel(bytes_of(on_right), bytes_of(this->lefts), bytes_of(on_right), on_right.size());
+    for (std::size_t i = 0; i < apart.size(); ++i) {
+      const T wanted = expected(kind, this->lefts[i], this->rights[i]);
+      EXPECT_TRUE(same(apart[i], wanted))
+          << +this->lefts[i] << " and " << +this->rights[i] << " gave " << +apart[i];
+      EXPECT_TRUE(same(on_left[i], apart[i])) << "in place on the left, element " << i;
+      EXPECT_TRUE(same(on_right[i], apart[i])) << "in place on the right, element " << i;
+    }
+  }
+}
+
+TYPED_TEST(kernel_of, min_and_max_do_not_depend_on_which_side_a_value_comes_from) {
+  using T = TypeParam;
+  for (const ReductionKind kind : {ReductionKind::min, ReductionKind::max}) {
+    const ReduceKernel kernel = reduce_kernel(kind, element_type_of<T>());
+    std::vector<T> one(this->lefts.size());
+    std::vector<T> other(this->lefts.size());
+    kernel(bytes_of(one), bytes_of(this->lefts), bytes_of(this->rights), one.size());
+    kernel(bytes_of(other), bytes_of(this->rights), bytes_of(this->lefts), other.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_TRUE(same(one[i], other[i])) << +this->lefts[i] << " and " << +this->rights[i];
+    }
+  }
+}
+
+TYPED_TEST(kernel_of, element_bytes_are_the_types_and_no_elements_touch_nothing) {
+  using T = TypeParam;
+  EXPECT_EQ(element_bytes(element_type_of<T>()), sizeof(T));
+  reduce_kernel(ReductionKind::sum, element_type_of<T>())(nullptr, nullptr, nullptr, 0);
+}
+
+template <class T>
+std::vector<T> divided(std::vector<T> values, int divisor) {
+  divide_kernel(element_type_of<T>())(bytes_of(values), values.size(), divisor);
+  return values;
+}
+
+TEST(average, of_small_integers_over_three_hundred_ranks_does_not_cut_the_divisor_to_their_size) {
+  std::vector<std::int8_t> every;
+  for (int value = -128; value <= 127; ++value) every.push_back(static_cast<std::int8_t>(value));
+  EXPECT_EQ(divided(every, 300), std::vector<std::int8_t>(256, 0));
+  EXPECT_EQ(divided<std::uint8_t>({0, 255}, 256), (std::vector<std::uint8_t>{0, 0}));
+  EXPECT_EQ(divided<std::int16_t>({32767, -32768}, 65536), (std::vector<std::int16_t>{0, 0}));
+}
+
+TEST(average, of_integers_truncates_towards_zero_and_of_floats_divides) {
+  EXPECT_EQ(divided<std::int32_t>({7, -7, 0, 8}, 4), (std::vector<std::int32_t>{1, -1, 0, 2}));
+  EXPECT_EQ(divided<std::uint64_t>({~std::uint64_t{0}}, 2),
+            (std::vector<std::uint64_t>{~std::uint64_t{0} / 2}));
+  EXPECT_EQ(divided<std::int64_t>({std::numeric_limits<std::int64_t>::min()}, 2),
+            (std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::min() / 2}));
+  EXPECT_EQ(divided<double>({1.0, -3.0}, 4), (std::vector<double>{0.25, -0.75}));
+  EXPECT_EQ(divided<float>({1.0F}, 3), (std::vector<float>{1.0F / 3.0F}));
+}
+
+TEST(kernels, of_no_element_type_are_null) {
+  EXPECT_EQ(reduce_kernel(ReductionKind::sum, ElementType::none), nullptr);
+  EXPECT_EQ(divide_kernel(ElementType::none), nullptr);
+  EXPECT_EQ(element_bytes(ElementType::none), 0U);
+}
+
+// ---- patterns ----
+
+constexpr int ranks_max = 200;
+using Ranks = std::bitset<ranks_max>;
+
+TEST(circulant_pattern, completes_each_block_at_its_owner_with_every_contribution_exactly_once) {
+  for (int size = 1; size <= ranks_max; ++size) {
+    const auto n = static_cast<std::size_t>(size);
+    // held[r][j]: whose contributions rank r has in R[j], which is block (r + j) mod N.
+    std::vector<std::vector<Ranks>> held(n, std::vector<Ranks>(n));
+    for (std::size_t r = 0; r < n; ++r) {
+      for (Ranks& contributions : held[r]) contributions.set(r);
+    }
+    int rounds = 0;
+    int blocks_sent = 0;
+    for_each_circulant_round(size, [&](CirculantRound step) {
+      const CirculantRound same_step = circulant_round(size, rounds++);
+      ASSERT_EQ(same_step.skip, step.skip);
+      ASSERT_EQ(same_step.next_skip, step.next_skip);
+      const auto before = held;
+      const auto next_skip = static_cast<std::size_t>(step.next_skip);
+      const auto count = static_cast<std::size_t>(step.block_count());
+      blocks_sent += step.block_count();
+      for (std::size_t r = 0; r < n; ++r) {
+        const auto& sender = before[(r + n - next_skip % n) % n];
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_TRUE((held[r][i] & sender[next_skip + i]).none())
+              << size << " ranks, a contribution twice at " << r;
+          held[r][i] |= sender[next_skip + i];
+        }
+      }
+    });
+    EXPECT_EQ(rounds, circulant_round_count(size));
+    EXPECT_EQ(rounds, static_cast<int>(std::bit_width(n - 1)));  // ceil(log2 N)
+    EXPECT_EQ(blocks_sent, size - 1);
+    for (std::size_t r = 0; r < n; ++r) ASSERT_EQ(held[r][0].count(), n) << size << " ranks, block " << r;
+  }
+}
+
+TEST(circulant_pattern, backwards_brings_every_block_to_everybody_exactly_once) {
+  for (int size = 1; size <= ranks_max; ++size) {
+    const auto n = static_cast<std::size_t>(size);
+    std::vector<Ranks> complete(n);  // of rank r: which R[j] are complete
+    for (Ranks& blocks : complete) blocks.set(0);
+    for (int round = circulant_round_count(size) - 1; round >= 0; --round) {
+      const CirculantRound step = circulant_round(size, round);
+      const auto before = complete;
+      const auto next_skip = static_cast<std::size_t>(step.next_skip);
+      for (std::size_t r = 0; r < n; ++r) {
+        const std::size_t sender = (r + next_skip) % n;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(step.block_count()); ++i) {
+          ASSERT_TRUE(before[sender].test(i))
+              << size << " ranks: " << sender << " sends a block that it does not have";
+          ASSERT_FALSE(complete[r].test(next_skip + i)) << size << " ranks: " << r << " gets a block twice";
+          complete[r].set(next_skip + i);
+        }
+      }
+    }
+    for (const Ranks& blocks : complete) ASSERT_EQ(blocks.count(), n);
+  }
+}
+
+TEST(runs, cover_a_rotated_range_exactly_in_at_most_two_pieces) {
+  for (int size = 1; size <= 24; ++size) {
+    for (int rank = 0; rank < size; ++rank) {
+      for (int begin = 0; begin < size; ++begin) {
+        for (int count = 0; begin + count <= size; ++count) {
+          int covered = begin;
+          int pieces = 0;
+          for_each_run(rank, size, begin, count, [&](BlockRun run, int rotated) {
+            ++pieces;
+            ASSERT_EQ(rotated, covered);
+            ASSERT_GT(run.count, 0);
+            ASSERT_LE(run.first + run.count, size);
+            for (int i = 0; i < run.count; ++i) ASSERT_EQ(run.first + i, (rank + covered + i) % size);
+            covered += run.count;
+          });
+          ASSERT_EQ(covered, begin + count);
+          ASSERT_LE(pieces, 2);
+        }
+      }
+    }
+  }
+}
+
+TEST(even_blocks, cover_the_vector_in_order_and_differ_by_one_element_at_most) {
+  for (int block_count = 1; block_count <= 33; ++block_count) {
+    for (std::size_t element_count = 0; element_count <= 100; ++element_count) {
+      const EvenBlocks blocks{element_count, block_count};
+      ASSERT_EQ(blocks.first(0), 0U);
+      ASSERT_EQ(blocks.first(block_count), element_count);
+      for (int block = 0; block < block_count; ++block) {
+        ASSERT_EQ(blocks.first(block) + blocks.length(block), blocks.first(block + 1));
+        ASSERT_GE(blocks.length(block), element_count / static_cast<std::size_t>(block_count));
+        ASSERT_LE(blocks.length(block), element_count / static_cast<std::size_t>(block_count) + 1);
+        if (block > 0) {
+          ASSERT_LE(blocks.length(block), blocks.length(block - 1));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace

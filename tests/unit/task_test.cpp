@@ -1,0 +1,386 @@
+// The law of tasks: depth, failure, memory and order of what the engine runs.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "collectives/group.hpp"
+#include "progress/task.hpp"
+#include "qpmesh/error.hpp"
+#include "support/lone_rank.hpp"
+
+// Every heap allocation of this program is counted: the pool's promise is about their number.
+namespace {
+std::atomic<std::uint64_t> heap_allocations{0};
+}
+
+// Not inlined: gcc 12 takes what it sees of them for a mismatch of new and free.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  heap_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc{};
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+using namespace qpmesh;
+using progress::Engine;
+using progress::Join;
+using progress::Operation;
+using progress::Task;
+using progress::TaskOperation;
+
+// Awaits one operation that somebody else completes.
+class Awaited {
+ public:
+  explicit Awaited(Operation& operation) noexcept : operation_{operation} {}
+
+  class Awaiter {
+   public:
+    explicit Awaiter(Awaited& awaited) noexcept : awaited_{awaited} {}
+    bool await_ready() noexcept {
+      if (awaited_.operation_.done) return true;
+      awaited_.join_.outstanding = 1;
+      awaited_.operation_.join = &awaited_.join_;
+      return false;
+    }
+    void await_suspend(Task::Handle waiter) noexcept { awaited_.join_.waiter = &waiter.promise(); }
+    void await_resume() {
+      if (awaited_.operation_.failure != nullptr) throw Error{*awaited_.operation_.failure};
+    }
+
+   private:
+    Awaited& awaited_;
+  };
+  Awaiter operator co_await() noexcept { return Awaiter{*this}; }
+
+ private:
+  Operation& operation_;
+  Join join_;
+};
+
+static_assert(std::is_trivially_destructible_v<Task::Awaiter>);
+static_assert(std::is_trivially_destructible_v<progress::TaskPromise::FinalAwaiter>);
+static_assert(std::is_trivially_destructible_v<collectives::Group>);
+static_assert(std::is_trivially_destructible_v<collectives::Round<15>>);
+static_assert(std::is_trivially_destructible_v<collectives::Round<15>::Awaiter>);
+static_assert(std::is_trivially_destructible_v<messaging::SendOperation>);
+static_assert(std::is_trivially_destructible_v<messaging::ReceiveOperation>);
+static_assert(std::is_trivially_destructible_v<TaskOperation> == false,
+              "it carries an exception: not for an awaitable");
+
+constexpr int million = 1'000'000;
+
+Task leaf(int& sum) {
+  ++sum;
+  co_return;
+}
+Task nested(int depth, int& sum) {
+  ++sum;
+  if (depth > 1) co_await nested(depth - 1, sum);
+  ++sum;
+}
+Task in_a_row(int count, int& sum) {
+  for (int i = 0; i < count; ++i) co_await leaf(sum);
+}
+
+TEST(a_task, awaits_a_million_tasks_one_in_another) {
+  Engine engine;
+  TaskOperation operation;
+  int sum = 0;
+  engine.start(operation, [&] { return nested(million, sum); });
+  EXPECT_TRUE(operation.done);
+  EXPECT_FALSE(operation.error);
+  EXPECT_EQ(sum, 2 * million);
+  EXPECT_EQ(engine.tasks_in_flight(), 0U);
+}
+
+TEST(a_task, awaits_a_million_tasks_in_a_row) {
+  Engine engine;
+  TaskOperation operation;
+  int sum = 0;
+  engine.start(operation, [&] { return in_a_row(million, sum); });
+  EXPECT_TRUE(operation.done);
+  EXPECT_EQ(sum, million);
+}
+
+TEST(a_task, does_not_run_before_it_is_started) {
+  int sum = 0;
+  { const Task never_started = leaf(sum); }
+  EXPECT_EQ(sum, 0);
+}
+
+Task throw_at(int depth, int& unwound) {
+  struct Unwound {
+    int& count;
+    ~Unwound() { ++count; }
+  } guard{unwound};
+  if (depth == 0) throw std::runtime_error{"from the bottom"};
+  co_await throw_at(depth - 1, unwound);
+  ADD_FAILURE() << "went on after the exception at depth " << depth;
+}
+
+TEST(an_exception, travels_through_every_nested_await_to_the_root) {
+  constexpr int depth = 10'000;
+  Engine engine;
+  TaskOperation operation;
+  int unwound = 0;
+  engine.start(operation, [&] { return throw_at(depth, unwound); });
+  ASSERT_TRUE(operation.done);
+  ASSERT_TRUE(operation.error);
+  EXPECT_EQ(unwound, depth + 1);
+  try {
+    std::rethrow_exception(operation.error);
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "from the bottom");
+  }
+}
+
+Task survive(int& caught, int& unwound) {
+  try {
+    co_await throw_at(3, unwound);
+  } catch (const std::runtime_error&) {
+    ++caught;
+  }
+  co_await leaf(caught);
+}
+
+TEST(an_exception, caught_half_way_lets_the_task_go_on) {
+  Engine engine;
+  TaskOperation operation;
+  int caught = 0;
+  int unwound = 0;
+  engine.start(operation, [&] { return survive(caught, unwound); });
+  EXPECT_TRUE(operation.done);
+  EXPECT_FALSE(operation.error);
+  EXPECT_EQ(caught, 2);
+  EXPECT_EQ(unwound, 4);
+}
+
+// Returns what function() took from the heap.
+template <class F>
+std::uint64_t allocations_of(F&& function) {
+  const std::uint64_t before = heap_allocations.load(std::memory_order_relaxed);
+  function();
+  return heap_allocations.load(std::memory_order_relaxed) - before;
+}
+
+TEST(frames, come_from_the_pool_and_a_later_start_allocates_nothing) {
+  Engine engine;
+  int sum = 0;
+  const auto run = [&] {
+    for (int i = 0; i < 100; ++i) {
+      TaskOperation operation;
+      engine.start(operation, [&] { return nested(20, sum); });
+    }
+  };
+  const std::uint64_t cold = allocations_of(run);
+  EXPECT_EQ(
+      cold,
+      20U);  // one per frame that lives at once: the counter counts, and frames are reused from the first run on
+  EXPECT_EQ(allocations_of(run), 0U);
+  EXPECT_EQ(sum, 2 * 2 * 20 * 100);
+}
+
+TEST(scratch, of_a_size_class_is_reused_and_other_classes_are_not_touched) {
+  progress::FramePool pool;
+  const auto use = [&](std::size_t bytes) {
+    return [&pool, bytes] { const progress::Scratch scratch{pool, bytes}; };
+  };
+  EXPECT_EQ(allocations_of(use(1000)), 1U);
+  EXPECT_EQ(allocations_of(use(1024)), 0U);
+  EXPECT_EQ(allocations_of(use(513)), 0U);
+  EXPECT_EQ(allocations_of(use(1025)), 1U);
+  EXPECT_EQ(allocations_of(use(0)), 1U);
+  EXPECT_EQ(allocations_of(use(256)), 0U);
+  const progress::Scratch scratch{pool, 300};
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(scratch.data()) % 16, 0U);
+}
+
+Task await_operation(Operation& operation, std::vector<std::string>& steps) {
+  steps.emplace_back("parks");
+  Awaited awaited{operation};
+  co_await awaited;
+  steps.emplace_back("resumed");
+}
+Task await_below(Operation& operation, std::vector<std::string>& steps) {
+  co_await await_operation(operation, steps);
+}
+
+TEST(a_parked_task, is_resumed_by_the_loop_and_not_inside_complete) {
+  Engine engine;
+  TaskOperation task;
+  Operation operation;
+  std::vector<std::string> steps;
+  engine.start(task, [&] { return await_below(operation, steps); });
+  EXPECT_FALSE(task.done);
+  EXPECT_EQ(engine.tasks_in_flight(), 1U);
+  engine.complete(operation);
+  EXPECT_EQ(steps, (std::vector<std::string>{"parks"}));
+  EXPECT_TRUE(engine.step());
+  EXPECT_EQ(steps, (std::vector<std::string>{"parks", "resumed"}));
+  EXPECT_TRUE(task.done);
+  EXPECT_FALSE(task.error);
+}
+
+TEST(a_parked_task, is_resumed_by_a_failure_and_throws_inside) {
+  Engine engine;
+  TaskOperation task;
+  Operation operation;
+  std::vector<std::string> steps;
+  engine.start(task, [&] { return await_below(operation, steps); });
+  const Error failure{
+      {.code = ErrorCode::peer_dead, .peer = 3, .operation = "allreduce", .cause = "it is gone"}};
+  engine.complete(operation, &failure);
+  EXPECT_TRUE(engine.run_ready());
+  ASSERT_TRUE(task.done);
+  EXPECT_EQ(steps, (std::vector<std::string>{"parks"}));
+  try {
+    ASSERT_TRUE(task.error);
+    std::rethrow_exception(task.error);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::peer_dead);
+    EXPECT_EQ(error.peer(), 3);
+    EXPECT_EQ(error.operation(), "allreduce");
+    EXPECT_EQ(error.cause(), "it is gone");
+  }
+}
+
+Task start_another(Engine& engine, TaskOperation& other, int& sum, std::vector<std::string>& steps) {
+  steps.emplace_back("starts");
+  engine.start(other, [&] { return leaf(sum); });
+  EXPECT_FALSE(other.done);  // the loop that runs us comes to it
+  steps.emplace_back("goes on");
+  Awaited awaited{other};
+  co_await awaited;
+  steps.emplace_back("has awaited it");
+}
+
+TEST(engine_start, from_within_a_running_task_runs_the_new_task_in_the_same_loop) {
+  Engine engine;
+  TaskOperation outer;
+  TaskOperation inner;
+  int sum = 0;
+  std::vector<std::string> steps;
+  engine.start(outer, [&] { return start_another(engine, inner, sum, steps); });
+  EXPECT_TRUE(inner.done);
+  EXPECT_TRUE(outer.done);
+  EXPECT_EQ(sum, 1);
+  EXPECT_EQ(steps, (std::vector<std::string>{"starts", "goes on", "has awaited it"}));
+}
+
+struct CountingSource final : progress::Pollable {
+  int polls = 0;
+  bool poll() override {
+    ++polls;
+    return false;
+  }
+};
+
+TEST(engine_step, polls_the_slow_source_only_after_many_idle_steps) {
+  Engine engine;
+  CountingSource fast;
+  CountingSource slow;
+  engine.set_sources(&fast, &slow);
+  for (int i = 0; i < 1023; ++i) EXPECT_FALSE(engine.step());
+  EXPECT_EQ(fast.polls, 1023);
+  EXPECT_EQ(slow.polls, 0);
+  engine.step();
+  EXPECT_EQ(slow.polls, 1);
+}
+
+// ---- Round: one rank that talks to itself over shared memory ----
+
+class round_test : public ::testing::Test {
+ protected:
+  void send(std::span<const std::byte> data) {
+    messaging::SendOperation operation = rank_.group().send_operation(0, data);
+    rank_.messaging.start(operation);
+    ASSERT_TRUE(operation.done);
+  }
+  static Task receive_two(collectives::Group group, std::span<std::byte> first, std::span<std::byte> second,
+                          int& resumed) {
+    collectives::Round<2> round{group};
+    round.receive(0, first);
+    round.receive(0, second);
+    try {
+      co_await round;
+    } catch (...) {
+      ++resumed;
+      throw;
+    }
+    ++resumed;
+  }
+
+  test::LoneRank rank_;
+  std::array<std::byte, 8> sent_{std::byte{1}, std::byte{2}, std::byte{3}};
+  std::array<std::byte, 8> first_{};
+  std::array<std::byte, 8> second_{};
+  int resumed_ = 0;
+};
+
+TEST_F(round_test, resumes_once_when_both_halves_have_ended) {
+  TaskOperation task;
+  rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
+  send(sent_);
+  rank_.steps();
+  EXPECT_EQ(first_, sent_);
+  EXPECT_FALSE(task.done);
+  send(sent_);
+  rank_.steps();
+  ASSERT_TRUE(task.done);
+  EXPECT_FALSE(task.error);
+  EXPECT_EQ(resumed_, 1);
+  EXPECT_EQ(second_, sent_);
+}
+
+TEST_F(round_test, waits_for_both_halves_and_throws_the_first_failure) {
+  TaskOperation task;
+  rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
+  send(std::span{sent_}.first(4));  // shorter than due: this half has failed
+  rank_.steps();
+  EXPECT_FALSE(task.done);  // the other half may still write into its buffer
+  EXPECT_EQ(resumed_, 0);
+  send(std::span{sent_}.first(2));
+  rank_.steps();
+  ASSERT_TRUE(task.done);
+  EXPECT_EQ(resumed_, 1);
+  try {
+    ASSERT_TRUE(task.error);
+    std::rethrow_exception(task.error);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_EQ(error.peer(), 0);
+    EXPECT_NE(error.cause().find("4 bytes arrived where 8 were due"), std::string::npos) << error.cause();
+  }
+}
+
+TEST_F(round_test, ends_with_the_communicators_failure_when_it_fails) {
+  TaskOperation task;
+  rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
+  const Error failure{{.code = ErrorCode::aborted, .peer = 0, .operation = "abort", .cause = "enough"}};
+  rank_.messaging.fail(test::LoneRank::communicator, failure);
+  EXPECT_FALSE(task.done);  // a task ends only by being resumed
+  rank_.steps();
+  ASSERT_TRUE(task.done);
+  try {
+    ASSERT_TRUE(task.error);
+    std::rethrow_exception(task.error);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::aborted);
+    EXPECT_EQ(error.cause(), "enough");
+  }
+}
+
+}  // namespace
