@@ -66,7 +66,7 @@ void StarGate::accept_candidates() {
         const int error = errno;
         if (!candidates_.empty()) drop(candidates_.front(), "no descriptor was left");
         accept_after_ = system_.now() + accept_pause;
-        log_.debug("accept failed: {}", std::strerror(error));
+        log_.debug("accept failed: {}", base::describe_errno(error));
       }
       return;  // everything else is the newcomer's trouble, or nobody is left
     }
@@ -75,7 +75,7 @@ void StarGate::accept_candidates() {
       continue;
     }
     if (const int error = doorway_.prepare(fd.get()); error != 0) {
-      log_.debug("a connection to {} broke at once: {}", doorway_.place(), std::strerror(error));
+      log_.debug("a connection to {} broke at once: {}", doorway_.place(), base::describe_errno(error));
       continue;
     }
     if (candidates_.size() >= candidates_max) {

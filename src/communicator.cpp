@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 
 #include "base/bytes.hpp"
 #include "collectives/barrier/barrier.hpp"
@@ -71,7 +72,7 @@ void prepare_send(RequestState& request, const ConstElements& data, int destinat
   check_tag(tag, false, request.operation);
   state.context().operations().add(request.operation, state.id(), bytes, destination, tag);
   request.has_send = true;
-  messaging::SendOperation& send = request.send;
+  messaging::SendOperation& send = *std::construct_at(&request.send);
   send.communicator = state.id();
   send.key = messaging::tag_key(tag);
   send.data = static_cast<const std::byte*>(data.data);
@@ -93,6 +94,7 @@ void prepare_receive(RequestState& request, const Elements& data, int source, in
   check_tag(tag, true, request.operation);
   state.context().operations().add(request.operation, state.id(), bytes, source, tag);
   request.has_receive = true;
+  std::construct_at(&request.receive);
   set_pattern(request.receive, state, source, tag);
   request.receive.data = static_cast<std::byte*>(data.data);
   request.receive.capacity_bytes = bytes;
@@ -160,7 +162,7 @@ template <class Prepare>
 Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call, Prepare&& prepare) {
   const Context::Entry entry{state->context(), operation};
   state->require_usable(operation);
-  RequestState request{state, operation, call};
+  RequestState request{*state, operation, call};
   prepare(request);
   return detail::finish_waiting(request);
 }
@@ -172,8 +174,9 @@ Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_v
   const Context::Entry entry{context, operation};
   state->require_usable(operation);
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
-  auto* const request = ::new (memory) RequestState{state, operation, call};
+  auto* const request = ::new (memory) RequestState{*state, operation, call};
   try {
+    request->keep_alive = state;
     request->held = {context.allocation_at(read), context.allocation_at(written)};
     prepare(*request);
   } catch (...) {  // nothing was started: arguments are checked before

@@ -20,12 +20,9 @@ static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::
 }  // namespace
 
 std::uint32_t CollectiveCall::signature() const noexcept {
-  std::uint64_t hash = 0;
-  for (const char c : operation) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
-  hash = base::mix64(hash ^ element_count);
-  hash = base::mix64(hash ^ element_bytes);
-  hash = base::mix64(hash ^ static_cast<std::uint64_t>(type) << 8 ^ (reduction ? static_cast<std::uint64_t>(*reduction) + 1 : 0));
-  return static_cast<std::uint32_t>(hash);
+  const std::uint64_t kinds = std::uint64_t{element_bytes} << 16 | static_cast<std::uint64_t>(type) << 8 |
+                              (reduction ? static_cast<std::uint64_t>(*reduction) + 1 : 0);
+  return static_cast<std::uint32_t>(base::mix64(base::mix64(operation.hash ^ element_count) ^ kinds));
 }
 
 std::string CollectiveCall::describe() const {
@@ -35,7 +32,7 @@ std::string CollectiveCall::describe() const {
                                           : fmt::format("{} {}", element_count, type_names[static_cast<std::size_t>(type)]);
   }
   if (reduction) arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(*reduction)]);
-  return fmt::format("{}({})", operation, arguments);
+  return fmt::format("{}({})", operation.text, arguments);
 }
 
 CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> context_ranks)
@@ -80,7 +77,7 @@ collectives::Group CommunicatorState::begin(const CollectiveCall& call) {
   const std::uint32_t operation = next_operation_++;
   const std::uint32_t signature = call.signature();
   remembered_[operation % remembered_calls] = {operation, signature, call};
-  context_->operations().add(call.operation, id_, call.element_count * call.element_bytes);
+  context_->operations().add(call.operation.text, id_, call.element_count * call.element_bytes);
   context_->messaging().recheck_signatures(id_, operation);
   const collectives::Group::Members members{.messaging = &context_->messaging(),
                                             .pool = &context_->engine().pool(),

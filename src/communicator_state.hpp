@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "collectives/group.hpp"
 #include "context.hpp"
 #include "qpmesh/communicator.hpp"
@@ -16,9 +17,18 @@
 
 namespace qpmesh::detail {
 
+// A collective's name, hashed when it is compiled.
+struct CollectiveName {
+  consteval CollectiveName(const char* literal) : text{literal}, hash{0} {  // NOLINT(google-explicit-constructor): "barrier" is one
+    for (const char c : text) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
+  }
+  std::string_view text;
+  std::uint64_t hash;
+};
+
 // What every rank must say alike when it calls a collective.
 struct CollectiveCall {
-  std::string_view operation;  // a literal
+  CollectiveName operation;
   std::uint64_t element_count = 0;
   std::uint32_t element_bytes = 0;
   ElementType type = ElementType::none;
@@ -77,7 +87,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   struct Remembered {
     std::uint32_t operation = 0;
     std::uint32_t signature = 0;
-    CollectiveCall call{};
+    CollectiveCall call{.operation = "none"};
   };
 
   void warn_stalled(std::string_view operation) const;

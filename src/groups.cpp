@@ -20,11 +20,11 @@ namespace {
 // Every rank's `mine`, in rank order; bytes is the same everywhere.
 std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what, BlobView mine,
                               Call call) {
-  const Context::Entry entry{state->context(), what.operation};
-  state->require_usable(what.operation);
+  const Context::Entry entry{state->context(), what.operation.text};
+  state->require_usable(what.operation.text);
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
   std::copy(mine.begin(), mine.end(), blocks.begin() + static_cast<std::ptrdiff_t>(mine.size()) * state->rank());
-  RequestState request{state, what.operation, call};
+  RequestState request{*state, what.operation.text, call};
   const collectives::Group group = state->begin(what);
   request.has_task = true;
   state->context().engine().start(request.task, [&] { return collectives::allgather_ring(group, blocks.data(), mine.size()); });

@@ -72,7 +72,7 @@ using detail::RequestState;
 namespace {
 
 void destroy(RequestState* state) noexcept {
-  const std::shared_ptr<detail::CommunicatorState> last = std::move(state->communicator);  // the pool outlives its block
+  const std::shared_ptr<detail::CommunicatorState> last = std::move(state->keep_alive);  // the pool outlives its block
   state->~RequestState();
   progress::FramePool::free(state);
 }

@@ -15,18 +15,24 @@ namespace qpmesh::detail {
 
 // Lives in its context's pool while a Request holds it, or on the stack of a blocking call.
 struct RequestState {
-  RequestState(std::shared_ptr<CommunicatorState> state, std::string_view name, Call its_call) noexcept
-      : communicator{std::move(state)}, operation{name}, call{its_call} {}
+  RequestState(CommunicatorState& state, std::string_view name, Call its_call) noexcept
+      : communicator{&state}, operation{name}, call{its_call} {}
 
-  std::shared_ptr<CommunicatorState> communicator;
+  CommunicatorState* communicator;
+  std::shared_ptr<CommunicatorState> keep_alive;  // of a Request; a blocking call needs none
   std::string_view operation;  // a literal
   Call call;
   bool has_send = false;
   bool has_receive = false;
   bool has_task = false;
   bool settled = false;        // the end was reported: by a return, or by throwing once
-  messaging::SendOperation send;
-  messaging::ReceiveOperation receive;
+  // Unions: constructed by who sets has_…; most requests have one of them, and clearing the others would cost as much as sending.
+  union {
+    messaging::SendOperation send;
+  };
+  union {
+    messaging::ReceiveOperation receive;
+  };
   progress::TaskOperation task;
   std::array<std::shared_ptr<Allocation>, 2> held;  // Buffers that the operation reads or writes
 

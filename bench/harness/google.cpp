@@ -85,6 +85,7 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
   if (!speaks) words.emplace_back("--benchmark_out=");
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
+  pointers.reserve(words.size() + 1);
   for (auto& word : words) pointers.push_back(word.data());
   int count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);

@@ -58,8 +58,7 @@ template <class T>
 consteval ElementType element_type_of() {
   if constexpr (std::same_as<T, float>) return ElementType::float32;
   else if constexpr (std::same_as<T, double>) return ElementType::float64;
-  else if constexpr (std::same_as<T, bool>) return ElementType::none;
-  else if constexpr (std::integral<T>) return detail::integer_type_of<T>();
+  else if constexpr (std::integral<T> && !std::same_as<T, bool>) return detail::integer_type_of<T>();
   else return ElementType::none;
 }
 

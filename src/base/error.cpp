@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstring>
+
+#include "base/system.hpp"
 
 namespace qpmesh {
 namespace {
@@ -13,12 +14,7 @@ std::string describe(const ErrorDetail& detail) {
   if (!detail.operation.empty()) text += fmt::format(" in {}", detail.operation);
   if (detail.peer != no_peer) text += fmt::format(", rank {}", detail.peer);
   text += fmt::format(": {}", detail.cause);
-  if (detail.system_error != 0) {
-    // strerror shares its buffer between threads, and every thread may have a context of its own.
-    const char* const description = ::strerrordesc_np(detail.system_error);
-    text += description != nullptr ? fmt::format(" ({})", description)
-                                   : fmt::format(" (errno {})", detail.system_error);
-  }
+  if (detail.system_error != 0) text += fmt::format(" ({})", base::describe_errno(detail.system_error));
   if (!detail.hint.empty()) text += fmt::format(" [hint: {}]", detail.hint);
   return text;
 }

@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace qpmesh::base {
 
@@ -33,6 +34,11 @@ int remaining_ms(const System& system, Deadline deadline, int cap_ms) noexcept {
   if (deadline == no_deadline) return cap_ms;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - system.now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, cap_ms));
+}
+
+std::string describe_errno(int error) {
+  const char* const description = ::strerrordesc_np(error);
+  return description != nullptr ? description : "errno " + std::to_string(error);
 }
 
 }  // namespace qpmesh::base

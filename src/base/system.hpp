@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -71,5 +72,8 @@ inline Deadline after_ms(const System& system, std::int64_t timeout_ms) noexcept
 
 // Milliseconds left, never negative, rounded up so that waiting for them reaches the deadline; capped for poll(2).
 int remaining_ms(const System& system, Deadline deadline, int cap_ms = 60'000) noexcept;
+
+// The text of an errno. Unlike strerror's it is shared with no other thread.
+std::string describe_errno(int error);
 
 }  // namespace qpmesh::base

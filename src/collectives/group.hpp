@@ -4,10 +4,10 @@
 // frame, which cannot go away while one of them is registered.
 #pragma once
 
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 
@@ -84,11 +84,11 @@ class Round {
 
   void send(int to, std::span<const std::byte> data) noexcept {
     assert(send_count_ < capacity);
-    sends_[index(send_count_++)] = group_.send_operation(to, data);
+    std::construct_at(&sends_[index(send_count_++)], group_.send_operation(to, data));
   }
   void receive(int from, std::span<std::byte> data) noexcept {
     assert(receive_count_ < capacity);
-    receives_[index(receive_count_++)] = group_.receive_operation(from, data);
+    std::construct_at(&receives_[index(receive_count_++)], group_.receive_operation(from, data));
   }
   // data[i] = operand[i] op arrived[i]; data and operand may be the same memory.
   void receive_combine(int from, std::span<std::byte> data, const std::byte* operand, messaging::Combine combine,
@@ -139,8 +139,13 @@ class Round {
   progress::Join join_;
   int send_count_ = 0;
   int receive_count_ = 0;
-  std::array<messaging::SendOperation, index(capacity)> sends_;
-  std::array<messaging::ReceiveOperation, index(capacity)> receives_;
+  // Unions: only the operations that are used are ever constructed; clearing all of them cost more than a small barrier.
+  union {
+    messaging::SendOperation sends_[index(capacity)];
+  };
+  union {
+    messaging::ReceiveOperation receives_[index(capacity)];
+  };
 };
 static_assert(std::is_trivially_destructible_v<Round<1>> && std::is_trivially_destructible_v<Round<1>::Awaiter>);
 

@@ -61,6 +61,11 @@ class Matching {
     for (auto& list : unexpected_) list.for_each(f);
   }
 
+  template <class F>
+  void for_each_unexpected_collective(F&& f) {
+    unexpected_[1].for_each(f);
+  }
+
   // Kept between messages, so that an unexpected small message allocates nothing once the first few have come.
   Unexpected& new_message();  // throws std::bad_alloc
   void free_message(Unexpected& message) noexcept;

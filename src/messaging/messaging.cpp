@@ -352,9 +352,9 @@ std::optional<Envelope> Messaging::probe(const ReceiveOperation& pattern) const 
 }
 
 void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
-  matching_.for_each_unexpected([&](Unexpected& message) {
+  matching_.for_each_unexpected_collective([&](Unexpected& message) {
     const Envelope& envelope = message.envelope;
-    if (envelope.communicator != communicator || !is_collective(envelope.key) || operation_of(envelope.key) != operation) return;
+    if (envelope.communicator != communicator || operation_of(envelope.key) != operation) return;
     if (!listener_.admit(envelope.source, communicator, envelope.key, message.signature)) discard(message);
   });
 }

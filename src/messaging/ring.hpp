@@ -337,6 +337,7 @@ class SendRing {
   Sent send_record(Record& record, std::span<const std::byte> payload, Priority priority, const CreditsToReturn& credits) {
     const std::uint32_t lines = record_lines(record.length());
     if (!has_lines(lines, priority)) return Sent::no_lines;
+    if (payload.empty() && line_index() + lines <= record_ring_lines) return send_alone(record, lines, credits);
     std::array<transport::Write, chain_max> chain;
     std::size_t writes = 0;
     std::uint32_t message = next_message_;
@@ -369,6 +370,17 @@ class SendRing {
     next_message_ = message;
     lines_.send(skipped + lines);
     if (!payload.empty()) advance_payload(place);
+    return sent;
+  }
+
+  // The small message: one write.
+  Sent send_alone(Record& record, std::uint32_t lines, const CreditsToReturn& credits) {
+    seal(record, next_message_, credits);
+    transport::Write write = record_write(record, line_index());
+    const Sent sent = post_staged({&write, 1});
+    if (sent != Sent::posted) return sent;
+    ++next_message_;
+    lines_.send(lines);
     return sent;
   }
 

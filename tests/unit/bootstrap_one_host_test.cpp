@@ -85,7 +85,7 @@ TEST(one_host_bootstrap, gives_its_name_free_when_it_ends) {
 
 TEST(one_host_bootstrap, times_out_when_no_root_comes) {
   const Venue venue{Kind::one_host};
-  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, 200).get();
+  const Gathered outcome = start(venue, {.rank = 1, .size = 2}, 200).get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
   EXPECT_EQ(outcome.error->peer(), 0);
@@ -122,7 +122,7 @@ TEST(one_host_bootstrap, refuses_a_root_of_another_user) {
   const Venue venue{Kind::one_host};
   Stranger squatter{"listen", venue.name()};
   ASSERT_EQ(squatter.line(), "listening");
-  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
+  const Gathered outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
   EXPECT_EQ(outcome.error->peer(), 0);

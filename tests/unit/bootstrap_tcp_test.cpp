@@ -36,7 +36,7 @@ TEST(tcp_bootstrap, refuses_ranks_with_another_secret_in_one_line_of_log_and_wai
   ::testing::internal::CaptureStderr();
   auto root = start(venue, {.rank = 0, .size = 2, .log = base::LogLevel::warning}, enough_ms);
   for (int i = 0; i < 5; ++i) {
-    const Outcome wrong =
+    const Gathered wrong =
         start(venue, {.rank = 1, .size = 2, .secret = "a wrong secret, not ours"}, enough_ms).get();
     ASSERT_TRUE(wrong.error);
     EXPECT_EQ(wrong.error->code(), ErrorCode::authentication);
@@ -71,7 +71,7 @@ TEST(tcp_bootstrap, leaves_a_root_that_does_not_know_the_secret) {
   const Proof proof{};
   ASSERT_TRUE(send_bytes(fd.get(), &header, sizeof header));
   ASSERT_TRUE(send_bytes(fd.get(), &proof, sizeof proof));
-  const Outcome outcome = rank.get();
+  const Gathered outcome = rank.get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
   EXPECT_EQ(outcome.error->cause(),
@@ -90,7 +90,7 @@ TEST(tcp_bootstrap, does_not_take_a_rank_s_own_proof_for_the_root_s) {
   const FrameHeader header{FrameKind::welcome, sizeof(Proof)};
   ASSERT_TRUE(send_bytes(fd.get(), &header, sizeof header));
   ASSERT_TRUE(send_bytes(fd.get(), &hello.proof, sizeof hello.proof));
-  const Outcome outcome = rank.get();
+  const Gathered outcome = rank.get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
 }
@@ -124,7 +124,7 @@ TEST(tcp_bootstrap, says_that_another_service_answers) {
   const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
   const std::string banner = "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3 and some more bytes";
   ASSERT_TRUE(send_bytes(fd.get(), banner.data(), banner.size()));
-  const Outcome outcome = rank.get();
+  const Gathered outcome = rank.get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::authentication);
   EXPECT_THAT(outcome.error->cause(),
@@ -133,7 +133,7 @@ TEST(tcp_bootstrap, says_that_another_service_answers) {
 
 TEST(tcp_bootstrap, times_out_on_an_unreachable_root_with_address_errno_and_attempts) {
   const Venue venue{Kind::tcp};
-  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, 250).get();
+  const Gathered outcome = start(venue, {.rank = 1, .size = 2}, 250).get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
   EXPECT_EQ(outcome.error->peer(), 0);
@@ -149,7 +149,7 @@ TEST(tcp_bootstrap, times_out_on_an_unreachable_root_with_address_errno_and_atte
 TEST(tcp_bootstrap, times_out_on_a_root_that_accepts_and_says_nothing) {
   const Venue venue{Kind::tcp};
   const auto listener = venue.listen_instead();
-  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, 200).get();
+  const Gathered outcome = start(venue, {.rank = 1, .size = 2}, 200).get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
   EXPECT_THAT(outcome.error->cause(), HasSubstr("the last: connected, but rank 0 said nothing"));

@@ -27,7 +27,7 @@ class AnyBootstrap : public ::testing::TestWithParam<Kind> {
   Venue venue{GetParam()};
 };
 
-void expect_all_here(const Outcome& outcome, int size) {
+void expect_all_here(const Gathered& outcome, int size) {
   ASSERT_FALSE(outcome.error) << outcome.error->what();
   ASSERT_EQ(outcome.blobs.size(), static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank)
@@ -71,7 +71,7 @@ TEST_P(AnyBootstrap, names_the_missing_ranks_on_every_rank_when_the_deadline_pas
   auto root = start(venue, {.rank = 0, .size = 4}, 300);
   auto rank = start(venue, {.rank = 1, .size = 4}, 300);
   for (auto* one : {&root, &rank}) {
-    const Outcome outcome = one->get();
+    const Gathered outcome = one->get();
     ASSERT_TRUE(outcome.error);
     EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
     EXPECT_EQ(outcome.error->peer(), 2);
@@ -86,12 +86,12 @@ TEST_P(AnyBootstrap,
        names_the_missing_rank_to_a_rank_whose_deadline_is_shorter_and_lets_the_root_go_with_it) {
   auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
   auto rank = start(venue, {.rank = 1, .size = 3}, 300);
-  const Outcome ours = rank.get();
+  const Gathered ours = rank.get();
   ASSERT_TRUE(ours.error);
   EXPECT_EQ(ours.error->code(), ErrorCode::timeout);
   EXPECT_EQ(ours.error->peer(), 2);
   EXPECT_THAT(ours.error->cause(), StartsWith("rank 2 of 3 missing after "));
-  const Outcome roots = root.get();
+  const Gathered roots = root.get();
   ASSERT_TRUE(roots.error);
   EXPECT_EQ(roots.error->code(), ErrorCode::timeout);
   EXPECT_EQ(roots.error->peer(), 2);
@@ -110,7 +110,7 @@ TEST_P(AnyBootstrap, says_who_is_awaited_while_it_waits) {
 
 TEST_P(AnyBootstrap, refuses_a_rank_of_another_size_with_both_sizes_and_waits_for_the_right_one) {
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
-  const Outcome wrong = start(venue, {.rank = 1, .size = 3}, enough_ms).get();
+  const Gathered wrong = start(venue, {.rank = 1, .size = 3}, enough_ms).get();
   ASSERT_TRUE(wrong.error);
   EXPECT_EQ(wrong.error->code(), ErrorCode::mismatch);
   EXPECT_EQ(wrong.error->peer(), 0);
@@ -124,7 +124,7 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_size_with_both_sizes_and_waits_fo
 TEST_P(AnyBootstrap, tells_at_the_deadline_who_was_refused) {
   auto root = start(venue, {.rank = 0, .size = 2}, 400);
   start(venue, {.rank = 1, .size = 3}, enough_ms).get();
-  const Outcome outcome = root.get();
+  const Gathered outcome = root.get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::timeout);
   EXPECT_EQ(outcome.error->peer(), 1);
@@ -154,7 +154,7 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_version_with_both_versions) {
 
 TEST_P(AnyBootstrap, refuses_a_rank_of_another_job_that_shares_its_address_and_secret) {
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
-  const Outcome wrong = start(venue, {.rank = 1, .size = 2, .job = "another job"}, enough_ms).get();
+  const Gathered wrong = start(venue, {.rank = 1, .size = 2, .job = "another job"}, enough_ms).get();
   ASSERT_TRUE(wrong.error);
   EXPECT_EQ(wrong.error->code(), ErrorCode::mismatch);
   EXPECT_EQ(
@@ -171,7 +171,7 @@ TEST_P(AnyBootstrap, sees_that_the_root_speaks_another_version) {
   Challenge challenge;
   challenge.version = 7;
   ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
-  const Outcome outcome = rank.get();
+  const Gathered outcome = rank.get();
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::mismatch);
   EXPECT_EQ(outcome.error->cause(), "rank 1 speaks bootstrap version 1, rank 0 speaks version 7");
@@ -179,12 +179,12 @@ TEST_P(AnyBootstrap, sees_that_the_root_speaks_another_version) {
 
 TEST_P(AnyBootstrap, refuses_a_second_process_of_one_rank_naming_both_and_keeps_the_first) {
   auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
-  std::vector<std::future<Outcome>> twins;
+  std::vector<std::future<Gathered>> twins;
   for (int i = 0; i < 2; ++i) twins.push_back(start(venue, {.rank = 1, .size = 3}, enough_ms));
   // One of the two is refused, whichever came second.
   std::size_t refused = 0;
   while (twins[refused].wait_for(milliseconds{5}) != std::future_status::ready) refused = 1 - refused;
-  const Outcome second = twins[refused].get();
+  const Gathered second = twins[refused].get();
   ASSERT_TRUE(second.error);
   EXPECT_EQ(second.error->code(), ErrorCode::mismatch);
   EXPECT_EQ(second.error->peer(), 0);
@@ -223,7 +223,7 @@ TEST_P(AnyBootstrap, drops_silent_strangers_after_the_handshake_time_without_del
   auto first = start(venue, {.rank = 1, .size = 3}, enough_ms);
   for (const auto& fd : silent) EXPECT_TRUE(closed_by_peer(fd.get()));
   auto last = start(venue, {.rank = 2, .size = 3}, enough_ms);
-  const Outcome outcome = last.get();
+  const Gathered outcome = last.get();
   expect_all_here(outcome, 3);
   EXPECT_LT(outcome.elapsed_ms, 2'000);
   expect_all_here(first.get(), 3);
@@ -243,7 +243,7 @@ TEST_P(AnyBootstrap, lets_real_ranks_in_among_hundreds_of_strangers_that_hold_co
     if (strangers.size() % 4 == 1) send_bytes(fd.get(), noise.data(), noise.size());
     strangers.push_back(std::move(fd));  // the others say nothing: 300 of them exceed what the root holds
   }
-  const Outcome outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
+  const Gathered outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
   expect_all_here(outcome, 2);
   EXPECT_LT(outcome.elapsed_ms, 2'000);
   expect_all_here(root.get(), 2);
@@ -268,7 +268,7 @@ TEST_P(AnyBootstrap, ends_the_start_when_a_rank_announces_more_than_a_blob_may_h
   const FrameHeader bad{FrameKind::blob, 0xffff'fff0U};
   ASSERT_TRUE(send_bytes(fd.get(), &bad, sizeof bad));
   for (auto* one : {&root, &other}) {
-    const Outcome outcome = one->get();
+    const Gathered outcome = one->get();
     ASSERT_TRUE(outcome.error);
     EXPECT_EQ(outcome.error->code(), ErrorCode::corrupt);
     EXPECT_EQ(outcome.error->peer(), 1);
@@ -298,7 +298,7 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
   EXPECT_EQ(second.wait_for(milliseconds{50}), std::future_status::timeout);
   ::kill(child, SIGKILL);
   const auto killed = std::chrono::steady_clock::now();
-  const Outcome outcome = second.get();
+  const Gathered outcome = second.get();
   EXPECT_LT(std::chrono::steady_clock::now() - killed, milliseconds{1'000});
   ::waitpid(child, nullptr, 0);
   ::close(pipe_ends[0]);
@@ -316,7 +316,7 @@ TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
   auto other = start(venue, {.rank = 2, .size = 3}, enough_ms, 2);
   expect_all_here(mortal.get(), 3);
   for (auto* one : {&root, &other}) {
-    const Outcome outcome = one->get();
+    const Gathered outcome = one->get();
     ASSERT_TRUE(outcome.error);
     EXPECT_EQ(outcome.error->code(), ErrorCode::peer_dead);
     EXPECT_EQ(outcome.error->peer(), 1);
@@ -328,8 +328,8 @@ TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
 
 TEST_P(AnyBootstrap, throws_the_same_error_again_once_it_is_broken) {
   const auto root = venue.rank({.rank = 0, .size = 2});
-  const Outcome first = gather(root->star(), blob_of(0, 1), 30);
-  const Outcome second = gather(root->star(), blob_of(0, 1), enough_ms);
+  const Gathered first = gather(root->star(), blob_of(0, 1), 30);
+  const Gathered second = gather(root->star(), blob_of(0, 1), enough_ms);
   ASSERT_TRUE(first.error && second.error);
   EXPECT_STREQ(first.error->what(), second.error->what());
   EXPECT_EQ(first.error->code(), ErrorCode::timeout);
@@ -338,7 +338,7 @@ TEST_P(AnyBootstrap, throws_the_same_error_again_once_it_is_broken) {
 TEST_P(AnyBootstrap, refuses_a_blob_beyond_the_limit_and_lives_on) {
   auto other = start(venue, {.rank = 1, .size = 2}, enough_ms);
   const auto root = venue.rank({.rank = 0, .size = 2});
-  const Outcome outcome = gather(root->star(), blob_of(0, blob_bytes_max + 1), enough_ms);
+  const Gathered outcome = gather(root->star(), blob_of(0, blob_bytes_max + 1), enough_ms);
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), ErrorCode::bad_argument);
   EXPECT_EQ(outcome.error->cause(), "a blob of 65537 bytes; at most 65536 are allowed");
@@ -357,7 +357,7 @@ TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
       const Venue here{GetParam()};
       base::FailPoints fail_points;
       fail_points.fail_call(index, ENOMEM);
-      std::array<std::future<Outcome>, 2> ranks;
+      std::array<std::future<Gathered>, 2> ranks;
       for (const int rank : {0, 1}) {
         ranks[static_cast<std::size_t>(rank)] =
             start(here,
@@ -368,7 +368,7 @@ TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
                   100);
       }
       for (auto& rank : ranks) {
-        const Outcome outcome = rank.get();
+        const Gathered outcome = rank.get();
         EXPECT_LT(outcome.elapsed_ms, 2'000) << fail_points.fired_site();
         if (!outcome.error) expect_all_here(outcome, 2);
         failures += outcome.error ? 1 : 0;

@@ -122,8 +122,8 @@ Blob blob_of(int rank, std::size_t bytes) {
 
 Deadline in_ms(std::int64_t ms) { return std::chrono::steady_clock::now() + std::chrono::milliseconds{ms}; }
 
-Outcome gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
-  Outcome outcome;
+Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
+  Gathered outcome;
   const auto begin = std::chrono::steady_clock::now();
   try {
     outcome.blobs = star.all_gather(mine, in_ms(deadline_ms));
@@ -135,10 +135,10 @@ Outcome gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
   return outcome;
 }
 
-std::future<Outcome> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
+std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
                            int rounds) {
   return std::async(std::launch::async, [&venue, settings, deadline_ms, rounds] {
-    Outcome outcome;
+    Gathered outcome;
     try {
       const auto rank = venue.rank(settings);
       for (int round = 0; round < rounds && !outcome.error; ++round) {

@@ -52,7 +52,7 @@ class Rank {
   Star star_;
 };
 
-struct Outcome {
+struct Gathered {
   std::vector<Blob> blobs;
   std::optional<Error> error;
   std::int64_t elapsed_ms = 0;
@@ -91,9 +91,9 @@ Blob blob_of(int rank, std::size_t bytes);
 Deadline in_ms(std::int64_t ms);
 
 // rounds all_gathers of small blobs in a thread; the last one's result. The rank lives until the thread ends.
-std::future<Outcome> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
+std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
                            int rounds = 1);
-Outcome gather(Star& star, BlobView mine, std::int64_t deadline_ms);
+Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms);
 
 // What a stranger does, with blocking calls that give up after two seconds.
 std::optional<Challenge> read_challenge(int fd);
