@@ -43,8 +43,9 @@ TEST_P(WaitingFor, a_rank_that_has_left_without_finish_ends_with_its_name) {
   expect_success(ranks);
 }
 
-INSTANTIATE_TEST_SUITE_P(ways, WaitingFor, testing::Values("barrier", "receive", "allreduce", "send", "receive_any", "probe"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(ways, WaitingFor,
+                         testing::Values("barrier", "receive", "allreduce", "send", "receive_any", "probe"),
+                         [](const auto& one) { return one.param; });
 
 TEST(endings, an_abort_by_a_second_thread_reaches_every_rank_with_its_reason) {
   auto ranks = start_ranks(4, rank_program("a_second_thread_aborts", {"the disk is full"}));
@@ -55,10 +56,12 @@ TEST(endings, an_abort_by_a_second_thread_reaches_every_rank_with_its_reason) {
 
 TEST(endings, a_stopped_rank_is_a_warning_that_names_it_and_no_death) {
   const Folder folder;
-  auto ranks = start_ranks(3, rank_program("the_last_rank_is_late", {folder.file("go")}), {.variables = {"QPMESH_STALL_WARNING_MS=200"}});
+  auto ranks = start_ranks(3, rank_program("the_last_rank_is_late", {folder.file("go")}),
+                           {.variables = {"QPMESH_STALL_WARNING_MS=200"}});
   for (const Process& rank : ranks) ASSERT_TRUE(rank.sees("waiting")) << rank.output();
   const Process& last = ranks.back();
-  const std::string warning = "barrier has waited 200 ms for rank 2 (pid " + std::to_string(last.pid()) + " on ";
+  const std::string warning =
+      "barrier has waited 200 ms for rank 2 (pid " + std::to_string(last.pid()) + " on ";
   last.send_signal(SIGSTOP);
   std::ofstream{folder.file("go")} << "go\n";
   EXPECT_TRUE(ranks[0].sees(warning)) << ranks[0].output();

@@ -28,7 +28,8 @@ std::vector<char*> pointers(Words& words) {
 
 Words environment_with(const Words& variables) {
   Words all;
-  for (const char* name : {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+  for (const char* name :
+       {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
     if (const char* const value = std::getenv(name)) all.push_back(std::string{name} + "=" + value);
   }
   all.insert(all.end(), variables.begin(), variables.end());
@@ -49,10 +50,13 @@ std::vector<pid_t> children() {
 }  // namespace
 
 std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
-Process::Process(const Words& command, const Words& variables) : output_{::memfd_create("output", MFD_CLOEXEC)} {
+Process::Process(const Words& command, const Words& variables)
+    : output_{::memfd_create("output", MFD_CLOEXEC)} {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   Words words = command;
   Words environment = environment_with(variables);
@@ -124,10 +128,12 @@ int Process::wait(int timeout_ms) {
 
 std::vector<Process> start_ranks(int size, const Words& command, const ByHand& how) {
   static int jobs = 0;
-  const std::string job = how.job.empty() ? "test-" + std::to_string(::getpid()) + "-" + std::to_string(jobs++) : how.job;
+  const std::string job =
+      how.job.empty() ? "test-" + std::to_string(::getpid()) + "-" + std::to_string(jobs++) : how.job;
   std::vector<Process> processes;
   for (int rank = 0; rank < size; ++rank) {
-    Words variables{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=" + std::to_string(size), "QPMESH_JOB=" + job};
+    Words variables{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=" + std::to_string(size),
+                    "QPMESH_JOB=" + job};
     variables.insert(variables.end(), how.variables.begin(), how.variables.end());
     if (how.more_variables) {
       for (std::string& variable : how.more_variables(rank)) variables.push_back(std::move(variable));

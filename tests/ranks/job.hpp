@@ -29,7 +29,8 @@ class Process {
 
   pid_t pid() const noexcept { return pid_; }
   std::string output() const;
-  bool sees(std::string_view text, int timeout_ms = patience_ms) const;  // text has been written within the time
+  bool sees(std::string_view text,
+            int timeout_ms = patience_ms) const;  // text has been written within the time
   void send_signal(int number) const;
   // The exit code, 128 + signal, or -1: still running after the time.
   int wait(int timeout_ms = patience_ms);
@@ -42,9 +43,9 @@ class Process {
 
 // Ranks without a launcher: QPMESH_RANK, QPMESH_SIZE and QPMESH_JOB set by hand.
 struct ByHand {
-  Words variables{};                                  // of every rank
-  std::function<Words(int rank)> more_variables{};    // of one
-  std::string job{};                                  // empty: a name of its own
+  Words variables{};                                // of every rank
+  std::function<Words(int rank)> more_variables{};  // of one
+  std::string job{};                                // empty: a name of its own
 };
 std::vector<Process> start_ranks(int size, const Words& command, const ByHand& how = {});
 

@@ -52,7 +52,8 @@ TEST_P(Launchers, a_program_that_knows_nothing_of_its_launcher_is_right) {
   for (const int size : {1, 2, 5}) {
     Process job = launch(GetParam(), size, rank_program("allreduce_of_every_size"));
     EXPECT_EQ(job.wait(), 0) << job.output();
-    EXPECT_EQ(count_of(job.output(), "right in a world of " + std::to_string(size) + "\n"), 1U) << job.output();
+    EXPECT_EQ(count_of(job.output(), "right in a world of " + std::to_string(size) + "\n"), 1U)
+        << job.output();
   }
 }
 
@@ -65,16 +66,19 @@ TEST_P(Launchers, two_jobs_at_once_do_not_meet) {
 }
 
 TEST_P(Launchers, one_program_after_another_and_init_again_in_one_job) {
-  const std::string script = in_quotes(rank_program("again_after_finish")) + "; " + in_quotes(rank_program("allreduce_of_every_size"));
+  const std::string script = in_quotes(rank_program("again_after_finish")) + "; " +
+                             in_quotes(rank_program("allreduce_of_every_size"));
   Process job = launch(GetParam(), 4, {"sh", "-c", script});
   EXPECT_EQ(job.wait(), 0) << job.output();
   EXPECT_EQ(count_of(job.output(), "right in a world of 4\n"), 5U) << job.output();
 }
 
-INSTANTIATE_TEST_SUITE_P(all, Launchers, testing::ValuesIn(launchers()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(all, Launchers, testing::ValuesIn(launchers()),
+                         [](const auto& one) { return one.param.name; });
 
 TEST(ranks_by_hand, one_program_after_another_in_four_shells) {
-  const std::string script = in_quotes(rank_program("allreduce_of_every_size")) + "; " + in_quotes(rank_program("again_after_finish"));
+  const std::string script = in_quotes(rank_program("allreduce_of_every_size")) + "; " +
+                             in_quotes(rank_program("again_after_finish"));
   auto ranks = start_ranks(4, {"/bin/sh", "-c", script});
   expect_success(ranks);
   EXPECT_EQ(count_of(ranks[0].output(), "right in a world of 4\n"), 5U) << ranks[0].output();
@@ -102,7 +106,9 @@ Rows rows_of(const std::string& text) {
     std::istringstream words{line};
     std::vector<std::string> columns;
     for (std::string word; words >> word;) columns.push_back(word);
-    const auto is_number = [](const std::string& word) { return word.find_first_not_of("0123456789") == std::string::npos; };
+    const auto is_number = [](const std::string& word) {
+      return word.find_first_not_of("0123456789") == std::string::npos;
+    };
     if (columns.size() < 8 || !is_number(columns[0]) || !is_number(columns[7])) continue;
     ++rows.count;
     if (columns[7] != "0") ++rows.wrong;

@@ -28,7 +28,9 @@ Bytes pattern(std::size_t bytes, int seed) {
 void check_pattern(std::span<const std::uint8_t> data, int seed, Place place) {
   const Bytes expected = pattern(data.size(), seed);
   const auto wrong = std::mismatch(data.begin(), data.end(), expected.begin()).first;
-  if (wrong != data.end()) fail("byte " + std::to_string(wrong - data.begin()) + " of " + std::to_string(data.size()) + " is wrong", place);
+  if (wrong != data.end())
+    fail("byte " + std::to_string(wrong - data.begin()) + " of " + std::to_string(data.size()) + " is wrong",
+         place);
 }
 
 std::vector<std::int64_t> addends(int rank, std::size_t element_count) {
@@ -40,19 +42,24 @@ std::vector<std::int64_t> addends(int rank, std::size_t element_count) {
 void check_sum(std::span<const std::int64_t> data, int size, Place place) {
   for (std::size_t i = 0; i < data.size(); ++i) {
     const std::int64_t expected = std::int64_t{size} * (size + 1) / 2 + size * static_cast<std::int64_t>(i);
-    if (data[i] != expected) fail("element " + std::to_string(i) + " of " + std::to_string(data.size()) + " is wrong", place);
+    if (data[i] != expected)
+      fail("element " + std::to_string(i) + " of " + std::to_string(data.size()) + " is wrong", place);
   }
 }
 
 void check_error(const Error& error, const Expected& expected, Place place) {
   const std::string seen = std::string{" in \""} + error.what() + "\"";
-  if (error.code() != expected.code) fail("the code is not " + std::string{to_string(expected.code)} + seen, place);
+  if (error.code() != expected.code)
+    fail("the code is not " + std::string{to_string(expected.code)} + seen, place);
   if (expected.peer != any_peer_at_all && error.peer() != expected.peer) {
-    fail("the peer is " + std::to_string(error.peer()) + ", expected " + std::to_string(expected.peer) + seen, place);
+    fail("the peer is " + std::to_string(error.peer()) + ", expected " + std::to_string(expected.peer) + seen,
+         place);
   }
-  if (error.operation() != expected.operation) fail("the operation is not " + std::string{expected.operation} + seen, place);
+  if (error.operation() != expected.operation)
+    fail("the operation is not " + std::string{expected.operation} + seen, place);
   for (const std::string_view part : expected.in_cause) {
-    if (error.cause().find(part) == std::string::npos) fail("the cause does not name \"" + std::string{part} + "\"" + seen, place);
+    if (error.cause().find(part) == std::string::npos)
+      fail("the cause does not name \"" + std::string{part} + "\"" + seen, place);
   }
   if (error.hint().find(expected.in_hint) == std::string::npos) {
     fail("the hint does not name \"" + std::string{expected.in_hint} + "\"" + seen, place);
@@ -61,12 +68,14 @@ void check_error(const Error& error, const Expected& expected, Place place) {
 
 void say(std::string_view text) {
   const std::string line = std::string{text} + "\n";
-  if (::write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw Failed{"stdout is closed"};
+  if (::write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    throw Failed{"stdout is closed"};
 }
 
 void say_time(std::string_view text) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  say(std::string{text} + " " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
+  say(std::string{text} + " " +
+      std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
 }
 
 void await_file(const std::string& path) {

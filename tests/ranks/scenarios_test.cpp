@@ -26,17 +26,15 @@ TEST_P(Scenarios, is_right_on_every_rank) {
 
 std::string name_of(const testing::TestParamInfo<Case>& info) { return info.param.scenario; }
 
-INSTANTIATE_TEST_SUITE_P(messages, Scenarios,
-                         testing::Values(Case{"every_size_between_all_pairs", {1, 2, 3}},
-                                         Case{"order_per_pair", {2}},
-                                         Case{"any_source_from_everybody", {4}},
-                                         Case{"messages_to_itself", {1, 2}},
-                                         Case{"probe_tells_and_leaves", {2}},
-                                         Case{"truncated_stays_first_in_line", {2}},
-                                         Case{"many_unexpected", {2}},
-                                         Case{"too_many_unexpected", {2}, {"QPMESH_UNEXPECTED_MESSAGES_MAX=50"}},
-                                         Case{"receive_deadline_leaves_all_well", {2}}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    messages, Scenarios,
+    testing::Values(Case{"every_size_between_all_pairs", {1, 2, 3}}, Case{"order_per_pair", {2}},
+                    Case{"any_source_from_everybody", {4}}, Case{"messages_to_itself", {1, 2}},
+                    Case{"probe_tells_and_leaves", {2}}, Case{"truncated_stays_first_in_line", {2}},
+                    Case{"many_unexpected", {2}},
+                    Case{"too_many_unexpected", {2}, {"QPMESH_UNEXPECTED_MESSAGES_MAX=50"}},
+                    Case{"receive_deadline_leaves_all_well", {2}}),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(in_flight, Scenarios,
                          testing::Values(Case{"sixteen_end_under_test_alone", {1, 2, 4}},
@@ -49,17 +47,16 @@ INSTANTIATE_TEST_SUITE_P(in_flight, Scenarios,
                                          Case{"again_after_finish", {3}}),
                          name_of);
 
-INSTANTIATE_TEST_SUITE_P(groups, Scenarios,
-                         testing::Values(Case{"split_by_color_and_key", {5}},
-                                         Case{"split_of_a_split_of_a_split", {1, 7}},
-                                         Case{"groups_do_not_hear_each_other", {4}},
-                                         Case{"a_second_thread_has_its_own_context", {3}},
-                                         Case{"buffers_in_every_call", {1, 3}},
-                                         Case{"a_buffer_may_go_while_it_is_used", {3}},
-                                         Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
-                                         Case{"one_rank_without_memory_is_named_on_all", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
-                                         Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    groups, Scenarios,
+    testing::Values(Case{"split_by_color_and_key", {5}}, Case{"split_of_a_split_of_a_split", {1, 7}},
+                    Case{"groups_do_not_hear_each_other", {4}},
+                    Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
+                    Case{"a_buffer_may_go_while_it_is_used", {3}},
+                    Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
+                    Case{"one_rank_without_memory_is_named_on_all", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
+                    Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(errors, Scenarios,
                          testing::Values(Case{"impossible_arguments", {1, 3}},
@@ -77,17 +74,20 @@ TEST(ranks_by_hand, an_async_call_returns_before_anybody_else_has_entered) {
 
 TEST(ranks_by_hand, two_threads_in_one_context_are_reported) {
   const Folder folder;
-  auto ranks = start_ranks(2, rank_program("two_threads_in_one_context", {folder.file("refused")}), {.variables = {"QPMESH_SPIN_US=0"}});
+  auto ranks = start_ranks(2, rank_program("two_threads_in_one_context", {folder.file("refused")}),
+                           {.variables = {"QPMESH_SPIN_US=0"}});
   expect_success(ranks);
 }
 
 TEST(ranks_by_hand, options_that_differ_are_named_with_both_values_on_every_rank) {
-  for (const Words& difference : {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "16384"}, Words{"QPMESH_ALLREDUCE", "circulant", ""}}) {
+  for (const Words& difference :
+       {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "16384"}, Words{"QPMESH_ALLREDUCE", "circulant", ""}}) {
     Words arguments{"2"};
     arguments.insert(arguments.end(), difference.begin(), difference.end());
-    auto ranks = start_ranks(3, rank_program("options_that_differ", arguments), {.more_variables = [&](int rank) {
-                               return rank == 2 ? Words{difference[0] + "=" + difference[1]} : Words{};
-                             }});
+    auto ranks =
+        start_ranks(3, rank_program("options_that_differ", arguments), {.more_variables = [&](int rank) {
+                      return rank == 2 ? Words{difference[0] + "=" + difference[1]} : Words{};
+                    }});
     expect_success(ranks);
   }
 }
@@ -102,7 +102,9 @@ struct Refused {
 TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
   const std::vector<Refused> all{
       {{"QPMESH_ALLREDUCE=nonsense"}, "QPMESH_ALLREDUCE=nonsense is not an algorithm", "exchange, circulant"},
-      {{"QPMESH_ALLREDUCE=exchange", "QPMESH_SIZE=1000"}, "QPMESH_ALLREDUCE=exchange does not apply to 1000 ranks", "circulant"},
+      {{"QPMESH_ALLREDUCE=exchange", "QPMESH_SIZE=1000"},
+       "QPMESH_ALLREDUCE=exchange does not apply to 1000 ranks",
+       "circulant"},
       {{"QPMESH_EAGER_BYTES_MAX=much"}, "QPMESH_EAGER_BYTES_MAX", ""},
       {{"QPMESH_PAYLOAD_RING_BYTES=100000"}, "QPMESH_PAYLOAD_RING_BYTES", ""},
       {{"QPMESH_TRANSPORT=carrier_pigeon"}, "QPMESH_TRANSPORT", ""},
@@ -129,9 +131,10 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
 TEST(ranks_by_hand, a_rank_that_never_comes_is_named) {
   std::vector<Process> ranks;
   for (const int rank : {0, 1}) {
-    ranks.emplace_back(rank_program("init_times_out", {"2", "2"}),
-                       Words{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=3", "QPMESH_INIT_TIMEOUT_MS=800",
-                             "QPMESH_JOB=missing-" + std::to_string(::getpid())});
+    ranks.emplace_back(
+        rank_program("init_times_out", {"2", "2"}),
+        Words{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=3", "QPMESH_INIT_TIMEOUT_MS=800",
+              "QPMESH_JOB=missing-" + std::to_string(::getpid())});
   }
   expect_success(ranks);
 }

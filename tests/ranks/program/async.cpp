@@ -48,7 +48,7 @@ void sixteen_end_under_test_alone(Communicator& world, Arguments) {
     std::size_t done = 0;
     while (done < in_flight) {
       done = 0;
-      for (Request& request : all.requests) done += request.test() ? 1 : 0;
+      for (Request& request : all.requests) done += request.test() ? 1U : 0U;
     }
     check_sixteen(world, all, messages);
     for (Request& request : all.requests) {
@@ -77,7 +77,8 @@ void sixteen_end_under_wait_any(Communicator& world, Arguments) {
     all.requests.erase(all.requests.begin() + static_cast<std::ptrdiff_t>(index));
   }
   check_sixteen(world, all, messages);
-  expect_error([&] { wait_any({}); }, {.code = ErrorCode::bad_argument, .operation = "wait_any", .in_cause = {"no requests"}});
+  expect_error([&] { wait_any({}); },
+               {.code = ErrorCode::bad_argument, .operation = "wait_any", .in_cause = {"no requests"}});
 }
 
 // arguments[0]: the file by which rank 0 says that its calls have returned. Nobody else enters before.

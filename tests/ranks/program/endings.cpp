@@ -21,11 +21,13 @@ void wait_for_last(Communicator& world, std::string_view how) {
 }
 
 // What every survivor goes through: the error, again the error, and a group without the lost rank that lives on.
-void survive(Communicator& world, Communicator& survivors, const std::string& how, std::string_view cause, std::string_view hint) {
+void survive(Communicator& world, Communicator& survivors, const std::string& how, std::string_view cause,
+             std::string_view hint) {
   const int last = world.size() - 1;
   say("waiting");
   const std::string who = "rank " + std::to_string(last) + " (pid ";
-  expect_error([&] { wait_for_last(world, how); }, {ErrorCode::peer_dead, last, how.substr(0, how.find('_')), {who, cause}, hint});
+  expect_error([&] { wait_for_last(world, how); },
+               {ErrorCode::peer_dead, last, how.substr(0, how.find('_')), {who, cause}, hint});
   say_time("told");
   expect_error([&] { world.barrier(); }, {ErrorCode::peer_dead, last, "barrier", {who, cause}, hint});
   std::vector<std::int64_t> sums = addends(survivors.rank(), 1000);
@@ -70,7 +72,8 @@ void a_second_thread_aborts(Arguments arguments) {
   }
   std::vector<int> data(1);
   // Rank 0 never comes to the barrier.
-  expect_error([&] { world.rank() == 0 ? static_cast<void>(world.receive(data, 1)) : world.barrier(); }, expected);
+  expect_error([&] { world.rank() == 0 ? static_cast<void>(world.receive(data, 1)) : world.barrier(); },
+               expected);
   say_time("told");
   expect_error([&] { child.barrier(); }, expected);
   expect_error([&] { world.send(data, world.rank()); }, expected);

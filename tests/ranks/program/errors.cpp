@@ -43,7 +43,8 @@ void impossible_arguments(Communicator& world, Arguments) {
   wrong_tag([&] { world.exchange(four, 0, data, 0, -1); }, -1, "exchange");
   wrong_tag([&] { world.probe(0, -7); }, -7, "probe");
 
-  const std::size_t huge_count = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(int) + 1;
+  const std::size_t huge_count =
+      static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / sizeof(int) + 1;
   const auto negative_count = static_cast<std::size_t>(-1);
   for (const std::size_t count : {huge_count, negative_count}) {
     const std::span<int> range{data.data(), count};
@@ -68,15 +69,20 @@ void impossible_arguments(Communicator& world, Arguments) {
 
   const std::span<int> front = std::span{data}.first(4);
   const std::span<int> shifted = std::span{data}.subspan(1, 4);
-  expect_error([&] { world.allreduce(front, shifted, sum); }, {bad, no_peer, "allreduce", {"overlap", "16 bytes"}, "in place"});
-  expect_error([&] { world.allreduce(shifted, front, sum); }, {bad, no_peer, "allreduce", {"overlap", "16 bytes"}, "in place"});
+  expect_error([&] { world.allreduce(front, shifted, sum); },
+               {bad, no_peer, "allreduce", {"overlap", "16 bytes"}, "in place"});
+  expect_error([&] { world.allreduce(shifted, front, sum); },
+               {bad, no_peer, "allreduce", {"overlap", "16 bytes"}, "in place"});
   expect_error([&] { world.exchange(front, 0, shifted, 0); }, {bad, no_peer, "exchange", {"overlap"}});
-  expect_error([&] { world.allreduce(four, data, sum); }, {bad, no_peer, "allreduce", {"in has 4 elements", "out has 8"}});
+  expect_error([&] { world.allreduce(four, data, sum); },
+               {bad, no_peer, "allreduce", {"in has 4 elements", "out has 8"}});
   std::vector<float> floats(2);
   std::vector<double> doubles(2);
   for (const Reduction reduction : {bit_and, bit_or, bit_xor}) {
-    expect_error([&] { world.allreduce(floats, reduction); }, {bad, no_peer, "allreduce", {"bitwise", "floating"}});
-    expect_error([&] { world.allreduce(doubles, reduction); }, {bad, no_peer, "allreduce", {"bitwise", "floating"}});
+    expect_error([&] { world.allreduce(floats, reduction); },
+                 {bad, no_peer, "allreduce", {"bitwise", "floating"}});
+    expect_error([&] { world.allreduce(doubles, reduction); },
+                 {bad, no_peer, "allreduce", {"bitwise", "floating"}});
   }
   expect_error([&] { world.split(-7); }, {bad, no_peer, "split", {"color -7"}, "no_color"});
 
@@ -103,8 +109,8 @@ using Clock = std::chrono::steady_clock;
 
 // Even ranks call one thing, odd ones another. Every rank is told both, within a second, and told the same again.
 template <class A, class B>
-void differ(Communicator& group, A&& even, B&& odd, std::string_view even_call, std::string_view odd_call, std::string_view even_name,
-            std::string_view odd_name) {
+void differ(Communicator& group, A&& even, B&& odd, std::string_view even_call, std::string_view odd_call,
+            std::string_view even_name, std::string_view odd_name) {
   Communicator disputed = group.duplicate();
   group.barrier();
   const auto begin = Clock::now();
@@ -129,32 +135,39 @@ void calls_that_differ_are_named_on_every_rank(Communicator& world, Arguments) {
   std::vector<float> floats(100'000);
   std::vector<double> doubles(100'000);
   const auto reduce = [](auto& data, std::size_t count, Reduction reduction) {
-    return [&data, count, reduction](Communicator& group) { group.allreduce(std::span{data}.first(count), reduction); };
+    return [&data, count, reduction](Communicator& group) {
+      group.allreduce(std::span{data}.first(count), reduction);
+    };
   };
   const auto barrier = [](Communicator& group) { group.barrier(); };
-  differ(world, reduce(floats, 4, sum), reduce(floats, 5, sum), "allreduce(4 float32, sum)", "allreduce(5 float32, sum)", "allreduce",
+  differ(world, reduce(floats, 4, sum), reduce(floats, 5, sum), "allreduce(4 float32, sum)",
+         "allreduce(5 float32, sum)", "allreduce", "allreduce");
+  differ(world, reduce(floats, 100'000, sum), reduce(floats, 0, sum), "allreduce(100000 float32, sum)",
+         "allreduce(0 float32, sum)", "allreduce", "allreduce");
+  differ(world, reduce(floats, 4, sum), reduce(floats, 4, max), "allreduce(4 float32, sum)",
+         "allreduce(4 float32, max)", "allreduce", "allreduce");
+  differ(world, reduce(floats, 4, sum), reduce(doubles, 4, sum), "allreduce(4 float32, sum)",
+         "allreduce(4 float64, sum)", "allreduce", "allreduce");
+  differ(world, barrier, reduce(floats, 4, sum), "barrier()", "allreduce(4 float32, sum)", "barrier",
          "allreduce");
-  differ(world, reduce(floats, 100'000, sum), reduce(floats, 0, sum), "allreduce(100000 float32, sum)", "allreduce(0 float32, sum)",
-         "allreduce", "allreduce");
-  differ(world, reduce(floats, 4, sum), reduce(floats, 4, max), "allreduce(4 float32, sum)", "allreduce(4 float32, max)", "allreduce",
-         "allreduce");
-  differ(world, reduce(floats, 4, sum), reduce(doubles, 4, sum), "allreduce(4 float32, sum)", "allreduce(4 float64, sum)", "allreduce",
-         "allreduce");
-  differ(world, barrier, reduce(floats, 4, sum), "barrier()", "allreduce(4 float32, sum)", "barrier", "allreduce");
-  differ(world, reduce(floats, 50'000, sum), [](Communicator& group) { group.split(0); }, "allreduce(50000 float32, sum)", "split()",
-         "allreduce", "split");
-  differ(world, [](Communicator& group) { group.finish(); }, barrier, "finish()", "barrier()", "finish", "barrier");
+  differ(
+      world, reduce(floats, 50'000, sum), [](Communicator& group) { group.split(0); },
+      "allreduce(50000 float32, sum)", "split()", "allreduce", "split");
+  differ(
+      world, [](Communicator& group) { group.finish(); }, barrier, "finish()", "barrier()", "finish",
+      "barrier");
 }
 
 // The same with one rank that comes late: the others' calls are parked at it until it begins.
 void a_late_call_that_differs_is_named_too(Communicator& world, Arguments) {
   std::vector<float> floats(4);
-  differ(world, [&](Communicator& group) { group.allreduce(floats, sum); },
-         [](Communicator& group) {
-           std::this_thread::sleep_for(std::chrono::milliseconds{100});
-           group.barrier();
-         },
-         "allreduce(4 float32, sum)", "barrier()", "allreduce", "barrier");
+  differ(
+      world, [&](Communicator& group) { group.allreduce(floats, sum); },
+      [](Communicator& group) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{100});
+        group.barrier();
+      },
+      "allreduce(4 float32, sum)", "barrier()", "allreduce", "barrier");
 }
 
 // arguments: the rank that is set otherwise, the variable, its value there, the others' value.
@@ -162,8 +175,11 @@ void options_that_differ(Arguments arguments) {
   const int odd = std::stoi(arguments[0]);
   const int me = std::stoi(std::getenv("QPMESH_RANK"));
   const std::string mine = "'" + arguments[me == odd ? 2 : 3] + "' on this rank";
-  const std::string theirs = "'" + arguments[me == odd ? 3 : 2] + "' on rank " + std::to_string(me == odd ? 0 : odd);
-  expect_error([] { init(); }, {ErrorCode::mismatch, me == odd ? 0 : odd, "init", {arguments[1], mine, theirs}, "same value"});
+  const std::string theirs =
+      "'" + arguments[me == odd ? 3 : 2] + "' on rank " + std::to_string(me == odd ? 0 : odd);
+  expect_error(
+      [] { init(); },
+      {ErrorCode::mismatch, me == odd ? 0 : odd, "init", {arguments[1], mine, theirs}, "same value"});
 }
 
 // arguments: what the cause names, what the hint names.

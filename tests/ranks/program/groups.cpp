@@ -59,7 +59,8 @@ void groups_do_not_hear_each_other(Communicator& world, Arguments) {
   check_equal(twin.rank(), world.rank());
   check_group(node);
   if (world.rank() == 0) {
-    for (Communicator* const group : {&twin, &node, &world}) group->send(std::vector<int>{group == &world ? 3 : group == &node ? 2 : 1}, 1, 1);
+    for (Communicator* const group : {&twin, &node, &world})
+      group->send(std::vector<int>{group == &world ? 3 : group == &node ? 2 : 1}, 1, 1);
   } else if (world.rank() == 1) {
     std::vector<int> value(1);
     world.receive(value);
@@ -163,16 +164,20 @@ void a_buffer_may_go_while_it_is_used(Communicator& world, Arguments) {
 void too_much_memory_is_refused_on_all_alike(Communicator& world, Arguments) {
   const std::size_t large = 40 << 20;
   const auto first = world.allocate<std::uint8_t>(large);
-  expect_error([&] { world.allocate<std::uint8_t>(large); }, {.code = ErrorCode::no_resource,
-                                                              .peer = 0,
-                                                              .operation = "allocate",
-                                                              .in_cause = {std::to_string(large) + " bytes", std::to_string(64 << 20)},
-                                                              .in_hint = "QPMESH_ARENA_BYTES_MAX"});
+  expect_error([&] { world.allocate<std::uint8_t>(large); },
+               {.code = ErrorCode::no_resource,
+                .peer = 0,
+                .operation = "allocate",
+                .in_cause = {std::to_string(large) + " bytes", std::to_string(64 << 20)},
+                .in_hint = "QPMESH_ARENA_BYTES_MAX"});
   check_group(world);
-  expect_error([&] { world.allocate<double>(std::numeric_limits<std::size_t>::max() / 4); },
-               {.code = ErrorCode::bad_argument, .operation = "allocate",
-                .in_cause = {std::to_string(std::numeric_limits<std::size_t>::max() / 4) + " elements of 8 bytes"}});
-  for (const std::size_t count : {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 2}) {
+  expect_error(
+      [&] { world.allocate<double>(std::numeric_limits<std::size_t>::max() / 4); },
+      {.code = ErrorCode::bad_argument,
+       .operation = "allocate",
+       .in_cause = {std::to_string(std::numeric_limits<std::size_t>::max() / 4) + " elements of 8 bytes"}});
+  for (const std::size_t count :
+       {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 2}) {
     try {
       world.allocate<std::uint8_t>(count);
       check(false, "memory that no machine has");
@@ -191,8 +196,11 @@ void one_rank_without_memory_is_named_on_all(Communicator& world, Arguments) {
     const auto mine = last.allocate<std::uint8_t>(large);
     for (int i = 0; i < 2; ++i) {
       expect_error([&] { world.allocate<std::uint8_t>(large); },
-                   {.code = ErrorCode::no_resource, .peer = world.size() - 1, .operation = "allocate",
-                    .in_cause = {std::to_string(large) + " bytes"}, .in_hint = "QPMESH_ARENA_BYTES_MAX"});
+                   {.code = ErrorCode::no_resource,
+                    .peer = world.size() - 1,
+                    .operation = "allocate",
+                    .in_cause = {std::to_string(large) + " bytes"},
+                    .in_hint = "QPMESH_ARENA_BYTES_MAX"});
     }
   } else {
     for (int i = 0; i < 2; ++i) {

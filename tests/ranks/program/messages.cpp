@@ -45,7 +45,8 @@ void order_per_pair(Communicator& world, Arguments) {
     std::vector<Bytes> data;
     std::vector<Request> requests;
     for (int i = 0; i < 2 * count; ++i) data.push_back(pattern(bytes_of(i), i));
-    for (int i = 0; i < 2 * count; ++i) requests.push_back(world.send_async(data[static_cast<std::size_t>(i)], 1, i % 3));
+    for (int i = 0; i < 2 * count; ++i)
+      requests.push_back(world.send_async(data[static_cast<std::size_t>(i)], 1, i % 3));
     wait_all(requests);
     return;
   }
@@ -66,7 +67,8 @@ void order_per_pair(Communicator& world, Arguments) {
 void any_source_from_everybody(Communicator& world, Arguments) {
   constexpr int count = 60;
   if (world.rank() != 0) {
-    for (int i = 0; i < count; ++i) world.send(pattern(mixed[static_cast<std::size_t>(i) % mixed.size()], world.rank() + i), 0, i);
+    for (int i = 0; i < count; ++i)
+      world.send(pattern(mixed[static_cast<std::size_t>(i) % mixed.size()], world.rank() + i), 0, i);
     return;
   }
   std::vector<int> next(static_cast<std::size_t>(world.size()), 0);
@@ -116,17 +118,22 @@ void probe_tells_and_leaves(Communicator& world, Arguments) {
       check_pattern(data, 9);
     }
     check(!world.try_probe().has_value(), "all was taken");
-    expect_error([&] { world.probe(0, 6, {.timeout_ms = 30}); },
-                 {.code = ErrorCode::timeout, .peer = no_peer, .operation = "probe", .in_cause = {"30 ms"}, .in_hint = "QPMESH_TIMEOUT_MS"});
+    expect_error([&] { world.probe(0, 6, {.timeout_ms = 30}); }, {.code = ErrorCode::timeout,
+                                                                  .peer = no_peer,
+                                                                  .operation = "probe",
+                                                                  .in_cause = {"30 ms"},
+                                                                  .in_hint = "QPMESH_TIMEOUT_MS"});
     return;
   }
   Bytes go(1);
   world.receive(go, 1, 1);
-  for (const std::size_t bytes : {std::size_t{30}, std::size_t{9'000}, std::size_t{100'000}}) world.send(pattern(bytes, 9), 1, 5);
+  for (const std::size_t bytes : {std::size_t{30}, std::size_t{9'000}, std::size_t{100'000}})
+    world.send(pattern(bytes, 9), 1, 5);
 }
 
 void truncated_stays_first_in_line(Communicator& world, Arguments) {
-  const std::array<std::size_t, 3> lengths{100, 10'000, 1 << 20};  // in the record, in the ring, by rendezvous
+  const std::array<std::size_t, 3> lengths{100, 10'000,
+                                           1 << 20};  // in the record, in the ring, by rendezvous
   if (world.rank() == 0) {
     for (const std::size_t bytes : lengths) {
       for (int i = 0; i < 2; ++i) {
@@ -209,7 +216,11 @@ void too_many_unexpected(Communicator& world, Arguments) {
                             .in_cause = {"50 messages"},
                             .in_hint = "QPMESH_UNEXPECTED_MESSAGES_MAX"};
     const std::vector<int> value{1};
-    expect_error([&] { while (true) world.send(value, 1, 1); }, expected);
+    expect_error(
+        [&] {
+          while (true) world.send(value, 1, 1);
+        },
+        expected);
     expect_error([&] { world.barrier(); }, expected);
     say("refused");
   } else {
@@ -227,17 +238,22 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   std::vector<int> value(1);
   const auto begin = std::chrono::steady_clock::now();
   expect_error([&] { world.receive(value, 1 - world.rank(), 3, {.timeout_ms = 60}); },
-               {.code = ErrorCode::timeout, .peer = 1 - world.rank(), .operation = "receive", .in_cause = {"60 ms"},
+               {.code = ErrorCode::timeout,
+                .peer = 1 - world.rank(),
+                .operation = "receive",
+                .in_cause = {"60 ms"},
                 .in_hint = "QPMESH_TIMEOUT_MS"});
   expect_error([&] { world.receive(value, any_source, any_tag, {.timeout_ms = 40}); },
                {.code = ErrorCode::timeout, .peer = no_peer, .operation = "receive", .in_cause = {"40 ms"}});
   Request request = world.receive_async(value, any_source, 3, {.timeout_ms = 20});
-  expect_error([&] { request.wait(); },
-               {.code = ErrorCode::timeout, .peer = no_peer, .operation = "receive_async", .in_cause = {"20 ms"}});
-  check(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds{120}, "no deadline passes early");
+  expect_error(
+      [&] { request.wait(); },
+      {.code = ErrorCode::timeout, .peer = no_peer, .operation = "receive_async", .in_cause = {"20 ms"}});
+  check(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds{120},
+        "no deadline passes early");
   world.barrier();
-  check_status(world.exchange(std::vector<int>{world.rank()}, 1 - world.rank(), value, 1 - world.rank(), 3), 1 - world.rank(), 3,
-               sizeof(int));
+  check_status(world.exchange(std::vector<int>{world.rank()}, 1 - world.rank(), value, 1 - world.rank(), 3),
+               1 - world.rank(), 3, sizeof(int));
   check_equal(value[0], 1 - world.rank());
 }
 

@@ -42,7 +42,8 @@ void check_equal(const A& observed, const B& expected, Place place = Place::curr
   if (!(observed == expected)) fail("is " + shown(observed) + ", expected " + shown(expected), place);
 }
 
-inline void check_status(const Status& status, int source, int tag, std::size_t bytes, Place place = Place::current()) {
+inline void check_status(const Status& status, int source, int tag, std::size_t bytes,
+                         Place place = Place::current()) {
   check_equal(status.source, source, place);
   check_equal(status.tag, tag, place);
   check_equal(status.bytes, bytes, place);
