@@ -182,9 +182,9 @@ void options_that_differ(Arguments arguments) {
       {ErrorCode::mismatch, me == odd ? 0 : odd, "init", {arguments[1], mine, theirs}, "same value"});
 }
 
-// arguments: what the cause names, what the hint names.
+// arguments: the operation, what the cause names, what the hint names.
 void init_is_refused(Arguments arguments) {
-  expect_error([] { init(); }, {ErrorCode::bad_config, no_peer, "init", {arguments[0]}, arguments[1]});
+  expect_error([] { init(); }, {ErrorCode::bad_config, no_peer, arguments[0], {arguments[1]}, arguments[2]});
 }
 
 // arguments: what the cause names. The other ranks never come.
