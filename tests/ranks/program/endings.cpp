@@ -53,7 +53,10 @@ void the_last_rank_leaves(Arguments arguments) {
   const bool leaver = world.rank() == world.size() - 1;
   Communicator survivors = *world.split(leaver ? 1 : 0);
   world.barrier();
-  if (!leaver) survive(world, survivors, arguments[0], "has left", "finish()");
+  if (leaver) return;
+  survivors
+      .barrier();  // all have passed the world's: what the first one finds out would end it for the others
+  survive(world, survivors, arguments[0], "has left", "finish()");
 }
 
 // Rank 0's second thread gives up for everybody. arguments[0]: the reason.
