@@ -54,8 +54,8 @@ void the_last_rank_leaves(Arguments arguments) {
   Communicator survivors = *world.split(leaver ? 1 : 0);
   world.barrier();
   if (leaver) return;
-  survivors
-      .barrier();  // all have passed the world's: what the first one finds out would end it for the others
+  // Nobody is still in the world's barrier when the first one is told: that would end it for the others.
+  survivors.barrier();
   survive(world, survivors, arguments[0], "has left", "finish()");
 }
 
