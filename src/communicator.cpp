@@ -272,7 +272,13 @@ Status Communicator::probe(int source, int tag, Call call) {
     found = find_message(source, tag, "probe");
     return found.has_value();
   };
-  const auto looked_or_failed = [&] { return look() || state_->failure() != nullptr; };
+  // What a departed rank had sent before it went is found first; nothing comes from it any more.
+  const auto source_left = [&] {
+    if (source == any_source || !state_->context().departed(state_->context_rank(source))) return false;
+    state_->context().fail_for_departed(*state_, state_->context_rank(source));
+    return true;
+  };
+  const auto looked_or_failed = [&] { return look() || state_->failure() != nullptr || source_left(); };
   if (!looked_or_failed() && !state_->wait(looked_or_failed, "probe", call)) {
     throw Error{state_->timeout_detail("probe", call)};
   }

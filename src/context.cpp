@@ -215,14 +215,20 @@ void Context::end_waits_for_departed() {
     if (state->failure() != nullptr) continue;
     for (const int member : state->context_ranks()) {
       if (!departed(member) || !messaging_.waits_for(id, member)) continue;
-      state->fail({.code = ErrorCode::peer_dead,
-                   .peer = state->rank_of(member),
-                   .cause = fmt::format("{} has left: it closed its communicators or ended normally", name_of(member)),
-                   .hint = "call finish() on every rank before the first one leaves"},
-                  false);
+      fail_for_departed(*state, member);
       break;
     }
   }
+}
+
+// The other members are told: what they wait for may be ours to send, and we have stopped.
+void Context::fail_for_departed(CommunicatorState& communicator, int member) {
+  communicator.fail({.code = ErrorCode::peer_dead,
+                     .peer = communicator.rank_of(member),
+                     .cause = fmt::format("{} has left: it closed its communicators or ended normally",
+                                          name_of(member)),
+                     .hint = "call finish() on every rank before the first one leaves"},
+                    true);
 }
 
 void Context::handle_frame(int peer, BlobView bytes) {

@@ -103,6 +103,8 @@ class Context final : public messaging::Listener,
 
   void send_control(int peer, BlobView frame);
   bool departed(int peer) const noexcept { return departed_[static_cast<std::size_t>(peer)]; }
+  // Ends a communicator one of whose operations waits for a rank that left with a goodbye.
+  void fail_for_departed(CommunicatorState& communicator, int member);
 
   // From any thread: peers learn it at once, this rank's operations end when its thread next progresses.
   void abort(std::string_view reason) noexcept;

@@ -1,7 +1,6 @@
 #include "qpmesh/options.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -207,20 +206,12 @@ Options parse_options(const ReadVariable& read) {
 namespace qpmesh {
 
 Options Options::from_environment() {
-  auto options = base::parse_options([](std::string_view name) -> std::optional<std::string> {
+  // What nothing reads is warned about by init, which knows who is rank 0.
+  return base::parse_options([](std::string_view name) -> std::optional<std::string> {
     const char* const value =
         std::getenv(std::string{name}.c_str());  // NOLINT(concurrency-mt-unsafe): no one sets it
     return value == nullptr ? std::nullopt : std::optional<std::string>{value};
   });
-  std::vector<std::string> names;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text{*entry};
-    names.emplace_back(text.substr(0, text.find('=')));
-  }
-  base::Log log;
-  if (base::LogLevel level{}; base::parse_log_level(options.log, level)) log.set_level(level);
-  for (const auto& sentence : base::unknown_variables(names)) log.warning("{}", sentence);
-  return options;
 }
 
 }  // namespace qpmesh

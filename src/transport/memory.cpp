@@ -75,6 +75,7 @@ Arena Arena::create_private(const base::System& system, std::size_t bytes) {
 }
 
 std::optional<std::uint64_t> Arena::allocate(std::size_t bytes) {
+  if (bytes > mapping_.bytes()) return std::nullopt;  // before rounding, which would wrap
   bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
   for (auto range = free_.begin(); range != free_.end(); ++range) {
     if (range->second < bytes) continue;

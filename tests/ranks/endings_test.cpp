@@ -1,0 +1,82 @@
+// Ranks that die, leave, give up or stop while others wait: who is told what, and how soon.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "job.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+// The time that a rank printed behind a word.
+std::int64_t time_of(const Process& rank, const std::string& word) {
+  std::istringstream text{rank.output()};
+  for (std::string first; text >> first;) {
+    std::int64_t time = 0;
+    if (first == word && text >> time) return time;
+  }
+  ADD_FAILURE() << "no \"" << word << "\" in:\n" << rank.output();
+  return 0;
+}
+
+class WaitingFor : public testing::TestWithParam<std::string> {};
+
+TEST_P(WaitingFor, a_rank_that_is_killed_ends_with_its_name_within_a_second) {
+  auto ranks = start_ranks(5, rank_program("the_last_rank_is_killed", {GetParam()}));
+  for (const Process& rank : ranks) ASSERT_TRUE(rank.sees("waiting")) << rank.output();
+  const std::int64_t killed = now_ms();
+  ranks.back().send_signal(SIGKILL);
+  EXPECT_EQ(ranks.back().wait(), 128 + SIGKILL);
+  ranks.pop_back();
+  expect_success(ranks);
+  for (const Process& rank : ranks) {
+    const std::int64_t told = time_of(rank, "told");
+    EXPECT_GE(told, killed);
+    EXPECT_LE(told - killed, 1'000) << rank.output();
+  }
+}
+
+class WaitingForOne : public testing::TestWithParam<std::string> {};
+
+TEST_P(WaitingForOne, a_rank_that_has_left_without_finish_ends_with_its_name) {
+  auto ranks = start_ranks(5, rank_program("the_last_rank_leaves", {GetParam()}));
+  expect_success(ranks);
+}
+
+const auto name_of = [](const auto& one) { return one.param; };
+
+INSTANTIATE_TEST_SUITE_P(ways, WaitingFor,
+                         testing::Values("barrier", "receive", "allreduce", "send", "receive_any", "probe"),
+                         name_of);
+
+// A receive from anybody may still be served by the others.
+INSTANTIATE_TEST_SUITE_P(ways, WaitingForOne,
+                         testing::Values("barrier", "receive", "allreduce", "send", "probe"), name_of);
+
+TEST(endings, an_abort_by_a_second_thread_reaches_every_rank_with_its_reason) {
+  auto ranks = start_ranks(4, rank_program("a_second_thread_aborts", {"the disk is full"}));
+  expect_success(ranks);
+  const std::int64_t aborted = time_of(ranks[0], "aborts");
+  for (const Process& rank : ranks) EXPECT_LE(time_of(rank, "told") - aborted, 1'000) << rank.output();
+}
+
+TEST(endings, a_stopped_rank_is_a_warning_that_names_it_and_no_death) {
+  const Folder folder;
+  auto ranks = start_ranks(3, rank_program("the_last_rank_is_late", {folder.file("go")}),
+                           {.variables = {"QPMESH_STALL_WARNING_MS=200"}});
+  for (const Process& rank : ranks) ASSERT_TRUE(rank.sees("waiting")) << rank.output();
+  const Process& last = ranks.back();
+  const std::string warning =
+      "barrier has waited 200 ms for rank 2 (pid " + std::to_string(last.pid()) + " on ";
+  last.send_signal(SIGSTOP);
+  std::ofstream{folder.file("go")} << "go\n";
+  EXPECT_TRUE(ranks[0].sees(warning)) << ranks[0].output();
+  EXPECT_TRUE(ranks[1].sees(warning)) << ranks[1].output();
+  last.send_signal(SIGCONT);
+  expect_success(ranks);
+}
+
+}  // namespace
+}  // namespace qpmesh::ranks

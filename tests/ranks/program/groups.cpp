@@ -1,0 +1,238 @@
+// Groups and memory: split, duplicate, split_node, independent, allocate.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <thread>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+void check_group(Communicator& group) {
+  std::vector<std::int64_t> data = addends(group.rank(), 100);
+  group.allreduce(data, sum);
+  check_sum(data, group.size());
+}
+
+// Five ranks: even ones in reverse order, odd ones by equal keys, rank 4 nowhere.
+void split_by_color_and_key(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int color = me == 4 ? no_color : me % 2 * 1'000'000;
+  auto group = world.split(color, me % 2 == 0 ? -me : 7);
+  check_equal(group.has_value(), me != 4);
+  if (group) {
+    check_equal(group->size(), 2);
+    check_equal(group->rank(), me % 2 == 0 ? (me == 2 ? 0 : 1) : me / 2);
+    check_group(*group);
+    // Ranks of the group number its messages' sources.
+    std::vector<int> other(1);
+    const int partner = 1 - group->rank();
+    check_status(group->exchange(std::vector<int>{me}, partner, other, partner), partner, 0, sizeof(int));
+    check_equal(other[0], (me + 2) % 4);
+  }
+  auto nobody = world.split(no_color);
+  check(!nobody.has_value(), "nobody joined");
+  check_group(world);
+}
+
+void split_of_a_split_of_a_split(Communicator& world, Arguments) {
+  std::optional<Communicator> group = world.duplicate();
+  while (group->size() > 1) {
+    const int half = (group->size() + 1) / 2;
+    const int below = group->rank() < half ? 0 : 1;
+    const int expected_size = below == 0 ? half : group->size() - half;
+    const int expected_rank = group->rank() - below * half;
+    group = group->split(below);  // the parent goes while the child lives
+    check_equal(group->size(), expected_size);
+    check_equal(group->rank(), expected_rank);
+    check_group(*group);
+  }
+}
+
+void groups_do_not_hear_each_other(Communicator& world, Arguments) {
+  Communicator twin = world.duplicate();
+  Communicator node = world.split_node();
+  check_equal(node.size(), world.size());
+  check_equal(node.rank(), world.rank());
+  check_equal(twin.rank(), world.rank());
+  check_group(node);
+  if (world.rank() == 0) {
+    for (Communicator* const group : {&twin, &node, &world})
+      group->send(std::vector<int>{group == &world ? 3 : group == &node ? 2 : 1}, 1, 1);
+  } else if (world.rank() == 1) {
+    std::vector<int> value(1);
+    world.receive(value);
+    check_equal(value[0], 3);
+    check(!world.try_probe().has_value(), "what the others sent is not ours");
+    node.receive(value);
+    check_equal(value[0], 2);
+    twin.receive(value);
+    check_equal(value[0], 1);
+  }
+  // In another order on every rank: matched by communicator, not by time.
+  std::vector<std::int64_t> a = addends(world.rank(), 10);
+  std::vector<std::int64_t> b = addends(world.rank(), 20'000);
+  Communicator* first = world.rank() % 2 == 0 ? &twin : &node;
+  Communicator* second = world.rank() % 2 == 0 ? &node : &twin;
+  auto& first_data = first == &twin ? a : b;
+  auto& second_data = first == &twin ? b : a;
+  Request one = first->allreduce_async(first_data, sum);
+  Request two = second->allreduce_async(second_data, sum);
+  two.wait();
+  one.wait();
+  check_sum(a, world.size());
+  check_sum(b, world.size());
+  twin.finish();
+  check_group(world);
+}
+
+// Two threads, a context each, at the same time.
+void a_second_thread_has_its_own_context(Communicator& world, Arguments) {
+  Communicator other = world.independent();
+  check_equal(other.size(), world.size());
+  check_equal(other.rank(), world.rank());
+  std::exception_ptr failure;
+  std::thread second{[&] {
+    try {
+      for (int i = 0; i < 300; ++i) check_group(other);
+      std::vector<std::int64_t> data = addends(other.rank(), 100'000);
+      other.allreduce(data, sum);
+      check_sum(data, other.size());
+      other.finish();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }};
+  for (int i = 0; i < 300; ++i) check_group(world);
+  second.join();
+  if (failure) std::rethrow_exception(failure);
+  check_group(world);
+}
+
+void buffers_in_every_call(Communicator& world, Arguments) {
+  const int next = (world.rank() + 1) % world.size();
+  const int previous = (world.rank() + world.size() - 1) % world.size();
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{300'000}}) {
+    auto out = world.allocate<std::int64_t>(count);
+    auto in = world.allocate<std::int64_t>(count);
+    check_equal(out.size(), count);
+    check(std::all_of(out.begin(), out.end(), [](auto value) { return value == 0; }), "new memory is zero");
+    check_equal(reinterpret_cast<std::uintptr_t>(out.data()) % 128, 0U);
+    const auto mine = addends(world.rank(), count);
+    std::copy(mine.begin(), mine.end(), out.begin());
+    check_status(world.exchange(out, next, in, previous, 1), previous, 1, count * sizeof(std::int64_t));
+    check(std::equal(in.begin(), in.end(), addends(previous, count).begin()), "the neighbour's data");
+    world.allreduce(out, in, sum);
+    check_sum(in, world.size());
+    world.allreduce(out, sum);
+    check_sum(out, world.size());
+  }
+}
+
+void a_buffer_may_go_while_it_is_used(Communicator& world, Arguments) {
+  constexpr std::size_t count = 200'000;
+  const int next = (world.rank() + 1) % world.size();
+  const int previous = (world.rank() + world.size() - 1) % world.size();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::int64_t> result(count);
+    std::vector<std::int64_t> from(count);
+    Request reduction;
+    Request send;
+    Request receive;
+    {
+      auto in = world.allocate<std::int64_t>(count);
+      const auto mine = addends(world.rank(), count);
+      std::copy(mine.begin(), mine.end(), in.begin());
+      reduction = world.allreduce_async(in, result, sum);
+      send = world.send_async(in, next, 1);
+    }
+    // Whoever takes memory that was not free would overwrite it now.
+    auto other = world.allocate<std::int64_t>(count);
+    std::fill(other.begin(), other.end(), -1);
+    receive = world.receive_async(from, previous, 1);
+    receive.wait();
+    send.wait();
+    reduction.wait();
+    check_sum(result, world.size());
+    check(from == addends(previous, count), "the neighbour's data");
+  }
+}
+
+// With QPMESH_ARENA_BYTES_MAX of 64 MiB.
+void too_much_memory_is_refused_on_all_alike(Communicator& world, Arguments) {
+  const std::size_t large = 40 << 20;
+  const auto first = world.allocate<std::uint8_t>(large);
+  expect_error([&] { world.allocate<std::uint8_t>(large); },
+               {.code = ErrorCode::no_resource,
+                .peer = 0,
+                .operation = "allocate",
+                .in_cause = {std::to_string(large) + " bytes", std::to_string(64 << 20)},
+                .in_hint = "QPMESH_ARENA_BYTES_MAX"});
+  check_group(world);
+  expect_error(
+      [&] { world.allocate<double>(std::numeric_limits<std::size_t>::max() / 4); },
+      {.code = ErrorCode::bad_argument,
+       .operation = "allocate",
+       .in_cause = {std::to_string(std::numeric_limits<std::size_t>::max() / 4) + " elements of 8 bytes"}});
+  for (const std::size_t count :
+       {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() / 2}) {
+    expect_error([&] { world.allocate<std::uint8_t>(count); },
+                 {.code = ErrorCode::no_resource,
+                  .peer = 0,
+                  .operation = "allocate",
+                  .in_cause = {std::to_string(count) + " bytes"}});
+  }
+  check_group(world);
+}
+
+// Only one rank cannot serve it; nothing may stay behind on the others.
+void one_rank_without_memory_is_named_on_all(Communicator& world, Arguments) {
+  const std::size_t large = 40 << 20;
+  Communicator last = *world.split(world.rank() == world.size() - 1 ? 1 : 0);
+  if (world.rank() == world.size() - 1) {
+    const auto mine = last.allocate<std::uint8_t>(large);
+    for (int i = 0; i < 2; ++i) {
+      expect_error([&] { world.allocate<std::uint8_t>(large); },
+                   {.code = ErrorCode::no_resource,
+                    .peer = world.size() - 1,
+                    .operation = "allocate",
+                    .in_cause = {std::to_string(large) + " bytes"},
+                    .in_hint = "QPMESH_ARENA_BYTES_MAX"});
+    }
+  } else {
+    for (int i = 0; i < 2; ++i) {
+      expect_error([&] { world.allocate<std::uint8_t>(large); },
+                   {.code = ErrorCode::no_resource, .peer = world.size() - 1, .operation = "allocate"});
+    }
+  }
+  const auto now = world.allocate<std::uint8_t>(large);  // freed everywhere
+  check_equal(now.size(), large);
+  check_group(world);
+}
+
+void memory_is_given_back(Communicator& world, Arguments) {
+  for (int i = 0; i < 20; ++i) {
+    auto buffer = world.allocate<std::uint8_t>(40 << 20);
+    check(buffer[0] == 0 && buffer[buffer.size() - 1] == 0, "zero again");
+    buffer[0] = buffer[buffer.size() - 1] = 1;
+  }
+  auto survivor = world.allocate<std::int64_t>(10);
+  world.barrier();
+}
+
+}  // namespace
+
+std::vector<Scenario> group_scenarios() {
+  return {in_world("split_by_color_and_key", split_by_color_and_key),
+          in_world("split_of_a_split_of_a_split", split_of_a_split_of_a_split),
+          in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
+          in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),
+          in_world("buffers_in_every_call", buffers_in_every_call),
+          in_world("a_buffer_may_go_while_it_is_used", a_buffer_may_go_while_it_is_used),
+          in_world("too_much_memory_is_refused_on_all_alike", too_much_memory_is_refused_on_all_alike),
+          in_world("one_rank_without_memory_is_named_on_all", one_rank_without_memory_is_named_on_all),
+          in_world("memory_is_given_back", memory_is_given_back)};
+}
+
+}  // namespace qpmesh::ranks

@@ -1,0 +1,275 @@
+// Point to point: sizes, order, any source and any tag, self, probe, exchange, truncation, unexpected messages, a deadline.
+#include <array>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+// Around what a record holds, the eager limit and the ring.
+constexpr std::array<std::size_t, 13> sizes{0,     1,     12,    17,    168,     169,     8192,
+                                            16383, 16384, 16385, 65536, 1 << 20, 16 << 20};
+
+void every_size_between_all_pairs(Communicator& world, Arguments) {
+  for (const std::size_t bytes : sizes) {
+    for (int shift = 0; shift < world.size(); ++shift) {  // 0: with itself
+      const int to = (world.rank() + shift) % world.size();
+      const int from = (world.rank() - shift + world.size()) % world.size();
+      const Bytes out = pattern(bytes, world.rank());
+      Bytes in(bytes, 0xEE);
+      check_status(world.exchange(out, to, in, from, 7), from, 7, bytes);
+      check_pattern(in, from);
+    }
+  }
+  for (const std::size_t bytes : sizes) {
+    Bytes data(bytes);
+    if (world.size() == 1) break;
+    if (world.rank() == 0) {
+      world.send(pattern(bytes, 5), 1, 3);
+      check_status(world.receive(data, 1, 4), 1, 4, bytes);
+      check_pattern(data, 6);
+    } else if (world.rank() == 1) {
+      check_status(world.receive(data, 0, 3), 0, 3, bytes);
+      check_pattern(data, 5);
+      world.send(pattern(bytes, 6), 0, 4);
+    }
+  }
+}
+
+constexpr std::array<std::size_t, 6> mixed{4, 200, 9'000, 20'000, 0, 300'000};
+
+// Small messages must not overtake large ones between the same two ranks.
+void order_per_pair(Communicator& world, Arguments) {
+  constexpr int count = 120;
+  const auto bytes_of = [](int i) { return mixed[static_cast<std::size_t>(i) % mixed.size()]; };
+  if (world.rank() == 0) {
+    std::vector<Bytes> data;
+    std::vector<Request> requests;
+    for (int i = 0; i < 2 * count; ++i) data.push_back(pattern(bytes_of(i), i));
+    for (int i = 0; i < 2 * count; ++i)
+      requests.push_back(world.send_async(data[static_cast<std::size_t>(i)], 1, i % 3));
+    wait_all(requests);
+    return;
+  }
+  Bytes data(300'000);
+  for (int i = 0; i < count; ++i) {
+    check_status(world.receive(data, 0, any_tag), 0, i % 3, bytes_of(i));
+    check_pattern(std::span{data}.first(bytes_of(i)), i);
+  }
+  for (const int tag : {2, 0, 1}) {
+    for (int i = count; i < 2 * count; ++i) {
+      if (i % 3 != tag) continue;
+      check_status(world.receive(data, any_source, tag), 0, tag, bytes_of(i));
+      check_pattern(std::span{data}.first(bytes_of(i)), i);
+    }
+  }
+}
+
+void any_source_from_everybody(Communicator& world, Arguments) {
+  constexpr int count = 60;
+  if (world.rank() != 0) {
+    for (int i = 0; i < count; ++i)
+      world.send(pattern(mixed[static_cast<std::size_t>(i) % mixed.size()], world.rank() + i), 0, i);
+    return;
+  }
+  std::vector<int> next(static_cast<std::size_t>(world.size()), 0);
+  Bytes data(300'000);
+  for (int i = 0; i < count * (world.size() - 1); ++i) {
+    const Status status = world.receive(data);
+    check(status.source > 0 && status.source < world.size(), "a source that exists");
+    const int number = next[static_cast<std::size_t>(status.source)]++;
+    check_status(status, status.source, number, mixed[static_cast<std::size_t>(number) % mixed.size()]);
+    check_pattern(std::span{data}.first(status.bytes), status.source + number);
+  }
+  for (int rank = 1; rank < world.size(); ++rank) check_equal(next[static_cast<std::size_t>(rank)], count);
+  check(!world.try_probe().has_value(), "nothing is left");
+}
+
+void messages_to_itself(Communicator& world, Arguments) {
+  const int me = world.rank();
+  world.send(std::vector<int>{me}, me, 1);  // small: needs no receive yet
+  std::vector<int> one(1);
+  check_status(world.receive(one, me, 1), me, 1, sizeof(int));
+  check_equal(one[0], me);
+  for (const std::size_t bytes : sizes) {
+    const Bytes out = pattern(bytes, me);
+    Bytes in(bytes);
+    Request send = world.send_async(out, me, 2);
+    check_status(world.receive(in, any_source, any_tag), me, 2, bytes);
+    send.wait();
+    check_pattern(in, me);
+    Bytes again(bytes);
+    Request receive = world.receive_async(again, me, 3);
+    world.send(out, me, 3);
+    check_status(receive.wait(), me, 3, bytes);
+    check_pattern(again, me);
+  }
+}
+
+void probe_tells_and_leaves(Communicator& world, Arguments) {
+  if (world.rank() == 1) {
+    check(!world.try_probe(0, 5).has_value(), "nothing was sent yet");
+    world.send(Bytes{1}, 0, 1);
+    for (const std::size_t bytes : {std::size_t{30}, std::size_t{9'000}, std::size_t{100'000}}) {
+      check_status(world.probe(any_source, 5), 0, 5, bytes);
+      check_status(*world.try_probe(0, any_tag), 0, 5, bytes);
+      check_status(world.probe(0, 5), 0, 5, bytes);
+      Bytes data(bytes);
+      check_status(world.receive(data, 0, 5), 0, 5, bytes);
+      check_pattern(data, 9);
+    }
+    check(!world.try_probe().has_value(), "all was taken");
+    expect_error([&] { world.probe(0, 6, {.timeout_ms = 30}); }, {.code = ErrorCode::timeout,
+                                                                  .peer = no_peer,
+                                                                  .operation = "probe",
+                                                                  .in_cause = {"30 ms"},
+                                                                  .in_hint = "QPMESH_TIMEOUT_MS"});
+    return;
+  }
+  Bytes go(1);
+  world.receive(go, 1, 1);
+  for (const std::size_t bytes : {std::size_t{30}, std::size_t{9'000}, std::size_t{100'000}})
+    world.send(pattern(bytes, 9), 1, 5);
+}
+
+void truncated_stays_first_in_line(Communicator& world, Arguments) {
+  const std::array<std::size_t, 3> lengths{100, 10'000,
+                                           1 << 20};  // in the record, in the ring, by rendezvous
+  if (world.rank() == 0) {
+    for (const std::size_t bytes : lengths) {
+      for (int i = 0; i < 2; ++i) {
+        Bytes go(1);
+        if (i == 1) world.receive(go, 1, 9);  // the second time the receive is there first
+        const Bytes first = pattern(bytes, 1);
+        const Bytes second = pattern(8, 2);
+        Request large = world.send_async(first, 1, 4);
+        Request small = world.send_async(second, 1, 4);
+        large.wait();
+        small.wait();
+      }
+    }
+    return;
+  }
+  for (const std::size_t bytes : lengths) {
+    for (int i = 0; i < 2; ++i) {
+      Bytes small(10, 0xEE);
+      const std::string there = std::to_string(bytes) + " bytes";
+      const Expected expected{.code = ErrorCode::truncated,
+                              .peer = 0,
+                              .operation = i == 0 ? "receive" : "receive_async",
+                              .in_cause = {there, "the buffer 10"},
+                              .in_hint = "first in line"};
+      if (i == 0) {
+        expect_error([&] { world.receive(small, 0, 4); }, expected);
+      } else {
+        Request request = world.receive_async(small, any_source, 4);
+        world.send(Bytes{1}, 0, 9);
+        expect_error([&] { request.wait(); }, expected);
+        check(request.test(), "an error is thrown once");
+      }
+      check(small == Bytes(10, 0xEE), "nothing was written");
+      check_equal(world.probe(0, 4).bytes, bytes);
+      Bytes data(bytes);
+      check_status(world.receive(data, any_source, any_tag), 0, 4, bytes);
+      check_pattern(data, 1);
+      check_status(world.receive(data, 0, 4), 0, 4, 8U);
+      check_pattern(std::span{data}.first(8), 2);
+    }
+  }
+}
+
+void many_unexpected(Communicator& world, Arguments) {
+  constexpr int small_count = 4'000;
+  constexpr int medium_count = 150;
+  constexpr int large_count = 5;
+  if (world.rank() == 0) {
+    for (int i = 0; i < small_count; ++i) world.send(std::vector<int>{i}, 1, 1);
+    std::vector<Bytes> data;
+    std::vector<Request> requests;
+    for (int i = 0; i < medium_count; ++i) data.push_back(pattern(8'000, i));
+    for (int i = 0; i < large_count; ++i) data.push_back(pattern(200'000, i));
+    for (const Bytes& bytes : data) requests.push_back(world.send_async(bytes, 1, 2));
+    world.send(Bytes{1}, 1, 9);
+    wait_all(requests);
+    return;
+  }
+  Bytes last(1);
+  world.receive(last, 0, 9);  // behind all the others
+  Bytes data(200'000);
+  for (int i = 0; i < medium_count + large_count; ++i) {
+    const bool medium = i < medium_count;
+    check_status(world.receive(data, 0, 2), 0, 2, medium ? 8'000U : 200'000U);
+    check_pattern(std::span{data}.first(medium ? 8'000 : 200'000), medium ? i : i - medium_count);
+  }
+  std::vector<int> number(1);
+  for (int i = 0; i < small_count; ++i) {
+    world.receive(number, 0, 1);
+    check_equal(number[0], i);
+  }
+}
+
+// With QPMESH_UNEXPECTED_MESSAGES_MAX=50.
+void too_many_unexpected(Communicator& world, Arguments) {
+  if (world.rank() == 0) {
+    const Expected expected{.code = ErrorCode::no_resource,
+                            .peer = 0,
+                            .operation = "receive",
+                            .in_cause = {"50 messages"},
+                            .in_hint = "QPMESH_UNEXPECTED_MESSAGES_MAX"};
+    const std::vector<int> value{1};
+    expect_error(
+        [&] {
+          while (true) world.send(value, 1, 1);
+        },
+        expected);
+    expect_error([&] { world.barrier(); }, expected);
+    say("refused");
+  } else {
+    expect_error([&] { world.barrier(); }, {.code = ErrorCode::no_resource,
+                                            .peer = 0,
+                                            .operation = "receive",
+                                            .in_cause = {"50 messages"},
+                                            .in_hint = "QPMESH_UNEXPECTED_MESSAGES_MAX"});
+    say("refused");
+  }
+  std::_Exit(0);  // the communicator is broken: there is nothing to finish
+}
+
+void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
+  std::vector<int> value(1);
+  const auto begin = std::chrono::steady_clock::now();
+  expect_error([&] { world.receive(value, 1 - world.rank(), 3, {.timeout_ms = 60}); },
+               {.code = ErrorCode::timeout,
+                .peer = 1 - world.rank(),
+                .operation = "receive",
+                .in_cause = {"60 ms"},
+                .in_hint = "QPMESH_TIMEOUT_MS"});
+  expect_error([&] { world.receive(value, any_source, any_tag, {.timeout_ms = 40}); },
+               {.code = ErrorCode::timeout, .peer = no_peer, .operation = "receive", .in_cause = {"40 ms"}});
+  Request request = world.receive_async(value, any_source, 3, {.timeout_ms = 20});
+  expect_error(
+      [&] { request.wait(); },
+      {.code = ErrorCode::timeout, .peer = no_peer, .operation = "receive_async", .in_cause = {"20 ms"}});
+  check(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds{120},
+        "no deadline passes early");
+  world.barrier();
+  check_status(world.exchange(std::vector<int>{world.rank()}, 1 - world.rank(), value, 1 - world.rank(), 3),
+               1 - world.rank(), 3, sizeof(int));
+  check_equal(value[0], 1 - world.rank());
+}
+
+}  // namespace
+
+std::vector<Scenario> message_scenarios() {
+  return {in_world("every_size_between_all_pairs", every_size_between_all_pairs),
+          in_world("order_per_pair", order_per_pair),
+          in_world("any_source_from_everybody", any_source_from_everybody),
+          in_world("messages_to_itself", messages_to_itself),
+          in_world("probe_tells_and_leaves", probe_tells_and_leaves),
+          in_world("truncated_stays_first_in_line", truncated_stays_first_in_line),
+          in_world("many_unexpected", many_unexpected),
+          in_world("too_many_unexpected", too_many_unexpected),
+          in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well)};
+}
+
+}  // namespace qpmesh::ranks
