@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -9,12 +10,15 @@ namespace qpmesh::transport::shm {
 
 namespace {
 
-// All words but the first, one by one: a record was built from words just now, and wider loads would wait until those stores have left
-// the core. Volatile, or the compiler makes a memcpy of it.
-void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-  for (std::size_t at = sizeof(std::uint64_t); at < bytes; at += sizeof(std::uint64_t)) {
+// A record but for its first word. The header goes word by word: it was built from words just now, and wider loads would wait until
+// those stores have left the core. Volatile, or the compiler makes a memcpy of it.
+void copy_record(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  constexpr std::size_t header_bytes = 64;
+  const std::size_t words_end = std::min(bytes, header_bytes);
+  for (std::size_t at = sizeof(std::uint64_t); at < words_end; at += sizeof(std::uint64_t)) {
     *reinterpret_cast<volatile std::uint64_t*>(to + at) = *reinterpret_cast<const volatile std::uint64_t*>(from + at);
   }
+  if (bytes > header_bytes) std::memcpy(to + header_bytes, from + header_bytes, bytes - header_bytes);
 }
 
 }  // namespace
@@ -45,7 +49,7 @@ void ShmConnection::copy(const Write& write) noexcept {
   const std::size_t behind = write.flag_offset + sizeof(std::uint32_t);
   if (write.flag_offset == 0 && write.head.size() % sizeof(std::uint64_t) == 0) {
     std::memcpy(to + behind, from + behind, sizeof(std::uint32_t));
-    copy_words(to, from, write.head.size());
+    copy_record(to, from, write.head.size());
   } else {
     std::memcpy(to, from, write.flag_offset);
     std::memcpy(to + behind, from + behind, write.head.size() - behind);
