@@ -79,18 +79,22 @@ base::Mapping share_lines(Communicator& world) {
 }
 
 // The least over batches of the seconds of one round on the slowest rank: a limit is what the machine allows, not what its
-// neighbours leave.
+// neighbours leave. A batch lasts some milliseconds at most: beside a busy neighbour one round may cost a whole slice.
 template <class Round>
 double least_round_s(Communicator& world, std::uint32_t& round, Round&& one_round) {
   constexpr int batches = 11;
-  constexpr int rounds_per_batch = 500;
-  std::array<double, batches> batch_s{};
-  for (double& seconds : batch_s) {
+  constexpr double batch_s_max = 5e-3;
+  constexpr double rounds_per_batch_max = 500;
+  const auto time_rounds = [&](int rounds) {
     world.barrier();
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < rounds_per_batch; ++i) one_round(++round);
-    seconds = seconds_since(start) / rounds_per_batch;
-  }
+    for (int i = 0; i < rounds; ++i) one_round(++round);
+    return seconds_since(start) / rounds;
+  };
+  const double first_s = max_over_ranks(world, time_rounds(4));
+  const int rounds = static_cast<int>(std::clamp(batch_s_max / first_s, 1.0, rounds_per_batch_max));
+  std::array<double, batches> batch_s{};
+  for (double& seconds : batch_s) seconds = time_rounds(rounds);
   world.allreduce(batch_s, qpmesh::max);
   return *std::ranges::min_element(batch_s);
 }
