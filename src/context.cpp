@@ -200,9 +200,9 @@ bool Context::poll() {
 }
 
 void Context::handle(const base::ControlEvent& event) {
-  if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
-  // What the peer wrote before it went is still in our memory: it counts.
+  // What the peer wrote before it spoke, or went, is in our memory: it counts.
   for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
+  if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
   if (event.kind == base::ControlEvent::Kind::death) return peer_gone(event.peer, ErrorCode::peer_dead, event.detail, 0);
   departed_[static_cast<std::size_t>(event.peer)] = true;
   any_departed_ = true;

@@ -128,7 +128,6 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   check_algorithm(options, size);
   auto system = std::make_shared<base::System>();
   const base::Log log = make_log(options, rank);
-  if (rank == 0) warn_unknown_variables(log);
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
 
   const messaging::RingLayout layout = detail::ring_layout(options);
@@ -196,6 +195,7 @@ Communicator init(const Options& options) {
   const base::System system;
   const bootstrap::Identity identity = bootstrap::identify(bootstrap::process_environment());
   const base::Log log = make_log(options, identity.rank);
+  if (identity.rank == 0) warn_unknown_variables(log);
   const auto bootstrap = bootstrap::make_bootstrap(identity, ordinal++, options, system, log);
   return init(*bootstrap, options);
 }
