@@ -62,11 +62,11 @@ struct ContextParts {
   std::uint64_t epoch = 0;
   std::vector<bootstrap::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
-  std::uint64_t slab_offset = 0;                    // of our slots in our arena
+  std::uint64_t slab_offset = 0;  // of our slots in our arena
   std::vector<std::unique_ptr<transport::Transport>> transports;
-  std::vector<PeerLink> links;                      // in rank order
+  std::vector<PeerLink> links;  // in rank order
   std::unique_ptr<base::ControlChannel> control;
-  base::UniqueFd doorbell;                          // eventfd, or none
+  base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
 };
 
@@ -149,7 +149,8 @@ class Context final : public messaging::Listener,
   std::map<std::uint64_t, std::weak_ptr<Allocation>> allocations_;  // by offset
   std::vector<bool> departed_;
   bool any_departed_ = false;
-  std::vector<std::pair<std::uint64_t, ErrorDetail>> early_failures_;  // of communicators that do not exist here yet
+  std::vector<std::pair<std::uint64_t, ErrorDetail>>
+      early_failures_;  // of communicators that do not exist here yet
   std::atomic<bool> in_use_{false};
 
   std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it

@@ -31,13 +31,16 @@ class Group {
     std::uint64_t communicator;
   };
 
-  Group(const Members& members, std::uint32_t operation, std::uint32_t signature, std::uint8_t lane = 0) noexcept
+  Group(const Members& members, std::uint32_t operation, std::uint32_t signature,
+        std::uint8_t lane = 0) noexcept
       : members_{members}, operation_{operation}, signature_{signature}, lane_{lane} {}
 
   int size() const noexcept { return members_.size; }
   int rank() const noexcept { return members_.rank; }
   int plus(int distance) const noexcept { return (members_.rank + distance) % members_.size; }
-  int minus(int distance) const noexcept { return (members_.rank + members_.size - distance % members_.size) % members_.size; }
+  int minus(int distance) const noexcept {
+    return (members_.rank + members_.size - distance % members_.size) % members_.size;
+  }
   int next() const noexcept { return plus(1); }
   int previous() const noexcept { return minus(1); }
   progress::FramePool& pool() const noexcept { return *members_.pool; }
@@ -91,8 +94,8 @@ class Round {
     std::construct_at(&receives_[index(receive_count_++)], group_.receive_operation(from, data));
   }
   // data[i] = operand[i] op arrived[i]; data and operand may be the same memory.
-  void receive_combine(int from, std::span<std::byte> data, const std::byte* operand, messaging::Combine combine,
-                       const void* context) noexcept {
+  void receive_combine(int from, std::span<std::byte> data, const std::byte* operand,
+                       messaging::Combine combine, const void* context) noexcept {
     receive(from, data);
     messaging::ReceiveOperation& receive = receives_[index(receive_count_ - 1)];
     receive.combine = combine;
@@ -147,6 +150,7 @@ class Round {
     messaging::ReceiveOperation receives_[index(capacity)];
   };
 };
-static_assert(std::is_trivially_destructible_v<Round<1>> && std::is_trivially_destructible_v<Round<1>::Awaiter>);
+static_assert(std::is_trivially_destructible_v<Round<1>> &&
+              std::is_trivially_destructible_v<Round<1>::Awaiter>);
 
 }  // namespace qpmesh::collectives

@@ -72,7 +72,7 @@ struct CreditCell {
   std::uint32_t generation;  // the completion flag; 0: never written
   std::uint16_t lines;
   std::uint16_t units;
-  std::uint32_t crc;         // CRC32C of the eight bytes before it, seeded like the direction's records
+  std::uint32_t crc;  // CRC32C of the eight bytes before it, seeded like the direction's records
 };
 static_assert(sizeof(CreditCell) == 12);
 

@@ -52,10 +52,10 @@ struct MessagingConfig {
 struct PeerPlaces {
   transport::Transport* transport = nullptr;
   transport::Connection* connection = nullptr;
-  std::byte* slot = nullptr;                // in our slab, for what this peer writes
-  transport::RemoteAddress remote_slot{};   // in the peer's slab, for what we write
-  std::span<std::byte> staging;             // empty where the transport copies while posting
-  std::uint32_t send_seed = 0;              // CRC seeds of the two directions
+  std::byte* slot = nullptr;               // in our slab, for what this peer writes
+  transport::RemoteAddress remote_slot{};  // in the peer's slab, for what we write
+  std::span<std::byte> staging;            // empty where the transport copies while posting
+  std::uint32_t send_seed = 0;             // CRC seeds of the two directions
   std::uint32_t receive_seed = 0;
 };
 
@@ -99,9 +99,9 @@ class Messaging final : public progress::Pollable {
     std::uint64_t zero_copy_sends = 0;
     std::uint64_t pulls = 0;
     std::uint64_t credit_writes = 0;
-    std::uint64_t control_waits = 0;   // rendezvous control that found no line
-    std::uint64_t degraded = 0;        // eager sends that became rendezvous for want of payload space
-    std::uint64_t stale_answers = 0;   // to operations that are gone
+    std::uint64_t control_waits = 0;  // rendezvous control that found no line
+    std::uint64_t degraded = 0;       // eager sends that became rendezvous for want of payload space
+    std::uint64_t stale_answers = 0;  // to operations that are gone
     std::uint64_t partial_records = 0;
   };
   Counters counters() const noexcept;
@@ -142,7 +142,8 @@ class Messaging final : public progress::Pollable {
   void handle_finished(Peer& peer, const Record& record);
   bool stream(Peer& peer, SendOperation& send);
   bool write_through(Peer& peer, SendOperation& send);
-  void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator, const RendezvousBody& body);
+  void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
+                    const RendezvousBody& body);
   void finish_receive(ReceiveOperation& receive) noexcept;
   void finish_send(SendOperation& send) noexcept;
 
@@ -158,7 +159,7 @@ class Messaging final : public progress::Pollable {
   Numbers<SendOperation> sends_;
   Numbers<ReceiveOperation> receives_;
   std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
-  bool links_failed_ = false;  // some peer's failure is not reported yet
+  bool links_failed_ = false;                                   // some peer's failure is not reported yet
   std::size_t unexpected_bytes_ = 0;
   Counters counters_;
 };

@@ -45,7 +45,8 @@ class Engine {
   void complete(Operation& operation, const Error* failure = nullptr) noexcept {
     operation.failure = failure;
     operation.done = true;
-    if (Join* const join = operation.join; join != nullptr && --join->outstanding == 0 && join->waiter != nullptr) {
+    if (Join* const join = operation.join;
+        join != nullptr && --join->outstanding == 0 && join->waiter != nullptr) {
       ready(*std::exchange(join->waiter, nullptr));
     }
   }
@@ -72,7 +73,7 @@ class Engine {
   Pollable* slow_ = nullptr;
   TaskPromise* first_ready_ = nullptr;  // FIFO, linked through the promises: growing costs nothing
   TaskPromise* last_ready_ = nullptr;
-  TaskPromise* ended_root_ = nullptr;   // destroyed by the loop, after its last suspension
+  TaskPromise* ended_root_ = nullptr;  // destroyed by the loop, after its last suspension
   std::uint32_t idle_steps_ = 0;
   std::uint32_t steps_since_slow_ = 0;
   std::size_t tasks_in_flight_ = 0;

@@ -14,7 +14,7 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
-  void* allocate(std::size_t bytes);  // 16-byte aligned; throws std::bad_alloc
+  void* allocate(std::size_t bytes);        // 16-byte aligned; throws std::bad_alloc
   static void free(void* memory) noexcept;  // of any pool: the block knows its own
 
   // The pool that `operator new` of coroutine frames takes from: a frame is allocated before its promise exists, so nothing can be

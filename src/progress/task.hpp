@@ -28,7 +28,7 @@ struct TaskOperation : Operation {
 };
 
 struct TaskPromise {
-  Engine* engine = nullptr;           // set when the task is first run
+  Engine* engine = nullptr;             // set when the task is first run
   TaskPromise* continuation = nullptr;  // the task that awaits this one
   TaskPromise* next_ready = nullptr;    // the engine's list
   TaskOperation* root = nullptr;

@@ -14,8 +14,8 @@ namespace qpmesh::progress {
 // How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across idle cores and 1.7 µs on a shared
 // one, a yield 0.8 µs on a shared one (measured): spin long when every rank has a core, briefly when ranks share.
 struct WaitPolicy {
-  std::uint32_t spins_max = 0;    // polls before the first yield
-  std::uint32_t yields_max = 0;   // yields before the first sleep
+  std::uint32_t spins_max = 0;   // polls before the first yield
+  std::uint32_t yields_max = 0;  // yields before the first sleep
   std::uint32_t polls_per_yield = 1;
 
   static WaitPolicy own_core();
@@ -25,8 +25,8 @@ struct WaitPolicy {
 
 // How long a wait may last. The clock is first read when spinning did not help, so that short waits do not pay for it.
 struct WaitLimit {
-  std::int64_t timeout_ms = 0;   // 0 = for ever
-  std::int64_t warning_ms = 0;   // 0 = never warn
+  std::int64_t timeout_ms = 0;  // 0 = for ever
+  std::int64_t warning_ms = 0;  // 0 = never warn
   Deadline deadline = no_deadline;
   Deadline warn_at = no_deadline;
   bool started = false;

@@ -27,18 +27,19 @@ enum class Notification : std::uint8_t {
 };
 
 struct Capabilities {
-  std::string_view name;             // "shm": folder, option value, log field
+  std::string_view name;  // "shm": folder, option value, log field
   // The flag of a write is stored last, atomically, with release, after every byte of this and earlier writes. Where it
   // does not hold, bytes inside a write appear in any order and a polled record must prove itself by its CRC.
   bool ordered_flag = false;
   // The bytes of one write appear in address order (ibv_query_qp_data_in_order says so of some devices): a record is complete when its
   // tail is there, and needs no CRC.
   bool bytes_in_order = false;
-  bool loads_peer_memory = false;    // Connection::load works on what the peer registered
-  bool writes_user_memory = false;   // any memory of this process can be registered as a target (zero-copy rendezvous)
+  bool loads_peer_memory = false;  // Connection::load works on what the peer registered
+  bool writes_user_memory =
+      false;  // any memory of this process can be registered as a target (zero-copy rendezvous)
   Notification small = Notification::poll;   // records without payload behind them
   Notification medium = Notification::poll;  // records with payload behind them
-  std::size_t inline_bytes_max = 0;  // sources up to this size may be reused as soon as post returns
+  std::size_t inline_bytes_max = 0;          // sources up to this size may be reused as soon as post returns
   std::size_t write_bytes_max = 0;
 };
 
@@ -50,9 +51,9 @@ struct Write {
   std::span<const std::byte> head = {};
   std::span<const std::byte> body = {};
   RemoteAddress target = {};
-  std::uint32_t flag_offset = no_flag;      // of 4 aligned bytes inside head: what the receiver polls
+  std::uint32_t flag_offset = no_flag;          // of 4 aligned bytes inside head: what the receiver polls
   std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
-  bool tell = false;                        // counts in completed() once its sources, and all earlier ones, may be reused
+  bool tell = false;  // counts in completed() once its sources, and all earlier ones, may be reused
 };
 
 enum class Post : std::uint8_t { posted, busy, failed };
@@ -107,7 +108,7 @@ class Transport {
   virtual Blob address_for(int peer) = 0;
   virtual std::unique_ptr<Connection> connect(int peer, BlobView peer_address) = 0;
 
-  virtual void progress() noexcept = 0;             // polls completions; never blocks
+  virtual void progress() noexcept = 0;              // polls completions; never blocks
   virtual int wake_descriptor() const noexcept = 0;  // readable when progress has something to do; -1: none
 };
 

@@ -5,7 +5,9 @@
 namespace qpmesh::collectives {
 
 Task allgather_ring(Group group, std::byte* blocks, std::size_t block_bytes) {
-  const auto block = [=](int index) { return std::span{blocks + static_cast<std::size_t>(index) * block_bytes, block_bytes}; };
+  const auto block = [=](int index) {
+    return std::span{blocks + static_cast<std::size_t>(index) * block_bytes, block_bytes};
+  };
   Round<1> round{group};
   for (int step = 0; step < group.size() - 1; ++step) {
     round.send(group.next(), block(group.minus(step)));

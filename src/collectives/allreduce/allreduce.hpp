@@ -20,8 +20,8 @@ struct CombineContext {
   ReduceKernel kernel;
   std::size_t element_bytes;
 };
-inline void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
-                          const void* context) {
+inline void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived,
+                          std::size_t bytes, const void* context) {
   const auto& reduction = *static_cast<const CombineContext*>(context);
   reduction.kernel(target, operand, arrived, bytes / reduction.element_bytes);
 }

@@ -46,7 +46,8 @@ Task allreduce_circulant(Group group, AllreduceArguments arguments) {
       });
       for_each_run(rank, size, begin, end - begin, [&](BlockRun run, int) {
         const std::byte* const operand = (n == 0 ? in : out) + offset(run.first);
-        round.receive_combine(group.minus(next_skip), {out + offset(run.first), run_bytes(run)}, operand, combine_right, &combine);
+        round.receive_combine(group.minus(next_skip), {out + offset(run.first), run_bytes(run)}, operand,
+                              combine_right, &combine);
       });
     };
     exchange(0, cut);

@@ -13,7 +13,8 @@ namespace {
 // the core. Volatile, or the compiler makes a memcpy of it.
 void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   for (std::size_t at = sizeof(std::uint64_t); at < bytes; at += sizeof(std::uint64_t)) {
-    *reinterpret_cast<volatile std::uint64_t*>(to + at) = *reinterpret_cast<const volatile std::uint64_t*>(from + at);
+    *reinterpret_cast<volatile std::uint64_t*>(to + at) =
+        *reinterpret_cast<const volatile std::uint64_t*>(from + at);
   }
 }
 
@@ -59,11 +60,13 @@ void ShmConnection::copy(const Write& write) noexcept {
 
 void ShmConnection::ring_doorbell() noexcept {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
+  [[maybe_unused]] const auto written =
+      ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
 }
 
 const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
-  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset) return nullptr;
+  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset)
+    return nullptr;
   return memory_.data + source.offset;
 }
 
