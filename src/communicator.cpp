@@ -1,4 +1,5 @@
-// The public face over the floors below: arguments are checked, the operation is started, and waited for or handed out.
+// The public face over the floors below: arguments are checked, the operation
+// is started, and waited for or handed out.
 #include "qpmesh/communicator.hpp"
 
 #include <fmt/format.h>

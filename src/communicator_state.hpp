@@ -58,7 +58,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   }
   const std::vector<int>& context_ranks() const noexcept { return context_ranks_; }
 
-  // Throws what an operation that starts now must throw: the communicator's failure, finished, a departed member.
+  // Throws what an operation that starts now must throw: the communicator's
+  // failure, finished, a departed member.
   void require_usable(std::string_view operation) const {
     if (failure_ != nullptr || finished_) [[unlikely]]
       throw_unusable(operation);
@@ -70,7 +71,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   // A collective begins: its number, checked against what peers already sent of it.
   collectives::Group begin(const CollectiveCall& call);
-  // Does a peer's signature of a collective agree with our call? True also when we have not come to it, or no longer remember it.
+  // Does a peer's signature of a collective agree with our call? True also when we have
+  // not come to it, or no longer remember it.
   bool agrees(std::uint32_t operation, std::uint32_t signature) const noexcept;
   // Our call of it, or "a later call" / "an earlier call".
   std::string describe_call(std::uint32_t operation) const;

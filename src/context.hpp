@@ -1,4 +1,5 @@
-// What init makes: connections, arena, engine, messaging and control channel of one rank. Communicators are groups inside it.
+// What init makes: connections, arena, engine, messaging and control channel of
+// one rank. Communicators are groups inside it.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,8 @@ namespace qpmesh::detail {
 class CommunicatorState;
 class Context;
 
-// Memory of one Communicator::allocate, in this rank's arena. Freed with its last owner: Buffers, and operations that use it.
+// Memory of one Communicator::allocate, in this rank's arena. Freed with its last
+// owner: Buffers, and operations that use it.
 class Allocation {
  public:
   Allocation(std::shared_ptr<Context> context, std::uint64_t offset, std::size_t bytes) noexcept;
@@ -110,7 +112,8 @@ class Context final : public messaging::Listener,
   void abort(std::string_view reason) noexcept;
   bool aborting() const noexcept { return aborting_.load(std::memory_order_relaxed); }
 
-  // One thread at a time: the call that finds another one inside throws. Relaxed: it finds mistakes, it does not order memory.
+  // One thread at a time: the call that finds another one inside throws. Relaxed: it
+  // finds mistakes, it does not order memory.
   class Entry {
    public:
     explicit Entry(Context& context, std::string_view operation);

@@ -1,4 +1,5 @@
-// The last operations of a rank, for the message that explains why one did not end. A few stores per operation.
+// The last operations of a rank, for the message that explains why one did not
+// end. A few stores per operation.
 #pragma once
 
 #include <array>

@@ -16,8 +16,8 @@ Error truncated(const Waiting& request) {
                 .hint = "the message is still first in line; probe() tells its size"}};
 }
 
-// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything else may be half done, here
-// or at a peer, and breaks it.
+// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything
+// else may be half done, here or at a peer, and breaks it.
 void end_expired(Waiting& request) {
   CommunicatorState& communicator = *request.communicator;
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.call);

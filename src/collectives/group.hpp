@@ -1,7 +1,7 @@
 // What an algorithm sees of the world: ordered ranks, and sends and receives that it awaits.
 //
-// Everything awaited here is trivially destructible and made by functions (the law of tasks). Operations live in the coroutine's
-// frame, which cannot go away while one of them is registered.
+// Everything awaited here is trivially destructible and made by functions (the law of tasks). Operations live
+// in the coroutine's frame, which cannot go away while one of them is registered.
 #pragma once
 
 #include <cassert>
@@ -74,12 +74,13 @@ class Group {
 };
 static_assert(std::is_trivially_destructible_v<Group>);
 
-// Throws what ended an operation. A collective knows exactly how long each message is: another length is a peer's fault.
+// Throws what ended an operation. A collective knows exactly how long each
+// message is: another length is a peer's fault.
 void rethrow_failure(const messaging::SendOperation& send);
 void rethrow_failure(const messaging::ReceiveOperation& receive);
 
-// Up to `capacity` sends and receives that run together; `co_await round` starts those added since the last await, resumes when
-// all have ended, and throws the first failure. A local variable of the algorithm.
+// Up to `capacity` sends and receives that run together; `co_await round` starts those added since the last
+// await, resumes when all have ended, and throws the first failure. A local variable of the algorithm.
 template <int capacity>
 class Round {
  public:
@@ -142,7 +143,8 @@ class Round {
   progress::Join join_;
   int send_count_ = 0;
   int receive_count_ = 0;
-  // Unions: only the operations that are used are ever constructed; clearing all of them cost more than a small barrier.
+  // Unions: only the operations that are used are ever constructed; clearing
+  // all of them cost more than a small barrier.
   union {
     messaging::SendOperation sends_[index(capacity)];
   };

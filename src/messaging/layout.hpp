@@ -1,4 +1,5 @@
-// Where a peer's rings lie in an arena: one slab of equal slots, one per rank, so that one base address tells a peer everything.
+// Where a peer's rings lie in an arena: one slab of equal slots, one per rank, so
+// that one base address tells a peer everything.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace qpmesh::messaging {
 
-// A slot holds what one peer writes to us: its records, its payloads, and the credits it returns for what we sent to it.
+// A slot holds what one peer writes to us: its records, its payloads, and the
+// credits it returns for what we sent to it.
 struct RingLayout {
   static constexpr std::size_t records_offset = 0;
   static constexpr std::size_t credit_cell_offset = record_ring_lines * line_bytes;

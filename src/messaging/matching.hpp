@@ -19,7 +19,8 @@ struct Envelope {
   std::size_t bytes = 0;
 };
 
-// A message that came before its receive. Its payload lies in one of three places, or is still at the sender (offer).
+// A message that came before its receive. Its payload lies in one of three
+// places, or is still at the sender (offer).
 struct Unexpected {
   Envelope envelope;
   std::uint32_t signature = 0;
@@ -80,7 +81,8 @@ class Matching {
     unexpected_[1].for_each(f);
   }
 
-  // Kept between messages, so that an unexpected small message allocates nothing once the first few have come.
+  // Kept between messages, so that an unexpected small message allocates
+  // nothing once the first few have come.
   Unexpected& new_message();  // throws std::bad_alloc
   void free_message(Unexpected& message) noexcept;
   std::size_t messages_in_use() const noexcept { return in_use_; }

@@ -395,7 +395,8 @@ void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t ope
 
 // ---- the end of things ----
 
-// The listener hears of it at the end of poll: it ends operations, some of which are just being started or moved.
+// The listener hears of it at the end of poll: it ends operations, some of
+// which are just being started or moved.
 void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
   if (peer.failed) return;
   peer.failed = true;
@@ -422,8 +423,8 @@ const Error* Messaging::failure_of(std::uint64_t communicator) const noexcept {
   return nullptr;
 }
 
-// Where a peer may still write into a user's buffer, or a device read from one, the connection is severed before the
-// buffer goes back.
+// Where a peer may still write into a user's buffer, or a device read from one, the
+// connection is severed before the buffer goes back.
 void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   failed_.emplace_back(communicator, &failure);
   matching_.for_each_posted([&](ReceiveOperation& receive) {

@@ -1,11 +1,11 @@
 // Messages between the ranks of a context, written once above all transports.
 //
 // The rules that keep it from hanging:
-// - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which has a cap: beyond it the
-//   communicator fails with the sender's name, and nothing stalls.
+// - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which has a cap:
+//   beyond it the communicator fails with the sender's name, and nothing stalls.
 // - Returning credits needs no line. Rendezvous control has two lines that data never takes.
-// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is answered, unmatched payload
-//   of that peer is moved out of the ring, and stays out while the rendezvous lasts.
+// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is answered,
+//   unmatched payload of that peer is moved out of the ring, and stays out while the rendezvous lasts.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ namespace qpmesh::messaging {
 class Listener {
  public:
   virtual ~Listener() = default;
-  // A collective record was drained: does its signature agree with our own call? False: the record is dropped, a report is under way.
+  // A collective record was drained: does its signature agree with our own call? False: the
+  // record is dropped, a report is under way.
   virtual bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) = 0;
   // The connection to a rank is unusable; called once per peer.
   virtual void link_failed(int peer, ErrorCode code, std::string cause, int system_error) = 0;
@@ -81,11 +82,13 @@ class Messaging final : public progress::Pollable {
 
   bool waits_for(std::uint64_t communicator, int peer);
 
-  // Ends every operation of the communicator, and every one that it starts later. failure must live as long as the communicator.
+  // Ends every operation of the communicator, and every one that it starts later.
+  // failure must live as long as the communicator.
   void fail(std::uint64_t communicator, const Error& failure);
   // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
-  // Those of one collective that came before the call: asks the listener about each. For the begin of an operation.
+  // Those of one collective that came before the call: asks the listener about
+  // each. For the begin of an operation.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 
   // Returns what credit is due before a long sleep; true when nothing of ours is waiting to be posted.

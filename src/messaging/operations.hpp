@@ -1,4 +1,5 @@
-// A send and a receive in flight. Owned by the caller, at a fixed address from start until done; messaging links them into its lists.
+// A send and a receive in flight. Owned by the caller, at a fixed address from start until
+// done; messaging links them into its lists.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,9 @@
 
 namespace qpmesh::messaging {
 
-// What matching compares within a communicator. Point-to-point: the tag, ordered per (source, tag). Collectives: operation number
-// and lane, first in first out per (operation, lane, source); their receives know exactly what comes.
+// What matching compares within a communicator. Point-to-point: the tag, ordered per (source,
+// tag). Collectives: operation number and lane, first in first out per (operation, lane,
+// source); their receives know exactly what comes.
 inline constexpr std::uint64_t collective_key_bit = std::uint64_t{1} << 63;
 constexpr std::uint64_t tag_key(int tag) noexcept { return static_cast<std::uint32_t>(tag); }
 constexpr std::uint64_t collective_key(std::uint32_t operation, std::uint8_t lane) noexcept {
@@ -89,7 +91,8 @@ struct SendOperation : progress::Operation {
   SendOperation* next = nullptr;
 };
 
-// How arriving bytes become part of the target where they are not just copied: target[i] = operand[i] op arrived[i].
+// How arriving bytes become part of the target where they are not just copied:
+// target[i] = operand[i] op arrived[i].
 using Combine = void (*)(std::byte* target, const std::byte* operand, const std::byte* arrived,
                          std::size_t bytes, const void* context);
 

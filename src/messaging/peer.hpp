@@ -30,8 +30,8 @@ struct Messaging::Peer {
   SendRing<ProcessAtomics> out;
   ReceiveRing<ProcessAtomics> in;
 
-  // What could not be posted yet, in the order in which it is tried: control, then sends in their order, then the bytes of
-  // rendezvous under way.
+  // What could not be posted yet, in the order in which it is tried: control, then sends in their
+  // order, then the bytes of rendezvous under way.
   std::deque<Control> control;
   List<SendOperation> queued;
   List<SendOperation> streams;

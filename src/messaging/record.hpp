@@ -1,14 +1,17 @@
 // A record: the header lines of one message in a ring, and the small payload that rides in it.
 //
-//  off  size  field         (little-endian; starts on a line; written length = 8 * length_words; unused bytes of a line stay zero)
+// Little-endian; starts on a line; written length = 8 * length_words; unused bytes of a line stay zero.
+//  off  size  field
 //    0     4  sequence      the completion flag: 0x80000000 | message number of this direction; never 0
 //    4     4  crc           CRC32C over [8, length - 4), seeded with epoch, source, target and sequence
 //    8     1  kind
 //    9     1  flags
 //   10     1  length_words
 //   11     1  inline_bytes
-//   12     2  credit_lines  cumulative lines of the reverse record ring that the writer has consumed, modulo 2^16
-//   14     2  credit_units  cumulative units of the reverse payload ring that the writer has freed, modulo 2^16
+//   12     2  credit_lines  cumulative lines of the reverse record ring that the writer has consumed,
+//                         modulo 2^16
+//   14     2  credit_units  cumulative units of the reverse payload ring that the writer has freed,
+//                         modulo 2^16
 //   16     8  communicator
 //   24     8  key           what matching compares (matching.hpp)
 //   32     8  total_bytes   of the message
@@ -117,8 +120,9 @@ constexpr std::uint32_t record_lines(std::size_t length) noexcept {
   return static_cast<std::uint32_t>(base::round_up(length, line_bytes) / line_bytes);
 }
 
-// Starts a record: its header without what the ring fills in, and zeroes where neither body nor tail will lie. In words of eight bytes,
-// because what is copied next in words would wait for smaller stores to leave the core.
+// Starts a record: its header without what the ring fills in, and zeroes where neither body
+// nor tail will lie. In words of eight bytes, because what is copied next in words would
+// wait for smaller stores to leave the core.
 inline void start_record(Record& record, const RecordFields& fields) noexcept {
   const std::size_t length = record_length(fields.body_bytes);
   const auto put = [&](std::size_t offset, std::uint64_t word) {

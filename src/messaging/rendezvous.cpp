@@ -1,11 +1,13 @@
 // Large messages: the sender offers, the receiver answers how.
 //
 //   pull        the offer names the source, and the receiver can load it: it copies and says finished
-//   zero-copy   the receiver opens its buffer; the sender writes into it and says finished behind the last write
+//   zero-copy   the receiver opens its buffer; the sender writes into it and says finished behind the last
+//               write
 //   pipelined   the sender streams segments through the payload ring; works everywhere
 //
-// Who may touch the buffers: the source belongs to the operation until it is done (pull: until finished comes; zero-copy: until the last
-// write's completion). The target is written by the peer only between clear_to_send and finished.
+// Who may touch the buffers: the source belongs to the operation until it is done (pull: until
+// finished comes; zero-copy: until the last write's completion). The target is written by the
+// peer only between clear_to_send and finished.
 #include <algorithm>
 #include <cstring>
 
@@ -174,7 +176,8 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
   }
   send->receiver_number = body.receiver_operation;
   if ((record.header().flags & flag_zero_copy) != 0) {
-    // Where a write is a store into a mapping, no device checks the target: another's word must not make us write beside it.
+    // Where a write is a store into a mapping, no device checks the target: another's
+    // word must not make us write beside it.
     const bool checked_by_device = !peer.capabilities.loads_peer_memory;
     if (!checked_by_device && peer.connection.load({body.region, body.offset}, send->bytes) == nullptr) {
       return link_failed(peer, ErrorCode::corrupt,
@@ -194,7 +197,8 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
 
 // One segment. False: nothing can be posted now.
 bool Messaging::stream(Peer& peer, SendOperation& send) {
-  // A quarter of the ring: the receiver empties one segment while the next ones are on their way. A multiple of every element size.
+  // A quarter of the ring: the receiver empties one segment while the next ones are on
+  // their way. A multiple of every element size.
   const std::size_t segment_bytes_max =
       std::max<std::size_t>(peer.in.ring_units() / 8 * unit_bytes, unit_bytes);
   const std::size_t bytes = std::min(segment_bytes_max, send.bytes - send.moved_bytes);
@@ -228,8 +232,8 @@ bool Messaging::stream(Peer& peer, SendOperation& send) {
   return true;
 }
 
-// Posts what the connection takes of a zero-copy message, then finished behind it, then waits for the completion: the device
-// reads the source until then. True: nothing is left to do.
+// Posts what the connection takes of a zero-copy message, then finished behind it, then waits for the
+// completion: the device reads the source until then. True: nothing is left to do.
 bool Messaging::write_through(Peer& peer, SendOperation& send) {
   while (send.state == SendOperation::State::writing) {
     const std::size_t bytes = std::min(peer.capabilities.write_bytes_max, send.bytes - send.moved_bytes);

@@ -1,9 +1,10 @@
-// The two ends of one direction between two ranks: records in a ring of lines, medium payloads in a ring of units.
+// The two ends of one direction between two ranks: records in a ring of lines,
+// medium payloads in a ring of units.
 //
-// Order: every message of a direction, whichever ring it lands in, takes the next number, and the receiver takes them by
-// that number. Ownership: the sender owns a line or unit from the credit that returned it to the post that fills it; the
-// receiver from the notification to the credit. Both ends are templates over the atomics they touch, so that an explorer of
-// interleavings can run them.
+// Order: every message of a direction, whichever ring it lands in, takes the next number, and the receiver
+// takes them by that number. Ownership: the sender owns a line or unit from the credit that returned it to
+// the post that fills it; the receiver from the notification to the credit. Both ends are templates over the
+// atomics they touch, so that an explorer of interleavings can run them.
 #pragma once
 
 #include <array>
@@ -57,8 +58,8 @@ struct TakenMessage {
 template <class Atomics>
 class ReceiveRing {
  public:
-  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us. first_message: the number
-  // that both ends of the direction start from.
+  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us.
+  // first_message: the number that both ends of the direction start from.
   ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities, std::byte* slot,
               RingLayout layout, std::uint32_t seed, std::uint32_t first_message = 0) noexcept
       : connection_{connection},
@@ -71,8 +72,8 @@ class ReceiveRing {
 
   enum class Take : std::uint8_t { nothing, taken, corrupt };
 
-  // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until. on_credit(lines, units) is
-  // called for credits that came as immediates.
+  // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until.
+  // on_credit(lines, units) is called for credits that came as immediates.
   template <class OnCredit>
   Take take(TakenMessage& out, OnCredit&& on_credit) {
     const std::uint32_t expected = sequence_word(next_message_);
@@ -118,8 +119,8 @@ class ReceiveRing {
     return length >= record_length_min && length <= record_length_max && record_lines(length) <= lines_left;
   }
 
-  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record proves itself: by its tail where
-  // bytes appear in address order, by tail and CRC where they appear in any.
+  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record proves
+  // itself: by its tail where bytes appear in address order, by tail and CRC where they appear in any.
   Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
     const std::uint32_t lines_left = record_ring_lines - head_index();
     Atomics::copy(record.bytes, line, line_bytes);
@@ -193,7 +194,8 @@ class ReceiveRing {
     return accept_payload(out, lines, unit_index);
   }
 
-  // A record in the record ring: clear its lines before their credit can return, so that old payload never looks like a record.
+  // A record in the record ring: clear its lines before their credit can return, so
+  // that old payload never looks like a record.
   Take accept_lines(TakenMessage& out) {
     const RecordKind kind = out.record.header().kind;
     const std::uint32_t lines =
@@ -235,7 +237,8 @@ class ReceiveRing {
   std::optional<std::uint32_t> arrival_;  // taken from the connection, its message not yet due
 };
 
-// Where a sender's rings lie in the peer's memory, and our own memory for what may not leave from where it is.
+// Where a sender's rings lie in the peer's memory, and our own memory for what
+// may not leave from where it is.
 struct SendPlaces {
   transport::RemoteAddress slot;           // ours, in the peer's slab
   const std::byte* credit_cell = nullptr;  // in our slot for this peer: the peer writes it
@@ -265,8 +268,8 @@ class SendRing {
   enum class Sent : std::uint8_t { posted, no_lines, no_units, busy, failed };
   enum class Priority : std::uint8_t { data, control };
 
-  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty: none). On anything but posted
-  // nothing has happened. payload may be reused at once.
+  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty: none). On
+  // anything but posted nothing has happened. payload may be reused at once.
   Sent send(Record& record, std::span<const std::byte> payload, Priority priority,
             const CreditsToReturn& credits) {
     const bool gathered = !payload.empty() && capabilities_.medium == transport::Notification::immediate;
@@ -468,8 +471,8 @@ class SendRing {
     return sent;
   }
 
-  // What does not leave inline is copied to staging, because the caller may reuse its memory at once but the device may read it until
-  // the completion (and again, when it retransmits). False: staging is full.
+  // What does not leave inline is copied to staging, because the caller may reuse its memory at once but the
+  // device may read it until the completion (and again, when it retransmits). False: staging is full.
   bool stage(transport::Write& write, PayloadCursor& staging) {
     const std::size_t bytes = write.head.size() + write.body.size();
     if (bytes <= capabilities_.inline_bytes_max) return true;
@@ -498,7 +501,8 @@ class SendRing {
     if (mutant == Mutant::staging) staging_free_ = staging_cursor_.next();
   }
   void free_staging() noexcept {
-    // A later entry of the same chain has the same end: freeing by the first would be early, so ends are taken from the last.
+    // A later entry of the same chain has the same end: freeing by the first would be
+    // early, so ends are taken from the last.
     const std::uint64_t completed = connection_.completed();
     while (staged_count_ > 0) {
       const StagedWrite& oldest = staged_[staged_first_];

@@ -1,4 +1,5 @@
-// One engine per context drives everything: it polls what may have news and resumes what became ready. No hidden threads.
+// One engine per context drives everything: it polls what may have news and
+// resumes what became ready. No hidden threads.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +27,15 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // fast is polled at every step. slow (system calls) is polled when slow_idle_steps steps in a row found nothing, and every
-  // slow_steps_max steps in any case.
+  // fast is polled at every step. slow (system calls) is polled when slow_idle_steps steps in a row found
+  // nothing, and every slow_steps_max steps in any case.
   void set_sources(Pollable* fast, Pollable* slow) noexcept {
     fast_ = fast;
     slow_ = slow;
   }
 
-  // Runs a task until it first waits; operation is done when the task ends. The task's frame belongs to the engine until then.
-  // make() must return the Task, so that its frame comes from this engine's pool.
+  // Runs a task until it first waits; operation is done when the task ends. The task's frame belongs to the
+  // engine until then. make() must return the Task, so that its frame comes from this engine's pool.
   template <class Make>
   void start(TaskOperation& operation, Make&& make) {
     const FramePool::Scope scope{pool_};

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::uint32_t spins_per_us =
     20;  // a poll of a few rings and a pause: about 50 ns; only the order matters
-// A pause costs up to 40 ns, which a message that is nearly here would wait for; a long wait leaves the core's other thread alone.
+// A pause costs up to 40 ns, which a message that is nearly here would wait for; a long
+// wait leaves the core's other thread alone.
 constexpr std::uint32_t pauseless_spins = 2'000;
 constexpr int sleep_ms_max = 1'000;  // a lost wake-up would be a bug; it costs a second, not a hang
 constexpr auto slice_lost =
@@ -90,8 +91,9 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
 }
 
 void Waiter::sleep(const WaitLimit& limit) {
-  // Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then look at asleep. Both stores are
-  // sequentially consistent read-modify-writes, so at least one side sees the other: no wake-up is lost.
+  // Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then
+  // look at asleep. Both stores are sequentially consistent read-modify-writes, so at least one
+  // side sees the other: no wake-up is lost.
   if (doorbell_.asleep != nullptr) {
     doorbell_.asleep->exchange(1, std::memory_order_seq_cst);
     if (engine_.step()) {

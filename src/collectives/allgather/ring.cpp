@@ -1,5 +1,6 @@
 // Ring allgather: every round passes the newest block to the next rank.
-// Cost (N-1)(alpha + S/N beta). Wins for long vectors on neighbour-friendly networks; any N; in place for free.
+// Cost (N-1)(alpha + S/N beta). Wins for long vectors on neighbour-friendly
+// networks; any N; in place for free.
 #include "collectives/allgather/allgather.hpp"
 
 namespace qpmesh::collectives {

@@ -5,8 +5,8 @@
 
 namespace qpmesh::collectives {
 
-// out = in_0 op in_1 op … of element_count elements; in and out are the same memory or do not overlap. Trivially destructible: it is a
-// coroutine parameter.
+// out = in_0 op in_1 op … of element_count elements; in and out are the same memory or do not overlap.
+// Trivially destructible: it is a coroutine parameter.
 struct AllreduceArguments {
   const std::byte* in;
   std::byte* out;

@@ -8,7 +8,8 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Arithmetic on the unsigned twin: overflow wraps instead of being undefined. Types smaller than int would be promoted to it.
+// Arithmetic on the unsigned twin: overflow wraps instead of being undefined.
+// Types smaller than int would be promoted to it.
 template <std::integral T, class F>
 T wrap(T left, T right, F&& f) {
   using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;

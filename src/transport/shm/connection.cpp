@@ -9,8 +9,8 @@ namespace qpmesh::transport::shm {
 
 namespace {
 
-// All words but the first, one by one: a record was built from words just now, and wider loads would wait until those stores have left
-// the core. Volatile, or the compiler makes a memcpy of it.
+// All words but the first, one by one: a record was built from words just now, and wider loads would wait
+// until those stores have left the core. Volatile, or the compiler makes a memcpy of it.
 void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   for (std::size_t at = sizeof(std::uint64_t); at < bytes; at += sizeof(std::uint64_t)) {
     *reinterpret_cast<volatile std::uint64_t*>(to + at) =
@@ -27,8 +27,8 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
     copy(write);
     if (write.tell) ++completed_;  // the source has been read
   }
-  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load sees the
-  // sleeper, or the sleeper's last look sees the flag.
+  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load
+  // sees the sleeper, or the sleeper's last look sees the flag.
   if (memory_.asleep->load(std::memory_order_seq_cst) != 0) ring_doorbell();
   return Post::posted;
 }
@@ -51,8 +51,8 @@ void ShmConnection::copy(const Write& write) noexcept {
     std::memcpy(to, from, write.flag_offset);
     std::memcpy(to + behind, from + behind, write.head.size() - behind);
   }
-  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange instead of a
-  // store because of the sleeper (8 ns).
+  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange
+  // instead of a store because of the sleeper (8 ns).
   std::uint32_t flag = 0;
   std::memcpy(&flag, write.head.data() + write.flag_offset, sizeof flag);
   std::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(to + write.flag_offset)}.exchange(flag);
