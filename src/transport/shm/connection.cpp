@@ -16,7 +16,8 @@ void copy_record(std::byte* to, const std::byte* from, std::size_t bytes) noexce
   constexpr std::size_t header_bytes = 64;
   const std::size_t words_end = std::min(bytes, header_bytes);
   for (std::size_t at = sizeof(std::uint64_t); at < words_end; at += sizeof(std::uint64_t)) {
-    *reinterpret_cast<volatile std::uint64_t*>(to + at) = *reinterpret_cast<const volatile std::uint64_t*>(from + at);
+    *reinterpret_cast<volatile std::uint64_t*>(to + at) =
+        *reinterpret_cast<const volatile std::uint64_t*>(from + at);
   }
   if (bytes > header_bytes) std::memcpy(to + header_bytes, from + header_bytes, bytes - header_bytes);
 }
@@ -63,11 +64,13 @@ void ShmConnection::copy(const Write& write) noexcept {
 
 void ShmConnection::ring_doorbell() noexcept {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
+  [[maybe_unused]] const auto written =
+      ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
 }
 
 const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
-  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset) return nullptr;
+  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset)
+    return nullptr;
   return memory_.data + source.offset;
 }
 
