@@ -22,7 +22,8 @@ progress::Doorbell doorbell_of(const ContextParts& parts) {
 messaging::MessagingConfig messaging_config(const Options& options) {
   return {
       .layout = ring_layout(options),
-      // A ring takes four eager messages: then a sender's credits always suffice for the next, wherever the ring wraps.
+      // A ring takes four eager messages: then a sender's credits always suffice for the next, wherever the
+      // ring wraps.
       .eager_bytes_max =
           static_cast<std::size_t>(std::min(options.eager_bytes_max, options.payload_ring_bytes / 4)),
       .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),

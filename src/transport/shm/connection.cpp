@@ -10,8 +10,8 @@ namespace qpmesh::transport::shm {
 
 namespace {
 
-// A record but for its first word. The header goes word by word: it was built from words just now, and wider loads would wait until
-// those stores have left the core. Volatile, or the compiler makes a memcpy of it.
+// A record but for its first word. The header goes word by word: it was built from words just now, and wider
+// loads would wait until those stores have left the core. Volatile, or the compiler makes a memcpy of it.
 void copy_record(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   constexpr std::size_t header_bytes = 64;
   const std::size_t words_end = std::min(bytes, header_bytes);
@@ -31,8 +31,8 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
     copy(write);
     if (write.tell) ++completed_;  // the source has been read
   }
-  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load sees the
-  // sleeper, or the sleeper's last look sees the flag.
+  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load
+  // sees the sleeper, or the sleeper's last look sees the flag.
   if (memory_.asleep->load(std::memory_order_seq_cst) != 0) ring_doorbell();
   return Post::posted;
 }
@@ -55,8 +55,8 @@ void ShmConnection::copy(const Write& write) noexcept {
     std::memcpy(to, from, write.flag_offset);
     std::memcpy(to + behind, from + behind, write.head.size() - behind);
   }
-  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange instead of a
-  // store because of the sleeper (8 ns).
+  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange
+  // instead of a store because of the sleeper (8 ns).
   std::uint32_t flag = 0;
   std::memcpy(&flag, write.head.data() + write.flag_offset, sizeof flag);
   std::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(to + write.flag_offset)}.exchange(flag);
