@@ -146,10 +146,10 @@ class Round {
   // Unions: only the operations that are used are ever constructed; clearing
   // all of them cost more than a small barrier.
   union {
-    messaging::SendOperation sends_[index(capacity)];
+    messaging::SendOperation sends_[index(capacity)];  // NOLINT(readability-identifier-naming): private
   };
   union {
-    messaging::ReceiveOperation receives_[index(capacity)];
+    messaging::ReceiveOperation receives_[index(capacity)];  // NOLINT(readability-identifier-naming): private
   };
 };
 static_assert(std::is_trivially_destructible_v<Round<1>> &&
