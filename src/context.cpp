@@ -299,7 +299,7 @@ void Context::abort(std::string_view reason) noexcept {
       for (int peer = 0; peer < size(); ++peer) {
         if (peer != rank()) parts_.control->send(peer, frame);
       }
-      aborting_.store(true, std::memory_order_relaxed);
+      aborting_.store(true, std::memory_order_release);  // the detail, to the acquire load of aborting()
     }
     if (parts_.doorbell) {
       const std::uint64_t one = 1;

@@ -110,7 +110,7 @@ class Context final : public messaging::Listener,
 
   // From any thread: peers learn it at once, this rank's operations end when its thread next progresses.
   void abort(std::string_view reason) noexcept;
-  bool aborting() const noexcept { return aborting_.load(std::memory_order_relaxed); }
+  bool aborting() const noexcept { return aborting_.load(std::memory_order_acquire); }
 
   // One thread at a time: the call that finds another one inside throws. Relaxed: it
   // finds mistakes, it does not order memory.
@@ -159,7 +159,7 @@ class Context final : public messaging::Listener,
   std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it
   std::atomic<bool> aborting_{false};
   bool abort_taken_ = false;
-  ErrorDetail abort_detail_;  // guarded by control_mutex_
+  ErrorDetail abort_detail_;  // written once, before aborting_
 };
 
 }  // namespace qpmesh::detail
