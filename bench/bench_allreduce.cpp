@@ -1,4 +1,5 @@
-// Allreduce, the sum of floats. Every rank sends and receives 2(N-1)/N of the vector at least: that is its bus factor.
+// Allreduce, the sum of floats. Every rank sends and receives 2(N-1)/N of the
+// vector at least: that is its bus factor.
 #include "bench/harness/harness.hpp"
 #include "bench/harness/memory.hpp"
 #include "bench/harness/verify.hpp"

@@ -1,4 +1,5 @@
-// Barrier. Nobody may leave before the last has entered; on one node all ranks read the same monotonic clock, so that can be checked.
+// Barrier. Nobody may leave before the last has entered; on one node all ranks read the
+// same monotonic clock, so that can be checked.
 #include <chrono>
 #include <cstdint>
 

@@ -1,5 +1,6 @@
-// Point to point between neighbours 0-1, 2-3, …: the time one message takes on its way (half a round trip), and what a window of
-// messages in flight carries, in one direction and in both at once. An odd last rank only takes part in the agreement.
+// Point to point between neighbours 0-1, 2-3, …: the time one message takes on its way (half a round
+// trip), and what a window of messages in flight carries, in one direction and in both at once. An odd
+// last rank only takes part in the agreement.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace {
 using namespace qpmesh::bench;
 using Word = std::uint32_t;
 
-// A window of messages in each direction: each has memory of its own, so that every one of them can be checked.
+// A window of messages in each direction: each has memory of its own, so that
+// every one of them can be checked.
 class Pair : public Case {
  public:
   Pair(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, std::size_t window)
@@ -79,7 +81,8 @@ class Latency final : public Pair {
   double operations_per_run() const override { return 2; }
 };
 
-// All at once; a rank that only receives answers with one word, so that the window is over when it has arrived.
+// All at once; a rank that only receives answers with one word, so that the
+// window is over when it has arrived.
 class Bandwidth final : public Pair {
  public:
   Bandwidth(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, bool both_ways)

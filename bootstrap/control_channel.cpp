@@ -146,7 +146,8 @@ void UnixControlChannel::read(Peer& peer, bool process_ended, std::vector<base::
     }
     if (received.error != 0) {
       return end(peer, State::dead,
-                 fmt::format("reading from {} failed: {}", who(peer), base::describe_errno(received.error)), events);
+                 fmt::format("reading from {} failed: {}", who(peer), base::describe_errno(received.error)),
+                 events);
     }
     read_bytes += received.count;
     peer.incoming.insert(peer.incoming.end(), chunk_.begin(),

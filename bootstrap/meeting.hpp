@@ -49,8 +49,8 @@ struct Meeting {
   std::uint64_t epoch = 0;  // random, the same on every rank, of this incarnation of the job
 };
 
-// Collective. facts are carried to every rank as they are. Throws Error: mismatch (size, versions: both values), authentication,
-// timeout (naming who is missing), no_resource. Nothing is left behind on failure.
+// Collective. facts are carried to every rank as they are. Throws Error: mismatch (size, versions: both
+// values), authentication, timeout (naming who is missing), no_resource. Nothing is left behind on failure.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
              const LocalOffer& offer, BlobView facts, Deadline deadline);
 

@@ -1,5 +1,5 @@
-// The root's door: connections that have not yet proven that they are ours. All of them are served at once; each costs a
-// descriptor and a few hundred bytes, for at most the handshake time.
+// The root's door: connections that have not yet proven that they are ours. All of them are served at once;
+// each costs a descriptor and a few hundred bytes, for at most the handshake time.
 #pragma once
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-// The public face over the floors below: arguments are checked, the operation is started, and waited for or handed out.
+// The public face over the floors below: arguments are checked, the operation
+// is started, and waited for or handed out.
 #include "qpmesh/communicator.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +25,8 @@ using detail::Waiting;
 
 namespace {
 
-[[noreturn]] void bad_argument(std::string_view operation, std::string cause, std::string hint = {}, int peer = no_peer) {
+[[noreturn]] void bad_argument(std::string_view operation, std::string cause, std::string hint = {},
+                               int peer = no_peer) {
   throw Error{{.code = ErrorCode::bad_argument,
                .peer = peer,
                .operation = std::string{operation},
@@ -32,12 +34,16 @@ namespace {
                .hint = std::move(hint)}};
 }
 
-[[noreturn]] void bad_range(std::string_view operation, const void* data, std::size_t element_count, std::size_t element_bytes) {
+[[noreturn]] void bad_range(std::string_view operation, const void* data, std::size_t element_count,
+                            std::size_t element_bytes) {
   if (data == nullptr) bad_argument(operation, fmt::format("null with a count of {}", element_count));
-  bad_argument(operation, fmt::format("{} elements of {} bytes are more than memory can hold", element_count, element_bytes),
-               "a negative count, turned unsigned, looks like this");
+  bad_argument(
+      operation,
+      fmt::format("{} elements of {} bytes are more than memory can hold", element_count, element_bytes),
+      "a negative count, turned unsigned, looks like this");
 }
-[[noreturn]] void bad_peer(std::string_view operation, const CommunicatorState& state, std::string_view what, int peer) {
+[[noreturn]] void bad_peer(std::string_view operation, const CommunicatorState& state, std::string_view what,
+                           int peer) {
   bad_argument(operation, fmt::format("{} {} is not a rank of this communicator", what, peer),
                fmt::format("ranks here are 0 to {}", state.size() - 1), peer);
 }
@@ -56,13 +62,17 @@ std::size_t checked_bytes(const Range& range, std::string_view operation) {
   return *bytes;
 }
 
-inline void check_peer(const CommunicatorState& state, int peer, bool any_allowed, std::string_view operation, std::string_view what) {
-  if (static_cast<unsigned>(peer) < static_cast<unsigned>(state.size()) || (any_allowed && peer == any_source)) [[likely]] return;
+inline void check_peer(const CommunicatorState& state, int peer, bool any_allowed, std::string_view operation,
+                       std::string_view what) {
+  if (static_cast<unsigned>(peer) < static_cast<unsigned>(state.size()) ||
+      (any_allowed && peer == any_source)) [[likely]]
+    return;
   bad_peer(operation, state, what, peer);
 }
 
 inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
-  if (tag >= 0 || (any_allowed && tag == any_tag)) [[likely]] return;
+  if (tag >= 0 || (any_allowed && tag == any_tag)) [[likely]]
+    return;
   bad_tag(operation, tag);
 }
 
@@ -119,7 +129,8 @@ void start(Waiting& request) {
 // ---- collectives ----
 
 collectives::Task allreduce_average(collectives::Group group, collectives::AllreduceArguments arguments,
-                                    const collectives::AllreduceAlgorithm* algorithm, collectives::DivideKernel divide) {
+                                    const collectives::AllreduceAlgorithm* algorithm,
+                                    collectives::DivideKernel divide) {
   co_await algorithm->run(group, arguments);
   divide(arguments.out, arguments.element_count, group.size());
 }
@@ -129,20 +140,23 @@ void start_allreduce(Waiting& request, const ConstElements& in, const Elements& 
   const std::size_t bytes = checked_bytes(in, request.operation);
   checked_bytes(out, request.operation);
   if (in.element_count != out.element_count) {
-    bad_argument(request.operation, fmt::format("in has {} elements, out has {}", in.element_count, out.element_count));
+    bad_argument(request.operation,
+                 fmt::format("in has {} elements, out has {}", in.element_count, out.element_count));
   }
   if (in.data != out.data && overlap(in.data, bytes, out.data, bytes)) {
     bad_argument(request.operation, fmt::format("in and out overlap without being the same {} bytes", bytes),
                  "use one range in place, or two that do not touch");
   }
   const collectives::ReduceKernel kernel = collectives::reduce_kernel(reduction.kind, in.type);
-  if (kernel == nullptr) bad_argument(request.operation, "a bitwise reduction of a floating type has no meaning");
+  if (kernel == nullptr)
+    bad_argument(request.operation, "a bitwise reduction of a floating type has no meaning");
   const CollectiveCall call{.operation = "allreduce",
                             .element_count = in.element_count,
                             .element_bytes = static_cast<std::uint32_t>(in.element_bytes),
                             .type = in.type,
                             .reduction = reduction.kind};
-  const auto& algorithm = collectives::select_allreduce(state.context().options().allreduce, state.size(), bytes);
+  const auto& algorithm =
+      collectives::select_allreduce(state.context().options().allreduce, state.size(), bytes);
   const collectives::AllreduceArguments arguments{.in = static_cast<const std::byte*>(in.data),
                                                   .out = static_cast<std::byte*>(out.data),
                                                   .element_count = in.element_count,
@@ -169,7 +183,8 @@ void start_barrier(Waiting& request) {
 // ---- blocking and not: the same preparation, on the stack or in the pool ----
 
 template <class Prepare>
-Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call, Prepare&& prepare) {
+Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call,
+           Prepare&& prepare) {
   const Context::Entry entry{state->context(), operation};
   state->require_usable(operation);
   Waiting request{*state, operation, call};
@@ -178,8 +193,8 @@ Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view ope
 }
 
 template <class Prepare>
-Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call, const void* read,
-                  const void* written, Prepare&& prepare) {
+Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call,
+                  const void* read, const void* written, Prepare&& prepare) {
   Context& context = state->context();
   const Context::Entry entry{context, operation};
   state->require_usable(operation);
@@ -212,7 +227,8 @@ void Communicator::send_elements(ConstElements data, int destination, int tag, C
   Waiting request{*state_, "send", call};
   prepare_send(request, data, destination, tag);
   state_->context().messaging().start(request.send);
-  if (request.send.done && request.send.failure == nullptr) return;  // eager and a credit at hand: the usual end
+  if (request.send.done && request.send.failure == nullptr)
+    return;  // eager and a credit at hand: the usual end
   detail::finish_waiting(request);
 }
 
@@ -254,9 +270,11 @@ Request Communicator::receive_elements_async(Elements data, int source, int tag,
   });
 }
 
-Request Communicator::exchange_elements_async(ConstElements out, int to, Elements in, int from, int tag, Call call) {
+Request Communicator::exchange_elements_async(ConstElements out, int to, Elements in, int from, int tag,
+                                              Call call) {
   return run_async(state_, "exchange_async", call, out.data, in.data, [&](Waiting& request) {
-    if (overlap(out.data, checked_bytes(out, "exchange_async"), in.data, checked_bytes(in, "exchange_async"))) {
+    if (overlap(out.data, checked_bytes(out, "exchange_async"), in.data,
+                checked_bytes(in, "exchange_async"))) {
       bad_argument("exchange_async", "what is sent and what is received into overlap");
     }
     prepare_send(request, out, to, tag);
@@ -301,7 +319,9 @@ std::optional<Status> Communicator::find_message(int source, int tag, std::strin
   set_pattern(pattern, *state_, source, tag);
   const auto envelope = state_->context().messaging().probe(pattern);
   if (!envelope) return std::nullopt;
-  return Status{.source = state_->rank_of(envelope->source), .tag = static_cast<int>(envelope->key), .bytes = envelope->bytes};
+  return Status{.source = state_->rank_of(envelope->source),
+                .tag = static_cast<int>(envelope->key),
+                .bytes = envelope->bytes};
 }
 
 void Communicator::barrier(Call call) { run(state_, "barrier", call, start_barrier); }
@@ -313,7 +333,8 @@ void Communicator::allreduce_elements(ConstElements in, Elements out, Reduction 
   run(state_, "allreduce", call, [&](Waiting& request) { start_allreduce(request, in, out, reduction); });
 }
 
-Request Communicator::allreduce_elements_async(ConstElements in, Elements out, Reduction reduction, Call call) {
+Request Communicator::allreduce_elements_async(ConstElements in, Elements out, Reduction reduction,
+                                               Call call) {
   return run_async(state_, "allreduce_async", call, in.data, out.data,
                    [&](Waiting& request) { start_allreduce(request, in, out, reduction); });
 }
@@ -334,8 +355,11 @@ void Communicator::finish(Call call) {
 
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
 
-std::string_view Communicator::allreduce_algorithm(std::size_t element_count, std::size_t element_bytes) const {
-  return collectives::select_allreduce(state_->context().options().allreduce, size(), element_count * element_bytes).name;
+std::string_view Communicator::allreduce_algorithm(std::size_t element_count,
+                                                   std::size_t element_bytes) const {
+  return collectives::select_allreduce(state_->context().options().allreduce, size(),
+                                       element_count * element_bytes)
+      .name;
 }
 
 }  // namespace qpmesh

@@ -10,11 +10,12 @@
 namespace qpmesh::detail {
 namespace {
 
-constexpr std::array<std::string_view, 11> type_names{"bytes",  "int8",   "int16",  "int32",   "int64",  "uint8",
-                                                      "uint16", "uint32", "uint64", "float32", "float64"};
+constexpr std::array<std::string_view, 11> type_names{
+    "bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"};
 static_assert(type_names.size() == static_cast<std::size_t>(ElementType::float64) + 1);
-constexpr std::array<std::string_view, 11> reduction_names{"sum",     "product", "min",         "max",        "average", "bit_and",
-                                                           "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
+constexpr std::array<std::string_view, 11> reduction_names{
+    "sum",    "product", "min",         "max",        "average",    "bit_and",
+    "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
 static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::logical_xor) + 1);
 
 }  // namespace
@@ -28,15 +29,20 @@ std::uint32_t CollectiveCall::signature() const noexcept {
 std::string CollectiveCall::describe() const {
   std::string arguments;
   if (element_bytes > 0) {
-    arguments = type == ElementType::none ? fmt::format("{} elements of {} bytes", element_count, element_bytes)
-                                          : fmt::format("{} {}", element_count, type_names[static_cast<std::size_t>(type)]);
+    arguments = type == ElementType::none
+                    ? fmt::format("{} elements of {} bytes", element_count, element_bytes)
+                    : fmt::format("{} {}", element_count, type_names[static_cast<std::size_t>(type)]);
   }
   if (reduction) arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(*reduction)]);
   return fmt::format("{}({})", operation.text, arguments);
 }
 
-CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> context_ranks)
-    : context_{std::move(context)}, id_{id}, context_ranks_{std::move(context_ranks)}, rank_{rank_of(context_->rank())} {
+CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
+                                     std::vector<int> context_ranks)
+    : context_{std::move(context)},
+      id_{id},
+      context_ranks_{std::move(context_ranks)},
+      rank_{rank_of(context_->rank())} {
   context_->add(*this);
 }
 
@@ -60,7 +66,8 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell) {
   failure_ = std::make_unique<const Error>(std::move(detail));
   context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
   if (tell) {
-    const Blob frame = encode({.kind = ControlFrame::Kind::failure, .communicator = id_, .detail = failure_->detail()});
+    const Blob frame =
+        encode({.kind = ControlFrame::Kind::failure, .communicator = id_, .detail = failure_->detail()});
     for (const int member : context_ranks_) {
       if (member != context_->rank()) context_->send_control(member, frame);
     }
@@ -96,7 +103,9 @@ std::string CommunicatorState::describe_call(std::uint32_t operation) const {
   return remembered.operation == operation ? remembered.call.describe() : "a call long past";
 }
 
-std::uint64_t CommunicatorState::next_child_id() noexcept { return base::mix64(id_ ^ base::mix64(++next_child_)); }
+std::uint64_t CommunicatorState::next_child_id() noexcept {
+  return base::mix64(id_ ^ base::mix64(++next_child_));
+}
 
 int CommunicatorState::awaited() const {
   const auto peer = context_->messaging().awaited(id_);
@@ -105,12 +114,14 @@ int CommunicatorState::awaited() const {
 
 void CommunicatorState::warn_stalled(std::string_view operation) const {
   const auto peer = context_->messaging().awaited(id_);
-  context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation, context_->options().stall_warning_ms,
-                          peer ? " for " : "", peer ? context_->name_of(*peer) : "", context_->operations().describe(4));
+  context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,
+                          context_->options().stall_warning_ms, peer ? " for " : "",
+                          peer ? context_->name_of(*peer) : "", context_->operations().describe(4));
 }
 
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, Call call) const {
-  const std::int64_t timeout_ms = call.timeout_ms < 0 ? context_->options().operation_timeout_ms : call.timeout_ms;
+  const std::int64_t timeout_ms =
+      call.timeout_ms < 0 ? context_->options().operation_timeout_ms : call.timeout_ms;
   const auto peer = context_->messaging().awaited(id_);
   ErrorDetail detail{.code = ErrorCode::timeout, .operation = std::string{operation}};
   if (peer) {

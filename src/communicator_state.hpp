@@ -19,7 +19,8 @@ namespace qpmesh::detail {
 
 // A collective's name, hashed when it is compiled.
 struct CollectiveName {
-  consteval CollectiveName(const char* literal) : text{literal}, hash{0} {  // NOLINT(google-explicit-constructor): "barrier" is one
+  consteval CollectiveName(const char* literal)
+      : text{literal}, hash{0} {  // NOLINT(google-explicit-constructor): "barrier" is one
     for (const char c : text) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
   }
   std::string_view text;
@@ -57,9 +58,11 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   }
   const std::vector<int>& context_ranks() const noexcept { return context_ranks_; }
 
-  // Throws what an operation that starts now must throw: the communicator's failure, finished, a departed member.
+  // Throws what an operation that starts now must throw: the communicator's
+  // failure, finished, a departed member.
   void require_usable(std::string_view operation) const {
-    if (failure_ != nullptr || finished_) [[unlikely]] throw_unusable(operation);
+    if (failure_ != nullptr || finished_) [[unlikely]]
+      throw_unusable(operation);
   }
   const Error* failure() const noexcept { return failure_.get(); }
   // The first cause counts. tell: the other members learn it.
@@ -68,7 +71,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 
   // A collective begins: its number, checked against what peers already sent of it.
   collectives::Group begin(const CollectiveCall& call);
-  // Does a peer's signature of a collective agree with our call? True also when we have not come to it, or no longer remember it.
+  // Does a peer's signature of a collective agree with our call? True also when we have
+  // not come to it, or no longer remember it.
   bool agrees(std::uint32_t operation, std::uint32_t signature) const noexcept;
   // Our call of it, or "a later call" / "an earlier call".
   std::string describe_call(std::uint32_t operation) const;
@@ -82,7 +86,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool wait(Done&& done, std::string_view operation, Call call) {
     const Options& options = context_->options();
     const std::int64_t timeout_ms = call.timeout_ms < 0 ? options.operation_timeout_ms : call.timeout_ms;
-    return context_->waiter().wait_until(done, {.timeout_ms = timeout_ms, .warning_ms = options.stall_warning_ms},
+    return context_->waiter().wait_until(done,
+                                         {.timeout_ms = timeout_ms, .warning_ms = options.stall_warning_ms},
                                          [&] { warn_stalled(operation); });
   }
   // Who an operation that did not end waits for: rank here, or -1.

@@ -20,17 +20,21 @@ progress::Doorbell doorbell_of(const ContextParts& parts) {
 }
 
 messaging::MessagingConfig messaging_config(const Options& options) {
-  return {.layout = ring_layout(options),
-          // A ring takes four eager messages: then a sender's credits always suffice for the next, wherever the ring wraps.
-          .eager_bytes_max = static_cast<std::size_t>(std::min(options.eager_bytes_max, options.payload_ring_bytes / 4)),
-          .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
-          .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max)};
+  return {
+      .layout = ring_layout(options),
+      // A ring takes four eager messages: then a sender's credits always suffice for the next, wherever the
+      // ring wraps.
+      .eager_bytes_max =
+          static_cast<std::size_t>(std::min(options.eager_bytes_max, options.payload_ring_bytes / 4)),
+      .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
+      .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max)};
 }
 
 }  // namespace
 
 messaging::RingLayout ring_layout(const Options& options) noexcept {
-  return {.payload_ring_units = static_cast<std::uint32_t>(options.payload_ring_bytes / std::int64_t{messaging::unit_bytes})};
+  return {.payload_ring_units =
+              static_cast<std::uint32_t>(options.payload_ring_bytes / std::int64_t{messaging::unit_bytes})};
 }
 
 // ---- allocations ----
@@ -62,8 +66,14 @@ void Context::remove_allocation(std::uint64_t offset, std::size_t bytes) noexcep
 // ---- life ----
 
 Context::Context(ContextParts parts)
-    : parts_{std::move(parts)}, waiter_{engine_, *parts_.system, parts_.wait_policy, doorbell_of(parts_)},
-      messaging_{engine_, *parts_.system, parts_.log, *this, messaging_config(parts_.options), static_cast<int>(parts_.links.size())},
+    : parts_{std::move(parts)},
+      waiter_{engine_, *parts_.system, parts_.wait_policy, doorbell_of(parts_)},
+      messaging_{engine_,
+                 *parts_.system,
+                 parts_.log,
+                 *this,
+                 messaging_config(parts_.options),
+                 static_cast<int>(parts_.links.size())},
       departed_(parts_.links.size(), false) {
   const messaging::RingLayout layout = ring_layout(parts_.options);
   const std::size_t staging_bytes = layout.payload_ring_units * messaging::unit_bytes;
@@ -73,19 +83,22 @@ Context::Context(ContextParts parts)
     if (link.transport->capabilities().inline_bytes_max < staging_bytes) {
       const auto offset = parts_.arena->allocate(staging_bytes);
       if (!offset) {
-        throw Error{{.code = ErrorCode::no_resource, .peer = peer, .operation = "init",
+        throw Error{{.code = ErrorCode::no_resource,
+                     .peer = peer,
+                     .operation = "init",
                      .cause = fmt::format("the arena has no {} bytes left for staging", staging_bytes),
                      .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES"}};
       }
       staging = {parts_.arena->data() + *offset, staging_bytes};
     }
-    messaging_.add_peer(peer, {.transport = link.transport,
-                               .connection = link.connection.get(),
-                               .slot = parts_.arena->data() + parts_.slab_offset + layout.slot_offset(peer),
-                               .remote_slot = {link.slab.region, link.slab.offset + layout.slot_offset(rank())},
-                               .staging = staging,
-                               .send_seed = messaging::crc_seed(parts_.epoch, rank(), peer),
-                               .receive_seed = messaging::crc_seed(parts_.epoch, peer, rank())});
+    messaging_.add_peer(peer,
+                        {.transport = link.transport,
+                         .connection = link.connection.get(),
+                         .slot = parts_.arena->data() + parts_.slab_offset + layout.slot_offset(peer),
+                         .remote_slot = {link.slab.region, link.slab.offset + layout.slot_offset(rank())},
+                         .staging = staging,
+                         .send_seed = messaging::crc_seed(parts_.epoch, rank(), peer),
+                         .receive_seed = messaging::crc_seed(parts_.epoch, peer, rank())});
   }
   engine_.set_sources(&messaging_, this);
   if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());
@@ -176,7 +189,11 @@ void Context::peer_gone(int peer, ErrorCode code, const std::string& cause, int 
   for (const auto& [id, state] : communicators_) {
     const int rank = state->rank_of(peer);
     if (rank < 0) continue;
-    state->fail({.code = code, .peer = rank, .cause = fmt::format("{}: {}", name_of(peer), cause), .system_error = system_error}, true);
+    state->fail({.code = code,
+                 .peer = rank,
+                 .cause = fmt::format("{}: {}", name_of(peer), cause),
+                 .system_error = system_error},
+                true);
   }
 }
 
@@ -200,10 +217,11 @@ bool Context::poll() {
 }
 
 void Context::handle(const base::ControlEvent& event) {
-  if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
-  // What the peer wrote before it went is still in our memory: it counts.
+  // What the peer wrote before it spoke, or went, is in our memory: it counts.
   for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
-  if (event.kind == base::ControlEvent::Kind::death) return peer_gone(event.peer, ErrorCode::peer_dead, event.detail, 0);
+  if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
+  if (event.kind == base::ControlEvent::Kind::death)
+    return peer_gone(event.peer, ErrorCode::peer_dead, event.detail, 0);
   departed_[static_cast<std::size_t>(event.peer)] = true;
   any_departed_ = true;
 }
@@ -223,17 +241,18 @@ void Context::end_waits_for_departed() {
 
 // The other members are told: what they wait for may be ours to send, and we have stopped.
 void Context::fail_for_departed(CommunicatorState& communicator, int member) {
-  communicator.fail({.code = ErrorCode::peer_dead,
-                     .peer = communicator.rank_of(member),
-                     .cause = fmt::format("{} has left: it closed its communicators or ended normally",
-                                          name_of(member)),
-                     .hint = "call finish() on every rank before the first one leaves"},
-                    true);
+  communicator.fail(
+      {.code = ErrorCode::peer_dead,
+       .peer = communicator.rank_of(member),
+       .cause = fmt::format("{} has left: it closed its communicators or ended normally", name_of(member)),
+       .hint = "call finish() on every rank before the first one leaves"},
+      true);
 }
 
 void Context::handle_frame(int peer, BlobView bytes) {
   const auto frame = decode_control_frame(bytes);
-  if (!frame) return peer_gone(peer, ErrorCode::corrupt, "a control frame that no rank of this version sends", 0);
+  if (!frame)
+    return peer_gone(peer, ErrorCode::corrupt, "a control frame that no rank of this version sends", 0);
   if (frame->kind == ControlFrame::Kind::abort) {
     for (const auto& [id, state] : communicators_) {
       ErrorDetail detail = frame->detail;
@@ -261,8 +280,8 @@ void Context::handle_frame(int peer, BlobView bytes) {
   }
   state->fail({.code = ErrorCode::mismatch,
                .peer = state->rank_of(peer),
-               .cause = fmt::format("operation {} of the communicator is {} on rank {} and {} on rank {}", frame->operation, call,
-                                    state->rank(), frame->call, state->rank_of(peer)),
+               .cause = fmt::format("operation {} of the communicator is {} on rank {} and {} on rank {}",
+                                    frame->operation, call, state->rank(), frame->call, state->rank_of(peer)),
                .hint = "every rank must call the same collectives with the same arguments in the same order"},
               true);
 }
@@ -274,7 +293,8 @@ void Context::abort(std::string_view reason) noexcept {
     {
       const std::lock_guard lock{control_mutex_};
       if (aborting_.load(std::memory_order_relaxed)) return;
-      abort_detail_ = {.code = ErrorCode::aborted, .peer = rank(), .operation = "abort", .cause = std::string{reason}};
+      abort_detail_ = {
+          .code = ErrorCode::aborted, .peer = rank(), .operation = "abort", .cause = std::string{reason}};
       const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = abort_detail_});
       for (int peer = 0; peer < size(); ++peer) {
         if (peer != rank()) parts_.control->send(peer, frame);

@@ -1,4 +1,5 @@
-// What init makes: connections, arena, engine, messaging and control channel of one rank. Communicators are groups inside it.
+// What init makes: connections, arena, engine, messaging and control channel of
+// one rank. Communicators are groups inside it.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,8 @@ namespace qpmesh::detail {
 class CommunicatorState;
 class Context;
 
-// Memory of one Communicator::allocate, in this rank's arena. Freed with its last owner: Buffers, and operations that use it.
+// Memory of one Communicator::allocate, in this rank's arena. Freed with its last
+// owner: Buffers, and operations that use it.
 class Allocation {
  public:
   Allocation(std::shared_ptr<Context> context, std::uint64_t offset, std::size_t bytes) noexcept;
@@ -62,11 +64,11 @@ struct ContextParts {
   std::uint64_t epoch = 0;
   std::vector<bootstrap::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
-  std::uint64_t slab_offset = 0;                    // of our slots in our arena
+  std::uint64_t slab_offset = 0;  // of our slots in our arena
   std::vector<std::unique_ptr<transport::Transport>> transports;
-  std::vector<PeerLink> links;                      // in rank order
+  std::vector<PeerLink> links;  // in rank order
   std::unique_ptr<base::ControlChannel> control;
-  base::UniqueFd doorbell;                          // eventfd, or none
+  base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
 };
 
@@ -110,7 +112,8 @@ class Context final : public messaging::Listener,
   void abort(std::string_view reason) noexcept;
   bool aborting() const noexcept { return aborting_.load(std::memory_order_acquire); }
 
-  // One thread at a time: the call that finds another one inside throws. Relaxed: it finds mistakes, it does not order memory.
+  // One thread at a time: the call that finds another one inside throws. Relaxed: it
+  // finds mistakes, it does not order memory.
   class Entry {
    public:
     explicit Entry(Context& context, std::string_view operation);
@@ -149,7 +152,8 @@ class Context final : public messaging::Listener,
   std::map<std::uint64_t, std::weak_ptr<Allocation>> allocations_;  // by offset
   std::vector<bool> departed_;
   bool any_departed_ = false;
-  std::vector<std::pair<std::uint64_t, ErrorDetail>> early_failures_;  // of communicators that do not exist here yet
+  std::vector<std::pair<std::uint64_t, ErrorDetail>>
+      early_failures_;  // of communicators that do not exist here yet
   std::atomic<bool> in_use_{false};
 
   std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it

@@ -16,8 +16,12 @@ Blob encode(const ControlFrame& frame) {
   base::ByteWriter out;
   out.put(frame_version).put(frame.kind).put(frame.communicator).put(frame.operation);
   out.put(static_cast<std::uint8_t>(frame.reply_wanted)).put_text(cut(frame.call));
-  out.put(frame.detail.code).put(static_cast<std::int32_t>(frame.detail.peer)).put_text(cut(frame.detail.operation));
-  out.put_text(cut(frame.detail.cause)).put(static_cast<std::int32_t>(frame.detail.system_error)).put_text(cut(frame.detail.hint));
+  out.put(frame.detail.code)
+      .put(static_cast<std::int32_t>(frame.detail.peer))
+      .put_text(cut(frame.detail.operation));
+  out.put_text(cut(frame.detail.cause))
+      .put(static_cast<std::int32_t>(frame.detail.system_error))
+      .put_text(cut(frame.detail.hint));
   return std::move(out).blob();
 }
 

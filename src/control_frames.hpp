@@ -18,10 +18,10 @@ struct ControlFrame {
   };
   Kind kind = Kind::failure;
   std::uint64_t communicator = 0;
-  std::uint32_t operation = 0;   // mismatch: the number of the collective
-  bool reply_wanted = false;     // mismatch
-  std::string call{};            // mismatch: "allreduce(1024 float32, sum)"
-  ErrorDetail detail{};          // failure, abort
+  std::uint32_t operation = 0;  // mismatch: the number of the collective
+  bool reply_wanted = false;    // mismatch
+  std::string call{};           // mismatch: "allreduce(1024 float32, sum)"
+  ErrorDetail detail{};         // failure, abort
 };
 
 Blob encode(const ControlFrame& frame);

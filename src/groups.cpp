@@ -18,22 +18,25 @@ using detail::Waiting;
 namespace {
 
 // Every rank's `mine`, in rank order; bytes is the same everywhere.
-std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what, BlobView mine,
-                              Call call) {
+std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
+                              BlobView mine, Call call) {
   const Context::Entry entry{state->context(), what.operation.text};
   state->require_usable(what.operation.text);
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
-  std::copy(mine.begin(), mine.end(), blocks.begin() + static_cast<std::ptrdiff_t>(mine.size()) * state->rank());
+  std::copy(mine.begin(), mine.end(),
+            blocks.begin() + static_cast<std::ptrdiff_t>(mine.size()) * state->rank());
   Waiting request{*state, what.operation.text, call};
   const collectives::Group group = state->begin(what);
   request.has_task = true;
-  state->context().engine().start(request.task, [&] { return collectives::allgather_ring(group, blocks.data(), mine.size()); });
+  state->context().engine().start(
+      request.task, [&] { return collectives::allgather_ring(group, blocks.data(), mine.size()); });
   detail::finish_waiting(request);
   return blocks;
 }
 
 template <class T>
-std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what, const T& mine, Call call) {
+std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
+                             const T& mine, Call call) {
   const auto blocks = gather(state, what, std::as_bytes(std::span{&mine, 1}), call);
   std::vector<T> values(static_cast<std::size_t>(state->size()));
   std::memcpy(values.data(), blocks.data(), blocks.size());
@@ -48,12 +51,17 @@ class CommunicatorBootstrap final : public Bootstrap {
   int rank() const override { return state_->rank(); }
   int size() const override { return state_->size(); }
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
-    const Call call{.timeout_ms = deadline == no_deadline ? 0 : std::max(1, base::remaining_ms(state_->context().system(), deadline))};
-    const auto lengths = gather_values(state_, {.operation = "independent"}, std::uint64_t{mine.size()}, call);
+    const Call call{.timeout_ms =
+                        deadline == no_deadline
+                            ? 0
+                            : std::max(1, base::remaining_ms(state_->context().system(), deadline))};
+    const auto lengths =
+        gather_values(state_, {.operation = "independent"}, std::uint64_t{mine.size()}, call);
     const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
     Blob padded(mine.begin(), mine.end());
     padded.resize(longest);
-    const auto blocks = gather(state_, {.operation = "independent", .element_count = longest, .element_bytes = 1}, padded, call);
+    const auto blocks = gather(
+        state_, {.operation = "independent", .element_count = longest, .element_bytes = 1}, padded, call);
     std::vector<Blob> blobs;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       const auto block = std::span{blocks}.subspan(i * longest, static_cast<std::size_t>(lengths[i]));
@@ -80,7 +88,8 @@ std::optional<Communicator> Communicator::split(int color, int key, Call call) {
     int key;
   };
   const auto choices = gather_values(state_, {.operation = "split"}, Choice{color, key}, call);
-  const std::uint64_t child = state_->next_child_id();  // on ranks without a color too: the count is everybody's
+  const std::uint64_t child =
+      state_->next_child_id();  // on ranks without a color too: the count is everybody's
   if (color == no_color) return std::nullopt;
   std::vector<std::pair<int, int>> members;  // key, rank here
   for (int rank = 0; rank < size(); ++rank) {
@@ -91,7 +100,8 @@ std::optional<Communicator> Communicator::split(int color, int key, Call call) {
   std::vector<int> context_ranks;
   for (const auto& [its_key, rank] : members) context_ranks.push_back(state_->context_rank(rank));
   const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(color));
-  return Communicator{std::make_shared<CommunicatorState>(state_->context_pointer(), id, std::move(context_ranks))};
+  return Communicator{
+      std::make_shared<CommunicatorState>(state_->context_pointer(), id, std::move(context_ranks))};
 }
 
 Communicator Communicator::split_node(Call call) {
@@ -102,8 +112,8 @@ Communicator Communicator::split_node(Call call) {
 Communicator Communicator::duplicate(Call) {
   const Context::Entry entry{state_->context(), "duplicate"};
   state_->require_usable("duplicate");
-  return Communicator{
-      std::make_shared<CommunicatorState>(state_->context_pointer(), state_->next_child_id(), state_->context_ranks())};
+  return Communicator{std::make_shared<CommunicatorState>(state_->context_pointer(), state_->next_child_id(),
+                                                          state_->context_ranks())};
 }
 
 Communicator Communicator::independent(Call) {
@@ -111,13 +121,15 @@ Communicator Communicator::independent(Call) {
   return init(bootstrap, state_->context().options());
 }
 
-std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_bytes(std::size_t count, std::size_t element_bytes,
+std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_bytes(std::size_t count,
+                                                                                   std::size_t element_bytes,
                                                                                    Call call) {
   const auto bytes = base::checked_multiply(count, element_bytes);
   if (!bytes) {
     throw Error{{.code = ErrorCode::bad_argument,
                  .operation = "allocate",
-                 .cause = fmt::format("{} elements of {} bytes are more than memory can hold", count, element_bytes)}};
+                 .cause = fmt::format("{} elements of {} bytes are more than memory can hold", count,
+                                      element_bytes)}};
   }
   state_->require_usable("allocate");
   Context& context = state_->context();
@@ -127,15 +139,19 @@ std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_byt
     allocation = std::make_shared<detail::Allocation>(state_->context_pointer(), *offset, *bytes);
     context.add_allocation(allocation);
   }
-  const CollectiveCall what{.operation = "allocate", .element_count = count, .element_bytes = static_cast<std::uint32_t>(element_bytes)};
+  const CollectiveCall what{.operation = "allocate",
+                            .element_count = count,
+                            .element_bytes = static_cast<std::uint32_t>(element_bytes)};
   const auto served = gather_values(state_, what, std::uint8_t{offset.has_value()}, call);
   const auto failed = std::find(served.begin(), served.end(), std::uint8_t{0});
   if (failed != served.end()) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .peer = static_cast<int>(failed - served.begin()),
-                 .operation = "allocate",
-                 .cause = fmt::format("the arena of that rank has no {} bytes left in one piece, of {} in all", *bytes, context.arena().bytes()),
-                 .hint = "raise QPMESH_ARENA_BYTES_MAX"}};
+    throw Error{
+        {.code = ErrorCode::no_resource,
+         .peer = static_cast<int>(failed - served.begin()),
+         .operation = "allocate",
+         .cause = fmt::format("the arena of that rank has no {} bytes left in one piece, of {} in all",
+                              *bytes, context.arena().bytes()),
+         .hint = "raise QPMESH_ARENA_BYTES_MAX"}};
   }
   return {allocation, allocation->data()};
 }

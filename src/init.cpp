@@ -51,7 +51,10 @@ Facts decode(BlobView bytes, int peer) {
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) facts.cores.cores.push_back(in.get<std::int32_t>());
   facts.slab_offset = in.get<std::uint64_t>();
   if (in.finished()) return facts;
-  throw Error{{.code = ErrorCode::corrupt, .peer = peer, .operation = "init", .cause = "facts that no rank of this version sends"}};
+  throw Error{{.code = ErrorCode::corrupt,
+               .peer = peer,
+               .operation = "init",
+               .cause = "facts that no rank of this version sends"}};
 }
 
 base::Log make_log(const Options& options, int rank) {
@@ -76,19 +79,25 @@ void check_algorithm(const Options& options, int size) {
   if (options.allreduce.empty()) return;
   const auto* const row = collectives::find_allreduce(options.allreduce);
   std::string names;
-  for (const auto& known : collectives::allreduce_algorithms()) names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
+  for (const auto& known : collectives::allreduce_algorithms())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
   if (row == nullptr) {
-    throw Error{{.code = ErrorCode::bad_config, .operation = "init",
-                 .cause = fmt::format("QPMESH_ALLREDUCE={} is not an algorithm", options.allreduce), .hint = "there are: " + names}};
+    throw Error{{.code = ErrorCode::bad_config,
+                 .operation = "init",
+                 .cause = fmt::format("QPMESH_ALLREDUCE={} is not an algorithm", options.allreduce),
+                 .hint = "there are: " + names}};
   }
   if (!row->applies(size)) {
-    throw Error{{.code = ErrorCode::bad_config, .operation = "init",
-                 .cause = fmt::format("QPMESH_ALLREDUCE={} does not apply to {} ranks", options.allreduce, size),
-                 .hint = "there are: " + names}};
+    throw Error{
+        {.code = ErrorCode::bad_config,
+         .operation = "init",
+         .cause = fmt::format("QPMESH_ALLREDUCE={} does not apply to {} ranks", options.allreduce, size),
+         .hint = "there are: " + names}};
   }
 }
 
-progress::WaitPolicy wait_policy(const Options& options, const Meeting& meeting, const std::vector<Facts>& facts, int rank) {
+progress::WaitPolicy wait_policy(const Options& options, const Meeting& meeting,
+                                 const std::vector<Facts>& facts, int rank) {
   if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
   std::vector<topology::UsableCores> node_cores;
   const int node = meeting.ranks[static_cast<std::size_t>(rank)].node;
@@ -106,8 +115,9 @@ void require_one_node(const Meeting& meeting) {
     throw Error{{.code = ErrorCode::no_resource,
                  .peer = static_cast<int>(i),
                  .operation = "init",
-                 .cause = fmt::format("rank 0 (on {}) and rank {} (on {}) share no memory, and no other transport is built in",
-                                      meeting.ranks[0].host, i, meeting.ranks[i].host),
+                 .cause = fmt::format(
+                     "rank 0 (on {}) and rank {} (on {}) share no memory, and no other transport is built in",
+                     meeting.ranks[0].host, i, meeting.ranks[i].host),
                  .hint = "start all ranks on one host, in one container, as one user"}};
   }
 }
@@ -115,7 +125,10 @@ void require_one_node(const Meeting& meeting) {
 base::UniqueFd make_doorbell(const base::System& system) {
   base::UniqueFd doorbell{system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })};
   if (doorbell) return doorbell;
-  throw Error{{.code = ErrorCode::no_resource, .operation = "init", .cause = "eventfd failed", .system_error = errno,
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "init",
+               .cause = "eventfd failed",
+               .system_error = errno,
                .hint = "raise the limit of open files (ulimit -n)"}};
 }
 
@@ -128,7 +141,6 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   check_algorithm(options, size);
   auto system = std::make_shared<base::System>();
   const base::Log log = make_log(options, rank);
-  if (rank == 0) warn_unknown_variables(log);
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
 
   const messaging::RingLayout layout = detail::ring_layout(options);
@@ -139,12 +151,15 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   if (!slab_offset) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "init",
-                 .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {}", size, layout.slab_bytes(size), arena->bytes()),
+                 .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {}", size,
+                                      layout.slab_bytes(size), arena->bytes()),
                  .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES"}};
   }
   base::UniqueFd doorbell = make_doorbell(*system);
 
-  const Facts mine{.options = base::agreed_options(options), .cores = topology::usable_cores(), .slab_offset = *slab_offset};
+  const Facts mine{.options = base::agreed_options(options),
+                   .cores = topology::usable_cores(),
+                   .slab_offset = *slab_offset};
   Meeting meeting = bootstrap::meet(bootstrap, options, *system, log,
                                     {.arena_fd = arena->descriptor(),
                                      .arena_bytes = arena->bytes(),
@@ -177,9 +192,10 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .doorbell = std::move(doorbell),
                              .wait_policy = policy};
   for (int peer = 0; peer < size; ++peer) {
-    parts.links.push_back({.transport = shm.get(),
-                           .connection = shm->connect(peer, {}),
-                           .slab = {.region = 0, .offset = facts[static_cast<std::size_t>(peer)].slab_offset}});
+    parts.links.push_back(
+        {.transport = shm.get(),
+         .connection = shm->connect(peer, {}),
+         .slab = {.region = 0, .offset = facts[static_cast<std::size_t>(peer)].slab_offset}});
   }
   parts.transports.push_back(std::move(shm));
 
@@ -187,7 +203,8 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   for (int i = 0; i < size; ++i) everybody[static_cast<std::size_t>(i)] = i;
   const std::uint64_t id = base::mix64(parts.epoch);
   auto context = std::make_shared<detail::Context>(std::move(parts));
-  return Communicator{std::make_shared<detail::CommunicatorState>(std::move(context), id, std::move(everybody))};
+  return Communicator{
+      std::make_shared<detail::CommunicatorState>(std::move(context), id, std::move(everybody))};
 }
 
 Communicator init(const Options& options) {
@@ -196,6 +213,7 @@ Communicator init(const Options& options) {
   const base::System system;
   const bootstrap::Identity identity = bootstrap::identify(bootstrap::process_environment());
   const base::Log log = make_log(options, identity.rank);
+  if (identity.rank == 0) warn_unknown_variables(log);
   const auto bootstrap = bootstrap::make_bootstrap(identity, ordinal++, options, system, log);
   return init(*bootstrap, options);
 }

@@ -1,4 +1,5 @@
-// The last operations of a rank, for the message that explains why one did not end. A few stores per operation.
+// The last operations of a rank, for the message that explains why one did not
+// end. A few stores per operation.
 #pragma once
 
 #include <array>
@@ -12,15 +13,16 @@ namespace qpmesh::detail {
 class OperationLog {
  public:
   struct Entry {
-    std::uint64_t number = 0;       // counts the operations of this context from 1
-    std::string_view operation;     // a literal
+    std::uint64_t number = 0;    // counts the operations of this context from 1
+    std::string_view operation;  // a literal
     std::uint64_t communicator = 0;
     std::uint64_t bytes = 0;
-    int peer = -1;                  // rank in the communicator, or -1
+    int peer = -1;  // rank in the communicator, or -1
     int tag = -1;
   };
 
-  void add(std::string_view operation, std::uint64_t communicator, std::uint64_t bytes, int peer = -1, int tag = -1) noexcept {
+  void add(std::string_view operation, std::uint64_t communicator, std::uint64_t bytes, int peer = -1,
+           int tag = -1) noexcept {
     entries_[next_++ % entries_.size()] = {next_, operation, communicator, bytes, peer, tag};
   }
 

@@ -11,17 +11,19 @@ Error truncated(const Waiting& request) {
   return Error{{.code = ErrorCode::truncated,
                 .peer = request.communicator->rank_of(receive.message_source),
                 .operation = std::string{request.operation},
-                .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes, receive.capacity_bytes),
+                .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes,
+                                     receive.capacity_bytes),
                 .hint = "the message is still first in line; probe() tells its size"}};
 }
 
-// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything else may be half done, here
-// or at a peer, and breaks it.
+// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything
+// else may be half done, here or at a peer, and breaks it.
 void end_expired(Waiting& request) {
   CommunicatorState& communicator = *request.communicator;
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.call);
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
-  const bool only_receive = request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
+  const bool only_receive =
+      request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
   if (only_receive && communicator.context().messaging().cancel(request.receive)) {
     request.settled = true;
     throw Error{detail};
@@ -43,12 +45,14 @@ Status settle(Waiting& request) {
       request.communicator->fail(error.detail(), true);
       throw_failure(error, request.operation);
     } catch (const std::exception& error) {
-      const Error failure{{.code = ErrorCode::no_resource, .peer = request.communicator->rank(), .cause = error.what()}};
+      const Error failure{
+          {.code = ErrorCode::no_resource, .peer = request.communicator->rank(), .cause = error.what()}};
       request.communicator->fail(failure.detail(), true);
       throw_failure(failure, request.operation);
     }
   }
-  if (request.has_send && request.send.failure != nullptr) throw_failure(*request.send.failure, request.operation);
+  if (request.has_send && request.send.failure != nullptr)
+    throw_failure(*request.send.failure, request.operation);
   if (!request.has_receive) return {};
   const messaging::ReceiveOperation& receive = request.receive;
   if (receive.failure != nullptr) throw_failure(*receive.failure, request.operation);
@@ -62,8 +66,8 @@ Status finish_late(Waiting& request) {
 }
 
 Status finish_waiting(Waiting& request) {
-  const bool in_time =
-      request.done() || request.communicator->wait([&] { return request.done(); }, request.operation, request.call);
+  const bool in_time = request.done() || request.communicator->wait([&] { return request.done(); },
+                                                                    request.operation, request.call);
   return in_time ? settle(request) : finish_late(request);
 }
 
@@ -74,7 +78,8 @@ using detail::RequestState;
 namespace {
 
 void destroy(RequestState* state) noexcept {
-  const std::shared_ptr<detail::CommunicatorState> last = std::move(state->keep_alive);  // the pool outlives its block
+  const std::shared_ptr<detail::CommunicatorState> last =
+      std::move(state->keep_alive);  // the pool outlives its block
   state->~RequestState();
   progress::FramePool::free(state);
 }

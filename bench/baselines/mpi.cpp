@@ -30,7 +30,8 @@ int mpi_count(std::size_t count) {
   return static_cast<int>(count);
 }
 
-// What MPI implementations' launchers give each rank. Without one of them MPI_Init makes every process a world of one.
+// What MPI implementations' launchers give each rank. Without one of them
+// MPI_Init makes every process a world of one.
 bool started_by_mpi_launcher() {
   constexpr std::array variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
   const auto environment = bootstrap::process_environment();

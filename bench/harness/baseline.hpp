@@ -31,8 +31,8 @@ class Baseline {
   virtual void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) = 0;
 };
 
-// What --baseline accepts. make is called once on every rank of the job, whose rank and size it checks against the other library's.
-// Throws Error{bad_config} where that library cannot run.
+// What --baseline accepts. make is called once on every rank of the job, whose rank and size it checks
+// against the other library's. Throws Error{bad_config} where that library cannot run.
 struct BaselineKind {
   std::string_view name;
   std::unique_ptr<Baseline> (*make)(int rank, int size);

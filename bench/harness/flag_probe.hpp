@@ -1,5 +1,6 @@
-// The least that two cores must do to agree: store to a cache line of one's own, load the others'. Nothing that exchanges data through
-// shared memory is faster, so these are the limits that small messages are held against.
+// The least that two cores must do to agree: store to a cache line of one's own, load the
+// others'. Nothing that exchanges data through shared memory is faster, so these are the
+// limits that small messages are held against.
 #pragma once
 
 #include <sched.h>
@@ -11,8 +12,9 @@
 
 namespace qpmesh::bench {
 
-// One rank's line pair. Two, because a fast rank may publish round k+1 while a slow one still reads round k; it cannot reach k+2
-// before the slow one has published k+1 and thus read k. 128 bytes: the adjacent-line prefetcher works in pairs.
+// One rank's line pair. Two, because a fast rank may publish round k+1 while a slow one still reads
+// round k; it cannot reach k+2 before the slow one has published k+1 and thus read k. 128 bytes:
+// the adjacent-line prefetcher works in pairs.
 struct FlagLine {
   struct alignas(128) Slot {
     std::atomic<std::uint64_t> word{

@@ -16,7 +16,8 @@ class NullBuffer final : public std::streambuf {
   int_type overflow(int_type character) override { return traits_type::not_eof(character); }
 };
 
-// Prints rows as they come; on a silent rank, nothing at all, not even what Google Benchmark itself has to say.
+// Prints rows as they come; on a silent rank, nothing at all, not even what
+// Google Benchmark itself has to say.
 class RowReporter final : public benchmark::BenchmarkReporter {
  public:
   RowReporter(bool speaks, std::string heading) : speaks_{speaks}, heading_{std::move(heading)} {
@@ -80,7 +81,8 @@ void set_counters(benchmark::State& state, const Row& row) {
 void initialize(const std::string& program, const std::vector<std::string>& flags, bool speaks) {
   std::vector<std::string> words{program};
   words.insert(words.end(), flags.begin(), flags.end());
-  // Last words win, over BENCHMARK_… variables too: every rank runs the list in its order, and one rank writes the file.
+  // Last words win, over BENCHMARK_… variables too: every rank runs the list in
+  // its order, and one rank writes the file.
   words.emplace_back("--benchmark_enable_random_interleaving=false");
   if (!speaks) words.emplace_back("--benchmark_out=");
   std::vector<char*> pointers;

@@ -122,8 +122,8 @@ class Session {
     }
   }
 
-  // Back to back with a new seed each and no barrier between, so that a rank that runs ahead meets one that still reads.
-  // Returns wrong elements over all ranks.
+  // Back to back with a new seed each and no barrier between, so that a rank that runs ahead meets one that
+  // still reads. Returns wrong elements over all ranks.
   std::size_t checked_runs(Case& subject, int runs) {
     std::uint64_t wrong = 0;
     for (int i = 0; i < runs; ++i) {

@@ -1,5 +1,5 @@
-// What a benchmark program is made of. A program describes its series and their cases; the harness does the rest: options, samples,
-// verification, baseline, rows, files.
+// What a benchmark program is made of. A program describes its series and their cases; the harness does the
+// rest: options, samples, verification, baseline, rows, files.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ class Case {
   virtual void run() = 0;                    // the call that is timed; nothing else
   virtual void run_baseline(Baseline&) = 0;  // the same through the other library, on the same buffers
 
-  // Around a checked run: inputs for this seed and poisoned outputs; then the number of this rank's wrong elements.
+  // Around a checked run: inputs for this seed and poisoned outputs; then the
+  // number of this rank's wrong elements.
   virtual void prepare(std::uint64_t seed) = 0;
   virtual std::size_t wrong(std::uint64_t seed) = 0;
   // Received bytes that --corrupt may touch. Empty: the operation delivers no bytes.
@@ -41,7 +42,8 @@ struct Series {
   std::string name;               // second part of the benchmark's name: allreduce/float_sum/1024
   std::size_t element_bytes = 0;  // 0: the operation carries no data, and there is one row
   LimitKind limit = LimitKind::exchange;
-  // Bytes that must pass the slowest link for each byte of the operation, as nccl-tests define busbw; from the number of ranks.
+  // Bytes that must pass the slowest link for each byte of the operation, as
+  // nccl-tests define busbw; from the number of ranks.
   std::function<double(int ranks)> bus_factor;
   std::function<std::unique_ptr<Case>(Communicator& world, Buffers buffers, std::size_t bytes)> make;
 };

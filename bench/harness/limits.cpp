@@ -52,7 +52,8 @@ int count_usable_cores(Communicator& node) {
   return std::max(topology::usable_core_count({&all, 1}), 1);
 }
 
-// A line per rank in memory that all ranks of the node map; empty on every rank alike when one of them could not map it.
+// A line per rank in memory that all ranks of the node map; empty on every rank alike when one of them could
+// not map it.
 base::Mapping share_lines(Communicator& world) {
   const std::size_t bytes = static_cast<std::size_t>(world.size()) * sizeof(FlagLine);
   const auto name_by = [](std::int64_t maker) { return "/qpmesh-bench-" + std::to_string(maker); };
@@ -78,19 +79,24 @@ base::Mapping share_lines(Communicator& world) {
   return mapped_by_all == 1 ? std::move(mapping) : base::Mapping{};
 }
 
-// The least over batches of the seconds of one round on the slowest rank: a limit is what the machine allows, not what its
-// neighbours leave.
+// The least over batches of the seconds of one round on the slowest rank: a limit is what the machine allows,
+// not what its neighbours leave. A batch lasts some milliseconds at most: beside a busy neighbour one round
+// may cost a whole slice.
 template <class Round>
 double least_round_s(Communicator& world, std::uint32_t& round, Round&& one_round) {
   constexpr int batches = 11;
-  constexpr int rounds_per_batch = 500;
-  std::array<double, batches> batch_s{};
-  for (double& seconds : batch_s) {
+  constexpr double batch_s_max = 5e-3;
+  constexpr double rounds_per_batch_max = 500;
+  const auto time_rounds = [&](int rounds) {
     world.barrier();
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < rounds_per_batch; ++i) one_round(++round);
-    seconds = seconds_since(start) / rounds_per_batch;
-  }
+    for (int i = 0; i < rounds; ++i) one_round(++round);
+    return seconds_since(start) / rounds;
+  };
+  const double first_s = max_over_ranks(world, time_rounds(4));
+  const int rounds = static_cast<int>(std::clamp(batch_s_max / first_s, 1.0, rounds_per_batch_max));
+  std::array<double, batches> batch_s{};
+  for (double& seconds : batch_s) seconds = time_rounds(rounds);
   world.allreduce(batch_s, qpmesh::max);
   return *std::ranges::min_element(batch_s);
 }
@@ -134,8 +140,8 @@ void Limits::measure_flags() {
   }
 }
 
-// The least time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a core: each must get its
-// turn, which one rank's short copies between two ticks do not show.
+// The least time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a
+// core: each must get its turn, which one rank's short copies between two ticks do not show.
 double Limits::copy_s(std::size_t bytes) {
   constexpr double batch_s_min = 20e-6;
   constexpr int batches = 11;

@@ -23,7 +23,8 @@ class Limits {
   int usable_cores() const noexcept { return usable_cores_; }
   bool one_node() const noexcept { return one_node_; }
 
-  // Seconds below which no implementation gets through shared memory; nothing where ranks do not share a node or there is one rank.
+  // Seconds below which no implementation gets through shared memory; nothing where ranks
+  // do not share a node or there is one rank.
   std::optional<double> least_s(LimitKind kind, std::size_t bytes);
 
  private:

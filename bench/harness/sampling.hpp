@@ -1,6 +1,6 @@
-// How times are taken. A sample is a batch of back-to-back calls between two clock reads: one clock read costs as much as a third of a
-// small call. Its value is the slowest rank's time divided by the batch. All decisions follow from values that every rank shares, so
-// that ranks never disagree on the number of calls.
+// How times are taken. A sample is a batch of back-to-back calls between two clock reads: one clock read
+// costs as much as a third of a small call. Its value is the slowest rank's time divided by the batch. All
+// decisions follow from values that every rank shares, so that ranks never disagree on the number of calls.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ struct Batch {
   double sample_s = 0;  // what it took on the slowest rank when it was chosen
 };
 
-// Doubles the calls until the slowest rank's sample lasts sample_s_min. The least of three trials counts, so that one preemption does
-// not make a batch too short. Warms up what it measures.
+// Doubles the calls until the slowest rank's sample lasts sample_s_min. The least of three trials counts, so
+// that one preemption does not make a batch too short. Warms up what it measures.
 Batch agree_batch(const TimedBatch& timed, const Agreement& agreement);
 
 std::size_t sample_count(double sample_s, std::optional<std::size_t> wanted) noexcept;
@@ -43,7 +43,8 @@ struct Times {
   std::vector<double> baseline_s;  // empty, or sample i taken next to ours_s[i]
 };
 
-// With a baseline the two alternate as ABBA, so that a machine that drifts favours neither. baseline may be empty.
+// With a baseline the two alternate as ABBA, so that a machine that drifts
+// favours neither. baseline may be empty.
 Times take_samples(const TimedBatch& ours, const TimedBatch& baseline, std::optional<std::size_t> wanted,
                    const Agreement& agreement);
 

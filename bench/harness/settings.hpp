@@ -24,8 +24,9 @@ struct Settings {
   std::string help;                          // not empty: the user asked for this text instead of a run
 };
 
-// Throws Error{bad_argument}: an unknown option (the hint names the nearest one), a malformed value, options that contradict each
-// other, and flags of Google Benchmark that several ranks cannot follow, with the reason.
+// Throws Error{bad_argument}: an unknown option (the hint names the nearest one), a
+// malformed value, options that contradict each other, and flags of Google Benchmark that
+// several ranks cannot follow, with the reason.
 Settings parse_arguments(const std::string& program, const std::vector<std::string>& arguments);
 
 }  // namespace qpmesh::bench

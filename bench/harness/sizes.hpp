@@ -8,11 +8,12 @@
 
 namespace qpmesh::bench {
 
-// A whole number, alone or with KiB, MiB or GiB. Throws Error{bad_argument} with the text and what is allowed.
+// A whole number, alone or with KiB, MiB or GiB. Throws Error{bad_argument}
+// with the text and what is allowed.
 std::size_t parse_bytes(std::string_view text);
 
-// bytes_min, doubled until it would pass bytes_max. Throws Error{bad_argument} when the range is empty or bytes_min is not a whole
-// number of elements.
+// bytes_min, doubled until it would pass bytes_max. Throws Error{bad_argument} when the range is empty or
+// bytes_min is not a whole number of elements.
 std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
                                        std::size_t element_bytes);
 

@@ -1,5 +1,6 @@
-// Reference data. Inputs are a hash of (seed, rank, index), so any rank can compute what any other put in, and a byte that went to the
-// wrong place has the wrong value. Outputs are poisoned before a checked run, so that a call that does nothing is wrong everywhere.
+// Reference data. Inputs are a hash of (seed, rank, index), so any rank can compute what any other put in,
+// and a byte that went to the wrong place has the wrong value. Outputs are poisoned before a checked run, so
+// that a call that does nothing is wrong everywhere.
 #pragma once
 
 #include <bit>
@@ -22,7 +23,8 @@ constexpr std::uint64_t hash_of(std::uint64_t seed, int rank, std::size_t index)
   return mix(mix((seed << 32) + static_cast<std::uint64_t>(rank)) + index * 0x9e3779b97f4a7c15U);
 }
 
-// Values that no poison looks like. Floats are whole numbers from -8 to 7: any order of summing 2^20 ranks gives the same bits.
+// Values that no poison looks like. Floats are whole numbers from -8 to 7: any order
+// of summing 2^20 ranks gives the same bits.
 template <class T>
 constexpr T input_value(std::uint64_t seed, int rank, std::size_t index) noexcept {
   const std::uint64_t hash = hash_of(seed, rank, index);

@@ -1,5 +1,5 @@
-// bench_micro: the machine's limits and our innermost steps, as medians of samples. Steps with a bound are compared with a flag
-// exchange between two cores, sample by sample; exit code 1 when one costs more.
+// bench_micro: the machine's limits and our innermost steps, as medians of samples. Steps with a bound are
+// compared with a flag exchange between two cores, sample by sample; exit code 1 when one costs more.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// What the library's innermost steps cost, to be held against one flag exchange between two cores of the same run.
+// What the library's innermost steps cost, to be held against one flag exchange
+// between two cores of the same run.
 #include <sys/eventfd.h>
 
 #include <array>

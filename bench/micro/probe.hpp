@@ -1,4 +1,5 @@
-// A number about the machine or about a part of the library: samples of nanoseconds per operation, medians printed.
+// A number about the machine or about a part of the library: samples of
+// nanoseconds per operation, medians printed.
 #pragma once
 
 #include <functional>

@@ -29,7 +29,8 @@ double elapsed_ns(F&& function) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Runs both functions at once, each pinned to its core, and returns how long the first took. The caller's thread keeps the first core.
+// Runs both functions at once, each pinned to its core, and returns how long the first
+// took. The caller's thread keeps the first core.
 template <class First, class Second>
 double run_pair_ns(CorePair cores, First&& first, Second&& second) {
   std::atomic<bool> ready{false};

@@ -12,7 +12,8 @@ namespace qpmesh {
 using Blob = std::vector<std::byte>;
 using BlobView = std::span<const std::byte>;
 
-// Tells a rank who it is and exchanges blobs. A user's own class works as well as the library's (TCP, one host, MPI).
+// Tells a rank who it is and exchanges blobs. A user's own class works as well
+// as the library's (TCP, one host, MPI).
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
@@ -21,8 +22,8 @@ class Bootstrap {
   virtual int size() const = 0;
 
   // Collective. Returns every rank's blob, in rank order; blobs may differ in length (at most 64 KiB each).
-  // Called during init only, the same number of times on every rank. Throws Error{timeout} naming the missing ranks when
-  // the deadline passes, and whatever else went wrong as Error.
+  // Called during init only, the same number of times on every rank. Throws Error{timeout} naming the missing
+  // ranks when the deadline passes, and whatever else went wrong as Error.
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
 };
 

@@ -56,10 +56,11 @@ Elements elements(R& range) {
 
 }  // namespace detail
 
-// Move-only. One thread at a time per context: a communicator, its children and its requests belong together, and a second thread
-// takes independent(). Overlapping calls are reported as Error{bad_argument}. Only abort() may be called from any thread.
-// After an error other than bad_argument, truncated, or the timeout of an unmatched receive, the communicator is broken: every
-// further call throws the same error. The destructor is local, may run in any order, and never waits for a peer's call.
+// Move-only. One thread at a time per context: a communicator, its children and its requests belong together,
+// and a second thread takes independent(). Overlapping calls are reported as Error{bad_argument}. Only
+// abort() may be called from any thread. After an error other than bad_argument, truncated, or the timeout of
+// an unmatched receive, the communicator is broken: every further call throws the same error. The destructor
+// is local, may run in any order, and never waits for a peer's call.
 class Communicator {
  public:
   Communicator(Communicator&& other) noexcept;
@@ -107,8 +108,8 @@ class Communicator {
   void barrier(Call call = {});
   Request barrier_async(Call call = {});
 
-  // out[i] = in_0[i] op in_1[i] op …, the same bits on every rank. in and out have equal counts and are the same memory or do
-  // not overlap.
+  // out[i] = in_0[i] op in_1[i] op …, the same bits on every rank. in and out have equal counts
+  // and are the same memory or do not overlap.
   template <Reducible S, Target T>
     requires std::same_as<std::ranges::range_value_t<S>, std::ranges::range_value_t<T>>
   void allreduce(const S& in, T&& out, Reduction reduction, Call call = {}) {
@@ -139,7 +140,8 @@ class Communicator {
     auto [allocation, data] = allocate_bytes(count, sizeof(T), call);
     return Buffer<T>{std::move(allocation), static_cast<T*>(data), count};
   }
-  // Ranks of equal color form a group, ordered by key, then by rank here. color is ≥ 0 or no_color (returns nothing).
+  // Ranks of equal color form a group, ordered by key, then by rank here. color
+  // is ≥ 0 or no_color (returns nothing).
   std::optional<Communicator> split(int color, int key = 0, Call call = {});
   Communicator split_node(Call call = {});  // one group per host
   Communicator duplicate(Call call = {});
@@ -147,7 +149,8 @@ class Communicator {
 
   void progress();              // one step of everything in this context; never blocks
   void finish(Call call = {});  // collective goodbye; the communicator cannot be used afterwards
-  // Ends this context on every rank: operations in flight and all later ones throw Error{aborted} with the reason.
+  // Ends this context on every rank: operations in flight and all later ones
+  // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
 
   // Which algorithm would run, by the name that forces it: for benchmarks and logs.
@@ -175,8 +178,9 @@ class Communicator {
   std::shared_ptr<detail::CommunicatorState> state_;
 };
 
-// Joins the job that the launcher's environment describes (Open MPI, Hydra, srun, torchrun, QPMESH_ROOT/RANK/SIZE); alone, a world of
-// one. Collective over the job. Throws Error within Options::init_timeout_ms.
+// Joins the job that the launcher's environment describes (Open MPI, Hydra, srun,
+// torchrun, QPMESH_ROOT/RANK/SIZE); alone, a world of one. Collective over the job.
+// Throws Error within Options::init_timeout_ms.
 Communicator init();
 Communicator init(const Options& options);
 // The same through a bootstrap of the caller's; it is used until init returns.

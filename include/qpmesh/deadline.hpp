@@ -1,4 +1,5 @@
-// Points in time. Only the monotonic clock is ever read, so that a change of the wall clock moves no deadline.
+// Points in time. Only the monotonic clock is ever read, so that a change of
+// the wall clock moves no deadline.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,8 @@
 
 namespace qpmesh {
 
-// Data to send: contiguous, sized, of trivially copyable elements. Vectors, arrays, spans, string literals, Buffers.
+// Data to send: contiguous, sized, of trivially copyable elements. Vectors,
+// arrays, spans, string literals, Buffers.
 template <class R>
 concept Source = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
                  std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;

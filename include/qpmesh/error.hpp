@@ -1,5 +1,5 @@
-// What the world or the caller does wrong, as one exception type. A broken invariant of the library asserts instead;
-// docs/errors.md tells the two apart.
+// What the world or the caller does wrong, as one exception type. A broken invariant of the library asserts
+// instead; docs/errors.md tells the two apart.
 #pragma once
 
 #include <cstdint>

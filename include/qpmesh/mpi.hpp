@@ -7,8 +7,9 @@
 
 namespace qpmesh {
 
-// All-gathers over a duplicate of the communicator, which must not be freed before init returns. MPI must be initialised and
-// not finalised (Error{bad_argument} otherwise); it is not used after init. The deadline cannot interrupt MPI's own calls.
+// All-gathers over a duplicate of the communicator, which must not be freed before init returns. MPI must
+// be initialised and not finalised (Error{bad_argument} otherwise); it is not used after init. The
+// deadline cannot interrupt MPI's own calls.
 class MpiBootstrap final : public Bootstrap {
  public:
   explicit MpiBootstrap(MPI_Comm communicator);

@@ -1,5 +1,5 @@
-// One documented struct for everything that can be set. Each field has its environment variable; docs/options.md is
-// the table with unit, range and default, and tests hold the two together.
+// One documented struct for everything that can be set. Each field has its environment variable;
+// docs/options.md is the table with unit, range and default, and tests hold the two together.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace qpmesh {
 
-// init() without options uses Options::from_environment(); a program that sets fields in code starts from it too, or from
-// Options{} to leave the environment out. "(agreed)" fields are compared at start; a difference between ranks is an error.
+// init() without options uses Options::from_environment(); a program that sets fields in code starts
+// from it too, or from Options{} to leave the environment out. "(agreed)" fields are compared at
+// start; a difference between ranks is an error.
 struct Options {
   // QPMESH_TRANSPORT: shm; empty = every transport that reaches (agreed)
   std::string transport;
@@ -37,7 +38,8 @@ struct Options {
   // QPMESH_LOG: off error warning info debug
   std::string log = "warning";
 
-  // Defaults overridden by QPMESH_… variables. Throws Error{bad_config} naming variable, value and allowed range.
+  // Defaults overridden by QPMESH_… variables. Throws Error{bad_config} naming
+  // variable, value and allowed range.
   static Options from_environment();
 };
 

@@ -19,9 +19,9 @@ enum class ReductionKind : std::uint8_t {
   logical_xor
 };
 
-// Every rank gets the same bits. Integer sum and product wrap; average is the sum, then one division in the element's
-// type (integers truncate); min and max propagate NaN and order -0 before +0; bitwise reductions of floating types are
-// Error{bad_argument}; logical ones give 1 or 0.
+// Every rank gets the same bits. Integer sum and product wrap; average is the sum, then one division in the
+// element's type (integers truncate); min and max propagate NaN and order -0 before +0; bitwise reductions of
+// floating types are Error{bad_argument}; logical ones give 1 or 0.
 struct Reduction {
   ReductionKind kind;
 };

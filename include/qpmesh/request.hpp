@@ -25,10 +25,11 @@ struct Call {
   std::int64_t timeout_ms = timeout_from_options;  // 0 = wait for ever
 };
 
-// Move-only. Keeps its context alive. The buffers named at the start belong to the operation until test() has returned true or
-// wait() has returned or thrown. An error is thrown once; afterwards test() is true and wait() returns.
-// The destructor of a request in flight waits, at most until the operation's deadline: a hang with a name is better than memory
-// overwritten behind the caller's back. What it swallows, it logs.
+// Move-only. Keeps its context alive. The buffers named at the start belong to the operation
+// until test() has returned true or wait() has returned or thrown. An error is thrown once;
+// afterwards test() is true and wait() returns.
+// The destructor of a request in flight waits, at most until the operation's deadline: a hang with a name is
+// better than memory overwritten behind the caller's back. What it swallows, it logs.
 class [[nodiscard]] Request {
  public:
   Request() noexcept = default;

@@ -40,14 +40,15 @@ class ByteWriter {
   Blob blob() && noexcept { return std::move(blob_); }
 
  private:
-  // Out of line: inlined for constant sizes, gcc 12 warns of vector overflows that cannot happen. Set-up only, so the call is free.
+  // Out of line: inlined for constant sizes, gcc 12 warns of vector overflows that cannot
+  // happen. Set-up only, so the call is free.
   void append(const void* bytes, std::size_t count);
 
   Blob blob_;
 };
 
-// Reads what a stranger may have written: after the first value that is not there every further one is zero or empty, and
-// ok() is false. finished() also demands that nothing is left over.
+// Reads what a stranger may have written: after the first value that is not there every further one is zero
+// or empty, and ok() is false. finished() also demands that nothing is left over.
 class ByteReader {
  public:
   explicit ByteReader(BlobView bytes) noexcept : rest_{bytes} {}

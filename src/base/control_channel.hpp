@@ -1,4 +1,5 @@
-// The bootstrap's connections, kept open: who is alive, who aborted, who disagreed. Slow and rare; never on the hot path.
+// The bootstrap's connections, kept open: who is alive, who aborted, who
+// disagreed. Slow and rare; never on the hot path.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ struct ControlEvent {
   std::string detail;  // death: what was observed ("process 123 ended: pidfd")
 };
 
-// Frames of one peer arrive whole and in order, at most frame_bytes_max each; goodbye or death is a peer's last event.
+// Frames of one peer arrive whole and in order, at most frame_bytes_max each;
+// goodbye or death is a peer's last event.
 class ControlChannel {
  public:
   static constexpr std::size_t frame_bytes_max = 16 * 1024;

@@ -18,7 +18,8 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-// CRC32C (Castagnoli), continued from seed. ISA-L chooses the instruction at run time: 13 ns for 48 bytes where measured.
+// CRC32C (Castagnoli), continued from seed. ISA-L chooses the instruction at
+// run time: 13 ns for 48 bytes where measured.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed) noexcept;
 
 }  // namespace qpmesh::base

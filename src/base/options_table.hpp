@@ -1,4 +1,5 @@
-// The options as data: what each field of qpmesh::Options is called in the environment, what it may be, and what it means.
+// The options as data: what each field of qpmesh::Options is called in the
+// environment, what it may be, and what it means.
 #pragma once
 
 #include <cstdint>
@@ -39,19 +40,22 @@ std::string option_value(const OptionRow& row, const Options& options);
 // Returns the value of a variable, or nothing where it is not set.
 using ReadVariable = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Defaults overridden by the variables that read finds, then validated. Throws Error{bad_config} naming variable, value and what
-// is allowed.
+// Defaults overridden by the variables that read finds, then validated. Throws Error{bad_config}
+// naming variable, value and what is allowed.
 Options parse_options(const ReadVariable& read);
 
-// The same ranges for values set in code. Throws Error{bad_config} naming field, variable, value and what is allowed.
+// The same ranges for values set in code. Throws Error{bad_config} naming
+// field, variable, value and what is allowed.
 void validate(const Options& options);
 
-// One sentence for each name that begins with QPMESH_ and that nothing reads, with the nearest known name where one is near.
+// One sentence for each name that begins with QPMESH_ and that nothing reads,
+// with the nearest known name where one is near.
 std::vector<std::string> unknown_variables(std::span<const std::string> names);
 
 // The agreed fields, self-describing, for the bootstrap to carry.
 Blob agreed_options(const Options& options);
-// Throws Error{mismatch} naming peer, variable and both values at the first difference, Error{corrupt} when theirs cannot be read.
+// Throws Error{mismatch} naming peer, variable and both values at the first difference,
+// Error{corrupt} when theirs cannot be read.
 void require_same_options(BlobView mine, BlobView theirs, int peer);
 
 }  // namespace qpmesh::base

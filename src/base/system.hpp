@@ -1,4 +1,5 @@
-// Everything the library asks of the world that a test wants to decide: the time, randomness, and whether a call fails.
+// Everything the library asks of the world that a test wants to decide: the
+// time, randomness, and whether a call fails.
 #pragma once
 
 #include <cerrno>
@@ -13,7 +14,8 @@
 
 namespace qpmesh::base {
 
-// Numbers the calls that can fail and fails a chosen one: the loop "fail the n-th call, for every n" of the fault tests.
+// Numbers the calls that can fail and fails a chosen one: the loop "fail the
+// n-th call, for every n" of the fault tests.
 class FailPoints {
  public:
   void fail_call(std::uint64_t index, int error) noexcept;  // index counts from 0
@@ -44,8 +46,9 @@ class System {
   virtual void random(std::span<std::byte> out) const noexcept;  // cryptographic strength in the real world
   std::uint64_t random_u64() const noexcept;
 
-  // Makes a system call that the fail points may fail first: call("mmap", [&] { return ::mmap(…); }). Like the call itself it
-  // returns -1 (or MAP_FAILED) and leaves the reason in errno. site is the call's name and must be a literal.
+  // Makes a system call that the fail points may fail first: call("mmap", [&] { return ::mmap(…);
+  // }). Like the call itself it returns -1 (or MAP_FAILED) and leaves the reason in errno. site
+  // is the call's name and must be a literal.
   template <class F>
   auto call(std::string_view site, F&& function) const {
     using Result = std::invoke_result_t<F>;
@@ -70,7 +73,8 @@ inline Deadline after_ms(const System& system, std::int64_t timeout_ms) noexcept
   return timeout_ms == 0 ? no_deadline : system.now() + std::chrono::milliseconds{timeout_ms};
 }
 
-// Milliseconds left, never negative, rounded up so that waiting for them reaches the deadline; capped for poll(2).
+// Milliseconds left, never negative, rounded up so that waiting for them
+// reaches the deadline; capped for poll(2).
 int remaining_ms(const System& system, Deadline deadline, int cap_ms = 60'000) noexcept;
 
 // The text of an errno. Unlike strerror's it is shared with no other thread.

@@ -15,7 +15,8 @@ void rethrow_failure(const messaging::ReceiveOperation& receive) {
   if (receive.message_bytes == receive.capacity_bytes) return;
   throw Error{{.code = ErrorCode::corrupt,
                .peer = receive.message_source,
-               .cause = fmt::format("a step of {} bytes arrived where {} were due", receive.message_bytes, receive.capacity_bytes)}};
+               .cause = fmt::format("a step of {} bytes arrived where {} were due", receive.message_bytes,
+                                    receive.capacity_bytes)}};
 }
 
 }  // namespace qpmesh::collectives

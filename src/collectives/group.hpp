@@ -1,7 +1,7 @@
 // What an algorithm sees of the world: ordered ranks, and sends and receives that it awaits.
 //
-// Everything awaited here is trivially destructible and made by functions (the law of tasks). Operations live in the coroutine's
-// frame, which cannot go away while one of them is registered.
+// Everything awaited here is trivially destructible and made by functions (the law of tasks). Operations live
+// in the coroutine's frame, which cannot go away while one of them is registered.
 #pragma once
 
 #include <cassert>
@@ -31,13 +31,16 @@ class Group {
     std::uint64_t communicator;
   };
 
-  Group(const Members& members, std::uint32_t operation, std::uint32_t signature, std::uint8_t lane = 0) noexcept
+  Group(const Members& members, std::uint32_t operation, std::uint32_t signature,
+        std::uint8_t lane = 0) noexcept
       : members_{members}, operation_{operation}, signature_{signature}, lane_{lane} {}
 
   int size() const noexcept { return members_.size; }
   int rank() const noexcept { return members_.rank; }
   int plus(int distance) const noexcept { return (members_.rank + distance) % members_.size; }
-  int minus(int distance) const noexcept { return (members_.rank + members_.size - distance % members_.size) % members_.size; }
+  int minus(int distance) const noexcept {
+    return (members_.rank + members_.size - distance % members_.size) % members_.size;
+  }
   int next() const noexcept { return plus(1); }
   int previous() const noexcept { return minus(1); }
   progress::FramePool& pool() const noexcept { return *members_.pool; }
@@ -71,12 +74,13 @@ class Group {
 };
 static_assert(std::is_trivially_destructible_v<Group>);
 
-// Throws what ended an operation. A collective knows exactly how long each message is: another length is a peer's fault.
+// Throws what ended an operation. A collective knows exactly how long each
+// message is: another length is a peer's fault.
 void rethrow_failure(const messaging::SendOperation& send);
 void rethrow_failure(const messaging::ReceiveOperation& receive);
 
-// Up to `capacity` sends and receives that run together; `co_await round` starts those added since the last await, resumes when
-// all have ended, and throws the first failure. A local variable of the algorithm.
+// Up to `capacity` sends and receives that run together; `co_await round` starts those added since the last
+// await, resumes when all have ended, and throws the first failure. A local variable of the algorithm.
 template <int capacity>
 class Round {
  public:
@@ -91,8 +95,8 @@ class Round {
     std::construct_at(&receives_[index(receive_count_++)], group_.receive_operation(from, data));
   }
   // data[i] = operand[i] op arrived[i]; data and operand may be the same memory.
-  void receive_combine(int from, std::span<std::byte> data, const std::byte* operand, messaging::Combine combine,
-                       const void* context) noexcept {
+  void receive_combine(int from, std::span<std::byte> data, const std::byte* operand,
+                       messaging::Combine combine, const void* context) noexcept {
     receive(from, data);
     messaging::ReceiveOperation& receive = receives_[index(receive_count_ - 1)];
     receive.combine = combine;
@@ -139,14 +143,16 @@ class Round {
   progress::Join join_;
   int send_count_ = 0;
   int receive_count_ = 0;
-  // Unions: only the operations that are used are ever constructed; clearing all of them cost more than a small barrier.
+  // Unions: only the operations that are used are ever constructed; clearing
+  // all of them cost more than a small barrier.
   union {
-    messaging::SendOperation sends_[index(capacity)];
+    messaging::SendOperation sends_[index(capacity)];  // NOLINT(readability-identifier-naming): private
   };
   union {
-    messaging::ReceiveOperation receives_[index(capacity)];
+    messaging::ReceiveOperation receives_[index(capacity)];  // NOLINT(readability-identifier-naming): private
   };
 };
-static_assert(std::is_trivially_destructible_v<Round<1>> && std::is_trivially_destructible_v<Round<1>::Awaiter>);
+static_assert(std::is_trivially_destructible_v<Round<1>> &&
+              std::is_trivially_destructible_v<Round<1>::Awaiter>);
 
 }  // namespace qpmesh::collectives

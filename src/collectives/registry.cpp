@@ -10,8 +10,8 @@ constexpr std::array rows{
     AllreduceAlgorithm{"circulant", [](int) { return true; }, allreduce_circulant},
 };
 
-// Where sending whole vectors to everybody costs as much as the further rounds of the circulant pattern (measured with 2 to 8 ranks on
-// two cores; the crossover is flat).
+// Where sending whole vectors to everybody costs as much as the further rounds of the circulant pattern
+// (measured with 2 to 8 ranks on two cores; the crossover is flat).
 constexpr std::size_t exchange_bytes_max = 8 * 1024;
 
 }  // namespace

@@ -12,15 +12,17 @@
 namespace qpmesh::messaging {
 
 inline constexpr std::size_t unit_bytes = 64;  // of the payload ring
-// Credits travel modulo 2^16: with half of that in flight an update that is stale by as much again is still told from a new one.
+// Credits travel modulo 2^16: with half of that in flight an update that is stale by
+// as much again is still told from a new one.
 inline constexpr std::uint32_t payload_ring_units_max = 1U << 15;
 
 constexpr std::uint32_t units_for(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
 }
 
-// Where payloads lie in a payload ring. A pure function of the lengths in order, so that both ends compute the same places
-// without exchanging them. Contiguous: what does not fit before the end skips to the start. Positions are cumulative units.
+// Where payloads lie in a payload ring. A pure function of the lengths in order, so that both ends
+// compute the same places without exchanging them. Contiguous: what does not fit before the end skips to
+// the start. Positions are cumulative units.
 class PayloadCursor {
  public:
   explicit PayloadCursor(std::uint32_t ring_units) noexcept : ring_units_{ring_units} {}
@@ -47,8 +49,9 @@ class PayloadCursor {
   std::uint64_t next_ = 0;
 };
 
-// One cumulative counter that the receiver returns. Updates may be repeated, stale or out of order, and come with only their low
-// bits: an update is taken when it lies between what is acknowledged and what was sent, so the largest true one wins.
+// One cumulative counter that the receiver returns. Updates may be repeated, stale or out of order,
+// and come with only their low bits: an update is taken when it lies between what is acknowledged and
+// what was sent, so the largest true one wins.
 class CreditCounter {
  public:
   std::uint64_t in_flight() const noexcept { return sent_ - acknowledged_; }
@@ -66,13 +69,13 @@ class CreditCounter {
   std::uint64_t acknowledged_ = 0;
 };
 
-// In the sender's memory, written by the receiver: how credits return when no record goes the other way. It consumes no line, so
-// returning credits cannot deadlock. Torn copies fail the CRC and the old value stays.
+// In the sender's memory, written by the receiver: how credits return when no record goes the other way. It
+// consumes no line, so returning credits cannot deadlock. Torn copies fail the CRC and the old value stays.
 struct CreditCell {
   std::uint32_t generation;  // the completion flag; 0: never written
   std::uint16_t lines;
   std::uint16_t units;
-  std::uint32_t crc;         // CRC32C of the eight bytes before it, seeded like the direction's records
+  std::uint32_t crc;  // CRC32C of the eight bytes before it, seeded like the direction's records
 };
 static_assert(sizeof(CreditCell) == 12);
 

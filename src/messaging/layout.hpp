@@ -1,4 +1,5 @@
-// Where a peer's rings lie in an arena: one slab of equal slots, one per rank, so that one base address tells a peer everything.
+// Where a peer's rings lie in an arena: one slab of equal slots, one per rank, so
+// that one base address tells a peer everything.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,13 @@
 
 namespace qpmesh::messaging {
 
-// A slot holds what one peer writes to us: its records, its payloads, and the credits it returns for what we sent to it.
+// A slot holds what one peer writes to us: its records, its payloads, and the
+// credits it returns for what we sent to it.
 struct RingLayout {
   static constexpr std::size_t records_offset = 0;
   static constexpr std::size_t credit_cell_offset = record_ring_lines * line_bytes;
-  static constexpr std::size_t payload_offset = credit_cell_offset + 128;  // the cell has its own pair of lines
+  static constexpr std::size_t payload_offset =
+      credit_cell_offset + 128;  // the cell has its own pair of lines
 
   std::uint32_t payload_ring_units;
 
@@ -23,8 +26,12 @@ struct RingLayout {
     const std::size_t pages = base::round_up(payload_offset + payload_ring_units * unit_bytes, 4096) / 4096;
     return (pages | 1) * 4096;
   }
-  std::size_t slab_bytes(int rank_count) const noexcept { return slot_bytes() * static_cast<std::size_t>(rank_count); }
-  std::uint64_t slot_offset(int rank) const noexcept { return slot_bytes() * static_cast<std::uint64_t>(rank); }
+  std::size_t slab_bytes(int rank_count) const noexcept {
+    return slot_bytes() * static_cast<std::size_t>(rank_count);
+  }
+  std::uint64_t slot_offset(int rank) const noexcept {
+    return slot_bytes() * static_cast<std::uint64_t>(rank);
+  }
 };
 
 }  // namespace qpmesh::messaging

@@ -19,7 +19,8 @@ struct Envelope {
   std::size_t bytes = 0;
 };
 
-// A message that came before its receive. Its payload lies in one of three places, or is still at the sender (offer).
+// A message that came before its receive. Its payload lies in one of three
+// places, or is still at the sender (offer).
 struct Unexpected {
   Envelope envelope;
   std::uint32_t signature = 0;
@@ -28,11 +29,11 @@ struct Unexpected {
   RendezvousBody offer{};
   const std::byte* ring_payload = nullptr;  // eager_payload: still in the payload ring, which it pins
   PayloadCursor::Place place{};
-  std::unique_ptr<std::byte[]> copy;        // eager_payload: moved out of the ring
+  std::unique_ptr<std::byte[]> copy;  // eager_payload: moved out of the ring
   std::byte inline_payload[inline_bytes_max];
   Unexpected* previous = nullptr;
   Unexpected* next = nullptr;
-  Unexpected* next_pinned = nullptr;        // of the same peer, in ring order
+  Unexpected* next_pinned = nullptr;  // of the same peer, in ring order
 
   const std::byte* payload() const noexcept {
     if (kind == RecordKind::eager_inline) return inline_payload;
@@ -54,7 +55,8 @@ class Matching {
   }
   // The first message in line for the receive, left in line; nullptr: none.
   Unexpected* find_unexpected(const ReceiveOperation& receive) const noexcept {
-    for (Unexpected* message = unexpected_[index(receive.key)].first(); message != nullptr; message = message->next) {
+    for (Unexpected* message = unexpected_[index(receive.key)].first(); message != nullptr;
+         message = message->next) {
       if (matches(receive, message->envelope)) return message;
     }
     return nullptr;
@@ -79,14 +81,16 @@ class Matching {
     unexpected_[1].for_each(f);
   }
 
-  // Kept between messages, so that an unexpected small message allocates nothing once the first few have come.
+  // Kept between messages, so that an unexpected small message allocates
+  // nothing once the first few have come.
   Unexpected& new_message();  // throws std::bad_alloc
   void free_message(Unexpected& message) noexcept;
   std::size_t messages_in_use() const noexcept { return in_use_; }
 
  private:
   static bool matches(const ReceiveOperation& receive, const Envelope& envelope) noexcept {
-    return receive.communicator == envelope.communicator && (receive.any_tag || receive.key == envelope.key) &&
+    return receive.communicator == envelope.communicator &&
+           (receive.any_tag || receive.key == envelope.key) &&
            (receive.source == any_peer || receive.source == envelope.source);
   }
   static std::size_t index(std::uint64_t key) noexcept { return is_collective(key) ? 1 : 0; }

@@ -36,9 +36,13 @@ void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
 
 }  // namespace
 
-Messaging::Messaging(progress::Engine& engine, const base::System& system, const base::Log& log, Listener& listener,
-                     const MessagingConfig& config, int rank_count)
-    : engine_{engine}, system_{system}, log_{log}, listener_{listener}, config_{config},
+Messaging::Messaging(progress::Engine& engine, const base::System& system, const base::Log& log,
+                     Listener& listener, const MessagingConfig& config, int rank_count)
+    : engine_{engine},
+      system_{system},
+      log_{log},
+      listener_{listener},
+      config_{config},
       peers_(static_cast<std::size_t>(rank_count)) {}
 
 Messaging::~Messaging() = default;
@@ -104,7 +108,8 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
   return true;
 }
 
-Ring::Sent Messaging::post(Peer& peer, Record& record, std::span<const std::byte> payload, Ring::Priority priority) {
+Ring::Sent Messaging::post(Peer& peer, Record& record, std::span<const std::byte> payload,
+                           Ring::Priority priority) {
   if (peer.starved) record.header().flags |= flag_want_credit;
   const CreditsToReturn credits = peer.in.credits();
   Ring::Sent sent = peer.out.send(record, payload, priority, credits);
@@ -176,7 +181,8 @@ bool Messaging::poll_peer(Peer& peer) {
   bool worked = false;
   TakenMessage message;
   for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
-    const auto result = peer.in.take(message, [&](std::uint8_t lines, std::uint16_t units) { peer.out.fold(lines, units); });
+    const auto result =
+        peer.in.take(message, [&](std::uint8_t lines, std::uint16_t units) { peer.out.fold(lines, units); });
     if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
     if (result == ReceiveRing<ProcessAtomics>::Take::corrupt) {
       link_failed(peer, ErrorCode::corrupt, "a record that no rank of this version sends");
@@ -198,9 +204,11 @@ void Messaging::handle(Peer& peer, TakenMessage& message) {
   switch (header.kind) {
     case RecordKind::pad: break;
     case RecordKind::eager_inline:
-      if (header.inline_bytes != header.total_bytes || record_length(header.inline_bytes) != message.record.length()) {
-        return link_failed(peer, ErrorCode::corrupt, fmt::format("an inline record of {} bytes in {}", header.total_bytes,
-                                                                 message.record.length()));
+      if (header.inline_bytes != header.total_bytes ||
+          record_length(header.inline_bytes) != message.record.length()) {
+        return link_failed(
+            peer, ErrorCode::corrupt,
+            fmt::format("an inline record of {} bytes in {}", header.total_bytes, message.record.length()));
       }
       [[fallthrough]];
     case RecordKind::eager_payload:
@@ -208,7 +216,9 @@ void Messaging::handle(Peer& peer, TakenMessage& message) {
     case RecordKind::clear_to_send: handle_clear_to_send(peer, message.record); break;
     case RecordKind::segment: handle_segment(peer, message); break;
     case RecordKind::finished: handle_finished(peer, message.record); break;
-    default: return link_failed(peer, ErrorCode::corrupt, fmt::format("a record of kind {}", static_cast<int>(header.kind)));
+    default:
+      return link_failed(peer, ErrorCode::corrupt,
+                         fmt::format("a record of kind {}", static_cast<int>(header.kind)));
   }
   // Whatever the message left behind is unmatched payload: the oldest of it is where the ring is still ours.
   if (message.payload != nullptr) {
@@ -219,8 +229,13 @@ void Messaging::handle(Peer& peer, TakenMessage& message) {
 
 void Messaging::handle_message(Peer& peer, const TakenMessage& message) {
   const RecordHeader& header = message.record.header();
-  const Envelope envelope{.communicator = header.communicator, .key = header.key, .source = peer.rank, .bytes = header.total_bytes};
-  if (is_collective(header.key) && !listener_.admit(peer.rank, header.communicator, header.key, header.signature)) return;
+  const Envelope envelope{.communicator = header.communicator,
+                          .key = header.key,
+                          .source = peer.rank,
+                          .bytes = header.total_bytes};
+  if (is_collective(header.key) &&
+      !listener_.admit(peer.rank, header.communicator, header.key, header.signature))
+    return;
   ReceiveOperation* const receive = matching_.take_posted(envelope);
   if (receive == nullptr) return keep(peer, envelope, message);
   receive->message_source = envelope.source;
@@ -236,13 +251,16 @@ void Messaging::handle_message(Peer& peer, const TakenMessage& message) {
     std::memcpy(&body, message.record.body(), sizeof body);
     return accept_offer(peer, *receive, body, header.flags);
   }
-  deliver(*receive, envelope, header.kind == RecordKind::eager_inline ? message.record.body() : message.payload);
+  deliver(*receive, envelope,
+          header.kind == RecordKind::eager_inline ? message.record.body() : message.payload);
 }
 
-void Messaging::deliver(ReceiveOperation& receive, const Envelope& envelope, const std::byte* payload) noexcept {
+void Messaging::deliver(ReceiveOperation& receive, const Envelope& envelope,
+                        const std::byte* payload) noexcept {
   if (receive.combine != nullptr) {
     alignas(16) std::byte aligned[inline_bytes_max];  // an inline payload starts in the middle of a record
-    if (envelope.bytes <= sizeof aligned) payload = static_cast<std::byte*>(std::memcpy(aligned, payload, envelope.bytes));
+    if (envelope.bytes <= sizeof aligned)
+      payload = static_cast<std::byte*>(std::memcpy(aligned, payload, envelope.bytes));
     receive.combine(receive.data, receive.operand, payload, envelope.bytes, receive.context);
   } else {
     copy_small(receive.data, payload, envelope.bytes);
@@ -253,10 +271,12 @@ void Messaging::deliver(ReceiveOperation& receive, const Envelope& envelope, con
 void Messaging::keep(Peer& peer, const Envelope& envelope, const TakenMessage& message) {
   if (matching_.messages_in_use() >= config_.unexpected_messages_max) {
     return listener_.communicator_failed(
-        envelope.communicator,
-        {.code = ErrorCode::no_resource, .peer = peer.rank, .operation = "receive",
-         .cause = fmt::format("{} messages wait for receives that were never posted", matching_.messages_in_use()),
-         .hint = "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX"});
+        envelope.communicator, {.code = ErrorCode::no_resource,
+                                .peer = peer.rank,
+                                .operation = "receive",
+                                .cause = fmt::format("{} messages wait for receives that were never posted",
+                                                     matching_.messages_in_use()),
+                                .hint = "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX"});
   }
   const RecordHeader& header = message.record.header();
   Unexpected& kept = matching_.new_message();
@@ -296,8 +316,11 @@ void Messaging::move_out_of_ring(Peer& peer) {
     if (unexpected_bytes_ + bytes > config_.unexpected_bytes_max) {
       return listener_.communicator_failed(
           message->envelope.communicator,
-          {.code = ErrorCode::no_resource, .peer = peer.rank, .operation = "receive",
-           .cause = fmt::format("{} bytes wait for receives that were never posted, and {} more came", unexpected_bytes_, bytes),
+          {.code = ErrorCode::no_resource,
+           .peer = peer.rank,
+           .operation = "receive",
+           .cause = fmt::format("{} bytes wait for receives that were never posted, and {} more came",
+                                unexpected_bytes_, bytes),
            .hint = "post receives, or raise QPMESH_UNEXPECTED_BYTES_MAX"});
     }
     message->copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -310,7 +333,8 @@ void Messaging::move_out_of_ring(Peer& peer) {
 void Messaging::start(ReceiveOperation& receive) {
   receive.moved_bytes = 0;
   if (!failed_.empty()) {
-    if (const Error* const failure = failure_of(receive.communicator)) return engine_.complete(receive, failure);
+    if (const Error* const failure = failure_of(receive.communicator))
+      return engine_.complete(receive, failure);
   }
   if (Unexpected* const message = matching_.find_unexpected(receive)) {
     take_unexpected(receive, *message);
@@ -371,7 +395,8 @@ void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t ope
 
 // ---- the end of things ----
 
-// The listener hears of it at the end of poll: it ends operations, some of which are just being started or moved.
+// The listener hears of it at the end of poll: it ends operations, some of
+// which are just being started or moved.
 void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
   if (peer.failed) return;
   peer.failed = true;
@@ -386,7 +411,8 @@ void Messaging::report_failed_links() {
     if (!peer->failed || peer->reported) continue;
     peer->reported = true;
     const transport::Fault* const fault = peer->connection.fault();
-    listener_.link_failed(peer->rank, peer->failure_code, peer->failure_cause, fault != nullptr ? fault->system_error : 0);
+    listener_.link_failed(peer->rank, peer->failure_code, peer->failure_cause,
+                          fault != nullptr ? fault->system_error : 0);
   }
 }
 
@@ -397,8 +423,8 @@ const Error* Messaging::failure_of(std::uint64_t communicator) const noexcept {
   return nullptr;
 }
 
-// Where a peer may still write into a user's buffer, or a device read from one, the connection is severed before the
-// buffer goes back.
+// Where a peer may still write into a user's buffer, or a device read from one, the
+// connection is severed before the buffer goes back.
 void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   failed_.emplace_back(communicator, &failure);
   matching_.for_each_posted([&](ReceiveOperation& receive) {
@@ -423,7 +449,8 @@ void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   sends_.for_each([&](SendOperation& send) {
     if (send.communicator != communicator) return;
     Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
-    const bool being_read = send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
+    const bool being_read =
+        send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
     if (being_read) peer.connection.sever();
     finish_send(send);
     engine_.complete(send, &failure);

@@ -1,11 +1,11 @@
 // Messages between the ranks of a context, written once above all transports.
 //
 // The rules that keep it from hanging:
-// - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which has a cap: beyond it the
-//   communicator fails with the sender's name, and nothing stalls.
+// - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which has a cap:
+//   beyond it the communicator fails with the sender's name, and nothing stalls.
 // - Returning credits needs no line. Rendezvous control has two lines that data never takes.
-// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is answered, unmatched payload
-//   of that peer is moved out of the ring, and stays out while the rendezvous lasts.
+// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is answered,
+//   unmatched payload of that peer is moved out of the ring, and stays out while the rendezvous lasts.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ namespace qpmesh::messaging {
 class Listener {
  public:
   virtual ~Listener() = default;
-  // A collective record was drained: does its signature agree with our own call? False: the record is dropped, a report is under way.
+  // A collective record was drained: does its signature agree with our own call? False: the
+  // record is dropped, a report is under way.
   virtual bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) = 0;
   // The connection to a rank is unusable; called once per peer.
   virtual void link_failed(int peer, ErrorCode code, std::string cause, int system_error) = 0;
@@ -52,10 +53,10 @@ struct MessagingConfig {
 struct PeerPlaces {
   transport::Transport* transport = nullptr;
   transport::Connection* connection = nullptr;
-  std::byte* slot = nullptr;                // in our slab, for what this peer writes
-  transport::RemoteAddress remote_slot{};   // in the peer's slab, for what we write
-  std::span<std::byte> staging;             // empty where the transport copies while posting
-  std::uint32_t send_seed = 0;              // CRC seeds of the two directions
+  std::byte* slot = nullptr;               // in our slab, for what this peer writes
+  transport::RemoteAddress remote_slot{};  // in the peer's slab, for what we write
+  std::span<std::byte> staging;            // empty where the transport copies while posting
+  std::uint32_t send_seed = 0;             // CRC seeds of the two directions
   std::uint32_t receive_seed = 0;
 };
 
@@ -81,11 +82,13 @@ class Messaging final : public progress::Pollable {
 
   bool waits_for(std::uint64_t communicator, int peer);
 
-  // Ends every operation of the communicator, and every one that it starts later. failure must live as long as the communicator.
+  // Ends every operation of the communicator, and every one that it starts later.
+  // failure must live as long as the communicator.
   void fail(std::uint64_t communicator, const Error& failure);
   // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
-  // Those of one collective that came before the call: asks the listener about each. For the begin of an operation.
+  // Those of one collective that came before the call: asks the listener about
+  // each. For the begin of an operation.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 
   // Returns what credit is due before a long sleep; true when nothing of ours is waiting to be posted.
@@ -99,9 +102,9 @@ class Messaging final : public progress::Pollable {
     std::uint64_t zero_copy_sends = 0;
     std::uint64_t pulls = 0;
     std::uint64_t credit_writes = 0;
-    std::uint64_t control_waits = 0;   // rendezvous control that found no line
-    std::uint64_t degraded = 0;        // eager sends that became rendezvous for want of payload space
-    std::uint64_t stale_answers = 0;   // to operations that are gone
+    std::uint64_t control_waits = 0;  // rendezvous control that found no line
+    std::uint64_t degraded = 0;       // eager sends that became rendezvous for want of payload space
+    std::uint64_t stale_answers = 0;  // to operations that are gone
     std::uint64_t partial_records = 0;
   };
   Counters counters() const noexcept;
@@ -142,7 +145,8 @@ class Messaging final : public progress::Pollable {
   void handle_finished(Peer& peer, const Record& record);
   bool stream(Peer& peer, SendOperation& send);
   bool write_through(Peer& peer, SendOperation& send);
-  void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator, const RendezvousBody& body);
+  void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
+                    const RendezvousBody& body);
   void finish_receive(ReceiveOperation& receive) noexcept;
   void finish_send(SendOperation& send) noexcept;
 
@@ -158,7 +162,7 @@ class Messaging final : public progress::Pollable {
   Numbers<SendOperation> sends_;
   Numbers<ReceiveOperation> receives_;
   std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
-  bool links_failed_ = false;  // some peer's failure is not reported yet
+  bool links_failed_ = false;                                   // some peer's failure is not reported yet
   std::size_t unexpected_bytes_ = 0;
   Counters counters_;
 };

@@ -1,4 +1,5 @@
-// Deliberate damage, one piece per build: the simulation must notice every one of them (ctest -L mutants). Shipped builds have none.
+// Deliberate damage, one piece per build: the simulation must notice every one of them
+// (ctest -L mutants). Shipped builds have none.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Numbers that name operations to a peer: slot and generation, so that a late answer to an operation that is gone finds nothing.
+// Numbers that name operations to a peer: slot and generation, so that a late answer
+// to an operation that is gone finds nothing.
 #pragma once
 
 #include <cstdint>

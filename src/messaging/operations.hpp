@@ -1,4 +1,5 @@
-// A send and a receive in flight. Owned by the caller, at a fixed address from start until done; messaging links them into its lists.
+// A send and a receive in flight. Owned by the caller, at a fixed address from start until
+// done; messaging links them into its lists.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +11,18 @@
 
 namespace qpmesh::messaging {
 
-// What matching compares within a communicator. Point-to-point: the tag, ordered per (source, tag). Collectives: operation number
-// and lane, first in first out per (operation, lane, source); their receives know exactly what comes.
+// What matching compares within a communicator. Point-to-point: the tag, ordered per (source,
+// tag). Collectives: operation number and lane, first in first out per (operation, lane,
+// source); their receives know exactly what comes.
 inline constexpr std::uint64_t collective_key_bit = std::uint64_t{1} << 63;
 constexpr std::uint64_t tag_key(int tag) noexcept { return static_cast<std::uint32_t>(tag); }
 constexpr std::uint64_t collective_key(std::uint32_t operation, std::uint8_t lane) noexcept {
   return collective_key_bit | std::uint64_t{operation} << 8 | lane;
 }
 constexpr bool is_collective(std::uint64_t key) noexcept { return (key & collective_key_bit) != 0; }
-constexpr std::uint32_t operation_of(std::uint64_t key) noexcept { return static_cast<std::uint32_t>(key >> 8); }
+constexpr std::uint32_t operation_of(std::uint64_t key) noexcept {
+  return static_cast<std::uint32_t>(key >> 8);
+}
 
 inline constexpr int any_peer = -1;
 
@@ -63,11 +67,11 @@ class List {
 struct SendOperation : progress::Operation {
   enum class State : std::uint8_t {
     idle,
-    queued,         // in the peer's queue: no line, or others are before it
-    offered,        // rendezvous: request sent
-    streaming,      // rendezvous through the payload ring
-    writing,        // zero-copy: writes being posted
-    completing,     // zero-copy: all posted, the source is still read
+    queued,      // in the peer's queue: no line, or others are before it
+    offered,     // rendezvous: request sent
+    streaming,   // rendezvous through the payload ring
+    writing,     // zero-copy: writes being posted
+    completing,  // zero-copy: all posted, the source is still read
   };
 
   std::uint64_t communicator = 0;
@@ -78,7 +82,7 @@ struct SendOperation : progress::Operation {
   std::uint32_t signature = 0;  // collectives
 
   State state = State::idle;
-  std::uint32_t number = 0;           // ours, of the rendezvous
+  std::uint32_t number = 0;  // ours, of the rendezvous
   std::uint32_t receiver_number = 0;
   std::size_t moved_bytes = 0;
   transport::RemoteAddress destination{};
@@ -87,9 +91,10 @@ struct SendOperation : progress::Operation {
   SendOperation* next = nullptr;
 };
 
-// How arriving bytes become part of the target where they are not just copied: target[i] = operand[i] op arrived[i].
-using Combine = void (*)(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
-                         const void* context);
+// How arriving bytes become part of the target where they are not just copied:
+// target[i] = operand[i] op arrived[i].
+using Combine = void (*)(std::byte* target, const std::byte* operand, const std::byte* arrived,
+                         std::size_t bytes, const void* context);
 
 struct ReceiveOperation : progress::Operation {
   enum class State : std::uint8_t {
@@ -110,8 +115,8 @@ struct ReceiveOperation : progress::Operation {
   const void* context = nullptr;
 
   State state = State::idle;
-  bool truncated = false;       // done, but message_bytes > capacity_bytes: the message is still first in line
-  bool opened_region = false;   // region was registered for this operation alone
+  bool truncated = false;      // done, but message_bytes > capacity_bytes: the message is still first in line
+  bool opened_region = false;  // region was registered for this operation alone
   int message_source = -1;
   std::uint64_t message_key = 0;
   std::size_t message_bytes = 0;
@@ -121,6 +126,7 @@ struct ReceiveOperation : progress::Operation {
   ReceiveOperation* previous = nullptr;
   ReceiveOperation* next = nullptr;
 };
-static_assert(std::is_trivially_destructible_v<SendOperation> && std::is_trivially_destructible_v<ReceiveOperation>);
+static_assert(std::is_trivially_destructible_v<SendOperation> &&
+              std::is_trivially_destructible_v<ReceiveOperation>);
 
 }  // namespace qpmesh::messaging

@@ -9,11 +9,18 @@ namespace qpmesh::messaging {
 
 struct Messaging::Peer {
   Peer(int peer_rank, const PeerPlaces& places, RingLayout layout)
-      : rank{peer_rank}, transport{*places.transport}, connection{*places.connection},
+      : rank{peer_rank},
+        transport{*places.transport},
+        connection{*places.connection},
         capabilities{places.transport->capabilities()},
-        out{connection, capabilities,
-            {.slot = places.remote_slot, .credit_cell = places.slot + RingLayout::credit_cell_offset, .staging = places.staging},
-            layout, places.send_seed, places.receive_seed},
+        out{connection,
+            capabilities,
+            {.slot = places.remote_slot,
+             .credit_cell = places.slot + RingLayout::credit_cell_offset,
+             .staging = places.staging},
+            layout,
+            places.send_seed,
+            places.receive_seed},
         in{connection, capabilities, places.slot, layout, places.receive_seed} {}
 
   int rank;
@@ -23,8 +30,8 @@ struct Messaging::Peer {
   SendRing<ProcessAtomics> out;
   ReceiveRing<ProcessAtomics> in;
 
-  // What could not be posted yet, in the order in which it is tried: control, then sends in their order, then the bytes of
-  // rendezvous under way.
+  // What could not be posted yet, in the order in which it is tried: control, then sends in their
+  // order, then the bytes of rendezvous under way.
   std::deque<Control> control;
   List<SendOperation> queued;
   List<SendOperation> streams;
@@ -32,11 +39,11 @@ struct Messaging::Peer {
 
   Unexpected* first_pinned = nullptr;  // unmatched payloads still in the payload ring, in ring order
   Unexpected* last_pinned = nullptr;
-  int streams_in = 0;                  // pipelined rendezvous that this peer sends to us now
+  int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
-  CreditsToReturn returned;            // what the peer was last told
+  CreditsToReturn returned;  // what the peer was last told
   bool wants_credit = false;
-  bool starved = false;                // we wait for the peer's credits: say so in the next record
+  bool starved = false;  // we wait for the peer's credits: say so in the next record
 
   bool failed = false;  // nothing is sent or taken any more
   bool reported = false;
@@ -48,10 +55,13 @@ struct Messaging::Peer {
     const CreditsToReturn now = in.credits();
     const std::uint64_t lines = now.lines - returned.lines;
     const std::uint64_t units = now.units - returned.units;
-    return lines >= record_ring_lines / 2 || units >= in.ring_units() / 4 || (wants_credit && lines + units > 0);
+    return lines >= record_ring_lines / 2 || units >= in.ring_units() / 4 ||
+           (wants_credit && lines + units > 0);
   }
   bool has_more_to_do() const noexcept { return wants_credit || !idle_out(); }
-  bool idle_out() const noexcept { return control.empty() && queued.empty() && streams.empty() && writes.empty(); }
+  bool idle_out() const noexcept {
+    return control.empty() && queued.empty() && streams.empty() && writes.empty();
+  }
 };
 
 }  // namespace qpmesh::messaging

@@ -1,14 +1,17 @@
 // A record: the header lines of one message in a ring, and the small payload that rides in it.
 //
-//  off  size  field         (little-endian; starts on a line; written length = 8 * length_words; unused bytes of a line stay zero)
+// Little-endian; starts on a line; written length = 8 * length_words; unused bytes of a line stay zero.
+//  off  size  field
 //    0     4  sequence      the completion flag: 0x80000000 | message number of this direction; never 0
 //    4     4  crc           CRC32C over [8, length - 4), seeded with epoch, source, target and sequence
 //    8     1  kind
 //    9     1  flags
 //   10     1  length_words
 //   11     1  inline_bytes
-//   12     2  credit_lines  cumulative lines of the reverse record ring that the writer has consumed, modulo 2^16
-//   14     2  credit_units  cumulative units of the reverse payload ring that the writer has freed, modulo 2^16
+//   12     2  credit_lines  cumulative lines of the reverse record ring that the writer has consumed,
+//                         modulo 2^16
+//   14     2  credit_units  cumulative units of the reverse payload ring that the writer has freed,
+//                         modulo 2^16
 //   16     8  communicator
 //   24     8  key           what matching compares (matching.hpp)
 //   32     8  total_bytes   of the message
@@ -42,10 +45,10 @@ enum class RecordKind : std::uint8_t {
 inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::pad);
 
 enum RecordFlags : std::uint8_t {
-  flag_want_credit = 1,   // the writer is short: return credits now
-  flag_source_open = 2,   // rendezvous: region and offset name the source, which the receiver may load
-  flag_zero_copy = 4,     // clear_to_send: region and offset name the target
-  flag_to_receiver = 8,   // finished: operation is the receiver's number
+  flag_want_credit = 1,  // the writer is short: return credits now
+  flag_source_open = 2,  // rendezvous: region and offset name the source, which the receiver may load
+  flag_zero_copy = 4,    // clear_to_send: region and offset name the target
+  flag_to_receiver = 8,  // finished: operation is the receiver's number
 };
 
 struct RecordHeader {
@@ -62,7 +65,8 @@ struct RecordHeader {
   std::uint64_t total_bytes;
   std::uint32_t signature;
 };
-inline constexpr std::size_t record_body_offset = 44;  // RecordHeader without the compiler's padding at its end
+inline constexpr std::size_t record_body_offset =
+    44;  // RecordHeader without the compiler's padding at its end
 static_assert(offsetof(RecordHeader, signature) + sizeof(std::uint32_t) == record_body_offset);
 static_assert(offsetof(RecordHeader, communicator) == 16 && std::is_trivially_copyable_v<RecordHeader>);
 
@@ -71,8 +75,8 @@ struct RendezvousBody {
   std::uint32_t sender_operation;    // the sender's number
   std::uint32_t receiver_operation;  // the receiver's number
   std::uint32_t region;
-  std::uint32_t place;               // segment and eager_payload: first unit in the payload ring, an assertion
-  std::uint64_t offset;              // of the source or the target in its region
+  std::uint32_t place;   // segment and eager_payload: first unit in the payload ring, an assertion
+  std::uint64_t offset;  // of the source or the target in its region
 };
 static_assert(sizeof(RendezvousBody) == 24);
 
@@ -104,7 +108,9 @@ struct alignas(line_bytes) Record {
     std::memcpy(&value, body() + offsetof(RendezvousBody, place), sizeof value);
     return value;
   }
-  void set_place(std::uint32_t value) noexcept { std::memcpy(body() + offsetof(RendezvousBody, place), &value, sizeof value); }
+  void set_place(std::uint32_t value) noexcept {
+    std::memcpy(body() + offsetof(RendezvousBody, place), &value, sizeof value);
+  }
 };
 
 constexpr std::size_t record_length(std::size_t body_bytes) noexcept {
@@ -114,14 +120,17 @@ constexpr std::uint32_t record_lines(std::size_t length) noexcept {
   return static_cast<std::uint32_t>(base::round_up(length, line_bytes) / line_bytes);
 }
 
-// Starts a record: its header without what the ring fills in, and zeroes where neither body nor tail will lie. In words of eight bytes,
-// because what is copied next in words would wait for smaller stores to leave the core.
+// Starts a record: its header without what the ring fills in, and zeroes where neither body
+// nor tail will lie. In words of eight bytes, because what is copied next in words would
+// wait for smaller stores to leave the core.
 inline void start_record(Record& record, const RecordFields& fields) noexcept {
   const std::size_t length = record_length(fields.body_bytes);
-  const auto put = [&](std::size_t offset, std::uint64_t word) { std::memcpy(record.bytes + offset, &word, sizeof word); };
+  const auto put = [&](std::size_t offset, std::uint64_t word) {
+    std::memcpy(record.bytes + offset, &word, sizeof word);
+  };
   put(length - 8, 0);
-  put(8, static_cast<std::uint64_t>(fields.kind) | std::uint64_t{fields.flags} << 8 | std::uint64_t{length / 8} << 16 |
-             std::uint64_t{fields.inline_bytes} << 24);
+  put(8, static_cast<std::uint64_t>(fields.kind) | std::uint64_t{fields.flags} << 8 |
+             std::uint64_t{length / 8} << 16 | std::uint64_t{fields.inline_bytes} << 24);
   put(16, fields.communicator);
   put(24, fields.key);
   put(32, fields.total_bytes);
@@ -131,16 +140,21 @@ inline void start_record(Record& record, const RecordFields& fields) noexcept {
 // Four lines, but within the 220 bytes that one inline work request of mlx5 carries.
 inline constexpr std::size_t record_length_max = 216;
 inline constexpr std::size_t record_length_min = record_length(0);
-inline constexpr std::size_t inline_bytes_max = record_length_max - record_body_offset - sizeof(std::uint32_t);
-static_assert(record_length(inline_bytes_max) == record_length_max && record_lines(record_length_max) == record_lines_max);
+inline constexpr std::size_t inline_bytes_max =
+    record_length_max - record_body_offset - sizeof(std::uint32_t);
+static_assert(record_length(inline_bytes_max) == record_length_max &&
+              record_lines(record_length_max) == record_lines_max);
 static_assert(record_length_min == 48);
 
 // Sequence word of the n-th message of a direction: never zero, so that a cleared line is never a record.
-constexpr std::uint32_t sequence_word(std::uint32_t message_number) noexcept { return message_number | 0x80000000U; }
+constexpr std::uint32_t sequence_word(std::uint32_t message_number) noexcept {
+  return message_number | 0x80000000U;
+}
 
 // Seed of a direction's CRC: a record of another job, another incarnation or another pair does not pass.
 constexpr std::uint32_t crc_seed(std::uint64_t epoch, int source, int target) noexcept {
-  const auto pair = (std::uint64_t{static_cast<std::uint32_t>(source)} << 32) | static_cast<std::uint32_t>(target);
+  const auto pair =
+      (std::uint64_t{static_cast<std::uint32_t>(source)} << 32) | static_cast<std::uint32_t>(target);
   return static_cast<std::uint32_t>(base::mix64(epoch ^ base::mix64(pair)));
 }
 

@@ -1,11 +1,13 @@
 // Large messages: the sender offers, the receiver answers how.
 //
 //   pull        the offer names the source, and the receiver can load it: it copies and says finished
-//   zero-copy   the receiver opens its buffer; the sender writes into it and says finished behind the last write
+//   zero-copy   the receiver opens its buffer; the sender writes into it and says finished behind the last
+//               write
 //   pipelined   the sender streams segments through the payload ring; works everywhere
 //
-// Who may touch the buffers: the source belongs to the operation until it is done (pull: until finished comes; zero-copy: until the last
-// write's completion). The target is written by the peer only between clear_to_send and finished.
+// Who may touch the buffers: the source belongs to the operation until it is done (pull: until
+// finished comes; zero-copy: until the last write's completion). The target is written by the
+// peer only between clear_to_send and finished.
 #include <algorithm>
 #include <cstring>
 
@@ -17,9 +19,14 @@ using Ring = SendRing<ProcessAtomics>;
 
 void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
   send.number = sends_.add(send);
-  RendezvousBody body{.sender_operation = send.number, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0};
-  start_record(record, {.kind = RecordKind::rendezvous, .body_bytes = sizeof body, .communicator = send.communicator,
-                        .key = send.key, .total_bytes = send.bytes, .signature = send.signature});
+  RendezvousBody body{
+      .sender_operation = send.number, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0};
+  start_record(record, {.kind = RecordKind::rendezvous,
+                        .body_bytes = sizeof body,
+                        .communicator = send.communicator,
+                        .key = send.key,
+                        .total_bytes = send.bytes,
+                        .signature = send.signature});
   if (const auto source = peer.transport.address_of({send.data, send.bytes})) {
     record.header().flags |= flag_source_open;
     body.region = source->region;
@@ -31,7 +38,8 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
 void Messaging::send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
                              const RendezvousBody& body) {
   Control control;
-  start_record(control.record, {.kind = kind, .flags = flags, .body_bytes = sizeof body, .communicator = communicator});
+  start_record(control.record,
+               {.kind = kind, .flags = flags, .body_bytes = sizeof body, .communicator = communicator});
   std::memcpy(control.record.body(), &body, sizeof body);
   if (peer.control.empty()) {
     const Ring::Sent sent = post(peer, control.record, {}, Ring::Priority::control);
@@ -43,11 +51,15 @@ void Messaging::send_control(Peer& peer, RecordKind kind, std::uint8_t flags, st
 
 // ---- receiver ----
 
-void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered, std::uint8_t flags) {
+void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
+                             std::uint8_t flags) {
   if ((flags & flag_source_open) != 0 && pull(peer, receive, offered)) return;
   receive.number = receives_.add(receive);
-  RendezvousBody body{.sender_operation = offered.sender_operation, .receiver_operation = receive.number, .region = 0,
-                      .place = 0, .offset = 0};
+  RendezvousBody body{.sender_operation = offered.sender_operation,
+                      .receiver_operation = receive.number,
+                      .region = 0,
+                      .place = 0,
+                      .offset = 0};
   if (peer.capabilities.writes_user_memory && receive.combine == nullptr) {
     const std::span<std::byte> target{receive.data, receive.message_bytes};
     auto address = peer.transport.address_of(target);
@@ -75,14 +87,21 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
 
 bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered) {
   if (!peer.capabilities.loads_peer_memory) return false;
-  const std::byte* const source = peer.connection.load({offered.region, offered.offset}, receive.message_bytes);
+  const std::byte* const source =
+      peer.connection.load({offered.region, offered.offset}, receive.message_bytes);
   if (source == nullptr) return false;
-  const Envelope envelope{.communicator = receive.communicator, .key = receive.message_key, .source = peer.rank,
+  const Envelope envelope{.communicator = receive.communicator,
+                          .key = receive.message_key,
+                          .source = peer.rank,
                           .bytes = receive.message_bytes};
   ++counters_.pulls;
   deliver(receive, envelope, source);
   send_control(peer, RecordKind::finished, 0, envelope.communicator,
-               {.sender_operation = offered.sender_operation, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0});
+               {.sender_operation = offered.sender_operation,
+                .receiver_operation = 0,
+                .region = 0,
+                .place = 0,
+                .offset = 0});
   return true;
 }
 
@@ -95,12 +114,15 @@ void Messaging::handle_segment(Peer& peer, const TakenMessage& message) {
     return;
   }
   const std::size_t bytes = message.record.header().total_bytes;
-  const bool expected = receive->message_source == peer.rank && receive->state == ReceiveOperation::State::streaming &&
+  const bool expected = receive->message_source == peer.rank &&
+                        receive->state == ReceiveOperation::State::streaming &&
                         bytes <= receive->message_bytes - receive->moved_bytes;
-  if (!expected) return link_failed(peer, ErrorCode::corrupt, "a segment of a message that was not asked for");
+  if (!expected)
+    return link_failed(peer, ErrorCode::corrupt, "a segment of a message that was not asked for");
   std::byte* const target = receive->data + receive->moved_bytes;
   if (receive->combine != nullptr) {
-    const std::byte* const operand = receive->operand != nullptr ? receive->operand + receive->moved_bytes : nullptr;
+    const std::byte* const operand =
+        receive->operand != nullptr ? receive->operand + receive->moved_bytes : nullptr;
     receive->combine(target, operand, message.payload, bytes, receive->context);
   } else {
     std::memcpy(target, message.payload, bytes);
@@ -116,7 +138,8 @@ void Messaging::handle_finished(Peer& peer, const Record& record) {
   std::memcpy(&body, record.body(), sizeof body);
   if ((record.header().flags & flag_to_receiver) != 0) {
     ReceiveOperation* const receive = receives_.find(body.receiver_operation);
-    if (receive == nullptr || receive->message_source != peer.rank || receive->state != ReceiveOperation::State::open) {
+    if (receive == nullptr || receive->message_source != peer.rank ||
+        receive->state != ReceiveOperation::State::open) {
       ++counters_.stale_answers;
       return;
     }
@@ -153,10 +176,12 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
   }
   send->receiver_number = body.receiver_operation;
   if ((record.header().flags & flag_zero_copy) != 0) {
-    // Where a write is a store into a mapping, no device checks the target: another's word must not make us write beside it.
+    // Where a write is a store into a mapping, no device checks the target: another's
+    // word must not make us write beside it.
     const bool checked_by_device = !peer.capabilities.loads_peer_memory;
     if (!checked_by_device && peer.connection.load({body.region, body.offset}, send->bytes) == nullptr) {
-      return link_failed(peer, ErrorCode::corrupt, "an answer to a rendezvous that names memory which is not the peer's");
+      return link_failed(peer, ErrorCode::corrupt,
+                         "an answer to a rendezvous that names memory which is not the peer's");
     }
     ++counters_.zero_copy_sends;
     send->state = SendOperation::State::writing;
@@ -167,14 +192,15 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
   }
   send->state = SendOperation::State::streaming;
   peer.streams.push_back(*send);
-  while (peer.streams.first() == send && stream(peer, *send)) {
-  }
+  while (peer.streams.first() == send && stream(peer, *send)) {}
 }
 
 // One segment. False: nothing can be posted now.
 bool Messaging::stream(Peer& peer, SendOperation& send) {
-  // A quarter of the ring: the receiver empties one segment while the next ones are on their way. A multiple of every element size.
-  const std::size_t segment_bytes_max = std::max<std::size_t>(peer.in.ring_units() / 8 * unit_bytes, unit_bytes);
+  // A quarter of the ring: the receiver empties one segment while the next ones are on
+  // their way. A multiple of every element size.
+  const std::size_t segment_bytes_max =
+      std::max<std::size_t>(peer.in.ring_units() / 8 * unit_bytes, unit_bytes);
   const std::size_t bytes = std::min(segment_bytes_max, send.bytes - send.moved_bytes);
   if (!peer.out.has_units(bytes)) {
     peer.out.poll_credit_cell();
@@ -184,12 +210,19 @@ bool Messaging::stream(Peer& peer, SendOperation& send) {
     }
   }
   Record record;
-  const RendezvousBody body{.sender_operation = send.number, .receiver_operation = send.receiver_number, .region = 0,
-                            .place = 0, .offset = 0};
-  start_record(record, {.kind = RecordKind::segment, .body_bytes = sizeof body, .communicator = send.communicator,
-                        .key = send.key, .total_bytes = bytes});
+  const RendezvousBody body{.sender_operation = send.number,
+                            .receiver_operation = send.receiver_number,
+                            .region = 0,
+                            .place = 0,
+                            .offset = 0};
+  start_record(record, {.kind = RecordKind::segment,
+                        .body_bytes = sizeof body,
+                        .communicator = send.communicator,
+                        .key = send.key,
+                        .total_bytes = bytes});
   std::memcpy(record.body(), &body, sizeof body);
-  if (post(peer, record, {send.data + send.moved_bytes, bytes}, Ring::Priority::data) != Ring::Sent::posted) return false;
+  if (post(peer, record, {send.data + send.moved_bytes, bytes}, Ring::Priority::data) != Ring::Sent::posted)
+    return false;
   ++counters_.segments_sent;
   send.moved_bytes += bytes;
   if (send.moved_bytes == send.bytes) {
@@ -199,12 +232,13 @@ bool Messaging::stream(Peer& peer, SendOperation& send) {
   return true;
 }
 
-// Posts what the connection takes of a zero-copy message, then finished behind it, then waits for the completion: the device
-// reads the source until then. True: nothing is left to do.
+// Posts what the connection takes of a zero-copy message, then finished behind it, then waits for the
+// completion: the device reads the source until then. True: nothing is left to do.
 bool Messaging::write_through(Peer& peer, SendOperation& send) {
   while (send.state == SendOperation::State::writing) {
     const std::size_t bytes = std::min(peer.capabilities.write_bytes_max, send.bytes - send.moved_bytes);
-    const transport::RemoteAddress target{send.destination.region, send.destination.offset + send.moved_bytes};
+    const transport::RemoteAddress target{send.destination.region,
+                                          send.destination.offset + send.moved_bytes};
     const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, target, send.told);
     if (sent == Ring::Sent::failed) {
       link_failed(peer, ErrorCode::link_failed, "the connection failed during a zero-copy write");
@@ -215,7 +249,11 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
     if (send.moved_bytes < send.bytes) continue;
     send.state = SendOperation::State::completing;
     send_control(peer, RecordKind::finished, flag_to_receiver, send.communicator,
-                 {.sender_operation = send.number, .receiver_operation = send.receiver_number, .region = 0, .place = 0, .offset = 0});
+                 {.sender_operation = send.number,
+                  .receiver_operation = send.receiver_number,
+                  .region = 0,
+                  .place = 0,
+                  .offset = 0});
   }
   if (!peer.out.completed(send.told)) return false;
   finish_send(send);

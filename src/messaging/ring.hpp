@@ -1,9 +1,10 @@
-// The two ends of one direction between two ranks: records in a ring of lines, medium payloads in a ring of units.
+// The two ends of one direction between two ranks: records in a ring of lines,
+// medium payloads in a ring of units.
 //
-// Order: every message of a direction, whichever ring it lands in, takes the next number, and the receiver takes them by
-// that number. Ownership: the sender owns a line or unit from the credit that returned it to the post that fills it; the
-// receiver from the notification to the credit. Both ends are templates over the atomics they touch, so that an explorer of
-// interleavings can run them.
+// Order: every message of a direction, whichever ring it lands in, takes the next number, and the receiver
+// takes them by that number. Ownership: the sender owns a line or unit from the credit that returned it to
+// the post that fills it; the receiver from the notification to the credit. Both ends are templates over the
+// atomics they touch, so that an explorer of interleavings can run them.
 #pragma once
 
 #include <array>
@@ -31,7 +32,9 @@ struct ProcessAtomics {
     auto* const value = reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(word));
     return std::atomic_ref<std::uint32_t>{*value}.load(std::memory_order_acquire);
   }
-  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    std::memcpy(to, from, bytes);
+  }
   static void clear(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
 };
 
@@ -55,18 +58,22 @@ struct TakenMessage {
 template <class Atomics>
 class ReceiveRing {
  public:
-  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us. first_message: the number
-  // that both ends of the direction start from.
-  ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities, std::byte* slot, RingLayout layout,
-              std::uint32_t seed, std::uint32_t first_message = 0) noexcept
-      : connection_{connection}, capabilities_{capabilities}, records_{slot + RingLayout::records_offset},
-        payloads_{slot + RingLayout::payload_offset}, cursor_{layout.payload_ring_units}, seed_{seed},
+  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us.
+  // first_message: the number that both ends of the direction start from.
+  ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities, std::byte* slot,
+              RingLayout layout, std::uint32_t seed, std::uint32_t first_message = 0) noexcept
+      : connection_{connection},
+        capabilities_{capabilities},
+        records_{slot + RingLayout::records_offset},
+        payloads_{slot + RingLayout::payload_offset},
+        cursor_{layout.payload_ring_units},
+        seed_{seed},
         next_message_{first_message} {}
 
   enum class Take : std::uint8_t { nothing, taken, corrupt };
 
-  // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until. on_credit(lines, units) is
-  // called for credits that came as immediates.
+  // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until.
+  // on_credit(lines, units) is called for credits that came as immediates.
   template <class OnCredit>
   Take take(TakenMessage& out, OnCredit&& on_credit) {
     const std::uint32_t expected = sequence_word(next_message_);
@@ -93,13 +100,18 @@ class ReceiveRing {
   std::uint32_t ring_units() const noexcept { return cursor_.ring_units(); }
 
   CreditsToReturn credits() const noexcept { return {consumed_lines_, freed_units_}; }
-  std::uint64_t partial_records() const noexcept { return partial_records_; }  // observed torn, then looked at again
+  std::uint64_t partial_records() const noexcept {
+    return partial_records_;
+  }  // observed torn, then looked at again
 
  private:
   bool uses_immediates() const noexcept {
-    return capabilities_.small == transport::Notification::immediate || capabilities_.medium == transport::Notification::immediate;
+    return capabilities_.small == transport::Notification::immediate ||
+           capabilities_.medium == transport::Notification::immediate;
   }
-  std::uint32_t head_index() const noexcept { return static_cast<std::uint32_t>(consumed_lines_) & (record_ring_lines - 1); }
+  std::uint32_t head_index() const noexcept {
+    return static_cast<std::uint32_t>(consumed_lines_) & (record_ring_lines - 1);
+  }
   std::byte* head_line() const noexcept { return records_ + head_index() * line_bytes; }
 
   static bool plausible(const RecordHeader& header, std::uint32_t lines_left) noexcept {
@@ -107,8 +119,8 @@ class ReceiveRing {
     return length >= record_length_min && length <= record_length_max && record_lines(length) <= lines_left;
   }
 
-  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record proves itself: by its tail where
-  // bytes appear in address order, by tail and CRC where they appear in any.
+  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record proves
+  // itself: by its tail where bytes appear in address order, by tail and CRC where they appear in any.
   Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
     const std::uint32_t lines_left = record_ring_lines - head_index();
     Atomics::copy(record.bytes, line, line_bytes);
@@ -125,11 +137,13 @@ class ReceiveRing {
     if (record.header().length_words != length_words) return partial();  // the first look was torn
     copy_further_lines(record, line);
     if (capabilities_.bytes_in_order || mutant == Mutant::crc) return Take::taken;
-    const bool proven = record.header().sequence == expected && record.header().crc == record_crc(record, seed_);
+    const bool proven =
+        record.header().sequence == expected && record.header().crc == record_crc(record, seed_);
     return proven ? Take::taken : partial();
   }
   void copy_further_lines(Record& record, const std::byte* line) {
-    if (record.length() > line_bytes) Atomics::copy(record.bytes + line_bytes, line + line_bytes, record.length() - line_bytes);
+    if (record.length() > line_bytes)
+      Atomics::copy(record.bytes + line_bytes, line + line_bytes, record.length() - line_bytes);
   }
   Take partial() noexcept {
     ++partial_records_;
@@ -159,7 +173,8 @@ class ReceiveRing {
     const std::byte* const line = head_line();
     Atomics::copy(out.record.bytes, line, line_bytes);
     const std::uint32_t lines_left = record_ring_lines - head_index();
-    if (out.record.header().sequence != expected || !plausible(out.record.header(), lines_left)) return Take::corrupt;
+    if (out.record.header().sequence != expected || !plausible(out.record.header(), lines_left))
+      return Take::corrupt;
     copy_further_lines(out.record, line);
     arrival_.reset();
     return accept_lines(out);
@@ -169,7 +184,8 @@ class ReceiveRing {
     if (unit_index >= cursor_.ring_units()) return Take::corrupt;
     const std::byte* const at = payloads_ + unit_index * unit_bytes;
     Atomics::copy(out.record.bytes, at, line_bytes);
-    if (out.record.header().sequence != expected) return Take::nothing;  // an earlier, polled record is still on its way
+    if (out.record.header().sequence != expected)
+      return Take::nothing;  // an earlier, polled record is still on its way
     arrival_.reset();
     const std::uint32_t units_left = cursor_.ring_units() - unit_index;
     if (!plausible(out.record.header(), units_left)) return Take::corrupt;
@@ -178,10 +194,12 @@ class ReceiveRing {
     return accept_payload(out, lines, unit_index);
   }
 
-  // A record in the record ring: clear its lines before their credit can return, so that old payload never looks like a record.
+  // A record in the record ring: clear its lines before their credit can return, so
+  // that old payload never looks like a record.
   Take accept_lines(TakenMessage& out) {
     const RecordKind kind = out.record.header().kind;
-    const std::uint32_t lines = kind == RecordKind::pad ? record_ring_lines - head_index() : record_lines(out.record.length());
+    const std::uint32_t lines =
+        kind == RecordKind::pad ? record_ring_lines - head_index() : record_lines(out.record.length());
     if (mutant != Mutant::line_clearing) Atomics::clear(head_line(), lines * line_bytes);
     consumed_lines_ += lines;
     if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
@@ -219,22 +237,29 @@ class ReceiveRing {
   std::optional<std::uint32_t> arrival_;  // taken from the connection, its message not yet due
 };
 
-// Where a sender's rings lie in the peer's memory, and our own memory for what may not leave from where it is.
+// Where a sender's rings lie in the peer's memory, and our own memory for what
+// may not leave from where it is.
 struct SendPlaces {
-  transport::RemoteAddress slot;                 // ours, in the peer's slab
-  const std::byte* credit_cell = nullptr;        // in our slot for this peer: the peer writes it
-  std::span<std::byte> staging;                  // empty where every source may be reused at once
+  transport::RemoteAddress slot;           // ours, in the peer's slab
+  const std::byte* credit_cell = nullptr;  // in our slot for this peer: the peer writes it
+  std::span<std::byte> staging;            // empty where every source may be reused at once
 };
 
 template <class Atomics>
 class SendRing {
  public:
   // send_seed: of the direction us → peer; the credit cell that the peer writes is sealed with receive_seed.
-  SendRing(transport::Connection& connection, const transport::Capabilities& capabilities, const SendPlaces& places,
-           RingLayout layout, std::uint32_t send_seed, std::uint32_t receive_seed, std::uint32_t first_message = 0) noexcept
-      : connection_{connection}, capabilities_{capabilities}, places_{places}, payload_cursor_{layout.payload_ring_units},
-        staging_cursor_{static_cast<std::uint32_t>(places.staging.size() / unit_bytes)}, send_seed_{send_seed},
-        receive_seed_{receive_seed}, next_message_{first_message} {
+  SendRing(transport::Connection& connection, const transport::Capabilities& capabilities,
+           const SendPlaces& places, RingLayout layout, std::uint32_t send_seed, std::uint32_t receive_seed,
+           std::uint32_t first_message = 0) noexcept
+      : connection_{connection},
+        capabilities_{capabilities},
+        places_{places},
+        payload_cursor_{layout.payload_ring_units},
+        staging_cursor_{static_cast<std::uint32_t>(places.staging.size() / unit_bytes)},
+        send_seed_{send_seed},
+        receive_seed_{receive_seed},
+        next_message_{first_message} {
     assert(layout.payload_ring_units <= payload_ring_units_max);
   }
 
@@ -243,11 +268,13 @@ class SendRing {
   enum class Sent : std::uint8_t { posted, no_lines, no_units, busy, failed };
   enum class Priority : std::uint8_t { data, control };
 
-  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty: none). On anything but posted
-  // nothing has happened. payload may be reused at once.
-  Sent send(Record& record, std::span<const std::byte> payload, Priority priority, const CreditsToReturn& credits) {
+  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty: none). On
+  // anything but posted nothing has happened. payload may be reused at once.
+  Sent send(Record& record, std::span<const std::byte> payload, Priority priority,
+            const CreditsToReturn& credits) {
     const bool gathered = !payload.empty() && capabilities_.medium == transport::Notification::immediate;
-    return gathered ? send_gathered(record, payload, credits) : send_record(record, payload, priority, credits);
+    return gathered ? send_gathered(record, payload, credits)
+                    : send_record(record, payload, priority, credits);
   }
 
   // How much payload one message may carry now; 0: none.
@@ -276,7 +303,8 @@ class SendRing {
   Sent return_credits(const CreditsToReturn& credits) {
     const auto lines = static_cast<std::uint16_t>(credits.lines);
     const auto units = static_cast<std::uint16_t>(credits.units);
-    transport::Write write{.head = {}, .body = {}, .target = address(RingLayout::credit_cell_offset), .immediate = {}};
+    transport::Write write{
+        .head = {}, .body = {}, .target = address(RingLayout::credit_cell_offset), .immediate = {}};
     CreditCell cell{.generation = cell_generation_ + 1, .lines = lines, .units = units, .crc = 0};
     if (capabilities_.small == transport::Notification::immediate) {
       write.immediate = encode({ImmediateKind::credit, (std::uint32_t{lines} & 0xff) << 16 | units});
@@ -300,7 +328,9 @@ class SendRing {
     if (generation == seen_generation_) return;
     CreditCell cell;
     Atomics::copy(reinterpret_cast<std::byte*>(&cell), places_.credit_cell, sizeof cell);
-    if (!capabilities_.ordered_flag && (cell.generation != generation || cell.crc != credit_crc(cell, receive_seed_))) return;
+    if (!capabilities_.ordered_flag &&
+        (cell.generation != generation || cell.crc != credit_crc(cell, receive_seed_)))
+      return;
     seen_generation_ = generation;
     fold(cell.lines, cell.units);
   }
@@ -313,7 +343,7 @@ class SendRing {
   std::uint64_t lines_in_flight() const noexcept { return lines_.in_flight(); }
 
  private:
-  static constexpr std::size_t chain_max = 3;         // pad, payload, record
+  static constexpr std::size_t chain_max = 3;  // pad, payload, record
   static constexpr std::size_t staged_writes_max = 256;
 
   struct StagedWrite {
@@ -321,7 +351,9 @@ class SendRing {
     std::uint64_t told;  // … once this completion has come
   };
 
-  std::uint32_t line_index() const noexcept { return static_cast<std::uint32_t>(lines_.sent()) & (record_ring_lines - 1); }
+  std::uint32_t line_index() const noexcept {
+    return static_cast<std::uint32_t>(lines_.sent()) & (record_ring_lines - 1);
+  }
   transport::RemoteAddress address(std::uint64_t offset) const noexcept {
     return {places_.slot.region, places_.slot.offset + offset};
   }
@@ -330,26 +362,34 @@ class SendRing {
     const std::uint32_t sequence = sequence_word(message);
     std::uint64_t kinds_and_credits = 0;  // one word: see start_record
     std::memcpy(&kinds_and_credits, record.bytes + 8, sizeof kinds_and_credits);
-    kinds_and_credits = (kinds_and_credits & 0xffffffffU) | (credits.lines & 0xffffU) << 32 | (credits.units & 0xffffU) << 48;
+    kinds_and_credits =
+        (kinds_and_credits & 0xffffffffU) | (credits.lines & 0xffffU) << 32 | (credits.units & 0xffffU) << 48;
     std::memcpy(record.bytes + 8, &kinds_and_credits, sizeof kinds_and_credits);
     const std::uint64_t sequence_without_crc = sequence;
     std::memcpy(record.bytes, &sequence_without_crc, sizeof sequence_without_crc);
     const std::uint32_t tail = ~sequence;
     std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
-    if (!capabilities_.ordered_flag && !capabilities_.bytes_in_order) record.header().crc = record_crc(record, send_seed_);
+    if (!capabilities_.ordered_flag && !capabilities_.bytes_in_order)
+      record.header().crc = record_crc(record, send_seed_);
   }
 
   transport::Write record_write(const Record& record, std::uint32_t index) const noexcept {
-    transport::Write write{.head = {record.bytes, record.length()}, .body = {},
-                           .target = address(RingLayout::records_offset + index * line_bytes), .flag_offset = 0, .immediate = {}};
-    if (capabilities_.small == transport::Notification::immediate) write.immediate = encode({ImmediateKind::record, index});
+    transport::Write write{.head = {record.bytes, record.length()},
+                           .body = {},
+                           .target = address(RingLayout::records_offset + index * line_bytes),
+                           .flag_offset = 0,
+                           .immediate = {}};
+    if (capabilities_.small == transport::Notification::immediate)
+      write.immediate = encode({ImmediateKind::record, index});
     return write;
   }
 
-  Sent send_record(Record& record, std::span<const std::byte> payload, Priority priority, const CreditsToReturn& credits) {
+  Sent send_record(Record& record, std::span<const std::byte> payload, Priority priority,
+                   const CreditsToReturn& credits) {
     const std::uint32_t lines = record_lines(record.length());
     if (!has_lines(lines, priority)) return Sent::no_lines;
-    if (payload.empty() && line_index() + lines <= record_ring_lines) return send_alone(record, lines, credits);
+    if (payload.empty() && line_index() + lines <= record_ring_lines)
+      return send_alone(record, lines, credits);
     std::array<transport::Write, chain_max> chain;
     std::size_t writes = 0;
     std::uint32_t message = next_message_;
@@ -369,8 +409,10 @@ class SendRing {
       if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
       const std::uint32_t unit = payload_cursor_.index(place.start);
       record.set_place(unit);
-      chain[writes++] = {.head = {}, .body = payload,
-                         .target = address(RingLayout::payload_offset + unit * unit_bytes), .immediate = {}};
+      chain[writes++] = {.head = {},
+                         .body = payload,
+                         .target = address(RingLayout::payload_offset + unit * unit_bytes),
+                         .immediate = {}};
     }
     seal(record, message++, credits);
     chain[writes++] = record_write(record, index);
@@ -403,7 +445,8 @@ class SendRing {
     const std::uint32_t unit = payload_cursor_.index(place.start);
     record.set_place(unit);
     seal(record, next_message_, credits);
-    transport::Write write{.head = {record.bytes, head_units * line_bytes}, .body = payload,
+    transport::Write write{.head = {record.bytes, head_units * line_bytes},
+                           .body = payload,
                            .target = address(RingLayout::payload_offset + unit * unit_bytes),
                            .immediate = encode({ImmediateKind::payload, unit})};
     const Sent sent = post_staged({&write, 1});
@@ -428,14 +471,15 @@ class SendRing {
     return sent;
   }
 
-  // What does not leave inline is copied to staging, because the caller may reuse its memory at once but the device may read it until
-  // the completion (and again, when it retransmits). False: staging is full.
+  // What does not leave inline is copied to staging, because the caller may reuse its memory at once but the
+  // device may read it until the completion (and again, when it retransmits). False: staging is full.
   bool stage(transport::Write& write, PayloadCursor& staging) {
     const std::size_t bytes = write.head.size() + write.body.size();
     if (bytes <= capabilities_.inline_bytes_max) return true;
     free_staging();
     const PayloadCursor::Place place = staging.peek(units_for(bytes));
-    if (place.end - staging_free_ > staging.ring_units() || staged_count_ + chain_max > staged_writes_max) return false;
+    if (place.end - staging_free_ > staging.ring_units() || staged_count_ + chain_max > staged_writes_max)
+      return false;
     std::byte* const copy = places_.staging.data() + staging.index(place.start) * unit_bytes;
     std::memcpy(copy, write.head.data(), write.head.size());
     if (!write.body.empty()) std::memcpy(copy + write.head.size(), write.body.data(), write.body.size());
@@ -457,7 +501,8 @@ class SendRing {
     if (mutant == Mutant::staging) staging_free_ = staging_cursor_.next();
   }
   void free_staging() noexcept {
-    // A later entry of the same chain has the same end: freeing by the first would be early, so ends are taken from the last.
+    // A later entry of the same chain has the same end: freeing by the first would be
+    // early, so ends are taken from the last.
     const std::uint64_t completed = connection_.completed();
     while (staged_count_ > 0) {
       const StagedWrite& oldest = staged_[staged_first_];

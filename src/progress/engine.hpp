@@ -1,4 +1,5 @@
-// One engine per context drives everything: it polls what may have news and resumes what became ready. No hidden threads.
+// One engine per context drives everything: it polls what may have news and
+// resumes what became ready. No hidden threads.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +27,15 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // fast is polled at every step. slow (system calls) is polled when slow_idle_steps steps in a row found nothing, and every
-  // slow_steps_max steps in any case.
+  // fast is polled at every step. slow (system calls) is polled when slow_idle_steps steps in a row found
+  // nothing, and every slow_steps_max steps in any case.
   void set_sources(Pollable* fast, Pollable* slow) noexcept {
     fast_ = fast;
     slow_ = slow;
   }
 
-  // Runs a task until it first waits; operation is done when the task ends. The task's frame belongs to the engine until then.
-  // make() must return the Task, so that its frame comes from this engine's pool.
+  // Runs a task until it first waits; operation is done when the task ends. The task's frame belongs to the
+  // engine until then. make() must return the Task, so that its frame comes from this engine's pool.
   template <class Make>
   void start(TaskOperation& operation, Make&& make) {
     const FramePool::Scope scope{pool_};
@@ -45,7 +46,8 @@ class Engine {
   void complete(Operation& operation, const Error* failure = nullptr) noexcept {
     operation.failure = failure;
     operation.done = true;
-    if (Join* const join = operation.join; join != nullptr && --join->outstanding == 0 && join->waiter != nullptr) {
+    if (Join* const join = operation.join;
+        join != nullptr && --join->outstanding == 0 && join->waiter != nullptr) {
       ready(*std::exchange(join->waiter, nullptr));
     }
   }
@@ -72,7 +74,7 @@ class Engine {
   Pollable* slow_ = nullptr;
   TaskPromise* first_ready_ = nullptr;  // FIFO, linked through the promises: growing costs nothing
   TaskPromise* last_ready_ = nullptr;
-  TaskPromise* ended_root_ = nullptr;   // destroyed by the loop, after its last suspension
+  TaskPromise* ended_root_ = nullptr;  // destroyed by the loop, after its last suspension
   std::uint32_t idle_steps_ = 0;
   std::uint32_t steps_since_slow_ = 0;
   std::size_t tasks_in_flight_ = 0;

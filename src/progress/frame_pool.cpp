@@ -23,7 +23,8 @@ FramePool::Header* FramePool::new_block(std::size_t bytes) {
 
 void* FramePool::allocate(std::size_t bytes) {
   constexpr auto min_log2 = static_cast<std::size_t>(std::countr_zero(block_bytes_min));
-  const std::size_t log2 = bytes <= block_bytes_min ? min_log2 : static_cast<std::size_t>(std::bit_width(bytes - 1));
+  const std::size_t log2 =
+      bytes <= block_bytes_min ? min_log2 : static_cast<std::size_t>(std::bit_width(bytes - 1));
   const std::size_t size_class = log2 - min_log2;
   Header* block = nullptr;
   if (size_class >= class_count) {  // larger than anything kept

@@ -1,5 +1,5 @@
-// Memory for coroutine frames and scratch: freed blocks are kept by size, so that an operation like the last one allocates
-// nothing. One pool per context; not thread-safe, like its context.
+// Memory for coroutine frames and scratch: freed blocks are kept by size, so that an operation like the last
+// one allocates nothing. One pool per context; not thread-safe, like its context.
 #pragma once
 
 #include <array>
@@ -14,11 +14,12 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
-  void* allocate(std::size_t bytes);  // 16-byte aligned; throws std::bad_alloc
+  void* allocate(std::size_t bytes);        // 16-byte aligned; throws std::bad_alloc
   static void free(void* memory) noexcept;  // of any pool: the block knows its own
 
-  // The pool that `operator new` of coroutine frames takes from: a frame is allocated before its promise exists, so nothing can be
-  // passed to it (gcc 12 warns about placement forms). Set for the length of a Scope, per thread; without one frames come from the heap.
+  // The pool that `operator new` of coroutine frames takes from: a frame is allocated before its promise
+  // exists, so nothing can be passed to it (gcc 12 warns about placement forms). Set for the length of a
+  // Scope, per thread; without one frames come from the heap.
   class Scope {
    public:
     explicit Scope(FramePool& pool) noexcept : previous_{current_} { current_ = &pool; }

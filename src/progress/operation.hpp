@@ -13,7 +13,8 @@ struct Join {
   TaskPromise* waiter = nullptr;  // set when the coroutine parks; nobody resumes before
 };
 
-// Owned by whoever started it, at a fixed address, until done. Trivially destructible: it may live in an awaitable.
+// Owned by whoever started it, at a fixed address, until done. Trivially
+// destructible: it may live in an awaitable.
 struct Operation {
   bool done = false;
   const Error* failure = nullptr;  // why it failed; owned by the communicator (or context) that failed

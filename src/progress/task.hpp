@@ -2,11 +2,12 @@
 //
 // The law of tasks (docs/design.md):
 // - Lazy: a task runs when it is awaited or handed to Engine::start.
-// - It ends only by being resumed: a failure resumes each parked awaitable, which then throws inside the coroutine.
-// - Nothing is resumed from inside await_suspend: it records who runs next, and one loop in the engine resumes. Symmetric
-//   transfer overflows the stack at -O0 and under sanitizers with gcc 12.
-// - Awaitables are trivially destructible and made by functions, never by braces inside an await expression: gcc 12 destroys a braced
-//   temporary there twice.
+// - It ends only by being resumed: a failure resumes each parked awaitable,
+//   which then throws inside the coroutine.
+// - Nothing is resumed from inside await_suspend: it records who runs next, and one loop in the engine
+//   resumes. Symmetric transfer overflows the stack at -O0 and under sanitizers with gcc 12.
+// - Awaitables are trivially destructible and made by functions, never by braces inside an await expression:
+//   gcc 12 destroys a braced temporary there twice.
 #pragma once
 
 #include <cassert>
@@ -28,7 +29,7 @@ struct TaskOperation : Operation {
 };
 
 struct TaskPromise {
-  Engine* engine = nullptr;           // set when the task is first run
+  Engine* engine = nullptr;             // set when the task is first run
   TaskPromise* continuation = nullptr;  // the task that awaits this one
   TaskPromise* next_ready = nullptr;    // the engine's list
   TaskOperation* root = nullptr;

@@ -12,34 +12,48 @@
 namespace qpmesh::progress {
 namespace {
 
-constexpr std::uint32_t spins_per_us = 20;   // a poll of a few rings and a pause: about 50 ns; only the order matters
-// A pause costs up to 40 ns, which a message that is nearly here would wait for; a long wait leaves the core's other thread alone.
+constexpr std::uint32_t spins_per_us =
+    20;  // a poll of a few rings and a pause: about 50 ns; only the order matters
+// A pause costs up to 40 ns, which a message that is nearly here would wait for; a long
+// wait leaves the core's other thread alone.
 constexpr std::uint32_t pauseless_spins = 2'000;
-constexpr int sleep_ms_max = 1'000;          // a lost wake-up would be a bug; it costs a second, not a hang
-constexpr auto slice_lost = std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
+constexpr int sleep_ms_max = 1'000;  // a lost wake-up would be a bug; it costs a second, not a hang
+constexpr auto slice_lost =
+    std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
 constexpr std::uint32_t hogged_waits = 64;
 
 }  // namespace
 
-WaitPolicy WaitPolicy::own_core() { return {.spins_max = 1'000 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 4}; }
+WaitPolicy WaitPolicy::own_core() {
+  return {.spins_max = 1'000 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 4};
+}
 WaitPolicy WaitPolicy::shared_core() { return {.spins_max = 8, .yields_max = 200, .polls_per_yield = 1}; }
 WaitPolicy WaitPolicy::spin_for(std::int64_t spin_us) {
-  return {.spins_max = static_cast<std::uint32_t>(spin_us) * spins_per_us, .yields_max = 200, .polls_per_yield = 1};
+  return {.spins_max = static_cast<std::uint32_t>(spin_us) * spins_per_us,
+          .yields_max = 200,
+          .polls_per_yield = 1};
 }
 
 Waiter::Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell)
     : engine_{engine}, system_{system}, policy_{policy}, doorbell_{doorbell} {
   epoll_.reset(system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); }));
   if (!epoll_) {
-    throw Error{{.code = ErrorCode::no_resource, .operation = "init", .cause = "epoll_create1 failed", .system_error = errno}};
+    throw Error{{.code = ErrorCode::no_resource,
+                 .operation = "init",
+                 .cause = "epoll_create1 failed",
+                 .system_error = errno}};
   }
   if (doorbell_.eventfd >= 0) watch(doorbell_.eventfd);
 }
 
 void Waiter::watch(int descriptor) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
-  if (system_.call("epoll_ctl", [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event); }) != 0) {
-    throw Error{{.code = ErrorCode::no_resource, .operation = "init", .cause = "epoll_ctl failed", .system_error = errno}};
+  if (system_.call("epoll_ctl",
+                   [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event); }) != 0) {
+    throw Error{{.code = ErrorCode::no_resource,
+                 .operation = "init",
+                 .cause = "epoll_ctl failed",
+                 .system_error = errno}};
   }
 }
 
@@ -77,8 +91,9 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
 }
 
 void Waiter::sleep(const WaitLimit& limit) {
-  // Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then look at asleep. Both stores are
-  // sequentially consistent read-modify-writes, so at least one side sees the other: no wake-up is lost.
+  // Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then
+  // look at asleep. Both stores are sequentially consistent read-modify-writes, so at least one
+  // side sees the other: no wake-up is lost.
   if (doorbell_.asleep != nullptr) {
     doorbell_.asleep->exchange(1, std::memory_order_seq_cst);
     if (engine_.step()) {

@@ -1,4 +1,5 @@
-// The one function that waits: spin, then yield, then sleep. Nothing else in the library blocks after start-up.
+// The one function that waits: spin, then yield, then sleep. Nothing else in
+// the library blocks after start-up.
 #pragma once
 
 #include <atomic>
@@ -11,11 +12,12 @@
 
 namespace qpmesh::progress {
 
-// How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across idle cores and 1.7 µs on a shared
-// one, a yield 0.8 µs on a shared one (measured): spin long when every rank has a core, briefly when ranks share.
+// How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across idle
+// cores and 1.7 µs on a shared one, a yield 0.8 µs on a shared one (measured): spin long when every
+// rank has a core, briefly when ranks share.
 struct WaitPolicy {
-  std::uint32_t spins_max = 0;    // polls before the first yield
-  std::uint32_t yields_max = 0;   // yields before the first sleep
+  std::uint32_t spins_max = 0;   // polls before the first yield
+  std::uint32_t yields_max = 0;  // yields before the first sleep
   std::uint32_t polls_per_yield = 1;
 
   static WaitPolicy own_core();
@@ -23,10 +25,11 @@ struct WaitPolicy {
   static WaitPolicy spin_for(std::int64_t spin_us);  // QPMESH_SPIN_US
 };
 
-// How long a wait may last. The clock is first read when spinning did not help, so that short waits do not pay for it.
+// How long a wait may last. The clock is first read when spinning did not help,
+// so that short waits do not pay for it.
 struct WaitLimit {
-  std::int64_t timeout_ms = 0;   // 0 = for ever
-  std::int64_t warning_ms = 0;   // 0 = never warn
+  std::int64_t timeout_ms = 0;  // 0 = for ever
+  std::int64_t warning_ms = 0;  // 0 = never warn
   Deadline deadline = no_deadline;
   Deadline warn_at = no_deadline;
   bool started = false;
@@ -42,11 +45,12 @@ class Waiter {
  public:
   Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell);
 
-  // Another descriptor that ends a sleep when it is readable (control channel, transport). Throws Error{no_resource}.
+  // Another descriptor that ends a sleep when it is readable (control channel,
+  // transport). Throws Error{no_resource}.
   void watch(int descriptor);
 
-  // Progresses the whole context until done() or the limit; false: the limit passed first. done is asked after every step; on_stall once,
-  // when the limit's warning time has come.
+  // Progresses the whole context until done() or the limit; false: the limit passed first. done is asked
+  // after every step; on_stall once, when the limit's warning time has come.
   template <class Done, class OnStall>
   bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall) {
     for (std::uint32_t idle = 0; !done();) {

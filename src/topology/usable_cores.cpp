@@ -25,9 +25,12 @@ std::vector<int> affinity_mask() {
   if (hwloc_topology_init(&raw) != 0) return {};
   const std::unique_ptr<hwloc_topology, DestroyTopology> topology{raw};
   const std::unique_ptr<hwloc_bitmap_s, FreeBitmap> mask{hwloc_bitmap_alloc()};
-  if (!mask || hwloc_topology_load(raw) != 0 || hwloc_get_cpubind(raw, mask.get(), HWLOC_CPUBIND_PROCESS) != 0) return {};
+  if (!mask || hwloc_topology_load(raw) != 0 ||
+      hwloc_get_cpubind(raw, mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
+    return {};
   std::vector<int> cores;
-  for (int core = hwloc_bitmap_first(mask.get()); core >= 0; core = hwloc_bitmap_next(mask.get(), core)) cores.push_back(core);
+  for (int core = hwloc_bitmap_first(mask.get()); core >= 0; core = hwloc_bitmap_next(mask.get(), core))
+    cores.push_back(core);
   return cores;
 }
 

@@ -6,7 +6,8 @@
 
 namespace qpmesh::topology {
 
-// What one rank may use: the cores of its affinity mask, and how many cores' worth of time its control group allows.
+// What one rank may use: the cores of its affinity mask, and how many cores'
+// worth of time its control group allows.
 struct UsableCores {
   std::vector<int> cores;  // operating system's numbers, ascending
   int quota = 0;           // 0: no limit

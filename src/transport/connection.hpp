@@ -1,5 +1,6 @@
-// THE WAIST: what messaging asks of a way to move bytes. A transport writes into memory that the peer opened to us, in order,
-// and tells when a source may be reused. Everything else (records, credits, matching, rendezvous) is written once, above.
+// THE WAIST: what messaging asks of a way to move bytes. A transport writes into memory that the peer
+// opened to us, in order, and tells when a source may be reused. Everything else (records, credits,
+// matching, rendezvous) is written once, above.
 #pragma once
 
 #include <cstddef>
@@ -23,36 +24,39 @@ struct RemoteAddress {
 // How a receiver learns that a write has arrived.
 enum class Notification : std::uint8_t {
   poll,       // a flag inside the written memory; relies on write-after-write order of the connection
-  immediate,  // the write carries a 32-bit immediate, and the receiver's completion is the flag: relies on nothing
+  immediate,  // the write carries a 32-bit immediate, and the receiver's completion is the flag: relies on
+              // nothing
 };
 
 struct Capabilities {
-  std::string_view name;             // "shm": folder, option value, log field
-  // The flag of a write is stored last, atomically, with release, after every byte of this and earlier writes. Where it
-  // does not hold, bytes inside a write appear in any order and a polled record must prove itself by its CRC.
+  std::string_view name;  // "shm": folder, option value, log field
+  // The flag of a write is stored last, atomically, with release, after every byte of this and
+  // earlier writes. Where it does not hold, bytes inside a write appear in any order and a
+  // polled record must prove itself by its CRC.
   bool ordered_flag = false;
-  // The bytes of one write appear in address order (ibv_query_qp_data_in_order says so of some devices): a record is complete when its
-  // tail is there, and needs no CRC.
+  // The bytes of one write appear in address order (ibv_query_qp_data_in_order says so of some devices): a
+  // record is complete when its tail is there, and needs no CRC.
   bool bytes_in_order = false;
-  bool loads_peer_memory = false;    // Connection::load works on what the peer registered
-  bool writes_user_memory = false;   // any memory of this process can be registered as a target (zero-copy rendezvous)
+  bool loads_peer_memory = false;  // Connection::load works on what the peer registered
+  bool writes_user_memory =
+      false;  // any memory of this process can be registered as a target (zero-copy rendezvous)
   Notification small = Notification::poll;   // records without payload behind them
   Notification medium = Notification::poll;  // records with payload behind them
-  std::size_t inline_bytes_max = 0;  // sources up to this size may be reused as soon as post returns
+  std::size_t inline_bytes_max = 0;          // sources up to this size may be reused as soon as post returns
   std::size_t write_bytes_max = 0;
 };
 
-// One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched until the write is covered by
-// completed(), unless head and body together fit inline_bytes_max.
+// One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched until the
+// write is covered by completed(), unless head and body together fit inline_bytes_max.
 struct Write {
   static constexpr std::uint32_t no_flag = ~std::uint32_t{0};
 
   std::span<const std::byte> head = {};
   std::span<const std::byte> body = {};
   RemoteAddress target = {};
-  std::uint32_t flag_offset = no_flag;      // of 4 aligned bytes inside head: what the receiver polls
+  std::uint32_t flag_offset = no_flag;          // of 4 aligned bytes inside head: what the receiver polls
   std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
-  bool tell = false;                        // counts in completed() once its sources, and all earlier ones, may be reused
+  bool tell = false;  // counts in completed() once its sources, and all earlier ones, may be reused
 };
 
 enum class Post : std::uint8_t { posted, busy, failed };
@@ -69,22 +73,24 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  // The whole chain or nothing; never blocks. Writes of a chain and of successive posts are placed in order (an immediate is never
-  // delivered before all earlier bytes are visible). busy: try again after progress. failed: fault() says why.
+  // The whole chain or nothing; never blocks. Writes of a chain and of successive posts are placed in
+  // order (an immediate is never delivered before all earlier bytes are visible). busy: try again
+  // after progress. failed: fault() says why.
   virtual Post post(std::span<const Write> chain) noexcept = 0;
 
   // How many writes with tell have completed, in order, since the beginning.
   virtual std::uint64_t completed() const noexcept = 0;
 
-  // The next immediate of the peer's writes, in order; the bytes of its write and of all earlier ones are visible.
+  // The next immediate of the peer's writes, in order; the bytes of its write
+  // and of all earlier ones are visible.
   virtual std::optional<std::uint32_t> take_arrival() noexcept = 0;
 
-  // Where this process can load the peer's registered memory [source, source + bytes); nullptr where it cannot. Total: what does not
-  // lie in a region of the peer is nullptr too.
+  // Where this process can load the peer's registered memory [source, source + bytes); nullptr where it
+  // cannot. Total: what does not lie in a region of the peer is nullptr too.
   virtual const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept = 0;
 
-  // After it returns, no write of the peer lands here any more and none of ours starts. Before memory that was open to the peer
-  // goes back to its owner with an error.
+  // After it returns, no write of the peer lands here any more and none of ours starts. Before memory that
+  // was open to the peer goes back to its owner with an error.
   virtual void sever() noexcept = 0;
 
   virtual const Fault* fault() const noexcept = 0;  // nullptr while healthy
@@ -97,7 +103,8 @@ class Transport {
 
   virtual const Capabilities& capabilities() const noexcept = 0;
 
-  // Opens memory to peers' writes (and loads) under the returned key. Regions may overlap. Throws Error{no_resource}.
+  // Opens memory to peers' writes (and loads) under the returned key. Regions
+  // may overlap. Throws Error{no_resource}.
   virtual std::uint32_t register_memory(std::span<std::byte> memory) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
   // How a peer names this memory, when it lies in one of our regions. Total: nothing for any other memory.
@@ -107,7 +114,7 @@ class Transport {
   virtual Blob address_for(int peer) = 0;
   virtual std::unique_ptr<Connection> connect(int peer, BlobView peer_address) = 0;
 
-  virtual void progress() noexcept = 0;             // polls completions; never blocks
+  virtual void progress() noexcept = 0;              // polls completions; never blocks
   virtual int wake_descriptor() const noexcept = 0;  // readable when progress has something to do; -1: none
 };
 

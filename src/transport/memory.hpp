@@ -1,5 +1,5 @@
-// A rank's arena: the one sparse memory it shares. Control line, rings, staging and Buffers are carved from it, so that a peer
-// maps (or registers) it once and later allocations need no descriptor to travel.
+// A rank's arena: the one sparse memory it shares. Control line, rings, staging and Buffers are carved from
+// it, so that a peer maps (or registers) it once and later allocations need no descriptor to travel.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,9 @@ namespace qpmesh::transport {
 // At offset 0 of every arena.
 struct alignas(128) ArenaHeader {
   std::uint64_t nonce;  // proves that a mapping is this arena
-  // Written by the owner before it sleeps and after it wakes; read by publishers after their flag store. Both sides use a
-  // sequentially consistent read-modify-write, so that either the sleeper sees the flag or the publisher sees the sleeper.
+  // Written by the owner before it sleeps and after it wakes; read by publishers after their flag
+  // store. Both sides use a sequentially consistent read-modify-write, so that either the sleeper sees
+  // the flag or the publisher sees the sleeper.
   std::atomic<std::uint32_t> asleep;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
@@ -28,7 +29,8 @@ class Arena {
   static constexpr std::size_t alignment =
       128;  // adjacent-line prefetch: two writers never share a pair of lines
 
-  // A sparse memfd of the given size, sealed against resizing. Throws Error{no_resource} naming limit and need.
+  // A sparse memfd of the given size, sealed against resizing. Throws
+  // Error{no_resource} naming limit and need.
   static Arena create_shared(const base::System& system, std::size_t bytes);
   // Private memory, for the simulator: lazily touched, so that hundreds fit in one process.
   static Arena create_private(const base::System& system, std::size_t bytes);

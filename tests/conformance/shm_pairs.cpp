@@ -1,4 +1,5 @@
-// Shared memory under the conformance suites: two ranks in one process, each with its own mapping of the other's arena.
+// Shared memory under the conformance suites: two ranks in one process, each
+// with its own mapping of the other's arena.
 #include <fcntl.h>
 #include <sys/eventfd.h>
 

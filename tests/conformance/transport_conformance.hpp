@@ -1,7 +1,8 @@
-// What every transport owes messaging, as tests over a connected pair. A transport instantiates the suites whose promise it makes:
+// What every transport owes messaging, as tests over a connected pair. A transport
+// instantiates the suites whose promise it makes:
 //   INSTANTIATE_TEST_SUITE_P(shm, TransportConformance, ::testing::Values(factory), factory_name);
-// and OrderedWrites (writes of a connection are placed in order), OrderedFlags (Capabilities::ordered_flag), Immediates, Fences (sever
-// holds off a peer that knows nothing of it).
+// and OrderedWrites (writes of a connection are placed in order), OrderedFlags (Capabilities::ordered_flag),
+// Immediates, Fences (sever holds off a peer that knows nothing of it).
 #pragma once
 
 #include <gtest/gtest.h>

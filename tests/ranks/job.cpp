@@ -38,8 +38,8 @@ Words environment_with(const Words& variables) {
 
 void pause_briefly() { ::poll(nullptr, 0, 1); }
 
-// Processes of processes that are gone are ours (subreaper). A list of the moment: what it names may be gone meanwhile, but not
-// reused, because nobody but us collects it.
+// Processes of processes that are gone are ours (subreaper). A list of the moment: what it names may be gone
+// meanwhile, but not reused, because nobody but us collects it.
 std::vector<pid_t> children() {
   std::ifstream file{"/proc/self/task/" + std::to_string(::gettid()) + "/children"};
   std::vector<pid_t> all;

@@ -17,8 +17,8 @@ using Words = std::vector<std::string>;
 
 constexpr int patience_ms = 30'000;
 
-// One process. Its environment is PATH, HOME and what is given: nothing of the launcher or the options that the tests run under.
-// Both streams go to memory, so that nobody has to read for it to go on.
+// One process. Its environment is PATH, HOME and what is given: nothing of the launcher or the options that
+// the tests run under. Both streams go to memory, so that nobody has to read for it to go on.
 class Process {
  public:
   Process(const Words& command, const Words& variables);

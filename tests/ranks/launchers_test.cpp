@@ -1,4 +1,5 @@
-// The same programs however they are started: by hand, over TCP, by qpmesh-run, by Open MPI, by Hydra; two at once, one after another.
+// The same programs however they are started: by hand, over TCP, by qpmesh-run, by Open
+// MPI, by Hydra; two at once, one after another.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +94,8 @@ TEST(ranks_by_hand, two_jobs_at_once_with_names_of_their_own) {
 
 #ifdef BENCH_ALLREDUCE
 
-// Rows: bytes count p50 p99 algbw busbw algorithm wrong …; how many there are, and how many of them say that something was wrong.
+// Rows: bytes count p50 p99 algbw busbw algorithm wrong …; how many there are, and how
+// many of them say that something was wrong.
 struct Rows {
   std::size_t count = 0;
   std::size_t wrong = 0;

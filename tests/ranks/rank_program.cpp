@@ -1,5 +1,5 @@
-// One rank of the tests: rank_program SCENARIO [argument…]. Ends with 0 when everything it saw was right, with 1 and one line on
-// stderr otherwise.
+// One rank of the tests: rank_program SCENARIO [argument…]. Ends with 0 when everything it saw was
+// right, with 1 and one line on stderr otherwise.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Jobs of real processes, started by hand, that check what they see themselves: messages, operations in flight, groups, errors.
+// Jobs of real processes, started by hand, that check what they see themselves:
+// messages, operations in flight, groups, errors.
 #include <gtest/gtest.h>
 
 #include "job.hpp"

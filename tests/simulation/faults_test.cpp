@@ -1,4 +1,5 @@
-// What the simulated network does when links fail, ranks die or stop, and callers are wrong; and its control channel and set-up.
+// What the simulated network does when links fail, ranks die or stop, and callers are
+// wrong; and its control channel and set-up.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Ranks on a simulated network, each with registered memory and a connection to every other: for tests that stand below messaging.
+// Ranks on a simulated network, each with registered memory and a connection to every
+// other: for tests that stand below messaging.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The simulator itself: that it is deterministic, that it keeps what it promises, and that it bites where it promises nothing.
+// The simulator itself: that it is deterministic, that it keeps what it promises,
+// and that it bites where it promises nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +15,9 @@ using namespace transport::simulated;
 using transport::Post;
 using transport::Write;
 
-// Rank 0 writes blocks of one repeated byte, each once the one before was seen at rank 1 (whose step looks at the last byte only),
-// and counts the times when the last byte was new and another one was not: a protocol that no unordered network may carry.
+// Rank 0 writes blocks of one repeated byte, each once the one before was seen at rank 1 (whose step looks
+// at the last byte only), and counts the times when the last byte was new and another one was not: a
+// protocol that no unordered network may carry.
 std::uint64_t torn_blocks(const NetworkConfig& config, int blocks, std::uint64_t* trace = nullptr) {
   constexpr std::size_t block_bytes = 64;
   Mesh mesh{config};

@@ -1,4 +1,5 @@
-// One rank's engine and messaging that talk to themselves over shared memory: the least world in which messages move.
+// One rank's engine and messaging that talk to themselves over shared memory:
+// the least world in which messages move.
 #pragma once
 
 #include <sys/eventfd.h>

@@ -136,7 +136,7 @@ Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
 }
 
 std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
-                           int rounds) {
+                            int rounds) {
   return std::async(std::launch::async, [&venue, settings, deadline_ms, rounds] {
     Gathered outcome;
     try {

@@ -92,7 +92,7 @@ Deadline in_ms(std::int64_t ms);
 
 // rounds all_gathers of small blobs in a thread; the last one's result. The rank lives until the thread ends.
 std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
-                           int rounds = 1);
+                            int rounds = 1);
 Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms);
 
 // What a stranger does, with blocking calls that give up after two seconds.

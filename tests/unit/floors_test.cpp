@@ -1,5 +1,6 @@
-// The house keeps its floors: reads every own source and fails when an include goes up, or when something is used outside the one
-// place it belongs to. The rules are tables; a rule that could not fail would show in the tests of made-up files below.
+// The house keeps its floors: reads every own source and fails when an include goes up, or when
+// something is used outside the one place it belongs to. The rules are tables; a rule that could not
+// fail would show in the tests of made-up files below.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,8 @@ struct SourceFile {
   std::string text;
 };
 
-// What a floor may include beside itself and the public headers. The communicator (src/*.cpp) sees everything.
+// What a floor may include beside itself and the public headers. The
+// communicator (src/*.cpp) sees everything.
 const std::map<std::string, std::set<std::string>, std::less<>> floors{
     {"base", {}},
     {"topology", {"base"}},
@@ -55,8 +57,8 @@ constexpr std::string_view this_file = "tests/unit/floors_test.cpp";  // names a
 
 std::string first_part(std::string_view path) { return std::string{path.substr(0, path.find('/'))}; }
 
-// "communicator" for src/x.cpp, "transport" for src/transport/shm/x.cpp, "bootstrap" for bootstrap/x.cpp, "public" for include/;
-// empty for what stands outside the house: tools, bench, tests.
+// "communicator" for src/x.cpp, "transport" for src/transport/shm/x.cpp, "bootstrap" for bootstrap/x.cpp,
+// "public" for include/; empty for what stands outside the house: tools, bench, tests.
 std::string floor_of(std::string_view path) {
   if (path.starts_with("include/")) return "public";
   if (path.starts_with("bootstrap/")) return "bootstrap";

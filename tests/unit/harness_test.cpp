@@ -1,4 +1,5 @@
-// The benchmark harness: a number it prints is only as good as its arithmetic, and "wrong = 0" only as good as its checks.
+// The benchmark harness: a number it prints is only as good as its arithmetic,
+// and "wrong = 0" only as good as its checks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -61,7 +61,8 @@ std::vector<T> edge_values() {
   }
 }
 
-// Written from the contract in reduction.hpp, and not from the kernels: integers modulo 2^64 and cut to size, orders by a key.
+// Written from the contract in reduction.hpp, and not from the kernels: integers
+// modulo 2^64 and cut to size, orders by a key.
 template <class T>
 T expected(ReductionKind kind, T left, T right) {
   const bool l = left != T{0};

@@ -1,4 +1,5 @@
-// The parts of messaging one by one: places, credits, records, numbers, matching, and a pair of rings over memory.
+// The parts of messaging one by one: places, credits, records, numbers,
+// matching, and a pair of rings over memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -800,8 +801,8 @@ TEST(an_eager_send, looks_at_the_credits_that_came_before_it_falls_back_to_rende
   EXPECT_EQ(target, data);
 }
 
-// The whole of messaging on random records: receives wait, a rendezvous is open in each direction, and nothing may be touched that
-// the record does not rightly name (the address sanitizer watches the buffers).
+// The whole of messaging on random records: receives wait, a rendezvous is open in each direction, and
+// nothing may be touched that the record does not rightly name (the address sanitizer watches the buffers).
 TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
   constexpr int worlds = 300;
   std::mt19937_64 random{5};

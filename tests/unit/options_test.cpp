@@ -160,10 +160,9 @@ TEST(parse_options, refuses_what_is_not_wholly_a_number_and_names_variable_value
 TEST(parse_options, refuses_unknown_and_overflowing_suffixes) {
   for (const std::string text : {"64kb", "64K", "64 KiB", "KiB", "64KiBB", "9223372036854775807GiB"}) {
     const auto error = thrown_by([&] { parse({{"QPMESH_PAYLOAD_RING_BYTES", text}}); });
-    EXPECT_EQ(
-        error.cause(),
-        "QPMESH_PAYLOAD_RING_BYTES='" + text +
-            "', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB may follow the number)");
+    EXPECT_EQ(error.cause(),
+              "QPMESH_PAYLOAD_RING_BYTES='" + text +
+                  "', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB may follow the number)");
   }
 }
 

@@ -186,9 +186,8 @@ TEST(frames, come_from_the_pool_and_a_later_start_allocates_nothing) {
     }
   };
   const std::uint64_t cold = allocations_of(run);
-  EXPECT_EQ(
-      cold,
-      20U);  // one per frame that lives at once: the counter counts, and frames are reused from the first run on
+  // One per frame that lives at once: the counter counts, and frames are reused from the first run on.
+  EXPECT_EQ(cold, 20U);
   EXPECT_EQ(allocations_of(run), 0U);
   EXPECT_EQ(sum, 2 * 2 * 20 * 100);
 }

@@ -1,6 +1,7 @@
-// The small path takes no memory from the heap, no lock and no call of the system. Two ranks of shared memory are stepped in turn by one
-// thread of a child process; malloc and pthread_mutex_lock are counted where they are called, system calls where they are refused
-// (a seccomp filter cannot be taken off again: hence the child). Clock reads go through the vDSO and are no system calls.
+// The small path takes no memory from the heap, no lock and no call of the system. Two ranks of shared memory
+// are stepped in turn by one thread of a child process; malloc and pthread_mutex_lock are counted where they
+// are called, system calls where they are refused (a seccomp filter cannot be taken off again: hence the
+// child). Clock reads go through the vDSO and are no system calls.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,8 +105,8 @@ void on_refused_call(int, siginfo_t* info, void* context) {
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = -ENOSYS;
 }
 
-// From here on every system call of this thread but the return from the handler, the end, and a write to one descriptor is refused
-// with SIGSYS. The architecture needs no check: this is a test and not a sandbox.
+// From here on every system call of this thread but the return from the handler, the end, and a write to one
+// descriptor is refused with SIGSYS. The architecture needs no check: this is a test and not a sandbox.
 bool refuse_system_calls(int report) {
   struct sigaction action {};
   action.sa_sigaction = on_refused_call;

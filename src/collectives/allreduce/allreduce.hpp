@@ -5,8 +5,8 @@
 
 namespace qpmesh::collectives {
 
-// out = in_0 op in_1 op … of element_count elements; in and out are the same memory or do not overlap. Trivially destructible: it is a
-// coroutine parameter.
+// out = in_0 op in_1 op … of element_count elements; in and out are the same memory or do not overlap.
+// Trivially destructible: it is a coroutine parameter.
 struct AllreduceArguments {
   const std::byte* in;
   std::byte* out;
@@ -20,8 +20,8 @@ struct CombineContext {
   ReduceKernel kernel;
   std::size_t element_bytes;
 };
-inline void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
-                          const void* context) {
+inline void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived,
+                          std::size_t bytes, const void* context) {
   const auto& reduction = *static_cast<const CombineContext*>(context);
   reduction.kernel(target, operand, arrived, bytes / reduction.element_bytes);
 }

@@ -1,7 +1,8 @@
-// Circulant reduce-scatter, then circulant allgather. Wins for long vectors and any number of ranks: no power-of-two case.
-// The reduction happens as segments arrive, straight from the ring into out; the first reduction of a block takes its operand from
-// in, so that in is never copied. Each block is reduced at one rank and then only copied: the same bits everywhere. The order of
-// the operands is not the rank order: commutative reductions only.
+// Circulant reduce-scatter, then circulant allgather. Wins for long vectors and any number of ranks: no
+// power-of-two case. The reduction happens as segments arrive, straight from the ring into out; the
+// first reduction of a block takes its operand from in, so that in is never copied. Each block is
+// reduced at one rank and then only copied: the same bits everywhere. The order of the operands is not
+// the rank order: commutative reductions only.
 // Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma.
 // Source: see patterns/circulant.hpp.
 #include <cstring>
@@ -29,10 +30,11 @@ Task allreduce_circulant(Group group, AllreduceArguments arguments) {
   const int rounds = circulant_round_count(size);
   Round<4> round{group};  // a rotated range is at most two runs, and one more cut at `reduced`
 
-  // R[0 … reduced) have partial sums in out; the others are still only in `in`. The same number on every rank.
+  // R[0 … reduced) have partial sums in out; the others are still only in `in`.
+  // The same number on every rank.
   int reduced = 0;
-  // Sender and receiver cut a range at the same places: where it wraps for either of them, and where it leaves R[0 … reduced). One
-  // block per message would do as well; runs are fewer messages.
+  // Sender and receiver cut a range at the same places: where it wraps for either of them, and where it
+  // leaves R[0 … reduced). One block per message would do as well; runs are fewer messages.
   for (int n = 0; n < rounds; ++n) {
     const CirculantRound step = circulant_round(size, n);
     const int next_skip = step.next_skip;
@@ -46,7 +48,8 @@ Task allreduce_circulant(Group group, AllreduceArguments arguments) {
       });
       for_each_run(rank, size, begin, end - begin, [&](BlockRun run, int) {
         const std::byte* const operand = (n == 0 ? in : out) + offset(run.first);
-        round.receive_combine(group.minus(next_skip), {out + offset(run.first), run_bytes(run)}, operand, combine_right, &combine);
+        round.receive_combine(group.minus(next_skip), {out + offset(run.first), run_bytes(run)}, operand,
+                              combine_right, &combine);
       });
     };
     exchange(0, cut);

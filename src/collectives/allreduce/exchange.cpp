@@ -1,8 +1,10 @@
 // One-shot exchange: everybody sends its vector to everybody and reduces all of them, in rank order.
-// Wins for small vectors on few ranks: one round, so one latency, and one turn on the core for each rank when ranks share cores.
-// The reduction order is the rank order, the same everywhere: the same bits on every rank, ordered reductions included.
+// Wins for small vectors on few ranks: one round, so one latency, and one turn on the core for each
+// rank when ranks share cores. The reduction order is the rank order, the same everywhere: the same
+// bits on every rank, ordered reductions included.
 // Cost alpha + (N-2) o + (N-1) S (beta + gamma).
-// Source: the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels; R. Thakur, R. Rabenseifner, W. Gropp, 2005, for the model.
+// Source: the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels; R. Thakur, R.
+// Rabenseifner, W. Gropp, 2005, for the model.
 #include <cstring>
 
 #include "collectives/allreduce/allreduce.hpp"
@@ -31,8 +33,8 @@ Task allreduce_exchange(Group group, AllreduceArguments arguments) {
     if (in != out) std::memcpy(out, in, bytes);
     co_return;
   }
-  // out may be in, which is one of the operands: it is read before out is first written, because rank `rank` comes in the first step
-  // or its vector is saved.
+  // out may be in, which is one of the operands: it is read before out is first written, because rank `rank`
+  // comes in the first step or its vector is saved.
   const std::byte* own = in;
   if (in == out && rank > 1 && bytes > 0) {
     std::memcpy(vector_of(rank), in, bytes);

@@ -8,7 +8,8 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Arithmetic on the unsigned twin: overflow wraps instead of being undefined. Types smaller than int would be promoted to it.
+// Arithmetic on the unsigned twin: overflow wraps instead of being undefined.
+// Types smaller than int would be promoted to it.
 template <std::integral T, class F>
 T wrap(T left, T right, F&& f) {
   using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
@@ -59,27 +60,39 @@ struct Max {
 };
 struct BitAnd {
   template <class T>
-  static T apply(T left, T right) { return static_cast<T>(left & right); }
+  static T apply(T left, T right) {
+    return static_cast<T>(left & right);
+  }
 };
 struct BitOr {
   template <class T>
-  static T apply(T left, T right) { return static_cast<T>(left | right); }
+  static T apply(T left, T right) {
+    return static_cast<T>(left | right);
+  }
 };
 struct BitXor {
   template <class T>
-  static T apply(T left, T right) { return static_cast<T>(left ^ right); }
+  static T apply(T left, T right) {
+    return static_cast<T>(left ^ right);
+  }
 };
 struct LogicalAnd {
   template <class T>
-  static T apply(T left, T right) { return static_cast<T>(left != T{} && right != T{}); }
+  static T apply(T left, T right) {
+    return static_cast<T>(left != T{} && right != T{});
+  }
 };
 struct LogicalOr {
   template <class T>
-  static T apply(T left, T right) { return static_cast<T>(left != T{} || right != T{}); }
+  static T apply(T left, T right) {
+    return static_cast<T>(left != T{} || right != T{});
+  }
 };
 struct LogicalXor {
   template <class T>
-  static T apply(T left, T right) { return static_cast<T>((left != T{}) != (right != T{})); }
+  static T apply(T left, T right) {
+    return static_cast<T>((left != T{}) != (right != T{}));
+  }
 };
 
 template <class Operator, class T>
@@ -100,7 +113,8 @@ template <std::integral T>
 void divide_wide(std::byte* data, std::size_t element_count, int divisor) {
   auto* const d = reinterpret_cast<T*>(data);
   using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
-  for (std::size_t i = 0; i < element_count; ++i) d[i] = static_cast<T>(static_cast<Wide>(d[i]) / static_cast<Wide>(divisor));
+  for (std::size_t i = 0; i < element_count; ++i)
+    d[i] = static_cast<T>(static_cast<Wide>(d[i]) / static_cast<Wide>(divisor));
 }
 
 template <class T>

@@ -9,10 +9,13 @@
 
 namespace qpmesh::collectives {
 
-// target[i] = left[i] op right[i] for element_count elements; target may be left or right. Aligned to the element's size.
-using ReduceKernel = void (*)(std::byte* target, const std::byte* left, const std::byte* right, std::size_t element_count);
+// target[i] = left[i] op right[i] for element_count elements; target may be
+// left or right. Aligned to the element's size.
+using ReduceKernel = void (*)(std::byte* target, const std::byte* left, const std::byte* right,
+                              std::size_t element_count);
 
-// average has the kernel of sum; its division is divide_kernel. nullptr: the reduction has no meaning for the type.
+// average has the kernel of sum; its division is divide_kernel. nullptr: the
+// reduction has no meaning for the type.
 ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept;
 
 // data[i] /= divisor, in the element's type.

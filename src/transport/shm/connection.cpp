@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -9,12 +10,16 @@ namespace qpmesh::transport::shm {
 
 namespace {
 
-// All words but the first, one by one: a record was built from words just now, and wider loads would wait until those stores have left
-// the core. Volatile, or the compiler makes a memcpy of it.
-void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-  for (std::size_t at = sizeof(std::uint64_t); at < bytes; at += sizeof(std::uint64_t)) {
-    *reinterpret_cast<volatile std::uint64_t*>(to + at) = *reinterpret_cast<const volatile std::uint64_t*>(from + at);
+// A record but for its first word. The header goes word by word: it was built from words just now, and wider
+// loads would wait until those stores have left the core. Volatile, or the compiler makes a memcpy of it.
+void copy_record(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  constexpr std::size_t header_bytes = 64;
+  const std::size_t words_end = std::min(bytes, header_bytes);
+  for (std::size_t at = sizeof(std::uint64_t); at < words_end; at += sizeof(std::uint64_t)) {
+    *reinterpret_cast<volatile std::uint64_t*>(to + at) =
+        *reinterpret_cast<const volatile std::uint64_t*>(from + at);
   }
+  if (bytes > header_bytes) std::memcpy(to + header_bytes, from + header_bytes, bytes - header_bytes);
 }
 
 }  // namespace
@@ -26,8 +31,8 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
     copy(write);
     if (write.tell) ++completed_;  // the source has been read
   }
-  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load sees the
-  // sleeper, or the sleeper's last look sees the flag.
+  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load
+  // sees the sleeper, or the sleeper's last look sees the flag.
   if (memory_.asleep->load(std::memory_order_seq_cst) != 0) ring_doorbell();
   return Post::posted;
 }
@@ -45,13 +50,13 @@ void ShmConnection::copy(const Write& write) noexcept {
   const std::size_t behind = write.flag_offset + sizeof(std::uint32_t);
   if (write.flag_offset == 0 && write.head.size() % sizeof(std::uint64_t) == 0) {
     std::memcpy(to + behind, from + behind, sizeof(std::uint32_t));
-    copy_words(to, from, write.head.size());
+    copy_record(to, from, write.head.size());
   } else {
     std::memcpy(to, from, write.flag_offset);
     std::memcpy(to + behind, from + behind, write.head.size() - behind);
   }
-  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange instead of a
-  // store because of the sleeper (8 ns).
+  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange
+  // instead of a store because of the sleeper (8 ns).
   std::uint32_t flag = 0;
   std::memcpy(&flag, write.head.data() + write.flag_offset, sizeof flag);
   std::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(to + write.flag_offset)}.exchange(flag);
@@ -59,11 +64,13 @@ void ShmConnection::copy(const Write& write) noexcept {
 
 void ShmConnection::ring_doorbell() noexcept {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
+  [[maybe_unused]] const auto written =
+      ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
 }
 
 const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
-  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset) return nullptr;
+  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset)
+    return nullptr;
   return memory_.data + source.offset;
 }
 

@@ -1,5 +1,5 @@
-// Data path of shared memory: a write is a copy into the peer's mapped arena, then the flag. Nothing here allocates, locks or, while the
-// peer is awake, calls the system.
+// Data path of shared memory: a write is a copy into the peer's mapped arena, then the flag. Nothing here
+// allocates, locks or, while the peer is awake, calls the system.
 #pragma once
 
 #include <atomic>

@@ -8,7 +8,10 @@ namespace qpmesh::transport::shm {
 namespace {
 
 PeerMemory view(std::byte* data, std::size_t bytes, int doorbell) noexcept {
-  return {.data = data, .bytes = bytes, .asleep = &reinterpret_cast<ArenaHeader*>(data)->asleep, .doorbell = doorbell};
+  return {.data = data,
+          .bytes = bytes,
+          .asleep = &reinterpret_cast<ArenaHeader*>(data)->asleep,
+          .doorbell = doorbell};
 }
 
 }  // namespace
@@ -23,8 +26,10 @@ void ShmTransport::add_peer(int peer, const base::System& system, int arena_fd, 
 
 std::uint32_t ShmTransport::register_memory(std::span<std::byte> memory) {
   if (arena_.contains(memory.data(), memory.size())) return 0;
-  throw Error{{.code = ErrorCode::no_resource, .operation = "register_memory",
-               .cause = fmt::format("{} bytes of private memory cannot be opened to peers on this host", memory.size()),
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "register_memory",
+               .cause = fmt::format("{} bytes of private memory cannot be opened to peers on this host",
+                                    memory.size()),
                .hint = "use memory from Communicator::allocate"}};
 }
 
@@ -34,9 +39,11 @@ std::optional<RemoteAddress> ShmTransport::address_of(std::span<const std::byte>
 }
 
 std::unique_ptr<Connection> ShmTransport::connect(int peer, BlobView) {
-  if (peer == rank_) return std::make_unique<ShmConnection>(peer, view(arena_.data(), arena_.bytes(), own_doorbell_));
+  if (peer == rank_)
+    return std::make_unique<ShmConnection>(peer, view(arena_.data(), arena_.bytes(), own_doorbell_));
   const Peer& memory = peers_.at(peer);
-  return std::make_unique<ShmConnection>(peer, view(memory.arena.data(), memory.arena.bytes(), memory.doorbell.get()));
+  return std::make_unique<ShmConnection>(
+      peer, view(memory.arena.data(), memory.arena.bytes(), memory.doorbell.get()));
 }
 
 }  // namespace qpmesh::transport::shm

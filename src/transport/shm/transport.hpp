@@ -19,9 +19,10 @@ class ShmTransport final : public Transport {
   // own_doorbell: this rank's eventfd, for messages to itself.
   ShmTransport(int rank, Arena& arena, int own_doorbell);
 
-  // A peer that proved to share memory with us. The arena is mapped here; descriptors may be closed afterwards except the
-  // doorbell, which is kept. Throws Error{no_resource}.
-  void add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes, base::UniqueFd doorbell);
+  // A peer that proved to share memory with us. The arena is mapped here; descriptors may be closed
+  // afterwards except the doorbell, which is kept. Throws Error{no_resource}.
+  void add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes,
+                base::UniqueFd doorbell);
 
   const Capabilities& capabilities() const noexcept override { return capabilities_; }
   // Only the arena can be reached by peers, and it is region 0.

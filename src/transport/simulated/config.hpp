@@ -10,7 +10,8 @@ namespace qpmesh::transport::simulated {
 
 enum class WriteOrder : std::uint8_t {
   strict,   // a connection's writes are placed one after another, each completely before the next
-  relaxed,  // bytes of different writes in flight are placed in any order; only an immediate (or ordered flag) waits for all before it
+  relaxed,  // bytes of different writes in flight are placed in any order; only an immediate (or ordered
+            // flag) waits for all before it
 };
 
 struct NetworkConfig {
@@ -38,8 +39,9 @@ struct NetworkConfig {
       1.0;         // that the target is stepped between two pieces; less makes many ranks cheaper
   int depth = 16;  // writes in flight of one connection; beyond them post answers busy
   double busy_probability = 0.02;  // that post answers busy anyway
-  // That a write's bytes are read from the source again and placed a second time. Only while its completion is outstanding, nothing
-  // after it has begun to be placed, and no immediate or ordered flag has told the receiver that they are final.
+  // That a write's bytes are read from the source again and placed a second time. Only while its
+  // completion is outstanding, nothing after it has begun to be placed, and no immediate or ordered flag
+  // has told the receiver that they are final.
   double retransmission_probability = 0.02;
 
   std::int64_t control_delay_min_ns = 10'000;
@@ -48,13 +50,15 @@ struct NetworkConfig {
       100'000;  // from a rank's end to a peer's notice, by the control channel and by the link
   std::int64_t death_delay_max_ns = 30'000'000;
 
-  // Every rank is stepped this often even when nothing happens to it, so that deadlines pass. While the whole network is silent
-  // the interval grows up to the maximum, so that waiting for a deadline ten minutes away stays cheap.
+  // Every rank is stepped this often even when nothing happens to it, so that deadlines pass.
+  // While the whole network is silent the interval grows up to the maximum, so that waiting for
+  // a deadline ten minutes away stays cheap.
   std::int64_t tick_ns = 1'000'000;
   std::int64_t tick_max_ns = 100'000'000;
 };
 
-// Shared memory: the flag comes last, peers' memory can be loaded, user memory is closed, sources are copied by post.
+// Shared memory: the flag comes last, peers' memory can be loaded, user memory
+// is closed, sources are copied by post.
 inline NetworkConfig shared_memory_network(int rank_count, std::uint64_t seed) {
   return {.seed = seed,
           .rank_count = rank_count,

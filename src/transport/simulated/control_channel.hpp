@@ -1,4 +1,5 @@
-// The simulated control channel: frames of each pair in order, each after a delay; a goodbye or a death is a pair's last event.
+// The simulated control channel: frames of each pair in order, each after a delay; a
+// goodbye or a death is a pair's last event.
 #pragma once
 
 #include <deque>
@@ -15,7 +16,8 @@ class ControlPlane {
 
   void send(int from, int to, BlobView frame);
   void say_goodbye(int from);
-  // The rank's process is gone: whatever it had sent still arrives, then its death, unless it had said goodbye.
+  // The rank's process is gone: whatever it had sent still arrives, then its
+  // death, unless it had said goodbye.
   void end(int rank, const std::string& detail);
   // The connection between two living ranks breaks: each sees a death of the other.
   void break_between(int a, int b);

@@ -1,11 +1,13 @@
-// A whole network in one process and one thread, in virtual time: what the simulation harness builds ranks on.
+// A whole network in one process and one thread, in virtual time: what the
+// simulation harness builds ranks on.
 //
 // Give every rank its system, transport and control channel, tell how to step it, and drive:
 //   Network network{polled_network(4, seed)};
 //   auto transport = network.make_transport(rank);  …
 //   network.set_step(rank, [&] { return engine.step(); });
 //   EXPECT_TRUE(network.run_until([&] { return all_done; }, network.after_ms(1'000))) << network.describe();
-// The same seed, configuration and steps give the same trace_hash(). What make_… returns must be gone before the network is.
+// The same seed, configuration and steps give the same trace_hash(). What make_…
+// returns must be gone before the network is.
 #pragma once
 
 #include <functional>
@@ -33,16 +35,19 @@ class Network {
   const NetworkConfig& config() const noexcept { return config_; }
   int rank_count() const noexcept { return config_.rank_count; }
 
-  // What a rank stands on. A rank may have several transports (one a context), and one control channel at a time.
+  // What a rank stands on. A rank may have several transports (one a context),
+  // and one control channel at a time.
   System& system(int rank) noexcept { return *rank_at(rank).system; }
   std::unique_ptr<transport::Transport> make_transport(int rank);
   std::unique_ptr<base::ControlChannel> make_control_channel(int rank);
 
-  // Driving. A rank is stepped when something touches it (bytes, immediate, completion, control event, fault), soon after it met busy,
-  // when a rank whose memory it loads did something, and every tick; and again as long as its step reports work.
+  // Driving. A rank is stepped when something touches it (bytes, immediate, completion, control event,
+  // fault), soon after it met busy, when a rank whose memory it loads did something, and every tick;
+  // and again as long as its step reports work.
   void set_step(int rank, Step step);
-  // Steps every rank once, then lets events happen until the predicate holds (it is asked after every event: keep it cheap), or virtual
-  // time reaches the deadline, or a rank reports work without end. Returns whether the predicate holds; describe() says why not.
+  // Steps every rank once, then lets events happen until the predicate holds (it is asked after every event:
+  // keep it cheap), or virtual time reaches the deadline, or a rank reports work without end. Returns whether
+  // the predicate holds; describe() says why not.
   bool run_until(const std::function<bool()>& predicate, Deadline deadline);
   bool run_for(std::int64_t duration_ns);  // false when a rank reports work without end
   // Steps the rank at that time, or soon.
@@ -54,8 +59,8 @@ class Network {
   // Faults, at this moment; also from within a step.
   void fail_link(int from, int to) { fabric_.fail_link(from, to); }  // both directions
   void fail_control(int from, int to) { control_.break_between(from, to); }
-  // The rank is stepped no more; a part of its pending writes still lands; peers learn later, link and control channel each in its
-  // own time. Its objects may be destroyed at once, or with the network.
+  // The rank is stepped no more; a part of its pending writes still lands; peers learn later, link and
+  // control channel each in its own time. Its objects may be destroyed at once, or with the network.
   void kill(int rank);
   void freeze(int rank);  // not stepped, while its memory and its writes go on: a stopped process
   void thaw(int rank);

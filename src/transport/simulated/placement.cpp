@@ -1,6 +1,6 @@
-// A write's way: posted → pieces placed, one event each → fence (flag stored, immediate delivered) → retired → completed.
-// Strict order begins a write when the one before it has retired; relaxed order begins it when it is posted. Retiring and
-// completing follow the order of posting in both.
+// A write's way: posted → pieces placed, one event each → fence (flag stored, immediate delivered) → retired
+// → completed. Strict order begins a write when the one before it has retired; relaxed order begins it when
+// it is posted. Retiring and completing follow the order of posting in both.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The one source of chance in a simulation: the same seed gives the same numbers on every machine, which <random>'s distributions
-// do not promise.
+// The one source of chance in a simulation: the same seed gives the same numbers on every machine,
+// which <random>'s distributions do not promise.
 #pragma once
 
 #include <cstddef>

@@ -50,7 +50,8 @@ class Scheduler {
   // A soft wake: the rank is stepped in about delay_ns; further ones are dropped until then.
   void wake_soon(int rank, std::int64_t delay_ns);
   void woken(const Event& event);
-  // The rank met busy. It is stepped again soon, and less and less soon while nothing else it posts gets through.
+  // The rank met busy. It is stepped again soon, and less and less soon while
+  // nothing else it posts gets through.
   void met_busy(int rank);
   void met_success(int rank) noexcept { ranks_[static_cast<std::size_t>(rank)].busy_delay_ns = 0; }
 

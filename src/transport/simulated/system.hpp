@@ -1,4 +1,5 @@
-// A rank's world in a simulation: time is virtual, randomness is seeded, calls fail where its fail points say so.
+// A rank's world in a simulation: time is virtual, randomness is seeded, calls
+// fail where its fail points say so.
 #pragma once
 
 #include <cstring>

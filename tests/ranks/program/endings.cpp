@@ -1,4 +1,5 @@
-// How ranks end, or stop, while others wait for them. The watching test kills; the ranks tell what they saw, and when.
+// How ranks end, or stop, while others wait for them. The watching test kills;
+// the ranks tell what they saw, and when.
 #include <unistd.h>
 
 #include <thread>
@@ -20,7 +21,8 @@ void wait_for_last(Communicator& world, std::string_view how) {
   if (how == "probe") world.probe(last);
 }
 
-// What every survivor goes through: the error, again the error, and a group without the lost rank that lives on.
+// What every survivor goes through: the error, again the error, and a group
+// without the lost rank that lives on.
 void survive(Communicator& world, Communicator& survivors, const std::string& how, std::string_view cause,
              std::string_view hint) {
   const int last = world.size() - 1;

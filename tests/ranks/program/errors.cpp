@@ -107,7 +107,8 @@ void a_refused_call_can_be_made_again(Communicator& world, Arguments) {
 
 using Clock = std::chrono::steady_clock;
 
-// Even ranks call one thing, odd ones another. Every rank is told both, within a second, and told the same again.
+// Even ranks call one thing, odd ones another. Every rank is told both, within
+// a second, and told the same again.
 template <class A, class B>
 void differ(Communicator& group, A&& even, B&& odd, std::string_view even_call, std::string_view odd_call,
             std::string_view even_name, std::string_view odd_name) {

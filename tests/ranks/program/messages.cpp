@@ -1,4 +1,5 @@
-// Point to point: sizes, order, any source and any tag, self, probe, exchange, truncation, unexpected messages, a deadline.
+// Point to point: sizes, order, any source and any tag, self, probe, exchange,
+// truncation, unexpected messages, a deadline.
 #include <array>
 
 #include "program/scenario.hpp"

@@ -1,4 +1,5 @@
-// What the scenarios of the rank program share: checks that say where, data that can be recognised, errors as expected.
+// What the scenarios of the rank program share: checks that say where, data
+// that can be recognised, errors as expected.
 #pragma once
 
 #include <chrono>
@@ -78,7 +79,8 @@ void expect_error(F&& call, const Expected& expected, Place place = Place::curre
   fail("no error, expected " + std::string{to_string(expected.code)}, place);
 }
 
-// A line on stdout at once, for the test that watches. say_time adds the monotonic clock in ms, which the watcher shares.
+// A line on stdout at once, for the test that watches. say_time adds the
+// monotonic clock in ms, which the watcher shares.
 void say(std::string_view text);
 void say_time(std::string_view text);
 // Until the file exists: how ranks wait for each other without using what is tested. Fails after 20 s.
