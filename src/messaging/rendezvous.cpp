@@ -197,7 +197,7 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
 
 // One segment. False: nothing can be posted now.
 bool Messaging::stream(Peer& peer, SendOperation& send) {
-  // A quarter of the ring: the receiver empties one segment while the next ones are on
+  // An eighth of the ring: the receiver empties one segment while the next ones are on
   // their way. A multiple of every element size.
   const std::size_t segment_bytes_max =
       std::max<std::size_t>(peer.in.ring_units() / 8 * unit_bytes, unit_bytes);
