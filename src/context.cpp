@@ -211,6 +211,7 @@ bool Context::poll() {
     events = parts_.control->poll();
   }
   for (const base::ControlEvent& event : events) handle(event);
+  messaging_.check_links();
   if (aborting() && !abort_taken_) take_abort();
   end_waits_for_departed();
   return !events.empty();

@@ -158,7 +158,10 @@ void Messaging::advance(Peer& peer) {
 
 void Messaging::return_credits(Peer& peer) {
   const CreditsToReturn credits = peer.in.credits();
-  if (peer.out.return_credits(credits) != Ring::Sent::posted) return;
+  if (peer.out.return_credits(credits) != Ring::Sent::posted) {
+    peer.wants_credit = true;  // try again at every poll: the peer may have nothing left to write that would remind us
+    return;
+  }
   ++counters_.credit_writes;
   peer.returned = credits;
   peer.wants_credit = false;
@@ -403,6 +406,15 @@ void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
   peer.failure_code = code;
   peer.failure_cause = std::move(cause);
   links_failed_ = true;
+}
+
+void Messaging::check_links() {
+  for (Peer* const peer : connected_) {
+    if (peer->failed) continue;
+    const transport::Fault* const fault = peer->connection.fault();
+    if (fault != nullptr) link_failed(*peer, ErrorCode::link_failed, fault->detail);
+  }
+  if (links_failed_) report_failed_links();
 }
 
 void Messaging::report_failed_links() {

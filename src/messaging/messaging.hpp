@@ -95,6 +95,8 @@ class Messaging final : public progress::Pollable {
   bool flush();
 
   bool poll() override;
+  // Looks for connections that failed while nothing was posted to them. Now and then.
+  void check_links();
 
   struct Counters {
     std::uint64_t records_sent = 0;

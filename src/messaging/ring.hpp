@@ -263,7 +263,8 @@ class SendRing {
     assert(layout.payload_ring_units <= payload_ring_units_max);
   }
 
-  static constexpr std::uint32_t reserved_lines = 2;  // kept for rendezvous control while data fills the ring
+  // Kept for rendezvous control while data fills the ring: two answers, one of which may have to skip the ring's last line.
+  static constexpr std::uint32_t reserved_lines = 2 * record_lines(record_length(sizeof(RendezvousBody))) + 1;
 
   enum class Sent : std::uint8_t { posted, no_lines, no_units, busy, failed };
   enum class Priority : std::uint8_t { data, control };

@@ -7,7 +7,7 @@ namespace qpmesh::progress {
 void TaskPromise::FinalAwaiter::await_suspend(std::coroutine_handle<TaskPromise> finished) const noexcept {
   TaskPromise& promise = finished.promise();
   if (promise.continuation != nullptr) {
-    promise.engine->ready(*promise.continuation);
+    promise.engine->run_next(*promise.continuation);
   } else {
     promise.engine->finish_root(promise);
   }
@@ -17,7 +17,7 @@ void Task::Awaiter::await_suspend(Handle parent) const noexcept {
   TaskPromise& promise = child.promise();
   promise.engine = parent.promise().engine;
   promise.continuation = &parent.promise();
-  promise.engine->ready(promise);
+  promise.engine->run_next(promise);
 }
 
 Engine::~Engine() { assert(tasks_in_flight_ == 0); }
@@ -51,11 +51,14 @@ bool Engine::run_ready() {
   assert(!running_);
   running_ = true;
   const FramePool::Scope scope{pool_};
-  while (first_ready_ != nullptr) {
-    TaskPromise& promise = *first_ready_;
-    first_ready_ = promise.next_ready;
-    if (first_ready_ == nullptr) last_ready_ = nullptr;
-    Task::Handle::from_promise(promise).resume();
+  while (next_ != nullptr || first_ready_ != nullptr) {
+    TaskPromise* promise = std::exchange(next_, nullptr);
+    if (promise == nullptr) {
+      promise = first_ready_;
+      first_ready_ = promise->next_ready;
+      if (first_ready_ == nullptr) last_ready_ = nullptr;
+    }
+    Task::Handle::from_promise(*promise).resume();
     if (ended_root_ != nullptr) {
       TaskPromise& ended = *std::exchange(ended_root_, nullptr);
       TaskOperation& operation = *ended.root;

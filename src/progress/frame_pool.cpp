@@ -5,7 +5,7 @@
 
 namespace qpmesh::progress {
 
-thread_local FramePool* FramePool::current_ = nullptr;
+constinit thread_local FramePool* FramePool::current_ = nullptr;
 
 FramePool::~FramePool() {
   for (Header* block : free_) {
@@ -55,7 +55,7 @@ void FramePool::free(void* memory) noexcept {
   pool->free_[size_class] = block;
 }
 
-void* FramePool::allocate_frame(std::size_t bytes) {
+void* FramePool::allocate_frame_slowly(std::size_t bytes) {
   if (current_ != nullptr) return current_->allocate(bytes);
   Header* const block = new_block(bytes);
   block->pool = nullptr;

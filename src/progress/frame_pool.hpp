@@ -30,7 +30,16 @@ class FramePool {
    private:
     FramePool* previous_;
   };
-  static void* allocate_frame(std::size_t bytes);
+  static void* allocate_frame(std::size_t bytes) {
+    FramePool* const pool = current_;
+    if (pool != nullptr && bytes <= block_bytes_min && pool->free_[0] != nullptr) {  // the usual frame
+      Header* const block = pool->free_[0];
+      pool->free_[0] = block->next;
+      block->size_class = 0;
+      return block + 1;
+    }
+    return allocate_frame_slowly(bytes);
+  }
 
  private:
   // In front of every block. 16 bytes, so that what follows keeps the alignment of operator new.
@@ -45,10 +54,11 @@ class FramePool {
   static constexpr std::size_t class_count = 24;  // 256 B … 2 GiB in powers of two
 
   static Header* new_block(std::size_t bytes);
+  static void* allocate_frame_slowly(std::size_t bytes);
 
   std::array<Header*, class_count> free_{};
 
-  static thread_local FramePool* current_;
+  static constinit thread_local FramePool* current_;  // constinit: read without a call to an initialiser
 };
 
 // Uninitialised memory of a pool for the length of a scope.
