@@ -3,7 +3,7 @@
 // The rules that keep it from hanging:
 // - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which has a cap:
 //   beyond it the communicator fails with the sender's name, and nothing stalls.
-// - Returning credits needs no line. Rendezvous control has two lines that data never takes.
+// - Returning credits needs no line. Rendezvous control has lines that data never takes.
 // - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is answered,
 //   unmatched payload of that peer is moved out of the ring, and stays out while the rendezvous lasts.
 #pragma once
