@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
 #include "messaging/operations.hpp"
@@ -172,6 +173,36 @@ Script receives_large_then_small(SimulatedJob* job, const std::vector<std::byte>
   }
 }
 
+// ---- one way ----
+
+constexpr int words = 300;
+
+Script sends_words(SimulatedJob* job) {
+  std::vector<std::uint64_t> numbers(words);
+  std::vector<Request> requests;
+  const EndsOperations ends{*job, 0};
+  for (std::size_t i = 0; i < words; ++i) {
+    numbers[i] = i;
+    requests.push_back(job->world(0).send_async(std::span{&numbers[i], 1}, 1, 0));
+  }
+  co_await until_all(requests);
+  for (Request& request : requests) request.wait();
+}
+
+Script receives_words(SimulatedJob* job) {
+  std::vector<std::uint64_t> numbers(words, ~std::uint64_t{0});
+  std::vector<Request> requests;
+  const EndsOperations ends{*job, 1};
+  for (std::size_t i = 0; i < words; ++i) {
+    requests.push_back(job->world(1).receive_async(std::span{&numbers[i], 1}, 0, 0));
+  }
+  co_await until_all(requests);
+  for (std::size_t i = 0; i < words; ++i) {
+    requests[i].wait();
+    if (numbers[i] != i) throw std::runtime_error(fmt::format("word {} is {}", i, numbers[i]));
+  }
+}
+
 std::vector<std::byte> pattern(std::size_t bytes) {
   std::vector<std::byte> all(bytes);
   for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i * 7 + i / 251);
@@ -198,6 +229,21 @@ std::string control_while_data_fills_the_ring(NetworkConfig network) {
   SimulatedJob job{network};
   job.start(0, fills_the_ring_then_answers(&job, &large));
   job.start(1, offers_and_drains(&job, &large));
+  job.run();
+  return job.close();
+}
+
+std::string one_way_to_a_stopped_rank(NetworkConfig network) {
+  network.rank_count = 2;
+  network.busy_probability = 0.5;
+  SimulatedJob job{network};
+  job.start(0, sends_words(&job));
+  job.start(1, receives_words(&job));
+  for (int i = 0; i < 6; ++i) {
+    const Deadline begin = job.network().now() + std::chrono::microseconds{10 + 200 * i};
+    job.network().at(begin, [&job] { job.network().freeze(1); });
+    job.network().at(begin + std::chrono::microseconds{150}, [&job] { job.network().thaw(1); });
+  }
   job.run();
   return job.close();
 }

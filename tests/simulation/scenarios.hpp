@@ -43,6 +43,9 @@ Outcome random_traffic(const Traffic& traffic);
 std::string imitated_records(NetworkConfig network);
 // A peer stands still while data fills its ring: an answer to its rendezvous still leaves at once.
 std::string control_while_data_fills_the_ring(NetworkConfig network);
+// Small messages go one way only, to a rank that stops now and then, over a connection that is busy half of the time: credits return
+// by nothing but their own writes.
+std::string one_way_to_a_stopped_rank(NetworkConfig network);
 // Unmatched payload fills the payload ring, then a message larger than the ring comes through it.
 std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& outcome);
 
