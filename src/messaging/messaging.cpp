@@ -159,7 +159,8 @@ void Messaging::advance(Peer& peer) {
 void Messaging::return_credits(Peer& peer) {
   const CreditsToReturn credits = peer.in.credits();
   if (peer.out.return_credits(credits) != Ring::Sent::posted) {
-    peer.wants_credit = true;  // try again at every poll: the peer may have nothing left to write that would remind us
+    peer.wants_credit =
+        true;  // owed until it is written: without it a peer that has no line left never sends again
     return;
   }
   ++counters_.credit_writes;

@@ -1,12 +1,8 @@
-// Deliberate damage, one piece per build: the simulation must notice every one of them
-// (ctest -L mutants). Shipped builds have none.
+// Deliberate damage, one piece at a time: the simulation must notice every one of them (ctest -L mutants). Only the mutants' program is
+// built so that it can choose; everywhere else there is none, and the compiler knows it.
 #pragma once
 
 #include <cstdint>
-
-#ifndef QPMESH_MUTANT
-#define QPMESH_MUTANT none
-#endif
 
 namespace qpmesh::messaging {
 
@@ -23,6 +19,10 @@ enum class Mutant : std::uint8_t {
   flag_order,              // the record is written before its payload
 };
 
-inline constexpr Mutant mutant = Mutant::QPMESH_MUTANT;
+#ifdef QPMESH_WITH_MUTANTS
+inline Mutant mutant = Mutant::none;  // of the process
+#else
+inline constexpr Mutant mutant = Mutant::none;
+#endif
 
 }  // namespace qpmesh::messaging

@@ -1,0 +1,109 @@
+// Collectives of many sizes, on simulated networks.
+#include <gtest/gtest.h>
+
+#include "collectives/allgather/allgather.hpp"
+#include "collectives/allreduce/allreduce.hpp"
+#include "collectives/registry.hpp"
+#include "communicator_state.hpp"
+#include "simulation/scenarios.hpp"
+
+namespace qpmesh::test {
+namespace {
+
+// Cheaper, for many ranks: writes in few pieces, looked at now and then.
+NetworkConfig few_pieces(NetworkConfig config) {
+  config.pieces_max = 2;
+  config.peek_probability = 0.1;
+  return config;
+}
+
+const Flavour& flavour_of(int n) { return flavours()[static_cast<std::size_t>(n) % flavours().size()]; }
+
+class EveryAllreduce : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(EveryAllreduce, equals_the_sequential_sum_for_every_number_of_ranks) {
+  const collectives::AllreduceAlgorithm& algorithm = *collectives::find_allreduce(GetParam());
+  for (int size = 1; size <= 33 && algorithm.applies(size); ++size) {
+    const auto ranks = static_cast<std::size_t>(size);
+    const NetworkConfig network = few_pieces(flavour_of(size).config(size, static_cast<std::uint64_t>(size)));
+    const Outcome outcome = random_collectives(
+        {.network = network, .allreduce = GetParam(), .counts = {0, 1, ranks - 1, ranks, ranks + 1, 1'000}});
+    ASSERT_EQ(outcome.wrong, "") << flavour_of(size).name;
+  }
+}
+
+TEST_P(EveryAllreduce, equals_the_sequential_sum_around_every_boundary_on_every_network) {
+  for (const Flavour& flavour : flavours()) {
+    for (const int size : {2, 3, 5, 8}) {
+      const Outcome outcome = random_collectives(
+          {.network = flavour.config(size, 9),
+           .allreduce = GetParam(),
+           .counts = {2, 7, 8, 9, 16, 21, 22, 41, 42, 43, 127, 128, 129, 256, 513, 4'097}});
+      ASSERT_EQ(outcome.wrong, "") << flavour.name;
+    }
+  }
+}
+
+TEST_P(EveryAllreduce, runs_in_several_communicators_at_once) {
+  for (const Flavour& flavour : flavours()) {
+    const Outcome outcome = random_collectives({.network = flavour.config(6, 4),
+                                                .allreduce = GetParam(),
+                                                .counts = {5, 200, 3'000},
+                                                .communicators = 8});
+    ASSERT_EQ(outcome.wrong, "") << flavour.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(all, EveryAllreduce, testing::Values("exchange", "circulant"),
+                         [](const auto& name) { return std::string{name.param}; });
+
+TEST(collectives, three_hundred_ranks_reduce_and_meet) {
+  NetworkConfig network = transport::simulated::polled_network(300, 1);
+  network.pieces_max = 1;
+  network.peek_probability = 0;
+  const Outcome outcome = random_collectives({.network = network, .allreduce = "circulant", .counts = {301}});
+  EXPECT_EQ(outcome.wrong, "");
+}
+
+TEST(collectives, a_seed_repeats_its_trace) {
+  const Collectives collectives{
+      .network = transport::simulated::polled_network(7, 3), .allreduce = "circulant", .counts = {100}};
+  EXPECT_EQ(random_collectives(collectives).trace, random_collectives(collectives).trace);
+}
+
+// What the public face has no call for yet is started as the face starts its tasks.
+Script gathers(SimulatedJob* job, int rank, std::size_t block_bytes) {
+  const auto ranks = static_cast<std::size_t>(job->size());
+  std::vector<std::byte> blocks(block_bytes * ranks);
+  for (std::size_t i = 0; i < block_bytes; ++i) {
+    blocks[static_cast<std::size_t>(rank) * block_bytes + i] =
+        static_cast<std::byte>(rank * 31 + static_cast<int>(i));
+  }
+  progress::TaskOperation gathered;
+  const EndsOperations ends{*job, rank};
+  detail::CommunicatorState& state = *job->world(rank).state();
+  const collectives::Group group =
+      state.begin({.operation = "allgather", .element_count = block_bytes, .element_bytes = 1});
+  job->context(rank).engine().start(
+      gathered, [&] { return collectives::allgather_ring(group, blocks.data(), block_bytes); });
+  co_await until(gathered.done);
+  if (gathered.error) std::rethrow_exception(gathered.error);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i] != static_cast<std::byte>(i / block_bytes * 31 + i % block_bytes))
+      throw std::runtime_error("a wrong block");
+  }
+}
+
+TEST(collectives, a_ring_gathers_the_blocks_of_all) {
+  for (int size = 1; size <= 17; ++size) {
+    for (const std::size_t block_bytes : {1U, 100U, 1'000U, 10'000U}) {
+      SimulatedJob job{few_pieces(flavour_of(size).config(size, 11))};
+      for (int rank = 0; rank < size; ++rank) job.start(rank, gathers(&job, rank, block_bytes));
+      job.run();
+      ASSERT_EQ(job.close(), "") << size << " ranks, " << block_bytes << " bytes";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qpmesh::test

@@ -1,0 +1,267 @@
+// Scenarios that are led to one place where a protocol like this goes wrong.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+
+#include "messaging/operations.hpp"
+#include "messaging/record.hpp"
+#include "simulation/scenarios.hpp"
+
+namespace qpmesh::test {
+
+using messaging::line_bytes;
+using messaging::record_body_offset;
+using messaging::record_ring_lines;
+
+NetworkConfig ordered_bytes_network(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = transport::simulated::polled_network(rank_count, seed);
+  config.bytes_in_order = true;
+  return config;
+}
+
+NetworkConfig mixed_network(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = transport::simulated::polled_network(rank_count, seed);
+  config.medium = transport::Notification::immediate;
+  return config;
+}
+
+NetworkConfig pipelined_network(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = transport::simulated::polled_network(rank_count, seed);
+  config.writes_user_memory = false;
+  config.inline_bytes_max = 0;
+  return config;
+}
+
+const std::vector<Flavour>& flavours() {
+  static const std::vector<Flavour> all{{"shared_memory", transport::simulated::shared_memory_network},
+                                        {"polled", transport::simulated::polled_network},
+                                        {"ordered_bytes", ordered_bytes_network},
+                                        {"mixed", mixed_network},
+                                        {"immediate", transport::simulated::immediate_network},
+                                        {"pipelined", pipelined_network}};
+  return all;
+}
+
+namespace {
+
+// ---- imitated records ----
+
+constexpr int records_per_lap = static_cast<int>(record_ring_lines / messaging::record_lines_max);
+constexpr int messages = records_per_lap + static_cast<int>(record_ring_lines);
+
+// The first lap: records of four lines. Message m lies in lines 4m … 4m+3. The second lap: records of one line, message 16+k in line k.
+// So when line 4m+j is looked at again, message 16+4m+j is due there: the first lap's payload says so at the start of that line.
+std::vector<std::byte> imitation(int m, std::uint64_t communicator) {
+  std::vector<std::byte> payload(messaging::inline_bytes_max);
+  for (int j = 1; j < static_cast<int>(messaging::record_lines_max); ++j) {
+    const std::uint32_t sequence =
+        messaging::sequence_word(static_cast<std::uint32_t>(records_per_lap + 4 * m + j));
+    messaging::Record record;
+    messaging::start_record(record, {.kind = messaging::RecordKind::eager_inline,
+                                     .inline_bytes = 4,
+                                     .body_bytes = 4,
+                                     .communicator = communicator,
+                                     .key = messaging::tag_key(0),
+                                     .total_bytes = 4});
+    record.header().sequence = sequence;
+    record.header().crc = 0;
+    const std::uint32_t tail = ~sequence;
+    std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
+    const std::size_t at = static_cast<std::size_t>(j) * line_bytes - record_body_offset;
+    if (at < payload.size()) {
+      std::memcpy(payload.data() + at, record.bytes, std::min(record.length(), payload.size() - at));
+    }
+  }
+  return payload;
+}
+
+std::vector<std::byte> message_bytes(int n, std::uint64_t communicator) {
+  if (n < records_per_lap) return imitation(n, communicator);
+  return std::vector<std::byte>(4, static_cast<std::byte>(n));
+}
+
+// One at a time, so that every line is looked at before its next record is there.
+Script sends_imitations(SimulatedJob* job, const int* received) {
+  for (int n = 0; n < messages; ++n) {
+    const std::vector<std::byte> bytes = message_bytes(n, job->world(0).state()->id());
+    Request request = job->world(0).send_async(bytes, 1, 0);
+    co_await until(request);
+    request.wait();
+    while (*received <= n) co_await job->until_after(0, 5'000);
+  }
+}
+
+Script receives_imitations(SimulatedJob* job, int* received) {
+  for (int n = 0; n < messages; ++n) {
+    std::vector<std::byte> bytes(messaging::inline_bytes_max);
+    Request request = job->world(1).receive_async(bytes, 0, 0);
+    co_await until(request);
+    const Status status = request.wait();
+    bytes.resize(status.bytes);
+    if (bytes != message_bytes(n, job->world(1).state()->id())) {
+      throw std::runtime_error(fmt::format("message {} is not what was sent: {} bytes", n, status.bytes));
+    }
+    *received = n + 1;
+  }
+}
+
+// ---- the reserve ----
+
+constexpr int data_messages = 100;
+
+Script offers_and_drains(SimulatedJob* job, const std::vector<std::byte>* large) {
+  Request offer = job->world(1).send_async(*large, 0, 1);
+  const EndsOperations ends{*job, 1};
+  std::vector<std::byte> word(8);
+  for (int i = 0; i < data_messages; ++i) {
+    Request request = job->world(1).receive_async(word, 0, 0);
+    co_await until(request);
+    request.wait();
+  }
+  co_await until(offer);
+  offer.wait();
+}
+
+Script fills_the_ring_then_answers(SimulatedJob* job, const std::vector<std::byte>* large) {
+  while (!job->world(0).try_probe(1, 1)) co_await job->until_after(0, 10'000);
+  job->network().freeze(1);
+  const std::vector<std::byte> word(8);
+  std::vector<std::byte> target(large->size());
+  std::vector<Request> requests;
+  const EndsOperations ends{*job, 0};
+  for (int i = 0; i < data_messages; ++i) {
+    requests.push_back(job->world(0).send_async(word, 1, 0));
+    if (i % 8 == 7) co_await job->until_after(0, 50'000);
+  }
+  requests.push_back(job->world(0).receive_async(target, 1, 1));
+  co_await job->until_after(0, 100'000);
+  if (job->context(0).messaging().counters().control_waits != 0) {
+    throw std::runtime_error("the answer to a rendezvous found no line, because data had taken them all");
+  }
+  job->network().thaw(1);
+  co_await until_all(requests);
+  for (Request& request : requests) request.wait();
+  if (target != *large) throw std::runtime_error("the large message is not what was sent");
+}
+
+// ---- a large message behind unmatched ones ----
+
+constexpr int unmatched = 4;
+
+Script sends_small_then_large(SimulatedJob* job, const std::vector<std::byte>* large) {
+  std::vector<Request> requests;
+  const std::vector<std::byte> small(1000, std::byte{7});
+  const EndsOperations ends{*job, 0};
+  for (int i = 0; i < unmatched; ++i) requests.push_back(job->world(0).send_async(small, 1, 1));
+  requests.push_back(job->world(0).send_async(*large, 1, 2));
+  co_await until_all(requests);
+  for (Request& request : requests) request.wait();
+}
+
+Script receives_large_then_small(SimulatedJob* job, const std::vector<std::byte>* large) {
+  while (!job->world(1).try_probe(0, 2)) co_await job->until_after(1, 10'000);
+  std::vector<std::byte> target(large->size());
+  Request receive = job->world(1).receive_async(target, 0, 2);
+  co_await until(receive);
+  receive.wait();
+  if (target != *large) throw std::runtime_error("the large message is not what was sent");
+  const std::vector<std::byte> expected(1000, std::byte{7});
+  for (int i = 0; i < unmatched; ++i) {
+    std::vector<std::byte> small(1000);
+    Request request = job->world(1).receive_async(small, 0, 1);
+    co_await until(request);
+    request.wait();
+    if (small != expected) throw std::runtime_error("an unmatched message changed while it waited");
+  }
+}
+
+// ---- one way ----
+
+constexpr int words = 300;
+
+Script sends_words(SimulatedJob* job) {
+  std::vector<std::uint64_t> numbers(words);
+  std::vector<Request> requests;
+  const EndsOperations ends{*job, 0};
+  for (std::size_t i = 0; i < words; ++i) {
+    numbers[i] = i;
+    requests.push_back(job->world(0).send_async(std::span{&numbers[i], 1}, 1, 0));
+  }
+  co_await until_all(requests);
+  for (Request& request : requests) request.wait();
+}
+
+Script receives_words(SimulatedJob* job) {
+  std::vector<std::uint64_t> numbers(words, ~std::uint64_t{0});
+  std::vector<Request> requests;
+  const EndsOperations ends{*job, 1};
+  for (std::size_t i = 0; i < words; ++i) {
+    requests.push_back(job->world(1).receive_async(std::span{&numbers[i], 1}, 0, 0));
+  }
+  co_await until_all(requests);
+  for (std::size_t i = 0; i < words; ++i) {
+    requests[i].wait();
+    if (numbers[i] != i) throw std::runtime_error(fmt::format("word {} is {}", i, numbers[i]));
+  }
+}
+
+std::vector<std::byte> pattern(std::size_t bytes) {
+  std::vector<std::byte> all(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i * 7 + i / 251);
+  return all;
+}
+
+}  // namespace
+
+std::string imitated_records(NetworkConfig network) {
+  network.rank_count = 2;
+  int received = 0;
+  SimulatedJob job{network};
+  job.start(0, sends_imitations(&job, &received));
+  job.start(1, receives_imitations(&job, &received));
+  job.run();
+  return job.close();
+}
+
+std::string control_while_data_fills_the_ring(NetworkConfig network) {
+  network.rank_count = 2;
+  network.busy_probability = 0;  // a busy connection would be another reason to wait
+  network.depth = 1'000;
+  const std::vector<std::byte> large = pattern(20'000);
+  SimulatedJob job{network};
+  job.start(0, fills_the_ring_then_answers(&job, &large));
+  job.start(1, offers_and_drains(&job, &large));
+  job.run();
+  return job.close();
+}
+
+std::string one_way_to_a_stopped_rank(NetworkConfig network) {
+  network.rank_count = 2;
+  network.busy_probability = 0.5;
+  SimulatedJob job{network};
+  job.start(0, sends_words(&job));
+  job.start(1, receives_words(&job));
+  for (int i = 0; i < 6; ++i) {
+    const Deadline begin = job.network().now() + std::chrono::microseconds{10 + 200 * i};
+    job.network().at(begin, [&job] { job.network().freeze(1); });
+    job.network().at(begin + std::chrono::microseconds{150}, [&job] { job.network().thaw(1); });
+  }
+  job.run();
+  return job.close();
+}
+
+std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& outcome) {
+  network.rank_count = 2;
+  const std::vector<std::byte> large = pattern(50'000);
+  SimulatedJob job{network};
+  job.start(0, sends_small_then_large(&job, &large));
+  job.start(1, receives_large_then_small(&job, &large));
+  job.run();
+  outcome.counters = job.counters();
+  return job.close();
+}
+
+}  // namespace qpmesh::test

@@ -1,0 +1,98 @@
+// Messaging on every kind of network it promises to work on.
+#include <gtest/gtest.h>
+
+#include "simulation/scenarios.hpp"
+
+namespace qpmesh::test {
+namespace {
+
+using messaging::Messaging;
+using transport::simulated::shared_memory_network;
+
+class OnEveryNetwork : public testing::TestWithParam<Flavour> {
+ protected:
+  static NetworkConfig network(int rank_count, std::uint64_t seed) {
+    return GetParam().config(rank_count, seed);
+  }
+};
+
+void add(Messaging::Counters& sum, const Messaging::Counters& more) {
+  sum.segments_sent += more.segments_sent;
+  sum.zero_copy_sends += more.zero_copy_sends;
+  sum.pulls += more.pulls;
+  sum.credit_writes += more.credit_writes;
+  sum.degraded += more.degraded;
+  sum.partial_records += more.partial_records;
+}
+
+TEST_P(OnEveryNetwork, every_message_arrives_whole_and_in_order) {
+  Messaging::Counters counters;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const int ranks = 1 + static_cast<int>(seed % 5);
+    const Outcome outcome = random_traffic({.network = network(ranks, seed),
+                                            .receive_after_ns = seed % 3 == 0 ? 3'000'000 : 0,
+                                            .send_pause_max_ns = seed % 2 == 0 ? 20'000 : 0});
+    ASSERT_EQ(outcome.wrong, "");
+    add(counters, outcome.counters);
+  }
+  const NetworkConfig config = network(2, 1);
+  EXPECT_GT(counters.credit_writes, 0U);
+  EXPECT_GT(counters.degraded, 0U);
+  EXPECT_EQ(counters.pulls > 0, config.loads_peer_memory);
+  EXPECT_EQ(counters.zero_copy_sends > 0, config.writes_user_memory);
+  if (!config.writes_user_memory) {
+    EXPECT_GT(counters.segments_sent, 0U);
+  }
+  // It bites: records were looked at before they were whole.
+  const bool tears = !config.ordered_flag && config.small == transport::Notification::poll;
+  EXPECT_EQ(counters.partial_records > 0, tears);
+}
+
+TEST_P(OnEveryNetwork, small_messages_overrun_no_ring_while_nobody_receives) {
+  for (std::uint64_t seed = 100; seed < 104; ++seed) {
+    const Outcome outcome = random_traffic({.network = network(3, seed),
+                                            .messages_per_rank = 300,
+                                            .receive_after_ns = 5'000'000,
+                                            .send_pause_max_ns = 2'000,
+                                            .bytes_max = 1'024});
+    ASSERT_EQ(outcome.wrong, "");
+  }
+}
+
+TEST_P(OnEveryNetwork, a_seed_repeats_its_trace) {
+  const Traffic traffic{.network = network(3, 77)};
+  const Outcome first = random_traffic(traffic);
+  const Outcome second = random_traffic(traffic);
+  Traffic other = traffic;
+  other.network.seed = 78;
+  EXPECT_EQ(first.wrong, "");
+  EXPECT_EQ(first.trace, second.trace);
+  EXPECT_NE(first.trace, random_traffic(other).trace);
+}
+
+TEST_P(OnEveryNetwork, payload_that_looks_like_later_records_is_not_believed) {
+  EXPECT_EQ(imitated_records(network(2, 5)), "");
+}
+
+TEST_P(OnEveryNetwork, an_answer_leaves_at_once_while_data_fills_the_ring) {
+  EXPECT_EQ(control_while_data_fills_the_ring(network(2, 6)), "");
+}
+
+TEST_P(OnEveryNetwork, credits_return_though_the_connection_is_busy) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(one_way_to_a_stopped_rank(network(2, seed)), "");
+}
+
+TEST_P(OnEveryNetwork, a_large_message_passes_behind_unmatched_ones) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Outcome outcome;
+    EXPECT_EQ(large_message_behind_unmatched_ones(network(2, seed), outcome), "");
+    const NetworkConfig config = network(2, seed);
+    EXPECT_EQ(outcome.counters.segments_sent > 0, !config.writes_user_memory);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(all, OnEveryNetwork, testing::ValuesIn(flavours()),
+                         [](const auto& flavour) { return std::string{flavour.param.name}; });
+
+}  // namespace
+}  // namespace qpmesh::test

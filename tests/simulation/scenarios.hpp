@@ -1,0 +1,62 @@
+// What simulated jobs are made to do, with a verdict in words: the tests expect none, and a damaged library must earn one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/simulated_job.hpp"
+
+namespace qpmesh::test {
+
+// The kinds of network that messaging promises to work on.
+struct Flavour {
+  std::string_view name;
+  NetworkConfig (*config)(int rank_count, std::uint64_t seed);
+};
+const std::vector<Flavour>& flavours();
+
+NetworkConfig ordered_bytes_network(int rank_count,
+                                    std::uint64_t seed);          // polled, records proved by their tails
+NetworkConfig mixed_network(int rank_count, std::uint64_t seed);  // small polled, medium by immediate: rxe
+NetworkConfig pipelined_network(int rank_count, std::uint64_t seed);  // polled, user memory closed
+
+struct Outcome {
+  std::string wrong;  // empty: all is well
+  messaging::Messaging::Counters counters{};
+  std::uint64_t trace = 0;
+};
+
+struct Traffic {
+  NetworkConfig network;
+  int messages_per_rank = 40;
+  std::int64_t receive_after_ns = 0;   // so long everybody sends and nobody receives
+  std::int64_t send_pause_max_ns = 0;  // between two sends of a rank
+  std::size_t bytes_max = 20'000;
+  int stops = 20;  // of a rank at a time: what came meanwhile is seen at once
+};
+// Random messages among all ranks, to themselves too, in four communicators: their receives name source and tag, source, tag, or
+// nothing. Each must get the message that the order per pair demands, whole, and nothing behind it.
+Outcome random_traffic(const Traffic& traffic);
+
+// Payload bytes that look like the records that are due later in the same lines, at every line offset.
+std::string imitated_records(NetworkConfig network);
+// A peer stands still while data fills its ring: an answer to its rendezvous still leaves at once.
+std::string control_while_data_fills_the_ring(NetworkConfig network);
+// Small messages go one way only, to a rank that stops now and then, over a connection that is busy half of the time: credits return
+// by nothing but their own writes.
+std::string one_way_to_a_stopped_rank(NetworkConfig network);
+// Unmatched payload fills the payload ring, then a message larger than the ring comes through it.
+std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& outcome);
+
+struct Collectives {
+  NetworkConfig network;
+  std::string_view allreduce;  // algorithm
+  std::vector<std::size_t> counts{};
+  int communicators = 1;  // as many operations are in flight at once
+};
+// Allreduces of every element type, barriers between them, against a sequential reference.
+Outcome random_collectives(const Collectives& collectives);
+
+}  // namespace qpmesh::test

@@ -1,0 +1,211 @@
+#include "support/simulated_job.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "communicator_state.hpp"
+
+namespace qpmesh::test {
+namespace {
+
+constexpr std::size_t user_bytes = std::size_t{8} << 20;  // address space only
+
+std::size_t arena_bytes(const messaging::RingLayout& layout, int size) {
+  const std::size_t staging =
+      layout.payload_ring_units * messaging::unit_bytes * static_cast<std::size_t>(size);
+  return base::round_up(layout.slab_bytes(size) + staging + user_bytes, 4096);
+}
+
+std::vector<int> everybody(int size) {
+  std::vector<int> members(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) members[static_cast<std::size_t>(i)] = i;
+  return members;
+}
+
+}  // namespace
+
+Options small_rings() {
+  Options options;
+  options.payload_ring_bytes = 4096;
+  options.eager_bytes_max = 1024;
+  options.log = "off";
+  return options;
+}
+
+SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
+    : network_{config}, options_{options}, ranks_(static_cast<std::size_t>(config.rank_count)) {
+  const messaging::RingLayout layout = detail::ring_layout(options);
+  const int size = config.rank_count;
+  const std::uint64_t epoch = base::mix64(config.seed);
+  std::vector<detail::ContextParts> parts(ranks_.size());
+  std::vector<transport::RemoteAddress> slabs;
+  for (int rank = 0; rank < size; ++rank) {
+    detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
+    base::System& system = network_.system(rank);
+    mine.rank = rank;
+    mine.options = options;
+    mine.log = base::Log{base::LogLevel::off};
+    mine.system = {std::shared_ptr<void>{}, &system};  // the network owns it
+    mine.epoch = epoch;
+    for (int peer = 0; peer < size; ++peer)
+      mine.identities.push_back({.host = "simulated", .pid = 1000 + peer, .node = 0, .facts = {}});
+    mine.arena = std::make_unique<transport::Arena>(
+        transport::Arena::create_private(system, arena_bytes(layout, size)));
+    mine.slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
+    mine.transports.push_back(network_.make_transport(rank));
+    slabs.push_back(
+        {mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()}), mine.slab_offset});
+    mine.control = network_.make_control_channel(rank);
+    mine.wait_policy = progress::WaitPolicy::own_core();
+    rank_at(rank).slab_offset = mine.slab_offset;
+  }
+  // All addresses before the first connection, as a bootstrap gathers them.
+  std::vector<Blob> addresses;
+  for (int rank = 0; rank < size; ++rank) {
+    for (int peer = 0; peer < size; ++peer) {
+      addresses.push_back(parts[static_cast<std::size_t>(rank)].transports[0]->address_for(peer));
+    }
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
+    for (int peer = 0; peer < size; ++peer) {
+      const Blob& address = addresses[static_cast<std::size_t>(peer * size + rank)];
+      mine.links.push_back({.transport = mine.transports[0].get(),
+                            .connection = mine.transports[0]->connect(peer, address),
+                            .slab = slabs[static_cast<std::size_t>(peer)]});
+    }
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    rank_at(rank).context =
+        std::make_shared<detail::Context>(std::move(parts[static_cast<std::size_t>(rank)]));
+    rank_at(rank).world =
+        std::make_unique<Communicator>(communicator(rank, base::mix64(epoch), everybody(size)));
+    network_.set_step(rank, [this, rank] { return step(rank_at(rank)); });
+  }
+}
+
+// Operations end before the frames that own them, and what peers still need leaves before the contexts: a context that has to
+// wait would wait in real time.
+std::string SimulatedJob::close() {
+  if (std::exchange(closed_, true)) return wrong_;
+  const bool clean = all_ended() && wrong_.empty();
+  for (int rank = 0; rank < size(); ++rank) {
+    network_.thaw(rank);
+    if (clean && network_.alive(rank)) continue;
+    context(rank).abort("the simulation is over");
+    context(rank).engine().poll_slow();
+  }
+  for (Rank& rank : ranks_) rank.scripts.clear();
+  const auto flushed = [this] {
+    bool all = true;
+    for (Rank& rank : ranks_) all &= rank.context->messaging().flush();
+    return all;
+  };
+  if (network_.run_until(flushed, network_.after_ms(1'000))) return wrong_;
+  // Only a broken library comes here. Its contexts would wait two real seconds each, of which none would pass.
+  if (wrong_.empty()) wrong_ = "what the peers still need never left";
+  for (Rank& rank : ranks_) new std::shared_ptr<detail::Context>{rank.context};
+  return wrong_;
+}
+
+SimulatedJob::~SimulatedJob() { close(); }
+
+Communicator SimulatedJob::communicator(int rank, std::uint64_t id, const std::vector<int>& members) {
+  return Communicator{std::make_shared<detail::CommunicatorState>(rank_at(rank).context, id, members)};
+}
+
+std::byte* SimulatedJob::arena_memory(int rank, std::size_t bytes) {
+  transport::Arena& arena = context(rank).arena();
+  const auto offset = arena.allocate(bytes);
+  return offset ? arena.data() + *offset : nullptr;
+}
+
+std::byte* SimulatedJob::slot(int to, int from) {
+  return context(to).arena().data() + rank_at(to).slab_offset +
+         detail::ring_layout(options_).slot_offset(from);
+}
+
+void SimulatedJob::start(int rank, Script script) {
+  rank_at(rank).scripts.push_back(std::move(script));
+  ++rank_at(rank).running;
+}
+
+Condition SimulatedJob::until_after(int rank, std::int64_t duration_ns) {
+  const Deadline time = network_.now() + std::chrono::nanoseconds{duration_ns};
+  network_.wake_at(rank, time);
+  constexpr auto holds = [](const void* subject, std::int64_t at_ns) {
+    const auto* const network = static_cast<const transport::simulated::Network*>(subject);
+    return std::chrono::nanoseconds{network->now().time_since_epoch()}.count() >= at_ns;
+  };
+  return {holds, &network_, std::chrono::nanoseconds{time.time_since_epoch()}.count()};
+}
+
+// As a waiting rank does: the rings, and the control channel when they are silent.
+bool SimulatedJob::step(Rank& rank) {
+  bool worked = rank.context->engine().step();
+  if (!worked) rank.context->engine().poll_slow();
+  if (rank.running == 0) return worked;
+  for (std::size_t i = 0; i < rank.scripts.size(); ++i) {
+    const Script& script = rank.scripts[i];
+    if (script.done() || !script.ready()) continue;
+    script.resume();
+    worked = true;
+    if (!script.done()) continue;
+    --rank.running;
+    if (!script.error() || !wrong_.empty()) continue;
+    try {
+      std::rethrow_exception(script.error());
+    } catch (const std::exception& error) {
+      wrong_ = fmt::format("rank {}: {}", rank.context->rank(), error.what());
+    }
+  }
+  return worked;
+}
+
+bool SimulatedJob::all_ended() const {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].running > 0 && network_.alive(static_cast<int>(rank))) return false;
+  }
+  return true;
+}
+
+std::string SimulatedJob::run(std::int64_t timeout_ms) {
+  const auto over = [this] { return all_ended() || !wrong_.empty(); };
+  if (!network_.run_until(over, network_.after_ms(timeout_ms)) && wrong_.empty()) {
+    wrong_ = fmt::format("no progress\n{}", network_.describe());
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank_at(rank).running > 0) {
+        wrong_ += fmt::format("  rank {} waits; its last operations: {}\n", rank,
+                              context(rank).operations().describe(4));
+      }
+    }
+  }
+  return wrong_;
+}
+
+messaging::Messaging::Counters SimulatedJob::counters() {
+  messaging::Messaging::Counters sum;
+  for (Rank& rank : ranks_) {
+    const auto mine = rank.context->messaging().counters();
+    sum.records_sent += mine.records_sent;
+    sum.segments_sent += mine.segments_sent;
+    sum.zero_copy_sends += mine.zero_copy_sends;
+    sum.pulls += mine.pulls;
+    sum.credit_writes += mine.credit_writes;
+    sum.control_waits += mine.control_waits;
+    sum.degraded += mine.degraded;
+    sum.stale_answers += mine.stale_answers;
+    sum.partial_records += mine.partial_records;
+  }
+  return sum;
+}
+
+EndsOperations::~EndsOperations() {
+  if (std::uncaught_exceptions() == exceptions_) return;
+  context_.abort("a script has thrown");
+  context_.engine().poll_slow();
+}
+
+}  // namespace qpmesh::test
