@@ -98,6 +98,7 @@ std::optional<Communicator> Communicator::split(int color, int key, Call call) {
   }
   std::sort(members.begin(), members.end());
   std::vector<int> context_ranks;
+  context_ranks.reserve(members.size());
   for (const auto& [its_key, rank] : members) context_ranks.push_back(state_->context_rank(rank));
   const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(color));
   return Communicator{

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -18,19 +19,23 @@ void fail(const std::string& what, Place place) {
 }
 
 Bytes pattern(std::size_t bytes, int seed) {
+  constexpr std::size_t period = 65536;  // after which the numbers below come again, modulo 256
   Bytes data(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) {
+  for (std::size_t i = 0; i < std::min(bytes, period); ++i) {
     data[i] = static_cast<std::uint8_t>((i >> 8) * 31 + i * 7 + static_cast<std::size_t>(seed) * 13 + 1);
   }
+  // Copies, because a step per byte of 16 MiB takes seconds under ThreadSanitizer.
+  for (std::size_t at = period; at < bytes; at += period)
+    std::memcpy(data.data() + at, data.data(), std::min(period, bytes - at));
   return data;
 }
 
 void check_pattern(std::span<const std::uint8_t> data, int seed, Place place) {
   const Bytes expected = pattern(data.size(), seed);
+  if (data.empty() || std::memcmp(data.data(), expected.data(), data.size()) == 0) return;
   const auto wrong = std::mismatch(data.begin(), data.end(), expected.begin()).first;
-  if (wrong != data.end())
-    fail("byte " + std::to_string(wrong - data.begin()) + " of " + std::to_string(data.size()) + " is wrong",
-         place);
+  fail("byte " + std::to_string(wrong - data.begin()) + " of " + std::to_string(data.size()) + " is wrong",
+       place);
 }
 
 std::vector<std::int64_t> addends(int rank, std::size_t element_count) {
