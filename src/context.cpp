@@ -19,7 +19,8 @@ progress::Doorbell doorbell_of(const ContextParts& parts) {
   return {.asleep = &parts.arena->header().asleep, .eventfd = parts.doorbell.get()};
 }
 
-messaging::MessagingConfig messaging_config(const Options& options) {
+messaging::MessagingConfig messaging_config(const ContextParts& parts) {
+  const Options& options = parts.options;
   return {
       .layout = ring_layout(options),
       // A ring takes four eager messages: then a sender's credits always suffice for the next, wherever the
@@ -27,7 +28,8 @@ messaging::MessagingConfig messaging_config(const Options& options) {
       .eager_bytes_max =
           static_cast<std::size_t>(std::min(options.eager_bytes_max, options.payload_ring_bytes / 4)),
       .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
-      .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max)};
+      .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
+      .revocations = &parts.arena->header().revocations};
 }
 
 }  // namespace
@@ -68,12 +70,8 @@ void Context::remove_allocation(std::uint64_t offset, std::size_t bytes) noexcep
 Context::Context(ContextParts parts)
     : parts_{std::move(parts)},
       waiter_{engine_, *parts_.system, parts_.wait_policy, doorbell_of(parts_)},
-      messaging_{engine_,
-                 *parts_.system,
-                 parts_.log,
-                 *this,
-                 messaging_config(parts_.options),
-                 static_cast<int>(parts_.links.size())},
+      messaging_{engine_, *parts_.system,           parts_.log,
+                 *this,   messaging_config(parts_), static_cast<int>(parts_.links.size())},
       departed_(parts_.links.size(), false) {
   const messaging::RingLayout layout = ring_layout(parts_.options);
   const std::size_t staging_bytes = layout.payload_ring_units * messaging::unit_bytes;
@@ -91,14 +89,15 @@ Context::Context(ContextParts parts)
       }
       staging = {parts_.arena->data() + *offset, staging_bytes};
     }
-    messaging_.add_peer(peer,
-                        {.transport = link.transport,
-                         .connection = link.connection.get(),
-                         .slot = parts_.arena->data() + parts_.slab_offset + layout.slot_offset(peer),
-                         .remote_slot = {link.slab.region, link.slab.offset + layout.slot_offset(rank())},
-                         .staging = staging,
-                         .send_seed = messaging::crc_seed(parts_.epoch, rank(), peer),
-                         .receive_seed = messaging::crc_seed(parts_.epoch, peer, rank())});
+    messaging_.add_peer(
+        peer, {.transport = link.transport,
+               .connection = link.connection.get(),
+               .slot = parts_.arena->data() + parts_.slab_offset + layout.slot_offset(peer),
+               .remote_revocations = {link.slab.region, offsetof(transport::ArenaHeader, revocations)},
+               .remote_slot = {link.slab.region, link.slab.offset + layout.slot_offset(rank())},
+               .staging = staging,
+               .send_seed = messaging::crc_seed(parts_.epoch, rank(), peer),
+               .receive_seed = messaging::crc_seed(parts_.epoch, peer, rank())});
   }
   engine_.set_sources(&messaging_, this);
   if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());
@@ -125,6 +124,13 @@ std::string Context::name_of(int rank) const {
 
 void Context::add(CommunicatorState& communicator) {
   communicators_.emplace(communicator.id(), &communicator);
+  if (aborting()) return take_abort();
+  for (const auto& [peer, detail] : gone_) {
+    if (communicator.rank_of(peer) < 0) continue;
+    ErrorDetail cause = detail;
+    cause.peer = communicator.rank_of(peer);
+    return communicator.fail(std::move(cause), true);
+  }
   const auto early = std::find_if(early_failures_.begin(), early_failures_.end(),
                                   [&](const auto& failure) { return failure.first == communicator.id(); });
   if (early == early_failures_.end()) return;
@@ -153,8 +159,8 @@ Context::Entry::Entry(Context& context, std::string_view operation) : context_{c
                  .cause = "another call of this context is still running",
                  .hint = "one thread at a time uses a context; world.independent() makes another one"}};
   }
-  context.in_use_.store(true, std::memory_order_relaxed);
   if (context.aborting() && !context.abort_taken_) context.take_abort();
+  context.in_use_.store(true, std::memory_order_relaxed);
 }
 
 // ---- what messaging found ----
@@ -186,14 +192,17 @@ void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail
 
 void Context::peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error) {
   log().info("{}: {}", name_of(peer), cause);
+  const ErrorDetail detail{.code = code,
+                           .peer = peer,
+                           .cause = fmt::format("{}: {}", name_of(peer), cause),
+                           .system_error = system_error};
+  gone_.emplace_back(peer, detail);  // for communicators that are still to be made
   for (const auto& [id, state] : communicators_) {
     const int rank = state->rank_of(peer);
     if (rank < 0) continue;
-    state->fail({.code = code,
-                 .peer = rank,
-                 .cause = fmt::format("{}: {}", name_of(peer), cause),
-                 .system_error = system_error},
-                true);
+    ErrorDetail its_detail = detail;
+    its_detail.peer = rank;
+    state->fail(std::move(its_detail), true);
   }
 }
 
@@ -232,10 +241,19 @@ void Context::end_waits_for_departed() {
   if (!any_departed_) return;
   for (const auto& [id, state] : communicators_) {
     if (state->failure() != nullptr) continue;
+    int here = 0;
     for (const int member : state->context_ranks()) {
-      if (!departed(member) || !messaging_.waits_for(id, member)) continue;
-      fail_for_departed(*state, member);
-      break;
+      if (!departed(member)) {
+        ++here;
+      } else if (messaging_.waits_for(id, member)) {
+        fail_for_departed(*state, member);
+        break;
+      }
+    }
+    // Who receives from anybody, and is the last one here, waits for nobody.
+    const bool alone = here == 1 && state->size() > 1;
+    if (alone && state->failure() == nullptr && messaging_.waits_for_anybody(id)) {
+      fail_for_departed(*state, state->context_rank(state->rank() == 0 ? 1 : 0));
     }
   }
 }
@@ -255,19 +273,16 @@ void Context::handle_frame(int peer, BlobView bytes) {
   if (!frame)
     return peer_gone(peer, ErrorCode::corrupt, "a control frame that no rank of this version sends", 0);
   if (frame->kind == ControlFrame::Kind::abort) {
-    for (const auto& [id, state] : communicators_) {
-      ErrorDetail detail = frame->detail;
-      detail.peer = state->rank_of(peer);
-      state->fail(std::move(detail), false);
-    }
-    return;
+    begin_abort(frame->detail);
+    abort_peer_ = peer;
+    return take_abort();
   }
   CommunicatorState* const state = find(frame->communicator);
   if (frame->kind == ControlFrame::Kind::failure) {
     if (state != nullptr) {
       state->fail(frame->detail, false);
-    } else if (early_failures_.size() < early_failures_max) {
-      early_failures_.emplace_back(frame->communicator, frame->detail);
+    } else {
+      keep_early_failure(frame->communicator, frame->detail);
     }
     return;
   }
@@ -291,16 +306,11 @@ void Context::handle_frame(int peer, BlobView bytes) {
 
 void Context::abort(std::string_view reason) noexcept {
   try {
-    {
-      const std::lock_guard lock{control_mutex_};
-      if (aborting_.load(std::memory_order_relaxed)) return;
-      abort_detail_ = {
-          .code = ErrorCode::aborted, .peer = rank(), .operation = "abort", .cause = std::string{reason}};
-      const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = abort_detail_});
-      for (int peer = 0; peer < size(); ++peer) {
-        if (peer != rank()) parts_.control->send(peer, frame);
-      }
-      aborting_.store(true, std::memory_order_release);  // the detail, to the acquire load of aborting()
+    const ErrorDetail detail{.code = ErrorCode::aborted, .operation = "abort", .cause = std::string{reason}};
+    if (!begin_abort(detail)) return;
+    const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = detail});
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank()) send_control(peer, frame);
     }
     if (parts_.doorbell) {
       const std::uint64_t one = 1;
@@ -311,13 +321,36 @@ void Context::abort(std::string_view reason) noexcept {
   }
 }
 
+bool Context::begin_abort(const ErrorDetail& detail) {
+  const std::lock_guard lock{control_mutex_};
+  if (aborting_.load(std::memory_order_relaxed)) return false;
+  abort_detail_ = detail;
+  aborting_.store(true, std::memory_order_release);
+  return true;
+}
+
+// This rank's share of an abort, on the thread that uses the context.
 void Context::take_abort() {
   abort_taken_ = true;
-  for (const auto& [id, state] : communicators_) {
-    ErrorDetail detail = abort_detail_;
-    detail.peer = state->rank();
-    state->fail(std::move(detail), false);
+  ErrorDetail detail;
+  {
+    const std::lock_guard lock{control_mutex_};
+    detail = abort_detail_;
   }
+  for (const auto& [id, state] : communicators_) {
+    if (state->failure() != nullptr) continue;
+    detail.peer = state->rank_of(abort_peer_ >= 0 ? abort_peer_ : rank());
+    state->fail(detail, false);
+  }
+}
+
+// The newest are kept: what comes for communicators that are gone here already would fill any list.
+void Context::keep_early_failure(std::uint64_t communicator, const ErrorDetail& detail) {
+  const bool known = std::any_of(early_failures_.begin(), early_failures_.end(),
+                                 [=](const auto& failure) { return failure.first == communicator; });
+  if (known) return;
+  if (early_failures_.size() == early_failures_max) early_failures_.erase(early_failures_.begin());
+  early_failures_.emplace_back(communicator, detail);
 }
 
 }  // namespace qpmesh::detail

@@ -139,6 +139,8 @@ class Context final : public messaging::Listener,
   void peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error);
   void handle_frame(int peer, BlobView frame);
   void take_abort();
+  bool begin_abort(const ErrorDetail& detail);  // false: an abort is under way already
+  void keep_early_failure(std::uint64_t communicator, const ErrorDetail& detail);
   void end_waits_for_departed();
   CommunicatorState* find(std::uint64_t communicator) noexcept;
 
@@ -152,6 +154,8 @@ class Context final : public messaging::Listener,
   std::map<std::uint64_t, std::weak_ptr<Allocation>> allocations_;  // by offset
   std::vector<bool> departed_;
   bool any_departed_ = false;
+  std::vector<std::pair<int, ErrorDetail>>
+      gone_;  // ranks that died or cannot be reached, with the first cause
   std::vector<std::pair<std::uint64_t, ErrorDetail>>
       early_failures_;  // of communicators that do not exist here yet
   std::atomic<bool> in_use_{false};
@@ -159,6 +163,7 @@ class Context final : public messaging::Listener,
   std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it
   std::atomic<bool> aborting_{false};
   bool abort_taken_ = false;
+  int abort_peer_ = -1;       // who aborted, when it was not us
   ErrorDetail abort_detail_;  // written once, before aborting_
 };
 

@@ -132,18 +132,20 @@ std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_byt
                  .cause = fmt::format("{} elements of {} bytes are more than memory can hold", count,
                                       element_bytes)}};
   }
-  state_->require_usable("allocate");
   Context& context = state_->context();
-  const auto offset = context.arena().allocate(*bytes);
   std::shared_ptr<detail::Allocation> allocation;
-  if (offset) {
-    allocation = std::make_shared<detail::Allocation>(state_->context_pointer(), *offset, *bytes);
-    context.add_allocation(allocation);
+  {
+    const Context::Entry entry{context, "allocate"};
+    state_->require_usable("allocate");
+    if (const auto offset = context.arena().allocate(*bytes)) {
+      allocation = std::make_shared<detail::Allocation>(state_->context_pointer(), *offset, *bytes);
+      context.add_allocation(allocation);
+    }
   }
   const CollectiveCall what{.operation = "allocate",
                             .element_count = count,
                             .element_bytes = static_cast<std::uint32_t>(element_bytes)};
-  const auto served = gather_values(state_, what, std::uint8_t{offset.has_value()}, call);
+  const auto served = gather_values(state_, what, std::uint8_t{allocation != nullptr}, call);
   const auto failed = std::find(served.begin(), served.end(), std::uint8_t{0});
   if (failed != served.end()) {
     throw Error{

@@ -122,6 +122,20 @@ void require_one_node(const Meeting& meeting) {
   }
 }
 
+// A peer's rings must lie in its arena: we are going to write there.
+void require_slabs(const Meeting& meeting, const std::vector<Facts>& facts, std::size_t slab_bytes) {
+  for (const bootstrap::LocalPeer& peer : meeting.local_peers) {
+    const std::uint64_t offset = facts[static_cast<std::size_t>(peer.rank)].slab_offset;
+    const bool inside = offset <= peer.arena_bytes && slab_bytes <= peer.arena_bytes - offset;
+    if (inside && offset % transport::Arena::alignment == 0) continue;
+    throw Error{{.code = ErrorCode::corrupt,
+                 .peer = peer.rank,
+                 .operation = "init",
+                 .cause = fmt::format("its rings of {} bytes at {} do not lie in its arena of {} bytes",
+                                      slab_bytes, offset, peer.arena_bytes)}};
+  }
+}
+
 base::UniqueFd make_doorbell(const base::System& system) {
   base::UniqueFd doorbell{system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })};
   if (doorbell) return doorbell;
@@ -172,6 +186,7 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
     base::require_same_options(mine.options, facts.back().options, peer);
   }
   require_one_node(meeting);
+  require_slabs(meeting, facts, layout.slab_bytes(size));
 
   auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {

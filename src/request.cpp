@@ -35,7 +35,7 @@ void end_expired(Waiting& request) {
 }  // namespace
 
 Status settle(Waiting& request) {
-  if (request.settled) return {};
+  if (request.settled) return request.status;
   request.settled = true;
   if (request.has_task && request.task.error) {
     try {
@@ -57,11 +57,16 @@ Status settle(Waiting& request) {
   const messaging::ReceiveOperation& receive = request.receive;
   if (receive.failure != nullptr) throw_failure(*receive.failure, request.operation);
   if (receive.truncated) throw truncated(request);
-  return received(request);
+  return request.status = received(request);
 }
 
 Status finish_late(Waiting& request) {
   end_expired(request);
+  if (!request.done()) {  // its communicator had failed before, and it was out of reach
+    throw Error{{.code = ErrorCode::internal,
+                 .operation = std::string{request.operation},
+                 .cause = "the operation could not be ended at its deadline"}};
+  }
   return settle(request);
 }
 
@@ -103,7 +108,8 @@ bool Request::test() {
 }
 
 Status Request::wait() {
-  if (state_ == nullptr || state_->settled) return {};
+  if (state_ == nullptr) return {};
+  if (state_->settled) return state_->status;
   const detail::Context::Entry entry{state_->communicator->context(), state_->operation};
   return detail::finish_waiting(*state_);
 }
@@ -114,12 +120,15 @@ void Request::release() noexcept {
   detail::Context& context = state->communicator->context();
   if (!state->settled) {
     try {
+      const detail::Context::Entry entry{context, state->operation};
       detail::finish_waiting(*state);
     } catch (const std::exception& error) {
       context.log().warning("a request that nobody waited for ended with: {}", error.what());
     }
   }
-  destroy(state);
+  // Still in flight: another thread is inside the context, or nothing could end it. A leak is better than freed memory that a ring,
+  // a list or a device still knows.
+  if (state->done()) destroy(state);
 }
 
 void wait_all(std::span<Request> requests) {

@@ -24,6 +24,7 @@ struct Waiting {
   bool has_send = false;
   bool has_receive = false;
   bool has_task = false;
+  Status status{};       // once settled well
   bool settled = false;  // the end was reported: by a return, or by throwing once
   // Unions: constructed by who sets has_…; most requests have one of them, and clearing
   // the others would cost as much as sending.

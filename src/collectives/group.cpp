@@ -10,11 +10,11 @@ void rethrow_failure(const messaging::SendOperation& send) {
   if (send.failure != nullptr) throw Error{*send.failure};
 }
 
-void rethrow_failure(const messaging::ReceiveOperation& receive) {
+void rethrow_failure(const Group& group, const messaging::ReceiveOperation& receive) {
   if (receive.failure != nullptr) throw Error{*receive.failure};
   if (receive.message_bytes == receive.capacity_bytes) return;
   throw Error{{.code = ErrorCode::corrupt,
-               .peer = receive.message_source,
+               .peer = group.rank_of(receive.message_source),
                .cause = fmt::format("a step of {} bytes arrived where {} were due", receive.message_bytes,
                                     receive.capacity_bytes)}};
 }

@@ -4,6 +4,7 @@
 // in the coroutine's frame, which cannot go away while one of them is registered.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,11 @@ class Group {
   }
   int next() const noexcept { return plus(1); }
   int previous() const noexcept { return minus(1); }
+  int rank_of(int context_rank) const noexcept {  // for messages to people
+    return static_cast<int>(
+        std::find(members_.context_ranks, members_.context_ranks + members_.size, context_rank) -
+        members_.context_ranks);
+  }
   progress::FramePool& pool() const noexcept { return *members_.pool; }
   messaging::Messaging& messaging() const noexcept { return *members_.messaging; }
 
@@ -77,7 +83,7 @@ static_assert(std::is_trivially_destructible_v<Group>);
 // Throws what ended an operation. A collective knows exactly how long each
 // message is: another length is a peer's fault.
 void rethrow_failure(const messaging::SendOperation& send);
-void rethrow_failure(const messaging::ReceiveOperation& receive);
+void rethrow_failure(const Group& group, const messaging::ReceiveOperation& receive);
 
 // Up to `capacity` sends and receives that run together; `co_await round` starts those added since the last
 // await, resumes when all have ended, and throws the first failure. A local variable of the algorithm.
@@ -136,7 +142,7 @@ class Round {
     const int receives = receive_count_;
     send_count_ = receive_count_ = 0;
     for (int i = 0; i < sends; ++i) rethrow_failure(sends_[index(i)]);
-    for (int i = 0; i < receives; ++i) rethrow_failure(receives_[index(i)]);
+    for (int i = 0; i < receives; ++i) rethrow_failure(group_, receives_[index(i)]);
   }
 
   Group group_;

@@ -240,16 +240,20 @@ void Messaging::handle_message(Peer& peer, const TakenMessage& message) {
   if (is_collective(header.key) &&
       !listener_.admit(peer.rank, header.communicator, header.key, header.signature))
     return;
-  ReceiveOperation* const receive = matching_.take_posted(envelope);
+  ReceiveOperation* receive = matching_.take_posted(envelope);
+  // Too small for the message: told so, and the message stays first in line for the receives behind it.
+  while (receive != nullptr && envelope.bytes > receive->capacity_bytes) {
+    receive->message_source = envelope.source;
+    receive->message_key = envelope.key;
+    receive->message_bytes = envelope.bytes;
+    receive->truncated = true;
+    engine_.complete(*receive);
+    receive = matching_.take_posted(envelope);
+  }
   if (receive == nullptr) return keep(peer, envelope, message);
   receive->message_source = envelope.source;
   receive->message_key = envelope.key;
   receive->message_bytes = envelope.bytes;
-  if (envelope.bytes > receive->capacity_bytes) {
-    keep(peer, envelope, message);  // stays first in line for a larger receive
-    receive->truncated = true;
-    return engine_.complete(*receive);
-  }
   if (header.kind == RecordKind::rendezvous) {
     RendezvousBody body;
     std::memcpy(&body, message.record.body(), sizeof body);
@@ -273,6 +277,7 @@ void Messaging::deliver(ReceiveOperation& receive, const Envelope& envelope,
 }
 
 void Messaging::keep(Peer& peer, const Envelope& envelope, const TakenMessage& message) {
+  if (failure_of(envelope.communicator) != nullptr) return;  // nobody will ask for it
   if (matching_.messages_in_use() >= config_.unexpected_messages_max) {
     return listener_.communicator_failed(
         envelope.communicator, {.code = ErrorCode::no_resource,
@@ -318,7 +323,7 @@ void Messaging::move_out_of_ring(Peer& peer) {
   while (Unexpected* const message = peer.first_pinned) {
     const std::size_t bytes = message->envelope.bytes;
     if (unexpected_bytes_ + bytes > config_.unexpected_bytes_max) {
-      return listener_.communicator_failed(
+      listener_.communicator_failed(  // and discards its messages
           message->envelope.communicator,
           {.code = ErrorCode::no_resource,
            .peer = peer.rank,
@@ -326,6 +331,8 @@ void Messaging::move_out_of_ring(Peer& peer) {
            .cause = fmt::format("{} bytes wait for receives that were never posted, and {} more came",
                                 unexpected_bytes_, bytes),
            .hint = "post receives, or raise QPMESH_UNEXPECTED_BYTES_MAX"});
+      if (peer.first_pinned == message) discard(*message);  // the listener does not know the communicator
+      continue;
     }
     message->copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
     std::memcpy(message->copy.get(), message->ring_payload, bytes);
@@ -440,6 +447,8 @@ const Error* Messaging::failure_of(std::uint64_t communicator) const noexcept {
 // connection is severed before the buffer goes back.
 void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   failed_.emplace_back(communicator, &failure);
+  discard_messages(communicator);
+  revoke_offers(communicator);
   matching_.for_each_posted([&](ReceiveOperation& receive) {
     if (receive.communicator != communicator) return;
     matching_.unpost(receive);
@@ -492,16 +501,39 @@ std::optional<int> Messaging::awaited(std::uint64_t communicator) {
   return first;
 }
 
+bool Messaging::waits_for_anybody(std::uint64_t communicator) {
+  bool found = false;
+  matching_.for_each_posted([&](ReceiveOperation& receive) {
+    found |= receive.communicator == communicator && receive.source == any_peer;
+  });
+  return found;
+}
+
 bool Messaging::waits_for(std::uint64_t communicator, int peer) {
   bool found = false;
   for_each_wait(communicator, [&](int awaited) { found |= awaited == peer; });
   return found;
 }
 
-void Messaging::forget(std::uint64_t communicator) noexcept {
+void Messaging::discard_messages(std::uint64_t communicator) noexcept {
   matching_.for_each_unexpected([&](Unexpected& message) {
     if (message.envelope.communicator == communicator) discard(message);
   });
+}
+
+// A receiver loads an open source by itself, whenever it comes to it. After this it finds that the offer is void, before or
+// after its copy, and the source may go back to its owner.
+void Messaging::revoke_offers(std::uint64_t communicator) noexcept {
+  if (config_.revocations == nullptr) return;
+  bool offered = false;
+  sends_.for_each([&](SendOperation& send) {
+    offered |= send.communicator == communicator && send.state == SendOperation::State::offered;
+  });
+  if (offered) config_.revocations->fetch_add(1, std::memory_order_seq_cst);
+}
+
+void Messaging::forget(std::uint64_t communicator) noexcept {
+  discard_messages(communicator);
   std::erase_if(failed_, [=](const auto& failed) { return failed.first == communicator; });
 }
 

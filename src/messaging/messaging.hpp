@@ -8,6 +8,7 @@
 //   unmatched payload of that peer is moved out of the ring, and stays out while the rendezvous lasts.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -47,16 +48,18 @@ struct MessagingConfig {
   std::size_t eager_bytes_max = 0;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
+  std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
 };
 
 // What messaging needs to talk to one rank.
 struct PeerPlaces {
   transport::Transport* transport = nullptr;
   transport::Connection* connection = nullptr;
-  std::byte* slot = nullptr;               // in our slab, for what this peer writes
-  transport::RemoteAddress remote_slot{};  // in the peer's slab, for what we write
-  std::span<std::byte> staging;            // empty where the transport copies while posting
-  std::uint32_t send_seed = 0;             // CRC seeds of the two directions
+  std::byte* slot = nullptr;                      // in our slab, for what this peer writes
+  transport::RemoteAddress remote_revocations{};  // the peer's counter
+  transport::RemoteAddress remote_slot{};         // in the peer's slab, for what we write
+  std::span<std::byte> staging;                   // empty where the transport copies while posting
+  std::uint32_t send_seed = 0;                    // CRC seeds of the two directions
   std::uint32_t receive_seed = 0;
 };
 
@@ -81,6 +84,7 @@ class Messaging final : public progress::Pollable {
   std::optional<int> awaited(std::uint64_t communicator);
 
   bool waits_for(std::uint64_t communicator, int peer);
+  bool waits_for_anybody(std::uint64_t communicator);  // a receive from any source
 
   // Ends every operation of the communicator, and every one that it starts later.
   // failure must live as long as the communicator.
@@ -131,6 +135,8 @@ class Messaging final : public progress::Pollable {
   void advance(Peer& peer);
   void return_credits(Peer& peer);
   void report_failed_links();
+  void discard_messages(std::uint64_t communicator) noexcept;
+  void revoke_offers(std::uint64_t communicator) noexcept;
   const Error* failure_of(std::uint64_t communicator) const noexcept;
   template <class F>
   void for_each_wait(std::uint64_t communicator, F&& f);
@@ -141,6 +147,7 @@ class Messaging final : public progress::Pollable {
   // rendezvous.cpp
   void offer(Peer& peer, SendOperation& send, Record& record);
   void accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
+  std::optional<std::uint32_t> revocations_of(Peer& peer);
   bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
   void handle_clear_to_send(Peer& peer, const Record& record);
   void handle_segment(Peer& peer, const TakenMessage& message);

@@ -21,7 +21,8 @@ struct Messaging::Peer {
             layout,
             places.send_seed,
             places.receive_seed},
-        in{connection, capabilities, places.slot, layout, places.receive_seed} {}
+        in{connection, capabilities, places.slot, layout, places.receive_seed},
+        remote_revocations{places.remote_revocations} {}
 
   int rank;
   transport::Transport& transport;
@@ -29,6 +30,7 @@ struct Messaging::Peer {
   const transport::Capabilities& capabilities;
   SendRing<ProcessAtomics> out;
   ReceiveRing<ProcessAtomics> in;
+  transport::RemoteAddress remote_revocations;
 
   // What could not be posted yet, in the order in which it is tried: control, then sends in their
   // order, then the bytes of rendezvous under way.

@@ -27,7 +27,10 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
                         .key = send.key,
                         .total_bytes = send.bytes,
                         .signature = send.signature});
-  if (const auto source = peer.transport.address_of({send.data, send.bytes})) {
+  const auto source =
+      config_.revocations != nullptr ? peer.transport.address_of({send.data, send.bytes}) : std::nullopt;
+  if (source) {
+    body.place = config_.revocations->load(std::memory_order_relaxed);
     record.header().flags |= flag_source_open;
     body.region = source->region;
     body.offset = source->offset;
@@ -55,6 +58,14 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
                              std::uint8_t flags) {
   if ((flags & flag_source_open) != 0 && pull(peer, receive, offered)) return;
   receive.number = receives_.add(receive);
+  if (receive.number == 0) {
+    matching_.post(receive);  // where the failing communicator finds it
+    return listener_.communicator_failed(receive.communicator,
+                                         {.code = ErrorCode::no_resource,
+                                          .peer = peer.rank,
+                                          .operation = "receive",
+                                          .cause = "65536 large messages are on their way"});
+  }
   RendezvousBody body{.sender_operation = offered.sender_operation,
                       .receiver_operation = receive.number,
                       .region = 0,
@@ -85,23 +96,40 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
   send_control(peer, RecordKind::clear_to_send, 0, receive.communicator, body);
 }
 
+// The peer's count of revocations, or nothing where it cannot be loaded.
+std::optional<std::uint32_t> Messaging::revocations_of(Peer& peer) {
+  const std::byte* const counter = peer.connection.load(peer.remote_revocations, sizeof(std::uint32_t));
+  if (counter == nullptr) return std::nullopt;
+  return ProcessAtomics::load_acquire(counter);
+}
+
+// False: answer the offer in another way. The sender may take its source back (its communicator failed) at any moment; it
+// raises its count before, so a count that is still the offer's after the copy says that the copy is the message.
 bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered) {
-  if (!peer.capabilities.loads_peer_memory) return false;
+  if (!peer.capabilities.loads_peer_memory || revocations_of(peer) != offered.place) return false;
   const std::byte* const source =
       peer.connection.load({offered.region, offered.offset}, receive.message_bytes);
   if (source == nullptr) return false;
-  const Envelope envelope{.communicator = receive.communicator,
-                          .key = receive.message_key,
-                          .source = peer.rank,
-                          .bytes = receive.message_bytes};
+  const std::uint64_t communicator = receive.communicator;
+  if (receive.combine != nullptr) {
+    receive.combine(receive.data, receive.operand, source, receive.message_bytes, receive.context);
+  } else {
+    std::memcpy(receive.data, source, receive.message_bytes);
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);  // the count is looked at after the last byte
+  if (revocations_of(peer) != offered.place) {
+    if (receive.combine == nullptr) return false;
+    const Error failure{
+        {.code = ErrorCode::aborted, .peer = peer.rank, .cause = "the peer took back what it was sending"}};
+    matching_.post(receive);  // where the failing communicator finds it
+    listener_.communicator_failed(communicator, failure.detail());
+    return true;
+  }
   ++counters_.pulls;
-  deliver(receive, envelope, source);
-  send_control(peer, RecordKind::finished, 0, envelope.communicator,
-               {.sender_operation = offered.sender_operation,
-                .receiver_operation = 0,
-                .region = 0,
-                .place = 0,
-                .offset = 0});
+  engine_.complete(receive);
+  RendezvousBody body{};
+  body.sender_operation = offered.sender_operation;
+  send_control(peer, RecordKind::finished, 0, communicator, body);
   return true;
 }
 

@@ -46,6 +46,7 @@ class Engine {
   void complete(Operation& operation, const Error* failure = nullptr) noexcept {
     operation.failure = failure;
     operation.done = true;
+    completed_ = true;
     if (Join* const join = operation.join;
         join != nullptr && --join->outstanding == 0 && join->waiter != nullptr) {
       ready(*std::exchange(join->waiter, nullptr));
@@ -83,6 +84,7 @@ class Engine {
   std::uint32_t steps_since_slow_ = 0;
   std::size_t tasks_in_flight_ = 0;
   bool running_ = false;
+  bool completed_ = false;  // since the last step: whoever waits must look before it sleeps
 };
 
 }  // namespace qpmesh::progress
