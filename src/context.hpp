@@ -134,6 +134,7 @@ class Context final : public messaging::Listener,
 
   void handle(const base::ControlEvent& event);
   void peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error);
+  void pass_verdicts();
   void handle_frame(int peer, BlobView frame);
   void take_abort();
   void end_waits_for_departed();
@@ -150,6 +151,14 @@ class Context final : public messaging::Listener,
   std::vector<bool> departed_;
   bool any_departed_ = false;
   std::vector<std::pair<std::uint64_t, ErrorDetail>> early_failures_;  // of communicators that do not exist here yet
+  // Links that failed: when a rank dies, its links may say so before the control channel does.
+  struct FailedLink {
+    int peer;
+    std::string cause;
+    int system_error;
+    Deadline verdict;
+  };
+  std::vector<FailedLink> failed_links_;
   std::atomic<bool> in_use_{false};
 
   std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it
