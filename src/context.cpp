@@ -12,7 +12,8 @@ namespace qpmesh::detail {
 namespace {
 
 constexpr std::int64_t farewell_ms = 2'000;
-constexpr int drain_polls_max = 100'000;  // a peer's rings hold far less
+constexpr std::int64_t link_verdict_ms = 100;  // so long a failed link may turn out to be its rank's death
+constexpr int drain_polls_max = 100'000;       // a peer's rings hold far less
 
 progress::Doorbell doorbell_of(const ContextParts& parts) {
   if (!parts.doorbell) return {};
@@ -180,7 +181,17 @@ bool Context::admit(int peer, std::uint64_t communicator, std::uint64_t key, std
 }
 
 void Context::link_failed(int peer, ErrorCode code, std::string cause, int system_error) {
-  peer_gone(peer, code, cause, system_error);
+  if (code != ErrorCode::link_failed) return peer_gone(peer, code, cause, system_error);
+  failed_links_.push_back({peer, std::move(cause), system_error, base::after_ms(system(), link_verdict_ms)});
+}
+
+void Context::pass_verdicts() {
+  const Deadline now = system().now();
+  std::erase_if(failed_links_, [&](const FailedLink& link) {
+    if (link.verdict > now) return false;
+    peer_gone(link.peer, ErrorCode::link_failed, link.cause, link.system_error);
+    return true;
+  });
 }
 
 void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail) {
@@ -220,7 +231,8 @@ bool Context::poll() {
     events = parts_.control->poll();
   }
   for (const base::ControlEvent& event : events) handle(event);
-  messaging_.check_links();
+  messaging_.look_at_links();
+  if (!failed_links_.empty()) pass_verdicts();
   if (aborting() && !abort_taken_) take_abort();
   end_waits_for_departed();
   return !events.empty();
@@ -230,8 +242,10 @@ void Context::handle(const base::ControlEvent& event) {
   // What the peer wrote before it spoke, or went, is in our memory: it counts.
   for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
   if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
-  if (event.kind == base::ControlEvent::Kind::death)
+  if (event.kind == base::ControlEvent::Kind::death) {
+    messaging_.give_up(event.peer);
     return peer_gone(event.peer, ErrorCode::peer_dead, event.detail, 0);
+  }
   departed_[static_cast<std::size_t>(event.peer)] = true;
   any_departed_ = true;
 }

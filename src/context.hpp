@@ -137,6 +137,7 @@ class Context final : public messaging::Listener,
 
   void handle(const base::ControlEvent& event);
   void peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error);
+  void pass_verdicts();
   void handle_frame(int peer, BlobView frame);
   void take_abort();
   bool begin_abort(const ErrorDetail& detail);  // false: an abort is under way already
@@ -154,10 +155,18 @@ class Context final : public messaging::Listener,
   std::map<std::uint64_t, std::weak_ptr<Allocation>> allocations_;  // by offset
   std::vector<bool> departed_;
   bool any_departed_ = false;
-  std::vector<std::pair<int, ErrorDetail>>
-      gone_;  // ranks that died or cannot be reached, with the first cause
+  // Ranks that died or cannot be reached, with the first cause.
+  std::vector<std::pair<int, ErrorDetail>> gone_;
   std::vector<std::pair<std::uint64_t, ErrorDetail>>
       early_failures_;  // of communicators that do not exist here yet
+  // Links that failed: when a rank dies, its links may say so before the control channel does.
+  struct FailedLink {
+    int peer;
+    std::string cause;
+    int system_error;
+    Deadline verdict;
+  };
+  std::vector<FailedLink> failed_links_;
   std::atomic<bool> in_use_{false};
 
   std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it

@@ -416,13 +416,18 @@ void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
   links_failed_ = true;
 }
 
-void Messaging::check_links() {
+void Messaging::look_at_links() {
   for (Peer* const peer : connected_) {
-    if (peer->failed) continue;
-    const transport::Fault* const fault = peer->connection.fault();
-    if (fault != nullptr) link_failed(*peer, ErrorCode::link_failed, fault->detail);
+    if (peer->failed || peer->connection.fault() == nullptr) continue;
+    for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(*peer); ++sweep) {}
+    link_failed(*peer, ErrorCode::link_failed, peer->connection.fault()->detail);
   }
   if (links_failed_) report_failed_links();
+}
+
+void Messaging::give_up(int rank) noexcept {
+  Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  peer.failed = peer.reported = true;
 }
 
 void Messaging::report_failed_links() {

@@ -95,12 +95,16 @@ class Messaging final : public progress::Pollable {
   // each. For the begin of an operation.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 
+  // Finds connections that have failed while we only wait: posting would have told. What had arrived before is taken first. A virtual
+  // call for each peer, so not at every poll.
+  void look_at_links();
+  // The rank is gone: nothing is sent to it or taken from it any more. Its operations are the caller's to end.
+  void give_up(int rank) noexcept;
+
   // Returns what credit is due before a long sleep; true when nothing of ours is waiting to be posted.
   bool flush();
 
   bool poll() override;
-  // Looks for connections that failed while nothing was posted to them. Now and then.
-  void check_links();
 
   struct Counters {
     std::uint64_t records_sent = 0;

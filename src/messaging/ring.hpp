@@ -482,7 +482,7 @@ class SendRing {
     if (place.end - staging_free_ > staging.ring_units() || staged_count_ + chain_max > staged_writes_max)
       return false;
     std::byte* const copy = places_.staging.data() + staging.index(place.start) * unit_bytes;
-    std::memcpy(copy, write.head.data(), write.head.size());
+    if (!write.head.empty()) std::memcpy(copy, write.head.data(), write.head.size());
     if (!write.body.empty()) std::memcpy(copy + write.head.size(), write.body.data(), write.body.size());
     // A flag stays in head: the pieces keep their lengths and are still gathered.
     write.body = {copy + write.head.size(), write.body.size()};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ struct Flavour {
   NetworkConfig (*config)(int rank_count, std::uint64_t seed);
 };
 const std::vector<Flavour>& flavours();
+inline void PrintTo(const Flavour& flavour, std::ostream* out) {
+  *out << flavour.name;
+}  // by GoogleTest, into CTest's names
 
 NetworkConfig ordered_bytes_network(int rank_count,
                                     std::uint64_t seed);          // polled, records proved by their tails
