@@ -101,7 +101,7 @@ class Messaging final : public progress::Pollable {
   // The rank is gone: nothing is sent to it or taken from it any more. Its operations are the caller's to end.
   void give_up(int rank) noexcept;
 
-  // Returns what credit is due before a long sleep; true when nothing of ours is waiting to be posted.
+  // Posts what still waits for credits or for a busy connection; true when nothing waits any more.
   bool flush();
 
   bool poll() override;
@@ -138,6 +138,10 @@ class Messaging final : public progress::Pollable {
   bool try_send(Peer& peer, SendOperation& send);
   void advance(Peer& peer);
   void return_credits(Peer& peer);
+  SendRing<ProcessAtomics>::Sent post(Peer& peer, Record& record, std::span<const std::byte> payload,
+                                      SendRing<ProcessAtomics>::Priority priority);
+
+  // failure.cpp
   void report_failed_links();
   void discard_messages(std::uint64_t communicator) noexcept;
   void revoke_offers(std::uint64_t communicator) noexcept;
@@ -145,8 +149,6 @@ class Messaging final : public progress::Pollable {
   template <class F>
   void for_each_wait(std::uint64_t communicator, F&& f);
   void link_failed(Peer& peer, ErrorCode code, std::string cause);
-  SendRing<ProcessAtomics>::Sent post(Peer& peer, Record& record, std::span<const std::byte> payload,
-                                      SendRing<ProcessAtomics>::Priority priority);
 
   // rendezvous.cpp
   void offer(Peer& peer, SendOperation& send, Record& record);

@@ -1,0 +1,144 @@
+// How operations end when they cannot succeed: links that fail, communicators that fail, and who is still awaited.
+#include <algorithm>
+
+#include "messaging/peer.hpp"
+
+namespace qpmesh::messaging {
+
+// The listener hears of it at the end of poll: it ends operations, some of
+// which are just being started or moved.
+void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
+  if (peer.failed) return;
+  peer.failed = true;
+  peer.failure_code = code;
+  peer.failure_cause = std::move(cause);
+  links_failed_ = true;
+}
+
+void Messaging::look_at_links() {
+  for (Peer* const peer : connected_) {
+    if (peer->failed || peer->connection.fault() == nullptr) continue;
+    for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(*peer); ++sweep) {}
+    link_failed(*peer, ErrorCode::link_failed, peer->connection.fault()->detail);
+  }
+  if (links_failed_) report_failed_links();
+}
+
+void Messaging::give_up(int rank) noexcept {
+  Peer& peer = *peers_[static_cast<std::size_t>(rank)];
+  peer.failed = peer.reported = true;
+}
+
+void Messaging::report_failed_links() {
+  links_failed_ = false;
+  for (Peer* const peer : connected_) {
+    if (!peer->failed || peer->reported) continue;
+    peer->reported = true;
+    const transport::Fault* const fault = peer->connection.fault();
+    listener_.link_failed(peer->rank, peer->failure_code, peer->failure_cause,
+                          fault != nullptr ? fault->system_error : 0);
+  }
+}
+
+const Error* Messaging::failure_of(std::uint64_t communicator) const noexcept {
+  for (const auto& [id, failure] : failed_) {
+    if (id == communicator) return failure;
+  }
+  return nullptr;
+}
+
+// Where a peer may still write into a user's buffer, or a device read from one, the
+// connection is severed before the buffer goes back.
+void Messaging::fail(std::uint64_t communicator, const Error& failure) {
+  failed_.emplace_back(communicator, &failure);
+  discard_messages(communicator);
+  revoke_offers(communicator);
+  matching_.for_each_posted([&](ReceiveOperation& receive) {
+    if (receive.communicator != communicator) return;
+    matching_.unpost(receive);
+    engine_.complete(receive, &failure);
+  });
+  receives_.for_each([&](ReceiveOperation& receive) {
+    if (receive.communicator != communicator) return;
+    Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
+    if (receive.state == ReceiveOperation::State::open) peer.connection.sever();
+    finish_receive(receive);
+    engine_.complete(receive, &failure);
+  });
+  for (Peer* const peer : connected_) {
+    peer->queued.for_each([&](SendOperation& send) {
+      if (send.communicator != communicator) return;
+      peer->queued.remove(send);
+      engine_.complete(send, &failure);
+    });
+  }
+  sends_.for_each([&](SendOperation& send) {
+    if (send.communicator != communicator) return;
+    Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
+    const bool being_read =
+        send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
+    if (being_read) peer.connection.sever();
+    finish_send(send);
+    engine_.complete(send, &failure);
+  });
+}
+
+// f(peer) for every operation of the communicator that waits for somebody in particular.
+template <class F>
+void Messaging::for_each_wait(std::uint64_t communicator, F&& f) {
+  const auto look = [&](const auto& operation, int peer) {
+    if (operation.communicator == communicator && peer != any_peer) f(peer);
+  };
+  matching_.for_each_posted([&](ReceiveOperation& receive) { look(receive, receive.source); });
+  receives_.for_each([&](ReceiveOperation& receive) { look(receive, receive.message_source); });
+  sends_.for_each([&](SendOperation& send) { look(send, send.target); });
+  for (Peer* const connected : connected_) {
+    connected->queued.for_each([&](SendOperation& send) { look(send, send.target); });
+  }
+}
+
+std::optional<int> Messaging::awaited(std::uint64_t communicator) {
+  std::optional<int> first;
+  for_each_wait(communicator, [&](int peer) {
+    if (!first) first = peer;
+  });
+  return first;
+}
+
+bool Messaging::waits_for_anybody(std::uint64_t communicator) {
+  bool found = false;
+  matching_.for_each_posted([&](ReceiveOperation& receive) {
+    found |= receive.communicator == communicator && receive.source == any_peer;
+  });
+  return found;
+}
+
+bool Messaging::waits_for(std::uint64_t communicator, int peer) {
+  bool found = false;
+  for_each_wait(communicator, [&](int awaited) { found |= awaited == peer; });
+  return found;
+}
+
+void Messaging::discard_messages(std::uint64_t communicator) noexcept {
+  matching_.for_each_unexpected([&](Unexpected& message) {
+    if (message.envelope.communicator == communicator) discard(message);
+  });
+}
+
+// A receiver loads an open source by itself, whenever it comes to it. After this it finds that the offer is void, before or
+// after its copy, and the source may go back to its owner.
+void Messaging::revoke_offers(std::uint64_t communicator) noexcept {
+  if (config_.revocations == nullptr) return;
+  bool offered = false;
+  sends_.for_each([&](SendOperation& send) {
+    offered |= send.communicator == communicator && send.state == SendOperation::State::offered;
+  });
+  if (offered) config_.revocations->fetch_add(1, std::memory_order_seq_cst);
+}
+
+void Messaging::forget(std::uint64_t communicator) noexcept {
+  discard_messages(communicator);
+  std::erase_if(failed_, [=](const auto& failed) { return failed.first == communicator; });
+}
+
+}  // namespace qpmesh::messaging
