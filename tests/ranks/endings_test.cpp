@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "job.hpp"
 
@@ -19,6 +21,20 @@ std::int64_t time_of(const Process& rank, const std::string& word) {
   }
   ADD_FAILURE() << "no \"" << word << "\" in:\n" << rank.output();
   return 0;
+}
+
+// In epoll_wait, once it has said that it waits: nothing else on its way sleeps.
+void await_sleep(const Process& rank) {
+  const std::string path = "/proc/" + std::to_string(rank.pid()) + "/stat";
+  for (const std::int64_t end = now_ms() + patience_ms; now_ms() < end;) {
+    std::ifstream file{path};
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(')');
+    if (name_end != std::string::npos && text.substr(name_end).starts_with(") S")) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  ADD_FAILURE() << "rank " << rank.pid() << " does not sleep:\n" << rank.output();
 }
 
 class WaitingFor : public testing::TestWithParam<std::string> {};
@@ -76,6 +92,50 @@ TEST(endings, a_stopped_rank_is_a_warning_that_names_it_and_no_death) {
   EXPECT_TRUE(ranks[1].sees(warning)) << ranks[1].output();
   last.send_signal(SIGCONT);
   expect_success(ranks);
+}
+
+TEST(endings, a_receive_from_anybody_ends_when_all_others_have_left) {
+  for (const int size : {2, 4}) {
+    auto ranks = start_ranks(size, rank_program("all_others_leave"));
+    expect_success(ranks);
+  }
+}
+
+TEST(endings, a_send_that_timed_out_is_never_received_with_what_its_buffer_says_later) {
+  const Folder folder;
+  auto ranks = start_ranks(2, rank_program("a_sender_takes_its_buffer_back",
+                                           {folder.file("overwritten"), folder.file("received")}));
+  expect_success(ranks);
+}
+
+TEST(endings, a_sender_that_sleeps_returns_with_its_last_credit) {
+  const Folder folder;
+  auto ranks = start_ranks(2,
+                           rank_program("a_sender_sleeps_for_a_credit",
+                                        {folder.file("out"), folder.file("go"), folder.file("sent")}),
+                           {.variables = {"QPMESH_SPIN_US=0"}});
+  // A sleep before this word waits for a file.
+  ASSERT_TRUE(ranks[0].sees("waiting")) << ranks[0].output();
+  await_sleep(ranks[0]);
+  std::ofstream{folder.file("go")} << "go\n";
+  expect_success(ranks);
+  const std::int64_t late_ms = time_of(ranks[0], "sent") - time_of(ranks[1], "progresses");
+  EXPECT_GE(late_ms, 0) << "it did not wait for the credit";
+  EXPECT_LT(late_ms, 500);
+}
+
+TEST(endings, a_communicator_made_while_a_member_died_names_it) {
+  const Folder folder;
+  auto ranks = start_ranks(2, rank_program("a_member_dies_right_after_split", {folder.file("go")}),
+                           {.variables = {"QPMESH_SPIN_US=0"}});
+  ASSERT_TRUE(ranks[0].sees("waiting")) << ranks[0].output();
+  await_sleep(ranks[0]);
+  ranks[0].send_signal(SIGSTOP);
+  std::ofstream{folder.file("go")} << "go\n";
+  EXPECT_EQ(ranks[1].wait(), 0) << ranks[1].output();
+  ranks[0].send_signal(SIGCONT);
+  expect_success(ranks);
+  EXPECT_LT(time_of(ranks[0], "told") - time_of(ranks[0], "split"), 1'000) << ranks[0].output();
 }
 
 }  // namespace

@@ -143,6 +143,23 @@ void requests_move_and_wait_in_their_destructor(Communicator& world, Arguments) 
   check_sum(other, world.size());
 }
 
+void the_status_is_told_after_test_too(Communicator& world, Arguments) {
+  for (const std::size_t bytes : {std::size_t{30}, std::size_t{9'000}, std::size_t{300'000}}) {
+    const int next = (world.rank() + 1) % world.size();
+    const int previous = (world.rank() + world.size() - 1) % world.size();
+    const Bytes out = pattern(bytes, world.rank());
+    Bytes in(bytes + 1);
+    Request receive = world.receive_async(in, any_source, any_tag);
+    Request send = world.send_async(out, next, 5);
+    while (!receive.test()) {
+    }
+    for (int i = 0; i < 2; ++i) check_status(receive.wait(), previous, 5, bytes);
+    check_pattern(std::span{in}.first(bytes), previous);
+    send.wait();
+    world.barrier();
+  }
+}
+
 // The request keeps the context: the communicator may go first.
 void a_request_outlives_its_communicator(Arguments) {
   std::vector<std::int64_t> data;
@@ -199,6 +216,7 @@ std::vector<Scenario> async_scenarios() {
           in_world("calls_return_before_others_enter", calls_return_before_others_enter),
           in_world("waiting_in_one_group_serves_the_other", waiting_in_one_group_serves_the_other),
           in_world("requests_move_and_wait_in_their_destructor", requests_move_and_wait_in_their_destructor),
+          in_world("the_status_is_told_after_test_too", the_status_is_told_after_test_too),
           {"a_request_outlives_its_communicator", a_request_outlives_its_communicator},
           in_world("allreduce_of_every_size", allreduce_of_every_size),
           {"again_after_finish", again_after_finish}};

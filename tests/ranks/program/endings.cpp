@@ -2,6 +2,8 @@
 // the ranks tell what they saw, and when.
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "program/scenario.hpp"
@@ -92,12 +94,101 @@ void the_last_rank_is_late(Communicator& world, Arguments arguments) {
   world.barrier();
 }
 
+void all_others_leave(Arguments) {
+  Communicator world = init();
+  world.barrier();
+  if (world.rank() != 0) return;
+  std::vector<int> data(1);
+  const int peer = world.size() == 2 ? 1 : any_peer_at_all;
+  expect_error([&] { world.receive(data, any_source, any_tag, {.timeout_ms = 10'000}); },
+               {ErrorCode::peer_dead, peer, "receive", {"has left"}, "finish()"});
+}
+
+// Rank 1 receives when arguments[0] exists: the sender has given up then, and its memory says something else.
+// arguments[1]: the file by which rank 1 lets it go.
+void a_sender_takes_its_buffer_back(Arguments arguments) {
+  Communicator world = init();
+  auto data = world.allocate<std::uint8_t>(1 << 20);
+  if (world.rank() == 0) {
+    const Bytes message = pattern(data.size(), 1);
+    std::copy(message.begin(), message.end(), data.begin());
+    expect_error([&] { world.send(data, 1, 0, {.timeout_ms = 100}); },
+                 {ErrorCode::timeout, 1, "send", {"100 ms"}});
+    std::fill(data.begin(), data.end(), std::uint8_t{0xEE});
+    make_file(arguments[0]);
+    await_file(arguments[1]);  // the memory stays, overwritten, until the receiver has come to it
+    return;
+  }
+  await_file(arguments[0]);
+  Bytes in(data.size());
+  // The sender's own words, which name whom it had waited for.
+  expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); },
+               {ErrorCode::timeout, 1, "send", {"100 ms"}});
+  make_file(arguments[1]);
+}
+
+// Rank 0 fills rank 1's ring when arguments[0] says that rank 1 is out of the library, and sleeps for a credit.
+// Rank 1 gives it when arguments[1] exists, and nothing else that could wake rank 0 before arguments[2] does.
+void a_sender_sleeps_for_a_credit(Communicator& world, Arguments arguments) {
+  constexpr int sends_max = 10'000;
+  const std::vector<int> value{1};
+  std::vector<int> in(1);
+  std::vector<int> count(1);
+  world.barrier();
+  if (world.rank() == 0) {
+    await_file(arguments[0]);
+    Request last;
+    while (count[0] < sends_max) {
+      ++count[0];
+      last = world.send_async(value, 1, 1);
+      if (!last.test()) break;
+    }
+    check(count[0] < sends_max, "the ring ends");
+    say("waiting");
+    last.wait();
+    say_time("sent");
+    make_file(arguments[2]);
+    world.send(count, 1, 2);
+    return;
+  }
+  make_file(arguments[0]);
+  await_file(arguments[1]);
+  say_time("progresses");
+  world.progress();
+  await_file(arguments[2]);
+  world.receive(count, 0, 2);
+  for (int i = 0; i < count[0]; ++i) world.receive(in, 0, 1);
+}
+
+// The watching test stops rank 0 inside split; rank 1 splits when arguments[0] exists, and dies. Rank 0 learns
+// of both when it goes on.
+void a_member_dies_right_after_split(Arguments arguments) {
+  Communicator world = init();
+  world.barrier();
+  if (world.rank() == 1) {
+    await_file(arguments[0]);
+    const auto child = world.split(0);
+    std::_Exit(0);
+  }
+  say("waiting");
+  auto child = world.split(0);
+  say_time("split");
+  expect_error([&] { child->barrier({.timeout_ms = 10'000}); },
+               {ErrorCode::peer_dead, 1, "barrier", {"rank 1 (pid "}});
+  say_time("told");
+  expect_error([&] { world.barrier(); }, {ErrorCode::peer_dead, 1, "barrier", {"rank 1 (pid "}});
+}
+
 }  // namespace
 
 std::vector<Scenario> ending_scenarios() {
   return {{"the_last_rank_is_killed", the_last_rank_is_killed},
           {"the_last_rank_leaves", the_last_rank_leaves},
           {"a_second_thread_aborts", a_second_thread_aborts},
+          {"all_others_leave", all_others_leave},
+          {"a_sender_takes_its_buffer_back", a_sender_takes_its_buffer_back},
+          in_world("a_sender_sleeps_for_a_credit", a_sender_sleeps_for_a_credit),
+          {"a_member_dies_right_after_split", a_member_dies_right_after_split},
           in_world("the_last_rank_is_late", the_last_rank_is_late)};
 }
 

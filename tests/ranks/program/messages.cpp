@@ -179,6 +179,44 @@ void truncated_stays_first_in_line(Communicator& world, Arguments) {
   }
 }
 
+// Two receives too small, and one that fits: all three are there before the message.
+void truncated_passes_on_to_the_receive_behind(Communicator& world, Arguments) {
+  const std::array<std::size_t, 3> lengths{100, 10'000, 1 << 20};
+  for (const std::size_t bytes : lengths) {
+    if (world.rank() == 0) {
+      const Bytes first = pattern(bytes, 1);
+      const Bytes second = pattern(8, 2);
+      Bytes go(1);
+      world.receive(go, 1, 9);
+      Request large = world.send_async(first, 1, 4);
+      Request small = world.send_async(second, 1, 4);
+      large.wait();
+      small.wait();
+      continue;
+    }
+    Bytes nothing;
+    Bytes ten(10, 0xEE);
+    Bytes fitting(bytes);
+    Bytes last(10);
+    Request too_small = world.receive_async(nothing, 0, 4);
+    Request still_too_small = world.receive_async(ten, any_source, 4);
+    Request behind = world.receive_async(fitting, 0, any_tag);
+    Request after = world.receive_async(last, any_source, any_tag);
+    world.send(Bytes{1}, 0, 9);
+    const std::string there = std::to_string(bytes) + " bytes";
+    expect_error([&] { too_small.wait(); },
+                 {ErrorCode::truncated, 0, "receive_async", {there, "the buffer 0"}});
+    expect_error([&] { still_too_small.wait(); },
+                 {ErrorCode::truncated, 0, "receive_async", {there, "the buffer 10"}});
+    check(ten == Bytes(10, 0xEE), "nothing was written");
+    check_status(behind.wait(), 0, 4, bytes);
+    check_pattern(fitting, 1);
+    check_status(after.wait(), 0, 4, 8U);
+    check_pattern(std::span{last}.first(8), 2);
+    check(!world.try_probe().has_value(), "each message was received once");
+  }
+}
+
 void many_unexpected(Communicator& world, Arguments) {
   constexpr int small_count = 4'000;
   constexpr int medium_count = 150;
@@ -268,6 +306,7 @@ std::vector<Scenario> message_scenarios() {
           in_world("messages_to_itself", messages_to_itself),
           in_world("probe_tells_and_leaves", probe_tells_and_leaves),
           in_world("truncated_stays_first_in_line", truncated_stays_first_in_line),
+          in_world("truncated_passes_on_to_the_receive_behind", truncated_passes_on_to_the_receive_behind),
           in_world("many_unexpected", many_unexpected),
           in_world("too_many_unexpected", too_many_unexpected),
           in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well)};
