@@ -151,8 +151,7 @@ void the_status_is_told_after_test_too(Communicator& world, Arguments) {
     Bytes in(bytes + 1);
     Request receive = world.receive_async(in, any_source, any_tag);
     Request send = world.send_async(out, next, 5);
-    while (!receive.test()) {
-    }
+    while (!receive.test()) {}
     for (int i = 0; i < 2; ++i) check_status(receive.wait(), previous, 5, bytes);
     check_pattern(std::span{in}.first(bytes), previous);
     send.wait();
