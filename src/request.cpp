@@ -25,6 +25,7 @@ void end_expired(Waiting& request) {
   const bool only_receive =
       request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
   if (only_receive && communicator.context().messaging().cancel(request.receive)) {
+    request.receive.done = true;  // messaging has forgotten it
     request.settled = true;
     throw Error{detail};
   }
