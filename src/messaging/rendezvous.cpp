@@ -116,7 +116,7 @@ bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody
   } else {
     std::memcpy(receive.data, source, receive.message_bytes);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);  // the count is looked at after the last byte
+  base::order_loads();  // the count is looked at after the last byte of the source
   if (revocations_of(peer) != offered.place) {
     if (receive.combine == nullptr) return false;
     const Error failure{
