@@ -15,7 +15,7 @@ struct AllreduceArguments {
   ReduceKernel kernel;
 };
 
-// The reductions of a receive: target[i] = operand[i] op arrived[i], and the other way round.
+// The reduction of a receive: target[i] = operand[i] op arrived[i].
 struct CombineContext {
   ReduceKernel kernel;
   std::size_t element_bytes;
