@@ -50,9 +50,8 @@ class Allocation {
 
 // How a rank reaches another one (or itself).
 struct PeerLink {
-  transport::Transport* transport = nullptr;
   std::unique_ptr<transport::Connection> connection;
-  transport::RemoteAddress slab;  // the peer's slab of ring slots
+  messaging::PeerPlaces places;  // without connection and seeds
 };
 
 // Everything a context is built from; by init from the real world, by the simulation from a simulated one.
@@ -64,7 +63,6 @@ struct ContextParts {
   std::uint64_t epoch = 0;
   std::vector<bootstrap::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
-  std::uint64_t slab_offset = 0;  // of our slots in our arena
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<PeerLink> links;  // in rank order
   std::unique_ptr<base::ControlChannel> control;
@@ -127,7 +125,7 @@ class Context final : public messaging::Listener,
 
   // messaging::Listener
   bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) override;
-  void link_failed(int peer, ErrorCode code, std::string cause, int system_error) override;
+  void link_failed(ErrorDetail detail) override;
   void communicator_failed(std::uint64_t communicator, ErrorDetail detail) override;
 
   bool poll() override;  // the control channel
@@ -136,7 +134,7 @@ class Context final : public messaging::Listener,
   static constexpr std::size_t early_failures_max = 256;
 
   void handle(const base::ControlEvent& event);
-  void peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error);
+  void peer_gone(ErrorDetail detail);
   void pass_verdicts();
   void handle_frame(int peer, BlobView frame);
   void take_abort();
@@ -161,9 +159,7 @@ class Context final : public messaging::Listener,
       early_failures_;  // of communicators that do not exist here yet
   // Links that failed: when a rank dies, its links may say so before the control channel does.
   struct FailedLink {
-    int peer;
-    std::string cause;
-    int system_error;
+    ErrorDetail detail;
     Deadline verdict;
   };
   std::vector<FailedLink> failed_links_;

@@ -200,7 +200,6 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .epoch = meeting.epoch,
                              .identities = std::move(meeting.ranks),
                              .arena = std::move(arena),
-                             .slab_offset = *slab_offset,
                              .transports = {},
                              .links = {},
                              .control = std::move(meeting.control),
@@ -208,9 +207,16 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .wait_policy = policy};
   for (int peer = 0; peer < size; ++peer) {
     parts.links.push_back(
-        {.transport = shm.get(),
-         .connection = shm->connect(peer, {}),
-         .slab = {.region = 0, .offset = facts[static_cast<std::size_t>(peer)].slab_offset}});
+        {.connection = shm->connect(peer, {}),
+         .places = {
+             .transport = shm.get(),
+             .layout = layout,
+             .slot = parts.arena->data() + *slab_offset + layout.slot_offset(peer),
+             .remote_slot = {.region = 0,
+                             .offset = facts[static_cast<std::size_t>(peer)].slab_offset +
+                                       layout.slot_offset(rank)},
+             .remote_revocations = {.region = 0, .offset = offsetof(transport::ArenaHeader, revocations)},
+             .staging = {}}});
   }
   parts.transports.push_back(std::move(shm));
 

@@ -60,8 +60,8 @@ class LoopedRing {
         shm_{0, arena_, doorbell_.get()},
         connection_{shm_.connect(0, {})},
         slot_offset_{arena_.allocate(layout.slot_bytes()).value()},
-        out_{*connection_, shm_.capabilities(), places(), layout, seed, seed},
-        in_{*connection_, shm_.capabilities(), arena_.data() + slot_offset_, layout, seed} {}
+        out_{*connection_, connection_->capabilities(), places(), layout, seed, seed},
+        in_{*connection_, connection_->capabilities(), arena_.data() + slot_offset_, layout, seed} {}
 
   void put() {
     messaging::Record record;

@@ -19,7 +19,7 @@ struct RingLayout {
   static constexpr std::size_t payload_offset =
       credit_cell_offset + 128;  // the cell has its own pair of lines
 
-  std::uint32_t payload_ring_units;
+  std::uint32_t payload_ring_units = 0;
 
   std::size_t slot_bytes() const noexcept {
     // An odd number of pages: slots of different peers do not fall on the same cache sets.

@@ -76,7 +76,7 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
     auto address = peer.transport.address_of(target);
     if (!address) {
       try {
-        address = transport::RemoteAddress{.region = peer.transport.register_memory(target), .offset = 0};
+        address = peer.transport.register_memory(target);
         receive.opened_region = true;
         receive.region = address->region;
       } catch (const Error& error) {
@@ -269,7 +269,7 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
                                           send.destination.offset + send.moved_bytes};
     const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, target, send.told);
     if (sent == Ring::Sent::failed) {
-      link_failed(peer, ErrorCode::link_failed, "the connection failed during a zero-copy write");
+      link_failed(peer, ErrorCode::link_failed, "the connection failed");
       return false;
     }
     if (sent != Ring::Sent::posted) return false;

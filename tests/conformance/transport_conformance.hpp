@@ -73,7 +73,7 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
 
   ConnectedPair::End& end(int side) { return pair_->end(side); }
   transport::Connection& connection(int side) { return *end(side).connection; }
-  const transport::Capabilities& capabilities() { return end(0).transport->capabilities(); }
+  const transport::Capabilities& capabilities() { return connection(0).capabilities(); }
   transport::RemoteAddress at(int side, std::size_t offset) {
     return {end(side).address.region, end(side).address.offset + offset};
   }

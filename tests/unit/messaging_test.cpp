@@ -297,7 +297,10 @@ TEST(collective_messages, are_never_taken_by_a_receive_of_any_tag) {
 // Places writes at once in memory that the test owns; takes nothing while busy.
 class MemoryConnection final : public transport::Connection {
  public:
-  explicit MemoryConnection(std::span<std::byte> memory) : memory_{memory} {}
+  MemoryConnection(const transport::Capabilities& capabilities, std::span<std::byte> memory)
+      : capabilities_{capabilities}, memory_{memory} {}
+
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
 
   bool busy = false;
   std::deque<std::uint32_t> arrivals;
@@ -331,6 +334,7 @@ class MemoryConnection final : public transport::Connection {
   const transport::Fault* fault() const noexcept override { return nullptr; }
 
  private:
+  const transport::Capabilities& capabilities_;
   std::span<std::byte> memory_;
   std::uint64_t completed_ = 0;
 };
@@ -441,7 +445,7 @@ struct RingPair {
   transport::Capabilities capabilities;
   Slot slot{layout};
   Slot reverse{layout};
-  MemoryConnection connection{{slot.memory, slot.bytes}};
+  MemoryConnection connection{capabilities, {slot.memory, slot.bytes}};
   Out out;
   In in;
   TakenMessage message;
@@ -579,7 +583,7 @@ TEST(a_polled_flag, of_another_message_than_the_next_is_not_taken) {
 TEST_P(rings, return_credits_without_taking_a_line) {
   const transport::Capabilities capabilities = GetParam()();
   RingPair pair{capabilities};
-  MemoryConnection back{{pair.reverse.memory, pair.reverse.bytes}};
+  MemoryConnection back{capabilities, {pair.reverse.memory, pair.reverse.bytes}};
   Out reverse{back, capabilities, {}, RingPair::layout, RingPair::reverse_seed, RingPair::seed};
   In reverse_in{back, capabilities, pair.reverse.memory, RingPair::layout, RingPair::reverse_seed};
   for (int round = 0; round < 2'000; ++round) {  // far beyond 2^16 lines
