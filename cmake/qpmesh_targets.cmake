@@ -6,6 +6,12 @@ find_package(fmt REQUIRED)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
+if(QPMESH_VERBS)
+  pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
+  if(NOT IBVERBS_FOUND)
+    message(STATUS "The RDMA transport is left out: libibverbs (libibverbs-dev) was not found")
+  endif()
+endif()
 if(QPMESH_MPI)
   enable_language(C)  # FindMPI looks only for languages that are enabled; ours is MPI's C interface, called from C++
   # Debian lets several MPIs live side by side; the benchmarks compare with Open MPI.
