@@ -23,6 +23,7 @@ progress::Doorbell doorbell_of(const ContextParts& parts) {
 messaging::MessagingConfig messaging_config(const ContextParts& parts) {
   const Options& options = parts.options;
   return {.eager_bytes_max = static_cast<std::size_t>(options.eager_bytes_max),
+          .register_bytes_min = static_cast<std::size_t>(options.register_bytes_min),
           .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
           .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
           .revocations = &parts.arena->header().revocations};
@@ -49,15 +50,30 @@ std::shared_ptr<Allocation> Context::allocation_at(const void* address) const {
   const std::uint64_t offset = parts_.arena->offset_of(address);
   const auto after = allocations_.upper_bound(offset);
   if (after == allocations_.begin()) return nullptr;
-  return std::prev(after)->second.lock();
+  return std::prev(after)->second.owner.lock();
 }
 
 void Context::add_allocation(const std::shared_ptr<Allocation>& allocation) {
-  allocations_.insert_or_assign(parts_.arena->offset_of(allocation->data()), allocation);
+  AllocationEntry entry{.owner = allocation, .regions = {}};
+  for (const auto& transport : parts_.transports) {
+    if (allocation->bytes() == 0) continue;
+    // Without registration it is memory like any other: messages are copied.
+    try {
+      const auto address = transport->register_memory({allocation->data(), allocation->bytes()});
+      entry.regions.emplace_back(transport.get(), address.region);
+    } catch (const Error& error) {
+      if (!std::exchange(registration_failed_, true))
+        log().warning("{}; messages from and to Buffers are copied instead", error.what());
+    }
+  }
+  allocations_.insert_or_assign(parts_.arena->offset_of(allocation->data()), std::move(entry));
 }
 
 void Context::remove_allocation(std::uint64_t offset, std::size_t bytes) noexcept {
-  allocations_.erase(offset);
+  if (const auto entry = allocations_.find(offset); entry != allocations_.end()) {
+    for (const auto& [transport, region] : entry->second.regions) transport->deregister_memory(region);
+    allocations_.erase(entry);
+  }
   parts_.arena->free(offset, bytes);
 }
 
@@ -77,6 +93,7 @@ Context::Context(ContextParts parts)
     messaging_.add_peer(peer, link.places);
   }
   engine_.set_sources(&messaging_, this);
+  waiter_.set_armable(this);
   if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());
   for (const auto& transport : parts_.transports) {
     if (transport->wake_descriptor() >= 0) waiter_.watch(transport->wake_descriptor());
@@ -210,6 +227,12 @@ bool Context::poll() {
   if (aborting() && !abort_taken_) take_abort();
   end_waits_for_departed();
   return !events.empty();
+}
+
+std::chrono::microseconds Context::arm() noexcept {
+  auto longest = std::chrono::microseconds::max();
+  for (const auto& transport : parts_.transports) longest = std::min(longest, transport->arm());
+  return longest;
 }
 
 void Context::handle(const base::ControlEvent& event) {

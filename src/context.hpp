@@ -75,6 +75,7 @@ messaging::RingLayout ring_layout(const Options& options) noexcept;
 // One thread at a time. Implements what messaging and the engine ask of the floor above.
 class Context final : public messaging::Listener,
                       public progress::Pollable,
+                      public progress::Armable,
                       public std::enable_shared_from_this<Context> {
  public:
   explicit Context(ContextParts parts);
@@ -128,7 +129,8 @@ class Context final : public messaging::Listener,
   void link_failed(ErrorDetail detail) override;
   void communicator_failed(std::uint64_t communicator, ErrorDetail detail) override;
 
-  bool poll() override;  // the control channel
+  bool poll() override;  // the control channel, and what transports see now and then
+  std::chrono::microseconds arm() noexcept override;
 
  private:
   static constexpr std::size_t early_failures_max = 256;
@@ -150,7 +152,12 @@ class Context final : public messaging::Listener,
   OperationLog operations_;
   std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
   CommunicatorState* last_found_ = nullptr;
-  std::map<std::uint64_t, std::weak_ptr<Allocation>> allocations_;  // by offset
+  struct AllocationEntry {
+    std::weak_ptr<Allocation> owner;
+    std::vector<std::pair<transport::Transport*, std::uint32_t>> regions;  // where devices know it
+  };
+  std::map<std::uint64_t, AllocationEntry> allocations_;  // by offset
+  bool registration_failed_ = false;                      // and was warned of
   std::vector<bool> departed_;
   bool any_departed_ = false;
   // Ranks that died or cannot be reached, with the first cause.

@@ -21,17 +21,48 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-constexpr std::array<std::string_view, 2> transport_names{"", "shm"};
+constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "verbs,shm"};
+constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
+constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 13> table{{
+constexpr std::array<OptionRow, 18> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
      .unit = "name",
      .names = transport_names,
      .agreed = true,
-     .doc = "Restricts how bytes may move. Empty: every transport that reaches the peer."},
+     .doc = "Restricts how bytes may move. `verbs`: not through shared memory either, for measuring. "
+            "`verbs,shm`: "
+            "verbs between the ranks of a node too, where it can be had. Empty: shm on a node, verbs between "
+            "nodes."},
+    {.field = "require",
+     .variable = "QPMESH_REQUIRE",
+     .member = &Options::require,
+     .unit = "name",
+     .names = require_names,
+     .agreed = true,
+     .doc =
+         "`rdma`: where verbs was asked for and cannot be had, `init` fails instead of falling back to shm."},
+    {.field = "notification",
+     .variable = "QPMESH_NOTIFICATION",
+     .member = &Options::notification,
+     .unit = "name",
+     .names = notification_names,
+     .agreed = true,
+     .doc = "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
+            "completions, `mixed` "
+            "polls records and waits for payloads. Empty: by device."},
+    {.field = "verbs_timeout",
+     .variable = "QPMESH_VERBS_TIMEOUT",
+     .member = &Options::verbs_timeout,
+     .unit = "exponent",
+     .lowest = -1,
+     .highest = 31,
+     .doc = "A packet is sent again after 4.096 us * 2^this. -1: 15, which gives up on a peer after about a "
+            "second. "
+            "Emulated guests need 18."},
     {.field = "init_timeout_ms",
      .variable = "QPMESH_INIT_TIMEOUT_MS",
      .member = &Options::init_timeout_ms,
@@ -76,6 +107,24 @@ constexpr std::array<OptionRow, 13> table{{
      .power_of_two = true,
      .agreed = true,
      .doc = "Payload ring per peer and direction."},
+    {.field = "network_ring_bytes",
+     .variable = "QPMESH_NETWORK_RING_BYTES",
+     .member = &Options::network_ring_bytes,
+     .unit = "bytes",
+     .lowest = 4 * kib,
+     .highest = mib,
+     .power_of_two = true,
+     .agreed = true,
+     .doc = "Payload ring per peer and direction between nodes, where it is registered memory."},
+    {.field = "register_bytes_min",
+     .variable = "QPMESH_REGISTER_BYTES_MIN",
+     .member = &Options::register_bytes_min,
+     .unit = "bytes",
+     .lowest = 0,
+     .highest = 1024 * gib,
+     .doc = "Between nodes, private buffers of messages from this size on are registered for the message; "
+            "smaller ones "
+            "are copied."},
     {.field = "eager_bytes_max",
      .variable = "QPMESH_EAGER_BYTES_MAX",
      .member = &Options::eager_bytes_max,

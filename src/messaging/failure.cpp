@@ -22,6 +22,7 @@ void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
 }
 
 void Messaging::look_at_links() {
+  for (transport::Transport* const transport : transports_) transport->look_around();
   for (Peer* const peer : connected_) {
     if (peer->failed || peer->connection.fault() == nullptr) continue;
     for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(*peer); ++sweep) {}

@@ -45,6 +45,8 @@ class Listener {
 
 struct MessagingConfig {
   std::size_t eager_bytes_max = 0;  // at most a quarter of a peer's payload ring, whatever is asked for
+  // Private buffers are registered for one message from this size on; smaller ones are cheaper to copy.
+  std::size_t register_bytes_min = 0;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
@@ -160,6 +162,8 @@ class Messaging final : public progress::Pollable {
   void handle_finished(Peer& peer, const Record& record);
   bool stream(Peer& peer, SendOperation& send);
   bool write_through(Peer& peer, SendOperation& send);
+  template <class Register>
+  std::optional<transport::RemoteAddress> try_to_register(std::size_t bytes, Register&& register_it);
   void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
                     const RendezvousBody& body);
   void finish_receive(ReceiveOperation& receive) noexcept;
@@ -177,6 +181,7 @@ class Messaging final : public progress::Pollable {
   Numbers<SendOperation> sends_;
   Numbers<ReceiveOperation> receives_;
   std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
+  bool registration_failed_ = false;                            // and was warned of
   bool links_failed_ = false;                                   // some peer's failure is not reported yet
   std::size_t unexpected_bytes_ = 0;
   Counters counters_;

@@ -291,13 +291,27 @@ class SendRing {
     return lines_.in_flight() + skip + lines + (keeps_reserve ? reserved_lines : 0) <= record_ring_lines;
   }
 
-  // Zero-copy write into memory the peer opened; told: its completion number, see completed().
-  Sent write(std::span<const std::byte> source, transport::RemoteAddress target, std::uint64_t& told) {
-    const transport::Write write{.head = {}, .body = source, .target = target, .immediate = {}, .tell = true};
+  // A write into memory the peer opened; told: its completion number, see completed(). From where the source is, which stays
+  // untouched until then, or through our staging.
+  enum class From : std::uint8_t { source, staging };
+  Sent write(std::span<const std::byte> source, transport::RemoteAddress target, From from,
+             std::uint64_t& told) {
+    transport::Write write{.head = {}, .body = source, .target = target, .immediate = {}, .tell = true};
+    PayloadCursor staging = staging_cursor_;
+    const bool stages = from == From::staging && source.size() > capabilities_.inline_bytes_max;
+    if (stages && !stage(write, staging)) return Sent::busy;
     const Sent sent = post({&write, 1});
-    if (sent == Sent::posted) told = ++tells_posted_;
+    if (sent != Sent::posted) return sent;
+    if (stages) {
+      commit_staging(staging, {&write, 1});
+    } else {
+      ++tells_posted_;
+    }
+    told = tells_posted_;
     return sent;
   }
+  // How much one write through the staging may carry.
+  std::size_t staged_bytes_max() const noexcept { return staging_cursor_.ring_units() / 2 * unit_bytes; }
   bool completed(std::uint64_t told) const noexcept { return connection_.completed() >= told; }
 
   // Tells the peer what we have consumed, without a record.

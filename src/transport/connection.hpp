@@ -111,6 +111,8 @@ class Transport {
   // Opens memory to peers' writes (and loads); returns how they name its first byte. Regions may overlap. Throws
   // Error{no_resource}.
   virtual RemoteAddress register_memory(std::span<std::byte> memory) = 0;
+  // Lets the device read it, and nobody write it: for Capabilities::registered_sources. Throws Error{no_resource}.
+  virtual RemoteAddress register_source(std::span<const std::byte> memory) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
   // How a peer names this memory, when it lies in one of our regions. Total: nothing for any other memory.
   virtual std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept = 0;
@@ -125,6 +127,8 @@ class Transport {
   // Before this thread sleeps on the descriptor: news from here on make it readable; progress looks once more for what came
   // before. Returns how long a sleep may last: what is only seen by looking at memory wakes nobody.
   virtual std::chrono::microseconds arm() noexcept { return std::chrono::microseconds::max(); }
+  // News that are rare and cost a system call: device events. Called now and then.
+  virtual void look_around() noexcept {}
 };
 
 }  // namespace qpmesh::transport

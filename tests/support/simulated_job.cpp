@@ -30,6 +30,7 @@ Options small_rings() {
   Options options;
   options.payload_ring_bytes = 4096;
   options.eager_bytes_max = 1024;
+  options.register_bytes_min = 0;
   options.log = "off";
   return options;
 }

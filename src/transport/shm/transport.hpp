@@ -23,6 +23,7 @@ class ShmTransport final : public Transport {
 
   // Only the arena can be reached by peers, and it is region 0.
   RemoteAddress register_memory(std::span<std::byte> memory) override;
+  RemoteAddress register_source(std::span<const std::byte> memory) override;
   void deregister_memory(std::uint32_t) noexcept override {}
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override;
   Blob address_for(int) override { return {}; }  // descriptors came through the bootstrap's sockets

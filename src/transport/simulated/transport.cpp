@@ -21,6 +21,9 @@ RemoteAddress Transport::register_memory(std::span<std::byte> memory) {
   return {.region = fabric_.register_memory(port_, memory), .offset = 0};
 }
 
+// The simulated network reads sources from wherever they are.
+RemoteAddress Transport::register_source(std::span<const std::byte>) { return {}; }
+
 std::uint32_t Transport::endpoint_for(int peer) {
   const auto waiting = waiting_.find(peer);
   if (waiting != waiting_.end()) return waiting->second;
