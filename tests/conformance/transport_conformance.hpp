@@ -97,6 +97,8 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
   // Posts, pumping as long as the answer is busy, and counts the writes that tell.
   void post(int side, std::span<const transport::Write> chain);
   void post(int side, const transport::Write& write) { post(side, {&write, 1}); }
+  // Where a device reads them: registers the sources of a chain. They stay where they are until the test ends.
+  void register_sources(int side, std::span<const transport::Write> chain);
   // Waits until everything posted so far by this side has completed (posts a write without bytes that tells).
   void complete(int side);
   std::uint64_t& told(int side) { return told_[static_cast<std::size_t>(side)]; }
