@@ -65,7 +65,9 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   app.add_option("--buffers", buffers,
                  "private: malloc; allocated: Communicator::allocate, zero copy (private)")
       ->check(CLI::IsMember({"private", "allocated"}));
-  app.add_option("--baseline", settings.baseline, "Alternate with another library on the same buffers: mpi");
+  app.add_option(
+      "--baseline", settings.baseline,
+      "Alternate with another library on the same buffers (mpi), or with the device itself (verbs)");
   auto* samples_option =
       app.add_option("--samples", samples, "Samples per size; without it 101, fewer where calls are long");
 
