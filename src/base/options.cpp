@@ -24,7 +24,7 @@ constexpr std::int64_t gib = 1024 * mib;
 constexpr std::array<std::string_view, 2> transport_names{"", "shm"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 13> table{{
+constexpr std::array<OptionRow, 18> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
@@ -106,6 +106,37 @@ constexpr std::array<OptionRow, 13> table{{
      .highest = 60'000'000,
      .doc =
          "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly otherwise."},
+    {.field = "device",
+     .variable = "QPMESH_DEVICE",
+     .member = &Options::device,
+     .unit = "name",
+     .doc = "The RDMA device, or `device:port`. Empty: chosen; qpmesh-info shows which and why."},
+    {.field = "gid_index",
+     .variable = "QPMESH_GID_INDEX",
+     .member = &Options::gid_index,
+     .unit = "(index)",
+     .lowest = -1,
+     .highest = 255,
+     .doc = "The entry of the port's GID table. -1: chosen by address."},
+    {.field = "netdev",
+     .variable = "QPMESH_NETDEV",
+     .member = &Options::netdev,
+     .unit = "name",
+     .doc = "The network interface whose GID is used. Empty: chosen."},
+    {.field = "subnet",
+     .variable = "QPMESH_SUBNET",
+     .member = &Options::subnet,
+     .unit = "name",
+     .doc = "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address must lie in. Empty: chosen."},
+    {.field = "link_timeout_ms",
+     .variable = "QPMESH_LINK_TIMEOUT_MS",
+     .member = &Options::link_timeout_ms,
+     .unit = "ms",
+     .lowest = 0,
+     .highest = 600'000,
+     .doc = "How long a peer's RDMA device may leave a packet without an answer before the link has failed; "
+            "rounded "
+            "up to 4.096 us times a power of two. 0: about 1 s. Emulated guests need 10 s."},
     {.field = "allreduce",
      .variable = "QPMESH_ALLREDUCE",
      .member = &Options::allreduce,
