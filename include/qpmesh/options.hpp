@@ -44,6 +44,16 @@ struct Options {
   std::int64_t unexpected_messages_max = 1 << 20;
   // QPMESH_SPIN_US: how long a wait spins before it sleeps; -1 = by usable cores
   std::int64_t spin_us = -1;
+  // QPMESH_DEVICE: an RDMA device, or device:port; empty = chosen
+  std::string device;
+  // QPMESH_GID_INDEX: an entry of the port's GID table; -1 = chosen by address
+  std::int64_t gid_index = -1;
+  // QPMESH_NETDEV: the network interface whose GID is used; empty = chosen
+  std::string netdev;
+  // QPMESH_SUBNET: the GID's address must lie in it, as 10.0.0.0/8; empty = chosen
+  std::string subnet;
+  // QPMESH_LINK_TIMEOUT_MS: a link fails when the peer's device does not answer for so long; 0 = about 1 s
+  std::int64_t link_timeout_ms = 0;
   // QPMESH_ALLREDUCE: an algorithm's name; empty = chosen by size (agreed)
   std::string allreduce;
   // QPMESH_LOG: off error warning info debug

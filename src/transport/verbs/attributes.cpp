@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::uint8_t hop_limit = 64;  // 0 becomes an IP time to live of 0 on rxe, and 1 cannot be routed
 
+constexpr std::uint8_t timeout_max = 31;  // 5 bits
+
 constexpr std::size_t subnet_prefix_bytes = 8;  // of an InfiniBand GID; the rest is the port's GUID
 
 bool same_subnet_prefix(const Gid& a, const Gid& b) noexcept {
@@ -31,10 +33,12 @@ std::uint8_t reads_max(int initiator, int responder) noexcept {
 
 }  // namespace
 
-Timers timers_for(const Endpoint& local, std::int64_t timeout) {
+Timers timers_for(const Endpoint& local, std::int64_t link_timeout_ms) noexcept {
   Timers timers;
-  if (timeout >= 0) timers.timeout = static_cast<std::uint8_t>(timeout);
   if (local.software) timers.retry_count = 6;
+  if (link_timeout_ms == 0) return timers;
+  timers.timeout = 1;  // 0 means for ever
+  while (timers.timeout < timeout_max && give_up_ms(timers) < link_timeout_ms) ++timers.timeout;
   return timers;
 }
 

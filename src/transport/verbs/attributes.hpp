@@ -23,9 +23,10 @@ struct Timers {
   std::uint8_t rnr_retry = 6;       // 7 means for ever by definition
   std::uint8_t min_rnr_timer = 12;  // 0.64 ms
 };
-// timeout: option verbs_timeout; -1 chooses: 15. Emulated guests need 18 or more.
-Timers timers_for(const Endpoint& local, std::int64_t timeout);
-// When the device gives up on a peer that does not answer: timeout · (retries + 1).
+// link_timeout_ms: how long a peer's device may stay silent before the link has failed; rounded up to what can be
+// encoded. 0 chooses: about 1 s. Emulated guests need 10 s.
+Timers timers_for(const Endpoint& local, std::int64_t link_timeout_ms) noexcept;
+// The other way round: timeout · (retries + 1).
 std::int64_t give_up_ms(const Timers& timers) noexcept;
 
 struct Attributes {

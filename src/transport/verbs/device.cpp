@@ -93,9 +93,7 @@ void name_interface(GidFacts& gid, unsigned index, std::span<const Interface> al
   if (index == 0 || found == all.end()) return;
   // The index counts in the network namespace of the device. In another one it may name a stranger, which
   // does not hold the IPv4 address that this GID was made from.
-  constexpr Gid mapped{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
-  const bool ipv4 = std::equal(mapped.bytes.begin(), mapped.bytes.begin() + 12, gid.gid.bytes.begin());
-  if (ipv4 && !std::ranges::count(found->addresses, gid.gid, &InterfaceAddress::address)) return;
+  if (is_ipv4(gid.gid) && !std::ranges::count(found->addresses, gid.gid, &InterfaceAddress::address)) return;
   gid.netdev = found->name;
   gid.netdev_up = found->up;
   gid.addresses = found->addresses;

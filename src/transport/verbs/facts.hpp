@@ -21,6 +21,12 @@ enum class GidType : std::uint8_t { infiniband, roce_v1, roce_v2 };
 enum class LinkLayer : std::uint8_t { unspecified, infiniband, ethernet };
 enum class DeviceProtocol : std::uint8_t { infiniband, iwarp, other };  // infiniband: RoCE too
 
+// What can talk to what: addresses of two kinds never meet.
+enum class AddressKind : std::uint8_t { ipv4, ipv4_link_local, ipv6, ipv6_link_local };
+AddressKind kind_of(const Gid& gid) noexcept;
+bool is_ipv4(const Gid& gid) noexcept;
+
+std::string_view to_string(AddressKind kind) noexcept;
 std::string_view to_string(GidType type) noexcept;
 std::string_view to_string(LinkLayer layer) noexcept;
 std::string to_string(const Gid& gid);  // "fe80::1", "::ffff:10.0.0.1"
