@@ -11,6 +11,8 @@
 #ifdef QPMESH_WITH_VERBS
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/device.hpp"
+#include "transport/verbs/notification.hpp"
+#include "transport/verbs/pairing.hpp"
 #include "transport/verbs/transport.hpp"
 #endif
 
@@ -171,7 +173,7 @@ class Linking {
                  .port = port,
                  .peers = static_cast<std::uint32_t>(peers_.size()),
                  .receives = layout_.immediates_max(),
-                 .timeout = parts_.options.verbs_timeout,
+                 .link_timeout_ms = parts_.options.link_timeout_ms,
                  .notification = notification(default_notification(*device, layer))});
     const std::size_t bytes = per_peer_bytes() * peers_.size();
     const auto offset = parts_.arena->allocate(bytes);
@@ -217,8 +219,8 @@ class Linking {
     const Offer& high = offers_[at(std::max(rank, peer))];
     Plan plan{.peer_host = host(peer), .ways = {}};
     for (const Pair& pair : pairs(low, high).pairs) {
-      const Endpoint& of_low = low.endpoints[at(pair.low)];
-      const Endpoint& of_high = high.endpoints[at(pair.high)];
+      const Endpoint& of_low = low.endpoints[pair.low];
+      const Endpoint& of_high = high.endpoints[pair.high];
       plan.ways.push_back(rank < peer ? Plan::Way{of_low, of_high} : Plan::Way{of_high, of_low});
     }
     return plan;

@@ -133,7 +133,7 @@ class Verbs final : public Baseline {
   void connect(const End& mine, const End& theirs) {
     const Offer offer = decode({theirs.offer.data(), theirs.offer_bytes}, no_peer);
     if (offer.endpoints.empty()) refuse("the other rank has no endpoint");
-    const Timers timers = timers_for(local_, Options::from_environment().verbs_timeout);
+    const Timers timers = timers_for(local_, Options::from_environment().link_timeout_ms);
     const QueuePairEnd local{local_, mine.qpn, mine.psn};
     const QueuePairEnd remote{offer.endpoints.front(), theirs.qpn, theirs.psn};
     to_state(to_rtr(local, remote, timers), "RTR");

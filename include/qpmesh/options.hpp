@@ -18,8 +18,6 @@ struct Options {
   std::string require;
   // QPMESH_NOTIFICATION: poll, immediate, mixed = records polled and payloads told by immediates; empty = by device (agreed)
   std::string notification;
-  // QPMESH_VERBS_TIMEOUT: a packet is sent again after 4.096 us * 2^this; -1 = by device, emulated guests need 18
-  std::int64_t verbs_timeout = -1;
   // QPMESH_INIT_TIMEOUT_MS
   std::int64_t init_timeout_ms = 30'000;
   // QPMESH_HANDSHAKE_TIMEOUT_MS: a stranger that says nothing is dropped after it

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 18> table{{
+constexpr std::array<OptionRow, 22> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
@@ -54,15 +54,6 @@ constexpr std::array<OptionRow, 18> table{{
      .doc = "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
             "completions, `mixed` "
             "polls records and waits for payloads. Empty: by device."},
-    {.field = "verbs_timeout",
-     .variable = "QPMESH_VERBS_TIMEOUT",
-     .member = &Options::verbs_timeout,
-     .unit = "exponent",
-     .lowest = -1,
-     .highest = 31,
-     .doc = "A packet is sent again after 4.096 us * 2^this. -1: 15, which gives up on a peer after about a "
-            "second. "
-            "Emulated guests need 18."},
     {.field = "init_timeout_ms",
      .variable = "QPMESH_INIT_TIMEOUT_MS",
      .member = &Options::init_timeout_ms,
