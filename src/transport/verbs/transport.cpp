@@ -138,7 +138,7 @@ LinkDescription VerbsTransport::describe_link(const Pending& pending, const Plan
                     .endpoint = way.local,
                     .qpn = pending.queue_pair ? pending.queue_pair->qp_num : 0},
           .peer = {.host = pending.plan.peer_host, .endpoint = way.peer, .qpn = peer_qpn},
-          .timers = timers_for(way.local, settings_.timeout)};
+          .timers = timers_for(way.local, settings_.link_timeout_ms)};
 }
 
 void VerbsTransport::to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,

@@ -17,6 +17,8 @@
 #include "transport/connection.hpp"
 #include "transport/verbs/attributes.hpp"
 #include "transport/verbs/handles.hpp"
+#include "transport/verbs/notification.hpp"
+#include "transport/verbs/pairing.hpp"
 #include "transport/verbs/regions.hpp"
 #include "transport/verbs/statuses.hpp"
 
@@ -32,7 +34,7 @@ struct Settings {
   PortChoice port;                   // of the device that is opened
   std::uint32_t peers = 0;           // how many connections there will be at most
   std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
-  std::int64_t timeout = -1;         // option verbs_timeout
+  std::int64_t link_timeout_ms = 0;  // option of that name
   DefaultNotification notification;  // what this rank, as a receiver, can rely on
   bool bytes_in_order = false;       // the device vouches for it, and the self-test did not see otherwise
 };
