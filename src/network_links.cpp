@@ -13,6 +13,7 @@
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/notification.hpp"
 #include "transport/verbs/pairing.hpp"
+#include "transport/verbs/self_test.hpp"
 #include "transport/verbs/transport.hpp"
 #endif
 
@@ -164,17 +165,25 @@ class Linking {
     const PortChoice& port = ports_[at(parts_.rank)];
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const DeviceFacts& facts) { return facts.name == port.device; });
-    const LinkLayer layer = offers_[at(parts_.rank)].endpoints.front().link_layer;
     result_.busy_neighbour = device->software;
-    auto transport = std::make_unique<VerbsTransport>(
-        *parts_.system, parts_.log,
-        Settings{.rank = parts_.rank,
-                 .host = host(parts_.rank),
-                 .port = port,
-                 .peers = static_cast<std::uint32_t>(peers_.size()),
-                 .receives = layout_.immediates_max(),
-                 .link_timeout_ms = parts_.options.link_timeout_ms,
-                 .notification = notification(default_notification(*device, layer))});
+    const Endpoint& here = offers_[at(parts_.rank)].endpoints.front();
+    const Placement seen = test_placement(*parts_.system, here);
+    const Findings found =
+        judge_placement(notification(default_notification(*device, here.link_layer)), seen);
+    parts_.log.info(
+        "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their payload{}{}",
+        port.device, seen.records, seen.partial, seen.out_of_order, seen.overtaken,
+        seen.failure.empty() ? "" : "; ", seen.failure);
+    auto transport =
+        std::make_unique<VerbsTransport>(*parts_.system, parts_.log,
+                                         Settings{.rank = parts_.rank,
+                                                  .host = host(parts_.rank),
+                                                  .port = port,
+                                                  .peers = static_cast<std::uint32_t>(peers_.size()),
+                                                  .receives = layout_.immediates_max(),
+                                                  .link_timeout_ms = parts_.options.link_timeout_ms,
+                                                  .notification = found.notification,
+                                                  .bytes_in_order = found.bytes_in_order});
     const std::size_t bytes = per_peer_bytes() * peers_.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {

@@ -65,6 +65,10 @@ class VerbsConnection final : public Connection {
   const Fault* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 
   const LinkDescription& link() const noexcept { return parts_.link; }
+  // Whether the device says that bytes of a write land in the order of their addresses here. Only known from RTS on.
+  bool vouches_for_order() const noexcept {
+    return ibv_query_qp_data_in_order(parts_.queue_pair.get(), IBV_WR_RDMA_WRITE, 0) != 0;
+  }
   const ibv_qp* queue_pair() const noexcept { return parts_.queue_pair.get(); }
 
   // From the transport's completion queues.
