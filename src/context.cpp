@@ -20,6 +20,17 @@ progress::Doorbell doorbell_of(const ContextParts& parts) {
   return {.asleep = &parts.arena->header().asleep, .eventfd = parts.doorbell.get()};
 }
 
+// What to do about a peer that is lost.
+const char* hint_for_loss(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::peer_dead:
+      return "look at what that rank said before it ended, and how its launcher saw it end";
+    case ErrorCode::link_failed: return "the rank lives: look at what is between the two";
+    case ErrorCode::corrupt: return "start every rank with the same build of qpmesh";
+    default: return "";
+  }
+}
+
 messaging::MessagingConfig messaging_config(const ContextParts& parts) {
   const Options& options = parts.options;
   return {
@@ -206,7 +217,8 @@ void Context::peer_gone(int peer, ErrorCode code, const std::string& cause, int 
   const ErrorDetail detail{.code = code,
                            .peer = peer,
                            .cause = fmt::format("{}: {}", name_of(peer), cause),
-                           .system_error = system_error};
+                           .system_error = system_error,
+                           .hint = hint_for_loss(code)};
   gone_.emplace_back(peer, detail);  // for communicators that are still to be made
   for (const auto& [id, state] : communicators_) {
     const int rank = state->rank_of(peer);

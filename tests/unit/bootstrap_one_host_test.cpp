@@ -10,6 +10,7 @@
 
 #include "bootstrap/one_host.hpp"
 #include "bootstrap_world.hpp"
+#include "tests/support/public_copy.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -24,12 +25,13 @@ class Stranger {
   Stranger(const std::string& action, const std::string& name) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe(ends.data()), 0);
+    const std::string path = program_.path();
     pid_ = ::fork();
     if (pid_ == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);
-      ::execlp("setpriv", "setpriv", "--reuid", "65534", "--clear-groups", QPMESH_UID_STRANGER,
-               action.c_str(), name.c_str(), nullptr);
+      ::execlp("setpriv", "setpriv", "--reuid", "65534", "--clear-groups", path.c_str(), action.c_str(),
+               name.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);
@@ -54,6 +56,7 @@ class Stranger {
   }
 
  private:
+  test::PublicCopy program_{QPMESH_UID_STRANGER};
   pid_t pid_ = 0;
   base::UniqueFd output_;
 };
