@@ -217,6 +217,8 @@ void apply_own_variables(const Variables& variables, Identity& identity) {
 
 }  // namespace
 
+Identity claimed_identity(const Environment& environment) { return detect(Variables{environment}); }
+
 Identity identify(const Environment& environment) {
   const Variables variables{environment};
   Identity identity = detect(variables);

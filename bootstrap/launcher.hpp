@@ -32,6 +32,9 @@ struct Identity {
       false;  // it is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home
 };
 
+// What the environment says about who and how many we are, and nothing about how to meet: no root, no secret.
+Identity claimed_identity(const Environment& environment);
+
 // Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT, QPMESH_JOB
 // and the secret's variables hold under every launcher. Ranks of one host meet without an address;
 // QPMESH_ROOT forces TCP. Throws Error{bad_config} naming the variable, its value and what is allowed;
