@@ -49,6 +49,9 @@ struct Meeting {
   std::uint64_t epoch = 0;  // random, the same on every rank, of this incarnation of the job
 };
 
+// Throws Error{bad_config} for a rank that is none of the ranks.
+void check_place(int rank, int size);
+
 // Collective. facts are carried to every rank as they are. Throws Error: mismatch (size, versions: both
 // values), authentication, timeout (naming who is missing), no_resource. Nothing is left behind on failure.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,

@@ -23,6 +23,7 @@ class OneHostDoorway final : public Doorway {
   std::optional<std::string> stranger(int fd) const override;
   int prepare(int) const override { return 0; }
   std::string place() const override { return "@" + name_; }
+  std::string terms() const override;
   const Key& key() const override { return key_; }
   std::string secret_hint() const override { return {}; }
 

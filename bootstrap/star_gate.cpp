@@ -66,6 +66,9 @@ void StarGate::accept_candidates() {
         const int error = errno;
         if (!candidates_.empty()) drop(candidates_.front(), "no descriptor was left");
         accept_after_ = system_.now() + accept_pause;
+        last_refusal_ =
+            fmt::format("rank 0 could not accept a connection: {}; raise the limit on open files (ulimit -n)",
+                        base::describe_errno(error));
         log_.debug("accept failed: {}", base::describe_errno(error));
       }
       return;  // everything else is the newcomer's trouble, or nobody is left
@@ -131,12 +134,15 @@ void StarGate::judge(Candidate& candidate, std::vector<Guest>& guests) {
   if (guest.hello.version != star_version) {
     const std::string cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}",
                                           guest.hello.rank, guest.hello.version, star_version);
-    refuse(std::move(guest), ErrorCode::mismatch, cause, "start every rank with the same qpmesh");
+    refuse(std::move(guest), ErrorCode::mismatch, cause, same_library_hint);
   } else if (!proves(guest.hello.proof, doorway_.key(), Role::rank, guest.challenge, guest.hello)) {
     const std::string cause = fmt::format("rank 0 at {} did not accept the secret", doorway_.place());
     answer(std::move(guest.fd), FrameKind::refused,
            encode_error({.code = ErrorCode::authentication, .peer = 0, .cause = cause}));
-    report("did not prove that it knows the secret of this job");
+    constexpr std::string_view why = "did not prove that it knows the secret of this job";
+    // Anybody can get here: a rank that did prove who it is has more to say.
+    if (last_refusal_.empty()) last_refusal_ = fmt::format("a connection was refused: it {}", why);
+    report(why);
   } else {
     guests.push_back(std::move(guest));
   }

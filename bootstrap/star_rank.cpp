@@ -95,21 +95,27 @@ void StarRank::join(Deadline deadline) {
   }
   fail({.code = ErrorCode::timeout,
         .peer = 0,
-        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempts in {} ms, the last: {}",
-                             settings_.rank, doorway_.place(), attempts, elapsed_ms(), last.what),
+        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: {}",
+                             settings_.rank, doorway_.place(), attempts, attempts == 1 ? "" : "s",
+                             elapsed_ms(), last.what),
         .system_error = last.error,
-        .hint = "is rank 0 running, and is this its address?"});
+        .hint = fmt::format("is rank 0 running? All ranks must {}", doorway_.terms())});
 }
 
 std::optional<StarRank::Setback> StarRank::read_challenge(int fd, Challenge& challenge, Deadline deadline) {
   const auto bytes = std::as_writable_bytes(std::span{&challenge, 1});
   for (std::size_t got = 0; got < bytes.size();) {
-    if (!wait_for(fd, POLLIN, deadline)) return Setback{0, "connected, but rank 0 said nothing"};
+    if (!wait_for(fd, POLLIN, deadline)) {
+      return Setback{0, got == 0 ? "connected, but rank 0 said nothing"
+                                 : fmt::format("connected, but rank 0 said only {} bytes", got)};
+    }
     const auto more = system_.call(
         "recv", [&] { return ::recv(fd, bytes.data() + got, bytes.size() - got, MSG_DONTWAIT); });
-    if (more == 0) return Setback{0, "rank 0 closed the connection before it said anything"};
+    if (more == 0) return Setback{0, fmt::format("rank 0 closed the connection after {} bytes", got)};
     if (more < 0 && errno != EAGAIN && errno != EINTR) return Setback{errno, "connected, but could not read"};
     if (more > 0) got += static_cast<std::size_t>(more);
+    // Another service may say less than a challenge has, and then wait for us.
+    if (got >= sizeof challenge.magic && challenge.magic != star_magic) break;
   }
   return std::nullopt;
 }
@@ -119,7 +125,8 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
   if (const auto reason = doorway_.stranger(fd.get())) {
     fail({.code = ErrorCode::authentication,
           .peer = 0,
-          .cause = fmt::format("what answers at {} is not of this job: {}", doorway_.place(), *reason)});
+          .cause = fmt::format("what answers at {} is not of this job: {}", doorway_.place(), *reason),
+          .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
   }
   Challenge challenge;
   if (auto setback = read_challenge(fd.get(), challenge, deadline)) return setback;
@@ -136,7 +143,7 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
           .peer = 0,
           .cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}",
                                settings_.rank, star_version, challenge.version),
-          .hint = "start every rank with the same qpmesh"});
+          .hint = same_library_hint});
   }
   Hello hello = make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job);
   hello.proof = prove(doorway_.key(), Role::rank, challenge, hello);
@@ -173,7 +180,8 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
     if (stream.oversize()) {
       fail({.code = ErrorCode::corrupt,
             .peer = 0,
-            .cause = fmt::format("rank 0 announced a message of {} bytes", stream.claimed_bytes())});
+            .cause = fmt::format("rank 0 announced a message of {} bytes", stream.claimed_bytes()),
+            .hint = same_library_hint});
     }
     if (!wait_for(stream.fd(), POLLIN, deadline)) return Setback{0, "rank 0 did not answer the hello"};
   }
@@ -198,19 +206,22 @@ std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
       fail({.code = ErrorCode::corrupt,
             .peer = 0,
             .cause = fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
-                                 static_cast<std::uint32_t>(frame->kind), frame->payload.size())});
+                                 static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
+            .hint = same_library_hint});
     }
     if (root_->oversize()) {
       fail({.code = ErrorCode::corrupt,
             .peer = 0,
             .cause = fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
-                                 root_->claimed_bytes(), everyones_bytes_max(settings_.size))});
+                                 root_->claimed_bytes(), everyones_bytes_max(settings_.size)),
+            .hint = same_library_hint});
     }
     if (root_->ended()) {
       fail({.code = ErrorCode::peer_dead,
             .peer = 0,
             .cause = fmt::format("rank 0 closed the connection at {} during start-up", doorway_.place()),
-            .system_error = root_->error()});
+            .system_error = root_->error(),
+            .hint = "look at what rank 0 said before it ended"});
     }
     const short events = root_->unsent() ? POLLIN | POLLOUT : POLLIN;
     if (!wait_for(root_->fd(), events, deadline)) give_up();
@@ -224,10 +235,11 @@ void StarRank::give_up() {
     detail.peer = missing_.named.empty() ? no_peer : missing_.named.front();
     detail.cause =
         fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size, elapsed_ms());
-    detail.hint = "was every rank started, and with the same root and job?";
+    detail.hint = hint_for_missing(settings_, doorway_);
   } else {
     detail.cause =
         fmt::format("rank 0 at {} took no notice for {} ms; it is alive", doorway_.place(), elapsed_ms());
+    detail.hint = "look at rank 0: it may be stopped, or busy with something else than init";
   }
   root_->queue(FrameKind::failed, encode_error(detail));
   root_->flush(system_);

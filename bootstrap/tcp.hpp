@@ -40,6 +40,9 @@ class TcpDoorway final : public Doorway {
   std::optional<std::string> stranger(int) const override { return std::nullopt; }  // known only by its proof
   int prepare(int fd) const override;
   std::string place() const override { return to_string(root_); }
+  std::string terms() const override {
+    return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
+  }
   const Key& key() const override { return key_; }
   std::string secret_hint() const override;
 

@@ -20,6 +20,17 @@ progress::Doorbell doorbell_of(const ContextParts& parts) {
   return {.asleep = &parts.arena->header().asleep, .eventfd = parts.doorbell.get()};
 }
 
+// What to do about a peer that is lost.
+const char* hint_for_loss(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::peer_dead:
+      return "look at what that rank said before it ended, and how its launcher saw it end";
+    case ErrorCode::link_failed: return "the rank lives: look at what is between the two";
+    case ErrorCode::corrupt: return "start every rank with the same build of qpmesh";
+    default: return "";
+  }
+}
+
 messaging::MessagingConfig messaging_config(const ContextParts& parts) {
   const Options& options = parts.options;
   return {.eager_bytes_max = static_cast<std::size_t>(options.eager_bytes_max),
@@ -198,6 +209,7 @@ void Context::peer_gone(ErrorDetail detail) {
   const int peer = detail.peer;
   log().info("{}: {}", name_of(peer), detail.cause);
   detail.cause = fmt::format("{}: {}", name_of(peer), detail.cause);
+  if (detail.hint.empty()) detail.hint = hint_for_loss(detail.code);
   gone_.emplace_back(peer, detail);  // for communicators that are still to be made
   for (const auto& [id, state] : communicators_) {
     const int rank = state->rank_of(peer);

@@ -79,22 +79,18 @@ void warn_unknown_variables(const base::Log& log) {
 void check_algorithm(const Options& options, int size) {
   if (options.allreduce.empty()) return;
   const auto* const row = collectives::find_allreduce(options.allreduce);
+  if (row != nullptr && row->applies(size)) return;
   std::string names;
-  for (const auto& known : collectives::allreduce_algorithms())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
-  if (row == nullptr) {
-    throw Error{{.code = ErrorCode::bad_config,
-                 .operation = "init",
-                 .cause = fmt::format("QPMESH_ALLREDUCE={} is not an algorithm", options.allreduce),
-                 .hint = "there are: " + names}};
+  for (const auto& known : collectives::allreduce_algorithms()) {
+    if (known.applies(size)) names += fmt::format(", {}", known.name);
   }
-  if (!row->applies(size)) {
-    throw Error{
-        {.code = ErrorCode::bad_config,
-         .operation = "init",
-         .cause = fmt::format("QPMESH_ALLREDUCE={} does not apply to {} ranks", options.allreduce, size),
-         .hint = "there are: " + names}};
-  }
+  throw Error{{.code = ErrorCode::bad_config,
+               .operation = "init",
+               .cause = fmt::format("allreduce (QPMESH_ALLREDUCE) is '{}', allowed for {} rank{}: empty{}",
+                                    options.allreduce, size, size == 1 ? "" : "s", names),
+               .hint = row == nullptr
+                           ? "leave it empty, or take a name of this list"
+                           : fmt::format("{} does not apply to so many ranks", options.allreduce)}};
 }
 
 // busy_neighbour: a device whose protocol runs on our processors, which it needs to answer us.
@@ -141,6 +137,7 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
+  bootstrap::check_place(rank, size);  // before anything is made for so many
   check_algorithm(options, size);
   auto system = std::make_shared<base::System>();
   const base::Log log = make_log(options, rank);
