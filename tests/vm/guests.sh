@@ -70,6 +70,7 @@ place_wait() {
   wait_for_reply "$1" "$3" || { place_text=$reply; return 2; }
   read -r verb name status place_text <<<"$reply"
   [ "$verb $name" = "done $2" ] || { place_text="guest $1 answers $reply"; return 2; }
+  place_text="guest $1: $place_text"
   [ "$status" -eq 0 ]
 }
 

@@ -17,22 +17,24 @@ place_folder() { printf '%s/guest%s/%s' "$work" "$1" "$2"; }  # GUEST CASE
 place_job() {  # GUEST CASE SECONDS FIRST_RANK RANKS
   local dir
   dir=$(place_folder "$1" "$2")
-  VM_GUEST=$1 setsid "$vm_source/job" "$dir" "${@:3}" >"$dir/text" &
+  VM_GUEST=$1 setsid setpriv --pdeathsig KILL "$vm_source/job" "$dir" "${@:3}" >"$dir/text" &
   job_process[$1]=$!
 }
 
 place_wait() {  # GUEST CASE DEADLINE: the job keeps the deadline itself
   local status=0
   wait "${job_process[$1]}" || status=$?
-  kill -KILL -- "-${job_process[$1]}" 2>/dev/null || true
-  place_text=$(cat "$(place_folder "$1" "$2")/text")
+  end_job "$1"
+  place_text="guest $1: $(cat "$(place_folder "$1" "$2")/text")"
   [ "$status" -eq 0 ]
 }
+
+end_job() { pkill -KILL --session "${job_process[$1]}" || true; }  # GUEST: what the job left; it had a session of its own
 
 place_serve() { :; }
 place_stop() { :; }
 places_end() {
   local guest
-  for guest in "${!job_process[@]}"; do kill -KILL -- "-${job_process[$guest]}" 2>/dev/null || true; done
+  for guest in "${!job_process[@]}"; do end_job "$guest"; done
 }
 places_complaints() { :; }
