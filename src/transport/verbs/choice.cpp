@@ -86,7 +86,7 @@ std::vector<ScoreTerm> score(const Entry& entry, const Wishes& wishes) {
   std::vector<ScoreTerm> terms;
   if (device.software) terms.push_back({"software device", -2000});
   if (port.link_layer == LinkLayer::infiniband) {
-    terms.push_back({"InfiniBand", 1200});
+    terms.push_back({"InfiniBand", 1400});
   } else {
     if (owns(gid, wishes.bootstrap_address)) terms.push_back({"where the ranks met", 1000});
     if (gid.type == GidType::roce_v2) terms.push_back({"RoCE v2", 200});
@@ -177,8 +177,7 @@ std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes&
                             .port = port,
                             .gid = gid,
                             .refusal = verdict.refusal,
-                            .refused = std::move(verdict.reason),
-                            .terms = {}};
+                            .refused = std::move(verdict.reason)};
         if (judgement.refusal == Refusal::none) judgement.terms = score(entry, wishes);
         for (const auto& term : judgement.terms) judgement.score += term.points;
         all.push_back(std::move(judgement));

@@ -19,7 +19,7 @@ namespace qpmesh::transport::verbs {
 inline constexpr std::size_t endpoints_max = 8;  // of one offer
 
 struct Subnet {
-  Gid network;          // IPv4 mapped
+  Gid network{};        // IPv4 mapped
   int prefix_bits = 0;  // of 128: 96 more than IPv4's
 };
 // "10.0.0.0/8", "fd00::/16"; nothing for all other text.
@@ -27,13 +27,15 @@ std::optional<Subnet> parse_subnet(std::string_view text);
 std::string to_string(const Subnet& subnet);
 bool contains(const Subnet& subnet, const Gid& address) noexcept;
 
+// Every member here has an initialiser, so that a designated one may leave out what is not known.
+
 // What narrows or guides the choice. A wish that is not met leaves nothing to offer: it is never put aside.
 struct Wishes {
-  std::string device;  // empty: any
-  int port = 0;        // 0: any
-  int gid_index = -1;  // -1: any
-  std::string netdev;  // empty: any
-  std::optional<Subnet> subnet;
+  std::string device{};  // empty: any
+  int port = 0;          // 0: any
+  int gid_index = -1;    // -1: any
+  std::string netdev{};  // empty: any
+  std::optional<Subnet> subnet{};
   Gid bootstrap_address{};  // where the ranks met over TCP; zero: unknown. Its interface is preferred
   int numa_node = -1;       // of this rank; its devices are preferred
 };
@@ -43,18 +45,18 @@ Wishes wishes_of(const Options& options);
 
 // Where a rank can be reached.
 struct Endpoint {
-  std::string device;
+  std::string device{};
   std::uint64_t node_guid = 0;  // of the device
   int port = 1;
   LinkLayer link_layer = LinkLayer::ethernet;
   std::uint16_t lid = 0;
   bool grh_required = false;
   int gid_index = 0;
-  Gid gid;
+  Gid gid{};
   GidType gid_type = GidType::roce_v2;
-  std::string netdev;   // empty: unknown or none
-  int prefix_bits = 0;  // of 128, of the GID's subnet; 0: unknown, or a link-local GID
-  int mtu_bytes = 0;    // a power of two, 256 to 4096
+  std::string netdev{};  // empty: unknown or none
+  int prefix_bits = 0;   // of 128, of the GID's subnet; 0: unknown, or a link-local GID
+  int mtu_bytes = 0;     // a power of two, 256 to 4096
   int responder_reads_max = 0;
   int initiator_reads_max = 0;
   bool software = false;
@@ -66,10 +68,10 @@ std::string to_string(const Endpoint& endpoint);
 
 // What a rank tells all others. Without endpoints it says why.
 struct Offer {
-  std::string host;
-  std::vector<Endpoint> endpoints;  // best first, at most endpoints_max
-  std::string cause;
-  std::string hint;
+  std::string host{};
+  std::vector<Endpoint> endpoints{};  // best first, at most endpoints_max
+  std::string cause{};
+  std::string hint{};
   bool operator==(const Offer&) const = default;
 };
 
@@ -90,7 +92,7 @@ enum class Refusal : std::uint8_t {
   overlay,
 };
 struct ScoreTerm {
-  std::string_view name;  // "RoCE v2"
+  std::string_view name{};  // "RoCE v2"
   int points = 0;
 };
 // How one entry of a GID table fared, for those who ask why.
@@ -99,8 +101,8 @@ struct Judgement {
   std::size_t port = 0;
   std::size_t gid = 0;
   Refusal refusal = Refusal::none;
-  std::string refused;  // the reason in words; empty when it can be offered
-  std::vector<ScoreTerm> terms;
+  std::string refused{};  // the reason in words; empty when it can be offered
+  std::vector<ScoreTerm> terms{};
   int score = 0;  // the sum of the terms
 };
 

@@ -116,8 +116,7 @@ void read_gids(const base::System& system, ibv_context* context, DeviceFacts& fa
   for (const auto& entry : entries) {
     const auto port = std::ranges::find(facts.ports, static_cast<int>(entry.port_num), &PortFacts::number);
     if (port == facts.ports.end() || entry.gid_type > IBV_GID_TYPE_ROCE_V2) continue;
-    GidFacts gid{
-        .index = static_cast<int>(entry.gid_index), .gid = {}, .type = {}, .netdev = {}, .addresses = {}};
+    GidFacts gid{.index = static_cast<int>(entry.gid_index)};
     std::memcpy(gid.gid.bytes.data(), entry.gid.raw, gid.gid.bytes.size());
     gid.type = static_cast<GidType>(entry.gid_type);
     name_interface(gid, entry.ndev_ifindex, all);
@@ -149,8 +148,7 @@ void read_ports(const base::System& system, ibv_context* context, int port_count
                            .mtu_bytes = 128 << port.active_mtu,
                            .message_bytes_max = port.max_msg_sz,
                            .rate_mbps = rate_mbps(port),
-                           .grh_required = (port.flags & IBV_QPF_GRH_REQUIRED) != 0,
-                           .gids = {}});
+                           .grh_required = (port.flags & IBV_QPF_GRH_REQUIRED) != 0});
   }
   if (gid_entries > 0) read_gids(system, context, facts, gid_entries);
 }

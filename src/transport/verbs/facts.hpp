@@ -34,44 +34,44 @@ std::string to_string(const Gid& gid);  // "fe80::1", "::ffff:10.0.0.1"
 // An address of a network interface, IPv4 mapped as in a GID. prefix_bits counts in that family: 24 of
 // 10.0.0.1/24.
 struct InterfaceAddress {
-  Gid address;
+  Gid address{};
   int prefix_bits = 0;
 };
 
 // Empty entries of a port's table are not listed, so indexes may have holes.
 struct GidFacts {
   int index = 0;
-  Gid gid;
+  Gid gid{};
   GidType type = GidType::infiniband;
-  std::string netdev;      // empty: none (InfiniBand), or not visible in this network namespace
+  std::string netdev{};    // empty: none (InfiniBand), or not visible in this network namespace
   bool netdev_up = false;  // means nothing without a netdev
-  std::vector<InterfaceAddress> addresses;  // of the netdev
+  std::vector<InterfaceAddress> addresses{};  // of the netdev
 };
 
 inline constexpr int port_active = 4;  // IBV_PORT_ACTIVE
 
 struct PortFacts {
-  int number = 0;          // from 1
-  int state = 0;           // enum ibv_port_state
-  std::string state_name;  // "PORT_ACTIVE"
+  int number = 0;            // from 1
+  int state = 0;             // enum ibv_port_state
+  std::string state_name{};  // "PORT_ACTIVE"
   LinkLayer link_layer = LinkLayer::unspecified;
   std::uint16_t lid = 0;  // InfiniBand's; 0 on Ethernet
   int mtu_bytes = 0;      // active
   std::uint32_t message_bytes_max = 0;
   std::int64_t rate_mbps = 0;  // 0: unknown
   bool grh_required = false;
-  std::vector<GidFacts> gids;
+  std::vector<GidFacts> gids{};
 };
 
 struct DeviceFacts {
-  std::string name;    // "mlx5_0", "rxe0"
-  std::string driver;  // "mlx5_core", "rdma_rxe", "siw"; empty: unknown
+  std::string name{};    // "mlx5_0", "rxe0"
+  std::string driver{};  // "mlx5_core", "rdma_rxe", "siw"; empty: unknown
   DeviceProtocol protocol = DeviceProtocol::infiniband;
   bool software = false;  // no hardware behind it: its queue pairs cost processor time
   std::uint32_t vendor_id = 0;
   std::uint32_t part_id = 0;
   std::uint64_t node_guid = 0;
-  std::string firmware;
+  std::string firmware{};
   int queue_pairs_max = 0;
   int work_requests_max = 0;  // per queue
   int completions_max = 0;    // per completion queue
@@ -80,8 +80,8 @@ struct DeviceFacts {
   int responder_reads_max = 0;  // max_qp_rd_atom: RDMA reads a queue pair answers at once
   int initiator_reads_max = 0;  // max_qp_init_rd_atom: reads it may have under way
   int numa_node = -1;           // -1: unknown or none
-  std::string unreadable;       // why the rest could not be read; empty: it could
-  std::vector<PortFacts> ports;
+  std::string unreadable{};     // why the rest could not be read; empty: it could
+  std::vector<PortFacts> ports{};
 };
 
 }  // namespace qpmesh::transport::verbs

@@ -51,8 +51,7 @@ std::vector<Interface> interfaces(const base::System& system) {
     if (place == found.end()) {
       found.push_back({.name = entry->ifa_name,
                        .index = ::if_nametoindex(entry->ifa_name),
-                       .up = (entry->ifa_flags & IFF_UP) != 0,
-                       .addresses = {}});
+                       .up = (entry->ifa_flags & IFF_UP) != 0});
       place = found.end() - 1;
     }
     if (const auto address = read_address(*entry)) place->addresses.push_back(*address);

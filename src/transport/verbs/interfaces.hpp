@@ -10,10 +10,10 @@
 namespace qpmesh::transport::verbs {
 
 struct Interface {
-  std::string name;
+  std::string name{};
   unsigned index = 0;
   bool up = false;
-  std::vector<InterfaceAddress> addresses;
+  std::vector<InterfaceAddress> addresses{};
 };
 
 // Empty when they cannot be read.

@@ -198,7 +198,7 @@ std::string to_string(const Endpoint& endpoint) {
 }
 
 Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std::string host) {
-  Offer offer{.host = std::move(host), .endpoints = {}, .cause = {}, .hint = {}};
+  Offer offer{.host = std::move(host)};
   const auto judgements = judge(devices, wishes);
   // An interface with many addresses must not crowd out the other ports.
   std::vector<const Judgement*> first;

@@ -100,7 +100,7 @@ Pairs pairs(const Offer& low, const Offer& high) {
       if (reach(low.endpoints[i], high.endpoints[j]) != Reach::none) found.pairs.push_back({i, j});
     }
   }
-  std::ranges::stable_partition(found.pairs, [&](const Pair& pair) {
+  std::stable_partition(found.pairs.begin(), found.pairs.end(), [&](const Pair& pair) {
     return reach(low.endpoints[pair.low], high.endpoints[pair.high]) == Reach::same_subnet;
   });
   if (found.pairs.empty()) explain(low, high, found);

@@ -23,21 +23,21 @@ struct Pair {
   auto operator<=>(const Pair&) const = default;
 };
 struct Pairs {
-  std::vector<Pair> pairs;  // best first: same subnet, then the lower rank's order, then the higher's
-  std::string cause;        // why there are none
-  std::string hint;
+  std::vector<Pair> pairs{};  // best first: same subnet, then the lower rank's order, then the higher's
+  std::string cause{};        // why there are none
+  std::string hint{};
 };
 // Both ends call it alike, with the lower rank's offer first.
 Pairs pairs(const Offer& low, const Offer& high);
 
 // A rank's device and port. It uses one per context.
 struct PortChoice {
-  std::string device;
+  std::string device{};
   int port = 0;  // 0: the rank offered nothing
   bool operator==(const PortChoice&) const = default;
 };
-// For every rank: the ports that together let most ranks reach each other, within one subnet where that is
-// possible, then the best scores. islands[r] is a number that ranks share who need no verbs between them (one
+// For every rank: ports that together let all ranks reach each other where there is a network that all share,
+// and otherwise many; within one subnet where that is possible; then the best scores. islands[r] is a number that ranks share who need no verbs between them (one
 // node); empty: every rank needs every other.
 std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> islands);
 // The endpoints of that port alone, in order.

@@ -19,79 +19,113 @@ struct Worth {
   auto operator<=>(const Worth&) const = default;
 };
 
-// Ranks of one host offer the same ports: the work is done once for each different one.
-struct Port {
-  PortChoice name;
-  std::vector<Endpoint> endpoints;
+// What decides whom an endpoint reaches: all but the host's own part of its address.
+struct Attachment {
+  LinkLayer link_layer = LinkLayer::ethernet;
+  GidType gid_type = GidType::roce_v2;
+  AddressKind kind = AddressKind::ipv4;
+  int prefix_bits = 0;
+  Gid subnet{};
+  auto operator<=>(const Attachment&) const = default;
 };
 
-struct Ports {
-  std::vector<Port> all;
-  std::vector<Reach> reach;                          // all by all
-  std::vector<std::vector<std::size_t>> candidates;  // of each rank, in the order of its offer
+Attachment attachment_of(const Endpoint& endpoint) {
+  Attachment found{.link_layer = endpoint.link_layer,
+                   .gid_type = endpoint.gid_type,
+                   .kind = kind_of(endpoint.gid),
+                   .prefix_bits = endpoint.prefix_bits};
+  for (int bit = 0; bit < endpoint.prefix_bits; ++bit) {
+    const auto byte = static_cast<std::size_t>(bit / 8);
+    const auto mask = 0x80 >> (bit % 8);
+    found.subnet.bytes[byte] =
+        static_cast<std::uint8_t>(found.subnet.bytes[byte] | (endpoint.gid.bytes[byte] & mask));
+  }
+  return found;
+}
+
+// Ports that are attached alike reach the same others, so that thousands of ports are a few networks.
+struct Network {
+  std::vector<Attachment> attachments;  // sorted
+  std::vector<Endpoint> sample;         // the endpoints of one of its ports
 };
 
-using Assignment = std::vector<std::size_t>;  // rank to port; all.size() where it has none
+struct Candidate {
+  PortChoice port{};
+  std::size_t network = 0;
+  int score = 0;
+};
 
-Reach best_reach(const Port& a, const Port& b) noexcept {
+struct Cluster {
+  std::vector<Network> networks;
+  std::vector<Reach> reach;                        // networks by networks
+  std::vector<std::vector<Candidate>> candidates;  // of each rank, in the order of its offer
+};
+
+constexpr int no_port = -1;
+using Assignment = std::vector<int>;  // rank to one of its candidates
+
+Reach best_reach(const Network& a, const Network& b) noexcept {
   auto best = Reach::none;
-  for (const auto& mine : a.endpoints) {
-    for (const auto& theirs : b.endpoints) best = std::max(best, reach(mine, theirs));
+  for (const auto& mine : a.sample) {
+    for (const auto& theirs : b.sample) best = std::max(best, reach(mine, theirs));
   }
   return best;
 }
 
-std::size_t index_of(std::vector<Port>& all, const Offer& offer, const PortChoice& name) {
-  auto endpoints = restrict_to(offer, name).endpoints;
-  const auto known = std::ranges::find(all, endpoints, &Port::endpoints);
-  if (known != all.end()) return static_cast<std::size_t>(known - all.begin());
-  all.push_back({name, std::move(endpoints)});
-  return all.size() - 1;
+std::size_t network_of(std::vector<Network>& networks, std::vector<Endpoint> endpoints) {
+  std::vector<Attachment> attachments;
+  attachments.reserve(endpoints.size());
+  for (const auto& endpoint : endpoints) attachments.push_back(attachment_of(endpoint));
+  std::ranges::sort(attachments);
+  const auto known = std::ranges::find(networks, attachments, &Network::attachments);
+  if (known != networks.end()) return static_cast<std::size_t>(known - networks.begin());
+  networks.push_back({std::move(attachments), std::move(endpoints)});
+  return networks.size() - 1;
 }
 
-Ports collect(std::span<const Offer> offers) {
-  Ports ports;
+Cluster survey(std::span<const Offer> offers) {
+  Cluster cluster;
   for (const auto& offer : offers) {
-    auto& own = ports.candidates.emplace_back();
+    auto& own = cluster.candidates.emplace_back();
     for (const auto& endpoint : offer.endpoints) {
-      const auto port = index_of(ports.all, offer, {endpoint.device, endpoint.port});
-      if (std::ranges::find(own, port) == own.end()) own.push_back(port);
+      const PortChoice port{endpoint.device, endpoint.port};
+      if (std::ranges::find(own, port, &Candidate::port) != own.end()) continue;
+      own.push_back({.port = port,
+                     .network = network_of(cluster.networks, restrict_to(offer, port).endpoints),
+                     .score = endpoint.score});
     }
   }
-  for (const auto& a : ports.all) {
-    for (const auto& b : ports.all) ports.reach.push_back(best_reach(a, b));
+  for (const auto& a : cluster.networks) {
+    for (const auto& b : cluster.networks) cluster.reach.push_back(best_reach(a, b));
   }
-  return ports;
+  return cluster;
 }
 
-// How many ranks use each port: all of them, and those of each island, who do not count for one another.
+// How many ranks use each network: all of them, and those of each island, who do not count for one another.
 struct Users {
-  Users(const Ports& ports, const Assignment& assignment, std::span<const int> islands)
-      : all(ports.all.size() + 1) {
+  Users(const Cluster& cluster, const Assignment& assignment, std::span<const int> islands)
+      : all(cluster.networks.size()) {
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
-      auto& own = of_island[islands[rank]];
-      own.resize(all.size());
-      ++own[assignment[rank]];
-      ++all[assignment[rank]];
+      of_island[islands[rank]].resize(all.size());
+      if (assignment[rank] == no_port) continue;
+      add(islands[rank], cluster.candidates[rank][static_cast<std::size_t>(assignment[rank])].network, 1);
     }
   }
-  void move(int island, std::size_t from, std::size_t to) {
-    --all[from];
-    --of_island[island][from];
-    ++all[to];
-    ++of_island[island][to];
+  void add(int island, std::size_t network, int count) {
+    all[network] += count;
+    of_island.at(island)[network] += count;
   }
 
   std::vector<std::int64_t> all;
   std::map<int, std::vector<std::int64_t>> of_island;
 };
 
-Worth worth_of(std::size_t port, int island, const Ports& ports, const Users& users) {
+Worth worth_of(const Candidate& candidate, int island, const Cluster& cluster, const Users& users) {
   const auto& own = users.of_island.at(island);
-  Worth worth{.score = ports.all[port].endpoints.front().score};
-  for (std::size_t other = 0; other < ports.all.size(); ++other) {
+  Worth worth{.score = candidate.score};
+  for (std::size_t other = 0; other < cluster.networks.size(); ++other) {
     const auto count = users.all[other] - own[other];
-    const auto quality = ports.reach[port * ports.all.size() + other];
+    const auto quality = cluster.reach[candidate.network * cluster.networks.size() + other];
     if (quality != Reach::none) worth.peers += count;
     if (quality == Reach::same_subnet) worth.peers_in_subnet += count;
   }
@@ -99,42 +133,54 @@ Worth worth_of(std::size_t port, int island, const Ports& ports, const Users& us
 }
 
 // Returns what the improved assignment is worth.
-Worth improve(Assignment& assignment, const Ports& ports, std::span<const int> islands) {
-  Users users{ports, assignment, islands};
+Worth improve(Assignment& assignment, const Cluster& cluster, std::span<const int> islands) {
+  Users users{cluster, assignment, islands};
+  Worth total;
   for (bool changed = true; changed;) {
     changed = false;
+    total = {};
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
+      const auto& candidates = cluster.candidates[rank];
+      if (candidates.empty()) continue;
       auto& chosen = assignment[rank];
-      for (const auto candidate : ports.candidates[rank]) {
-        if (worth_of(candidate, islands[rank], ports, users) <= worth_of(chosen, islands[rank], ports, users))
-          continue;
-        users.move(islands[rank], chosen, candidate);
-        chosen = candidate;
+      const auto now = static_cast<std::size_t>(chosen);
+      auto best = now;
+      auto best_worth = worth_of(candidates[now], islands[rank], cluster, users);
+      for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const auto worth = worth_of(candidates[i], islands[rank], cluster, users);
+        if (worth <= best_worth) continue;
+        best = i;
+        best_worth = worth;
+      }
+      if (best != now) {
+        users.add(islands[rank], candidates[now].network, -1);
+        users.add(islands[rank], candidates[best].network, 1);
+        chosen = static_cast<int>(best);
         changed = true;
       }
+      total.peers += best_worth.peers;
+      total.peers_in_subnet += best_worth.peers_in_subnet;
+      total.score += best_worth.score;
     }
-  }
-  Worth total;
-  for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
-    if (ports.candidates[rank].empty()) continue;
-    const auto worth = worth_of(assignment[rank], islands[rank], ports, users);
-    total.peers += worth.peers;
-    total.peers_in_subnet += worth.peers_in_subnet;
-    total.score += worth.score;
   }
   return total;
 }
 
-// Every rank by the port that reaches the anchor best; without an anchor by its own best one.
-Assignment start(const Ports& ports, std::size_t anchor) {
+// Every rank by the port that reaches the anchor best, its first one where several do.
+Assignment start(const Cluster& cluster, std::size_t anchor) {
   Assignment assignment;
-  for (const auto& candidates : ports.candidates) {
-    const auto quality = [&](std::size_t port) {
-      return anchor == ports.all.size() ? Reach::none : ports.reach[port * ports.all.size() + anchor];
-    };
-    const auto best = std::ranges::max_element(candidates, {}, quality);  // the first of several
-    assignment.push_back(best == candidates.end() ? ports.all.size() : *best);
+  for (const auto& candidates : cluster.candidates) {
+    const auto best = std::ranges::max_element(candidates, {}, [&](const Candidate& each) {
+      return cluster.reach[each.network * cluster.networks.size() + anchor];
+    });
+    assignment.push_back(best == candidates.end() ? no_port : static_cast<int>(best - candidates.begin()));
   }
+  return assignment;
+}
+
+Assignment start_with_the_first(const Cluster& cluster) {
+  Assignment assignment;
+  for (const auto& candidates : cluster.candidates) assignment.push_back(candidates.empty() ? no_port : 0);
   return assignment;
 }
 
@@ -146,20 +192,23 @@ std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<co
   std::iota(each_its_own.begin(), each_its_own.end(), 0);
   if (islands.empty()) islands = each_its_own;
 
-  const auto ports = collect(offers);
-  auto best = start(ports, ports.all.size());
-  auto best_worth = improve(best, ports, islands);
-  constexpr std::size_t anchors_max = 16;  // bounds the work; networks that many ranks share show early
-  for (std::size_t anchor = 0; anchor < std::min(ports.all.size(), anchors_max); ++anchor) {
-    auto assignment = start(ports, anchor);
-    const auto worth = improve(assignment, ports, islands);
+  const auto cluster = survey(offers);
+  auto best = start_with_the_first(cluster);
+  auto best_worth = improve(best, cluster, islands);
+  constexpr std::size_t anchors_max = 16;  // a network that all share is among the first rank's
+  for (std::size_t anchor = 0; anchor < std::min(cluster.networks.size(), anchors_max); ++anchor) {
+    auto assignment = start(cluster, anchor);
+    const auto worth = improve(assignment, cluster, islands);
     if (worth <= best_worth) continue;
     best = std::move(assignment);
     best_worth = worth;
   }
   std::vector<PortChoice> choices;
-  for (const auto port : best)
-    choices.push_back(port == ports.all.size() ? PortChoice{} : ports.all[port].name);
+  for (std::size_t rank = 0; rank < best.size(); ++rank) {
+    choices.push_back(best[rank] == no_port
+                          ? PortChoice{}
+                          : cluster.candidates[rank][static_cast<std::size_t>(best[rank])].port);
+  }
   return choices;
 }
 

@@ -15,10 +15,10 @@ namespace qpmesh::transport::verbs {
 // One row for every value but IBV_WC_SUCCESS.
 struct StatusRow {
   ibv_wc_status status = IBV_WC_SUCCESS;
-  std::string_view name;     // as in verbs.h, without IBV_WC_
-  std::string_view meaning;  // reads on after "failed with NAME: "
-  std::string_view cause;    // the usual one; reads on after "usually "
-  std::string_view hint;
+  std::string_view name{};     // as in verbs.h, without IBV_WC_
+  std::string_view meaning{};  // reads on after "failed with NAME: "
+  std::string_view cause{};    // the usual one; reads on after "usually "
+  std::string_view hint{};
 };
 std::span<const StatusRow> status_table() noexcept;
 // IBV_WC_WR_FLUSH_ERR only says that another completion failed before: that one is to be reported.
@@ -32,9 +32,9 @@ enum class Severity : std::uint8_t {
 };
 struct EventRow {
   ibv_event_type event = IBV_EVENT_CQ_ERR;
-  std::string_view name;     // as in verbs.h, without IBV_EVENT_
-  std::string_view meaning;  // reads on after "mlx5_0 port 1: "
-  std::string_view hint;
+  std::string_view name{};     // as in verbs.h, without IBV_EVENT_
+  std::string_view meaning{};  // reads on after "mlx5_0 port 1: "
+  std::string_view hint{};
   Severity severity = Severity::harmless;
 };
 std::span<const EventRow> event_table() noexcept;
@@ -42,23 +42,23 @@ std::span<const EventRow> event_table() noexcept;
 Severity severity_of(ibv_event_type event) noexcept;
 
 struct LinkEnd {
-  std::string host;
-  Endpoint endpoint;
+  std::string host{};
+  Endpoint endpoint{};
   std::uint32_t qpn = 0;
 };
 // The two ends of a connection, for messages.
 struct LinkDescription {
-  LinkEnd local;
-  LinkEnd peer;
-  Timers timers;
+  LinkEnd local{};
+  LinkEnd peer{};
+  Timers timers{};
 };
 // "host a, rxe0 port 1, GID 1 …, MTU 1024, QP 0x11 to host b, …"
 std::string to_string(const LinkDescription& link);
 
 // For Error::cause and Error::hint.
 struct Explanation {
-  std::string cause;
-  std::string hint;
+  std::string cause{};
+  std::string hint{};
 };
 // Of a failed completion. operation is what was posted ("RDMA write"): a failed completion itself does not say.
 Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::string_view operation,
