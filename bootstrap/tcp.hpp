@@ -7,18 +7,13 @@
 
 #include "base/system.hpp"
 #include "bootstrap/doorway.hpp"
+#include "bootstrap/tcp_socket.hpp"
 
 namespace qpmesh::bootstrap {
-
-struct HostPort {
-  std::string host;  // a name, an IPv4 or an IPv6 address without brackets
-  std::uint16_t port = 0;
-};
 
 // "host:port", "[::1]:port"; port 0 only where the test says so. Throws Error{bad_config} naming the variable
 // and the text.
 HostPort parse_host_port(std::string_view text, std::string_view variable, bool zero_port = false);
-std::string to_string(const HostPort& address);
 
 // What proofs are made with: the secret, hashed for this use alone.
 Key key_from_secret(std::string_view secret);
