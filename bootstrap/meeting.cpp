@@ -82,10 +82,11 @@ std::unique_ptr<base::ControlChannel> open_control(const base::System& system, s
     control.push_back({.peer = link.memory.rank,
                        .pid = there.pid,
                        .host = there.host,
+                       .address = {},
                        .socket = std::move(link.socket),
                        .pidfd = std::move(link.pidfd)});
   }
-  return std::make_unique<UnixControlChannel>(system, std::move(control));
+  return std::make_unique<SocketControlChannel>(system, std::move(control));
 }
 
 }  // namespace
