@@ -1,4 +1,5 @@
-// What the ranks and the root of a star say to each other. Everything before the welcome has a fixed size, so
+// What the ranks and the root of a star say to each other, and how ranks of different hosts prove themselves
+// before their control link begins (up to the welcome). Everything before the welcome has a fixed size, so
 // that a stranger costs the root a few hundred bytes and no allocation.
 //
 //   root  -> rank   Challenge      version, fresh nonce
