@@ -56,10 +56,10 @@ void Gate::accept_candidates() {
     })};
     if (!fd) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        const int error = errno;
+        accept_error_ = errno;
         if (!candidates_.empty()) drop(candidates_.front(), "no descriptor was left");
         accept_after_ = system_.now() + accept_pause;
-        log_.debug("accept failed: {}", base::describe_errno(error));
+        log_.debug("accept failed: {}", base::describe_errno(accept_error_));
       }
       return;  // everything else is the newcomer's trouble, or nobody is left
     }

@@ -50,6 +50,9 @@ class Gate {
   // Answers a guest who is too early: it will come again.
   void send_away(Guest guest) const;
   const std::string& last_refusal() const noexcept { return last_refusal_; }
+  int listener() const noexcept { return listener_.get(); }
+  // Of the last connection that was lost for want of descriptors or memory, or 0.
+  int accept_error() const noexcept { return accept_error_; }
   void close() noexcept;
 
  private:
@@ -77,6 +80,7 @@ class Gate {
   base::UniqueFd listener_;
   std::vector<Candidate> candidates_;  // oldest first
   Deadline accept_after_{};
+  int accept_error_ = 0;
   Deadline line_due_{};
   std::uint64_t unreported_ = 0;
   std::string last_refusal_;

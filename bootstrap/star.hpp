@@ -30,6 +30,7 @@ class StarHalf {
  public:
   virtual ~StarHalf() = default;
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
+  virtual std::string local_address() const = 0;
 };
 std::unique_ptr<StarHalf> make_star_root(const StarSettings&, Doorway&, const base::System&,
                                          const base::Log&);
@@ -46,6 +47,8 @@ class Star final : public Bootstrap {
   int rank() const override { return settings_.rank; }
   int size() const override { return settings_.size; }
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
+  // The one by which the root is reached.
+  std::string local_address() const override { return half_->local_address(); }
 
  private:
   StarSettings settings_;

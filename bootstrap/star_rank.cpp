@@ -31,6 +31,9 @@ class StarRank final : public StarHalf {
     root_->queue(FrameKind::blob, mine);
     return receive_everyones(deadline);
   }
+  std::string local_address() const override {
+    return root_ ? doorway_.local_address(root_->fd()) : std::string{};
+  }
 
  private:
   // What ended an attempt that is worth repeating.

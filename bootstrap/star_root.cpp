@@ -41,6 +41,7 @@ class StarRoot final : public StarHalf {
         members_(static_cast<std::size_t>(settings.size)) {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
+  std::string local_address() const override { return doorway_.local_address(gate_.listener()); }
 
  private:
   // The loop's steps.

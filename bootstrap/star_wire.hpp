@@ -5,7 +5,8 @@
 //   root  -> rank   Challenge      version, fresh nonce
 //   rank  -> root   Hello          who I am, fresh nonce, proof over challenge and hello
 //   root  -> rank   frame          welcome (proof over both), or refused, or later (come again)
-//   then, once per all_gather:     rank -> root blob;  root -> rank waiting* and everyones
+//   a control link goes on with    caller -> listener thanks: nobody is counted who did not hear the welcome
+//   a star, once per all_gather:     rank -> root blob;  root -> rank waiting* and everyones
 //   either side, instead:          failed (an Error, as it will be thrown)
 #pragma once
 
@@ -64,7 +65,7 @@ enum class Role : std::uint8_t { root = 'R', rank = 'r' };
 Proof prove(const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 
-enum class FrameKind : std::uint32_t { welcome = 1, refused, later, blob, everyones, waiting, failed };
+enum class FrameKind : std::uint32_t { welcome = 1, refused, later, blob, everyones, waiting, failed, thanks };
 
 struct FrameHeader {
   FrameKind kind = FrameKind::failed;

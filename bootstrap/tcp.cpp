@@ -166,6 +166,11 @@ Doorway::Attempt TcpDoorway::connect(Deadline deadline) {
 
 int TcpDoorway::prepare(int fd) const { return tcp::set_up(system_, fd); }
 
+std::string TcpDoorway::local_address(int fd) const {
+  const tcp::Address address = tcp::local_address(fd);
+  return tcp::is_wildcard(address) ? std::string{} : tcp::host_port(address).host;
+}
+
 std::string TcpDoorway::secret_hint() const {
   return fmt::format("this rank's secret comes from {}; every rank of a job needs the same one",
                      secret_source_);

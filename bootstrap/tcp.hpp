@@ -34,11 +34,14 @@ class TcpDoorway final : public Doorway {
   Attempt connect(Deadline deadline) override;
   std::optional<std::string> stranger(int) const override { return std::nullopt; }  // known only by its proof
   int prepare(int fd) const override;
+  std::string local_address(int fd) const override;
   std::string place() const override { return to_string(root_); }
   const Key& key() const override { return key_; }
   std::string secret_hint() const override;
 
-  std::uint16_t port() const noexcept { return root_.port; }  // after listen: the real one
+  // After listen with the real port.
+  const HostPort& address() const noexcept { return root_; }
+  std::uint16_t port() const noexcept { return root_.port; }
 
  private:
   HostPort root_;

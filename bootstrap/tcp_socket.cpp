@@ -91,6 +91,10 @@ HostPort host_port(const Address& address) {
   }
   if (address.storage.ss_family != AF_INET6) return {};
   const auto v6 = as<sockaddr_in6>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {  // IPv4 at a socket of both kinds
+    ::inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, text.data(), text.size());
+    return {text.data(), ntohs(v6.sin6_port)};
+  }
   ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
   return {text.data(), ntohs(v6.sin6_port)};
 }
