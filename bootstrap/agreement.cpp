@@ -13,6 +13,7 @@ namespace qpmesh::bootstrap {
 namespace {
 
 constexpr std::uint64_t outcome_magic = 0x6873656d7071'0002U;
+constexpr std::uint32_t addresses_max = 64;  // far more than a rank listens at
 constexpr std::size_t text_bytes_max =
     2000;  // of each text in a report: the blob stays far below what a bootstrap carries
 
@@ -39,6 +40,14 @@ Outcome read_one(BlobView blob, int rank, int size) {
     const int above = outcome.proved.empty() ? 0 : outcome.proved.back() + 1;
     if (peer < above || peer >= size || peer == rank) corrupt(rank, blob.size());
     outcome.proved.push_back(peer);
+  }
+  const auto addresses = reader.get<std::uint32_t>();
+  if (addresses > addresses_max) corrupt(rank, blob.size());
+  for (std::uint32_t i = 0; i < addresses && reader.ok(); ++i) {
+    HostPort& address = outcome.listens_at.emplace_back();
+    address.host = reader.get_text();
+    address.port = reader.get<std::uint16_t>();
+    if (!tcp::numeric(address)) corrupt(rank, blob.size());  // names would be looked up
   }
   const auto verdict = reader.get<std::uint8_t>();
   if (verdict > static_cast<std::uint8_t>(Verdict::consequence)) corrupt(rank, blob.size());
@@ -90,6 +99,8 @@ Blob encode(const Outcome& outcome) {
   base::ByteWriter writer;
   writer.put(outcome_magic).put(static_cast<std::uint32_t>(outcome.proved.size()));
   for (const int peer : outcome.proved) writer.put(std::int32_t{peer});
+  writer.put(static_cast<std::uint32_t>(outcome.listens_at.size()));
+  for (const HostPort& address : outcome.listens_at) writer.put_text(address.host).put(address.port);
   if (!outcome.failure) return std::move(writer.put(Verdict::fine)).blob();
   const Failure& failure = *outcome.failure;
   writer.put(failure.consequence ? Verdict::consequence : Verdict::cause);

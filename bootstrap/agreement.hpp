@@ -1,5 +1,6 @@
-// What every rank tells every rank after it looked for its neighbours: the second and last blob of a meeting.
-// A failure of one rank becomes the same Error on all.
+// What every rank tells every rank after it looked for its neighbours: the second blob of a meeting, and the
+// last where all ranks are in one place. Where they are not, there is a third of the same kind after they
+// looked for the others. A failure of one rank becomes the same Error on all.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "bootstrap/tcp_socket.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/error.hpp"
 
@@ -21,7 +23,8 @@ struct Failure {
 };
 
 struct Outcome {
-  std::vector<int> proved;  // ranks of this host that hold our memory as we hold theirs, ascending
+  std::vector<int> proved;           // ranks of this host that hold our memory as we hold theirs, ascending
+  std::vector<HostPort> listens_at;  // for ranks that are not of this host; in the second blob only
   std::optional<Failure> failure;
 
   // Keeps the first report, but a cause in place of a consequence.

@@ -1,7 +1,9 @@
 #include "bootstrap/control_channel.hpp"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,18 +13,32 @@
 #include <exception>
 
 #include "base/bytes.hpp"
-#include "bootstrap/local_socket.hpp"
+#include "bootstrap/stream_socket.hpp"
+#include "bootstrap/tcp_socket.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
+
+// On the wire: u32 bytes, u8 kind, bytes. progress, over TCP only: u32, how many bytes of frames the sender
+// has read since it last said so.
+enum class SocketControlChannel::FrameKind : std::uint8_t { frame, goodbye, progress };
+
 namespace {
 
-// On the wire: u32 bytes, u8 kind, bytes.
-enum class FrameKind : std::uint8_t { frame, goodbye };
 constexpr std::size_t header_bytes = sizeof(std::uint32_t) + sizeof(std::uint8_t);
+constexpr std::size_t frame_bytes_on_wire_max = header_bytes + base::ControlChannel::frame_bytes_max;
+
+// What a peer may have unread, over TCP. A kernel of default settings has room for more (measured: 100 KiB,
+// in frames of 20 bytes too).
+constexpr std::size_t unread_bytes_max = 64 * 1024;
+constexpr std::size_t progress_bytes = 16 * 1024;  // read before the peer is told
+static_assert(progress_bytes + frame_bytes_on_wire_max <= unread_bytes_max,
+              "a peer that has read everything always has room for the next frame");
 
 // A peer that sends faster than we read must not keep poll from the others.
 constexpr std::size_t read_bytes_max = std::size_t{1} << 20;
+
+constexpr int acknowledgement_poll_ms = 1;  // nothing tells when the other kernel has everything
 
 // What epoll hands back: which peer, and which of its two descriptors.
 constexpr std::uint64_t tag(std::size_t index, bool pidfd) {
@@ -38,9 +54,35 @@ constexpr std::uint64_t tag(std::size_t index, bool pidfd) {
        .hint = error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : ""}};
 }
 
+std::string process_of(const ControlLink& link) {
+  return fmt::format("process {} on host {}", link.pid, link.host);
+}
+
+// What the end of a stream says; error is 0 for a plain end.
+std::string ending(const ControlLink& link, int error) {
+  const bool local = link.address.empty();
+  if (error == 0 || (local && error == ECONNRESET))
+    return fmt::format("{} hung up without a goodbye", process_of(link));
+  if (error == ECONNRESET || error == EPIPE)
+    return fmt::format("the connection to {} ({}) was reset", process_of(link), link.address);
+  if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
+    return fmt::format("nothing came from host {} ({}) for 3 s, and process {} ran there: {}", link.host,
+                       link.address, link.pid, base::describe_errno(error));
+  }
+  return fmt::format("reading from {} failed: {}", process_of(link), base::describe_errno(error));
+}
+
+Blob encode(std::uint8_t kind, BlobView bytes) {
+  base::ByteWriter writer;
+  writer.put(static_cast<std::uint32_t>(bytes.size())).put(kind);
+  Blob frame = std::move(writer).blob();
+  frame.insert(frame.end(), bytes.begin(), bytes.end());
+  return frame;
+}
+
 }  // namespace
 
-UnixControlChannel::UnixControlChannel(const base::System& system, std::vector<ControlLink> links)
+SocketControlChannel::SocketControlChannel(const base::System& system, std::vector<ControlLink> links)
     : system_{system},
       owner_{::getpid()},
       epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
@@ -57,52 +99,65 @@ UnixControlChannel::UnixControlChannel(const base::System& system, std::vector<C
     watch(link.socket.get(), tag(peers_.size(), false));
     if (link.pidfd) watch(link.pidfd.get(), tag(peers_.size(), true));
     peers_.emplace_back().link = std::move(link);
+    if (peers_.back().remote()) tcp::acknowledge_at_once(peers_.back().link.socket.get());
   }
   ready_.resize(std::max<std::size_t>(1, 2 * peers_.size()));
   process_ended_.resize(peers_.size());
 }
 
-UnixControlChannel::~UnixControlChannel() = default;
+SocketControlChannel::~SocketControlChannel() = default;
 
-UnixControlChannel::Peer* UnixControlChannel::find(int peer) noexcept {
+SocketControlChannel::Peer* SocketControlChannel::find(int peer) noexcept {
   const auto found =
       std::find_if(peers_.begin(), peers_.end(), [&](const Peer& each) { return each.link.peer == peer; });
   return found == peers_.end() ? nullptr : &*found;
 }
 
-void UnixControlChannel::send(int peer, BlobView frame) {
+void SocketControlChannel::send(int peer, BlobView frame) {
   assert(frame.size() <= frame_bytes_max);
   Peer* const found = find(peer);
   if (found == nullptr || found->state == State::dead || found->said_goodbye || ::getpid() != owner_) return;
-  queue(*found, static_cast<std::uint8_t>(FrameKind::frame), frame);
+  queue(*found, FrameKind::frame, frame);
   flush(*found);
 }
 
-void UnixControlChannel::queue(Peer& peer, std::uint8_t kind, BlobView bytes) {
-  base::ByteWriter writer;
-  writer.put(static_cast<std::uint32_t>(bytes.size())).put(kind);
-  Blob frame = std::move(writer).blob();
-  frame.insert(frame.end(), bytes.begin(), bytes.end());
-  // In one step: the whole frame or, without memory, nothing.
-  peer.outgoing.insert(peer.outgoing.end(), frame.begin(), frame.end());
+// The whole frame or, without memory, nothing.
+void SocketControlChannel::queue(Peer& peer, FrameKind kind, BlobView bytes) {
+  peer.held.push_back(encode(static_cast<std::uint8_t>(kind), bytes));
+  release(peer);
 }
 
-void UnixControlChannel::flush(Peer& peer) noexcept {
+// Who leaves, and who has left, is not waited for.
+void SocketControlChannel::release(Peer& peer) {
+  const bool limited = peer.remote() && peer.state == State::alive && !peer.said_goodbye;
+  while (!peer.held.empty()) {
+    const Blob& frame = peer.held.front();
+    if (limited && peer.unread_bytes + frame.size() > unread_bytes_max) return;
+    peer.outgoing.insert(peer.outgoing.end(), frame.begin(), frame.end());
+    peer.unread_bytes += frame.size();
+    peer.held.pop_front();
+  }
+}
+
+void SocketControlChannel::flush(Peer& peer) noexcept {
   while (peer.sent_bytes < peer.outgoing.size()) {
     const auto sent =
-        local::send(system_, peer.link.socket.get(), BlobView{peer.outgoing}.subspan(peer.sent_bytes));
+        stream::send(system_, peer.link.socket.get(), BlobView{peer.outgoing}.subspan(peer.sent_bytes));
     if (sent.error == EAGAIN) return watch_room(peer, true);
-    if (sent.error != 0)
-      break;  // the peer is gone: reading its stream to the end says so, after what it had sent
+    if (sent.error != 0) {  // the peer is gone: reading its stream to the end says so, after what it had sent
+      peer.send_error = sent.error;
+      break;
+    }
     peer.sent_bytes += sent.count;
   }
+  if (peer.remote() && peer.sent_bytes > 0) tcp::acknowledge_at_once(peer.link.socket.get());
   peer.outgoing.clear();
   peer.sent_bytes = 0;
   watch_room(peer, false);
 }
 
 // Cannot fail for a reason that matters: every poll tries to flush what is queued.
-void UnixControlChannel::watch_room(Peer& peer, bool wanted) noexcept {
+void SocketControlChannel::watch_room(Peer& peer, bool wanted) noexcept {
   if (peer.watches_room == wanted || peer.state != State::alive) return;
   peer.watches_room = wanted;
   constexpr std::uint32_t readable = EPOLLIN;
@@ -111,7 +166,7 @@ void UnixControlChannel::watch_room(Peer& peer, bool wanted) noexcept {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.link.socket.get(), &event);
 }
 
-std::vector<base::ControlEvent> UnixControlChannel::poll() {
+std::vector<base::ControlEvent> SocketControlChannel::poll() {
   std::vector<base::ControlEvent> events;
   if (peers_.empty()) return events;
   for (Peer& peer : peers_) {
@@ -134,20 +189,17 @@ std::vector<base::ControlEvent> UnixControlChannel::poll() {
   return events;
 }
 
-void UnixControlChannel::read(Peer& peer, bool process_ended, std::vector<base::ControlEvent>& events) {
+void SocketControlChannel::read(Peer& peer, bool process_ended, std::vector<base::ControlEvent>& events) {
   for (std::size_t read_bytes = 0; read_bytes < read_bytes_max;) {
-    const auto received = local::receive(system_, peer.link.socket.get(), chunk_);
+    const auto received = stream::receive(system_, peer.link.socket.get(), chunk_);
     if (received.error == EAGAIN) {
-      if (process_ended) end(peer, State::dead, fmt::format("{} ended (pidfd)", who(peer)), events);
+      if (process_ended)
+        end(peer, State::dead, fmt::format("{} ended (pidfd)", process_of(peer.link)), events);
       return;
     }
-    if (received.ended || received.error == ECONNRESET) {
-      return end(peer, State::dead, fmt::format("{} hung up without a goodbye", who(peer)), events);
-    }
-    if (received.error != 0) {
-      return end(peer, State::dead,
-                 fmt::format("reading from {} failed: {}", who(peer), base::describe_errno(received.error)),
-                 events);
+    if (received.ended || received.error != 0) {
+      const int error = received.ended ? peer.send_error : received.error;
+      return end(peer, State::dead, ending(peer.link, error), events);
     }
     read_bytes += received.count;
     peer.incoming.insert(peer.incoming.end(), chunk_.begin(),
@@ -157,42 +209,62 @@ void UnixControlChannel::read(Peer& peer, bool process_ended, std::vector<base::
 }
 
 // False when the peer ended.
-bool UnixControlChannel::take_frames(Peer& peer, std::vector<base::ControlEvent>& events) {
+bool SocketControlChannel::take_frames(Peer& peer, std::vector<base::ControlEvent>& events) {
   BlobView rest{peer.incoming};
   while (rest.size() >= header_bytes) {
     base::ByteReader header{rest};
     const std::size_t bytes = header.get<std::uint32_t>();
-    const auto kind = header.get<std::uint8_t>();
-    const bool goodbye = kind == static_cast<std::uint8_t>(FrameKind::goodbye);
-    const bool sound = goodbye
-                           ? bytes == 0
-                           : kind == static_cast<std::uint8_t>(FrameKind::frame) && bytes <= frame_bytes_max;
+    const auto kind = header.get<FrameKind>();
+    const bool sound = kind == FrameKind::frame      ? bytes <= frame_bytes_max
+                       : kind == FrameKind::progress ? peer.remote() && bytes == sizeof(std::uint32_t)
+                                                     : kind == FrameKind::goodbye && bytes == 0;
     if (!sound) {
       end(peer, State::dead,
           fmt::format(
               "{} sent a frame of kind {} and {} bytes, which no correct peer does: connection dropped",
-              who(peer), kind, bytes),
+              process_of(peer.link), static_cast<int>(kind), bytes),
           events);
       return false;
     }
-    if (goodbye) {
+    if (kind == FrameKind::goodbye) {
       end(peer, State::said_goodbye, {}, events);
       return false;
     }
     if (rest.size() < header_bytes + bytes) break;
     const BlobView frame = rest.subspan(header_bytes, bytes);
+    rest = rest.subspan(header_bytes + bytes);
+    if (kind == FrameKind::progress) {
+      // More than was sent is no harm: it ends the waiting, not the counting.
+      const std::size_t read_bytes = base::ByteReader{frame}.get<std::uint32_t>();
+      peer.unread_bytes -= std::min(peer.unread_bytes, read_bytes);
+      release(peer);
+      flush(peer);
+      continue;
+    }
     events.push_back({.kind = base::ControlEvent::Kind::frame,
                       .peer = peer.link.peer,
                       .bytes = Blob(frame.begin(), frame.end()),
                       .detail = {}});
-    rest = rest.subspan(header_bytes + bytes);
+    tell_what_was_read(peer, header_bytes + bytes);
   }
   peer.incoming.erase(peer.incoming.begin(), peer.incoming.end() - static_cast<std::ptrdiff_t>(rest.size()));
   return true;
 }
 
-void UnixControlChannel::end(Peer& peer, State state, std::string detail,
-                             std::vector<base::ControlEvent>& events) {
+// Past what is held: two peers that have filled each other up must still hear of progress.
+void SocketControlChannel::tell_what_was_read(Peer& peer, std::size_t bytes) {
+  peer.unreported_bytes += bytes;
+  if (!peer.remote() || peer.said_goodbye || peer.unreported_bytes < progress_bytes) return;
+  base::ByteWriter progress;
+  progress.put(static_cast<std::uint32_t>(peer.unreported_bytes));
+  const Blob frame = encode(static_cast<std::uint8_t>(FrameKind::progress), progress.blob());
+  peer.outgoing.insert(peer.outgoing.end(), frame.begin(), frame.end());
+  peer.unreported_bytes = 0;
+  flush(peer);
+}
+
+void SocketControlChannel::end(Peer& peer, State state, std::string detail,
+                               std::vector<base::ControlEvent>& events) {
   using Kind = base::ControlEvent::Kind;
   events.push_back({.kind = state == State::dead ? Kind::death : Kind::goodbye,
                     .peer = peer.link.peer,
@@ -206,40 +278,58 @@ void UnixControlChannel::end(Peer& peer, State state, std::string detail,
   peer.watches_room = false;
   peer.incoming = {};
   peer.link.pidfd.reset();
-  if (state != State::dead) return;  // the peer may still wait for our goodbye
+  if (state != State::dead) return release(peer);  // the peer may still wait for our goodbye
+  peer.held = {};
   peer.outgoing = {};
   peer.sent_bytes = 0;
   peer.link.socket.reset();
 }
 
-std::string UnixControlChannel::who(const Peer& peer) const {
-  return fmt::format("process {} on host {}", peer.link.pid, peer.link.host);
-}
-
-void UnixControlChannel::say_goodbye(Deadline deadline) noexcept {
+void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
   if (::getpid() != owner_) return;
   try {
+    std::vector<Peer*> waiting;
     for (Peer& peer : peers_) {
       if (peer.state == State::dead || peer.said_goodbye) continue;
-      queue(peer, static_cast<std::uint8_t>(FrameKind::goodbye), {});
       peer.said_goodbye = true;
+      queue(peer, FrameKind::goodbye, {});
       flush(peer);
+      waiting.push_back(&peer);
     }
-    for (;;) {
-      std::vector<pollfd> full;
-      for (Peer& peer : peers_) {
-        if (peer.state != State::dead && !peer.outgoing.empty()) flush(peer);
-        if (!peer.outgoing.empty())
-          full.push_back({.fd = peer.link.socket.get(), .events = POLLOUT, .revents = 0});
-      }
-      if (full.empty() || system_.now() >= deadline) return;
-      const int timeout_ms = base::remaining_ms(system_, deadline);
-      const int ready = system_.call("poll", [&] { return ::poll(full.data(), full.size(), timeout_ms); });
+    std::vector<pollfd> polled;
+    while (!waiting.empty()) {
+      polled.clear();
+      int timeout_ms = base::remaining_ms(system_, deadline);
+      std::erase_if(waiting, [&](Peer* peer) {
+        const Farewell wants = farewell(*peer);
+        if (wants == Farewell::nothing) return true;
+        if (wants == Farewell::acknowledgement) timeout_ms = std::min(timeout_ms, acknowledgement_poll_ms);
+        const short events = wants == Farewell::room ? POLLOUT : 0;
+        polled.push_back({.fd = peer->link.socket.get(), .events = events, .revents = 0});
+        return false;
+      });
+      if (waiting.empty() || system_.now() >= deadline) return;
+      const int ready =
+          system_.call("poll", [&] { return ::poll(polled.data(), polled.size(), timeout_ms); });
       if (ready < 0 && errno != EINTR) return;
     }
   } catch (const std::exception&) {
     return;  // out of memory: the peers take our end for a death, which is what it looks like
   }
+}
+
+// What a Unix socket took is at the peer. TCP may still lose it, and sends it again only while the connection
+// lives: closed over bytes that we did not read, it would be reset, and the goodbye gone.
+SocketControlChannel::Farewell SocketControlChannel::farewell(Peer& peer) noexcept {
+  flush(peer);
+  if (!peer.outgoing.empty()) return Farewell::room;
+  if (!peer.remote()) return Farewell::nothing;
+  const int socket = peer.link.socket.get();
+  int unacknowledged_bytes = 0;
+  if (::ioctl(socket, SIOCOUTQ, &unacknowledged_bytes) != 0 || unacknowledged_bytes == 0)
+    return Farewell::nothing;
+  pollfd ended{.fd = socket, .events = 0, .revents = 0};
+  return ::poll(&ended, 1, 0) > 0 ? Farewell::nothing : Farewell::acknowledgement;
 }
 
 }  // namespace qpmesh::bootstrap

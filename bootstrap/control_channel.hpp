@@ -1,12 +1,18 @@
-// The control channel among the ranks of one host: the Unix sockets of their meeting, kept open, and a pidfd
-// per peer.
+// The control channel: one connected stream per peer, kept open from the meeting to the goodbye.
 //
-// A rank of another host has no link here: what is sent to it is dropped, and nothing is ever reported about
-// it. A transport that reaches other hosts brings its own links.
+// To a rank of this host it is the Unix socket of the meeting, with a pidfd. What counts as the end of the
+// peer is its pidfd (which a forked child of the peer cannot hold back, unlike the socket), or the end of its
+// stream (which is all there is where ranks are threads of one process), whichever comes first. To a rank
+// elsewhere it is a TCP connection that the kernel keeps alive: the peer ends when its end is closed or reset,
+// or when its host was silent for three seconds. A forked child that outlives its rank keeps that news from
+// other hosts; the rank's neighbours have it and pass it on. In every case the end waits until everything
+// that had come from the peer was delivered.
 //
-// What counts as the end of a peer: its pidfd (which a forked child of the peer cannot hold back, unlike the
-// socket), or the end of its stream (which is all there is where ranks are threads of one process), whichever
-// comes first. Both wait until everything the peer had sent was delivered.
+// What is sent to a rank without a link is dropped, and nothing is ever reported about it.
+//
+// Over TCP a rank sends no more than the peer's kernel has room for, and waits until the peer says that it has
+// read: a peer that is merely stopped would otherwise be taken for dead by TCP_USER_TIMEOUT, which counts the
+// time of a closed window too (measured: 200 KiB unread end the connection after 3.5 s).
 #pragma once
 
 #include <sys/epoll.h>
@@ -14,6 +20,7 @@
 
 #include <array>
 #include <cstddef>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -27,16 +34,17 @@ struct ControlLink {
   int peer = -1;
   pid_t pid = 0;
   std::string host;
-  base::UniqueFd socket;  // connected stream, non-blocking
+  std::string address;    // of the other end, for people; empty: a Unix socket
+  base::UniqueFd socket;  // connected stream, non-blocking; TCP: set up by tcp::set_up
   base::UniqueFd pidfd;   // may be empty
 };
 
 // One thread at a time. A forked child may destroy its copy; its send and say_goodbye do nothing.
-class UnixControlChannel final : public base::ControlChannel {
+class SocketControlChannel final : public base::ControlChannel {
  public:
   // Throws Error{no_resource}. system outlives the channel.
-  UnixControlChannel(const base::System& system, std::vector<ControlLink> links);
-  ~UnixControlChannel() override;
+  SocketControlChannel(const base::System& system, std::vector<ControlLink> links);
+  ~SocketControlChannel() override;
 
   void send(int peer, BlobView frame) override;
   std::vector<base::ControlEvent> poll() override;
@@ -46,25 +54,36 @@ class UnixControlChannel final : public base::ControlChannel {
  private:
   // After goodbye only our own direction stays open; after death nothing does.
   enum class State : std::uint8_t { alive, said_goodbye, dead };
+  enum class FrameKind : std::uint8_t;
+  // What our goodbye still waits for.
+  enum class Farewell : std::uint8_t { room, acknowledgement, nothing };
 
   struct Peer {
     ControlLink link;
     State state = State::alive;
-    Blob incoming;  // the beginning of a frame
-    Blob outgoing;  // whole frames, of which the first sent_bytes went out
+    bool said_goodbye = false;       // by us
+    bool watches_room = false;       // epoll tells when the socket takes more
+    Blob incoming;                   // the beginning of a frame
+    std::size_t unreported_bytes{};  // of frames that we read and did not tell the peer of
+    std::list<Blob> held;            // frames that wait until the peer has read others
+    std::size_t unread_bytes = 0;    // of frames that left held, as far as we know
+    Blob outgoing;                   // whole frames, of which the first sent_bytes went out
     std::size_t sent_bytes = 0;
-    bool watches_room = false;  // epoll tells when the socket takes more
-    bool said_goodbye = false;  // by us
+    int send_error = 0;  // the kernel tells each failure once, to whoever asks first
+
+    bool remote() const noexcept { return !link.address.empty(); }
   };
 
   Peer* find(int peer) noexcept;
-  void queue(Peer& peer, std::uint8_t kind, BlobView bytes);
+  static void queue(Peer& peer, FrameKind kind, BlobView bytes);
+  static void release(Peer& peer);
   void flush(Peer& peer) noexcept;
   void watch_room(Peer& peer, bool wanted) noexcept;
   void read(Peer& peer, bool process_ended, std::vector<base::ControlEvent>& events);
   bool take_frames(Peer& peer, std::vector<base::ControlEvent>& events);
+  void tell_what_was_read(Peer& peer, std::size_t bytes);
   void end(Peer& peer, State state, std::string detail, std::vector<base::ControlEvent>& events);
-  std::string who(const Peer& peer) const;
+  Farewell farewell(Peer& peer) noexcept;
 
   const base::System& system_;
   const pid_t owner_;

@@ -31,6 +31,10 @@ class Doorway {
   // Sets an accepted socket up. 0 or errno.
   virtual int prepare(int fd) const = 0;
 
+  // Of a connection or listener: the address of this host that it uses, in numbers. Empty: no address that
+  // means anything to another host.
+  virtual std::string local_address(int fd) const = 0;
+
   virtual std::string place() const = 0;  // for people: "127.0.0.1:4000"
   virtual std::string terms() const = 0;  // for people: what ranks must have in common to meet here
   virtual const Key& key() const = 0;     // proofs are made with it

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "bootstrap/stream_socket.hpp"
+
 namespace qpmesh::bootstrap {
 
 FrameHeader FrameStream::header() const noexcept {
@@ -27,22 +29,16 @@ void FrameStream::queue(FrameKind kind, BlobView payload) {
 
 void FrameStream::flush(const base::System& system) noexcept {
   while (unsent() && !ended_) {
-    const auto sent = system.call("send", [&] {
-      return ::send(fd_.get(), output_.data() + sent_, output_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-    });
-    if (sent >= 0) {
-      sent_ += static_cast<std::size_t>(sent);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return;
-    } else if (errno != EINTR) {
+    const auto sent = stream::send(system, fd_.get(), BlobView{output_}.subspan(sent_));
+    sent_ += sent.count;
+    if (sent.error == EAGAIN) return;
+    if (sent.error == EPIPE || sent.error == ECONNRESET) {
       // The other side may have said why before it closed: reading, not writing, ends the stream. Only a
       // failure that reading would not show ends it here.
-      if (errno == EPIPE || errno == ECONNRESET) {
-        sent_ = output_.size();
-        return;
-      }
+      sent_ = output_.size();
+    } else if (sent.error != 0) {
       ended_ = true;
-      error_ = errno;
+      error_ = sent.error;
     }
   }
 }
@@ -50,18 +46,11 @@ void FrameStream::flush(const base::System& system) noexcept {
 void FrameStream::fill(const base::System& system) {
   std::array<std::byte, 16 * 1024> chunk;
   while (!ended_ && !frame_here() && !oversize()) {
-    const auto got =
-        system.call("recv", [&] { return ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT); });
-    if (got > 0) {
-      input_.insert(input_.end(), chunk.begin(), chunk.begin() + got);
-    } else if (got == 0) {
-      ended_ = true;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return;
-    } else if (errno != EINTR) {
-      ended_ = true;
-      error_ = errno;
-    }
+    const auto received = stream::receive(system, fd_.get(), chunk);
+    if (received.error == EAGAIN) return;
+    input_.insert(input_.end(), chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(received.count));
+    ended_ = received.ended || received.error != 0;
+    error_ = received.error;
   }
 }
 

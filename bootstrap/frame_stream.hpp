@@ -33,6 +33,11 @@ class FrameStream {
   bool ended() const noexcept { return ended_; }  // the other side closed, or error() says what broke
   int error() const noexcept { return error_; }
 
+  // The bare socket, to go on without frames. Bytes that came and were not taken are lost: unread() says
+  // whether there are any.
+  base::UniqueFd release() noexcept { return std::move(fd_); }
+  bool unread() const noexcept { return !input_.empty(); }
+
   // Tells the other side that nothing more comes. What it sent is read and dropped: closing a TCP socket over
   // unread bytes would destroy what we sent last.
   void farewell(const base::System& system) noexcept;

@@ -122,16 +122,7 @@ Received receive(const base::System& system, int socket, std::span<std::byte> in
           .truncated = (message.msg_flags & MSG_CTRUNC) != 0};
 }
 
-Received receive(const base::System& system, int socket, std::span<std::byte> into) {
-  ssize_t count = -1;
-  do {
-    count = system.call("recv", [&] { return ::recv(socket, into.data(), into.size(), MSG_DONTWAIT); });
-  } while (count < 0 && errno == EINTR);
-  if (count < 0) return {.error = errno == EWOULDBLOCK ? EAGAIN : errno};
-  return {.count = static_cast<std::size_t>(count), .ended = count == 0 && !into.empty()};
-}
-
-Sent send(const base::System& system, int socket, BlobView bytes, std::span<const int> descriptors) {
+stream::Sent send(const base::System& system, int socket, BlobView bytes, std::span<const int> descriptors) {
   assert(descriptors.size() <= descriptors_max);
   iovec part{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
   ControlBuffer control{};

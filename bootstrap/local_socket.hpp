@@ -11,6 +11,7 @@
 
 #include "base/owned.hpp"
 #include "base/system.hpp"
+#include "bootstrap/stream_socket.hpp"
 #include "qpmesh/bootstrap.hpp"
 
 namespace qpmesh::bootstrap::local {
@@ -45,13 +46,8 @@ struct Received {
 // Puts descriptors that travelled with the bytes into the first empty places; surplus ones are closed.
 Received receive(const base::System& system, int socket, std::span<std::byte> into,
                  std::span<base::UniqueFd> descriptors);
-Received receive(const base::System& system, int socket, std::span<std::byte> into);
 
-struct Sent {
-  std::size_t count = 0;
-  int error = 0;  // EAGAIN: full now
-};
 // Descriptors travel with the first byte.
-Sent send(const base::System& system, int socket, BlobView bytes, std::span<const int> descriptors = {});
+stream::Sent send(const base::System& system, int socket, BlobView bytes, std::span<const int> descriptors);
 
 }  // namespace qpmesh::bootstrap::local

@@ -11,6 +11,7 @@
 #include "bootstrap/introduction.hpp"
 #include "bootstrap/local_links.hpp"
 #include "bootstrap/local_socket.hpp"
+#include "bootstrap/remote_links.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -74,18 +75,22 @@ bool attempt(Outcome& outcome, int rank, Step&& step) {
   return !outcome.failure;
 }
 
-std::unique_ptr<base::ControlChannel> open_control(const base::System& system, std::vector<Link>& links,
+std::unique_ptr<base::ControlChannel> open_control(const base::System& system, std::vector<Link>& local,
+                                                   std::vector<RemoteLink>& remote,
                                                    std::span<const Introduction> everybody) {
   std::vector<ControlLink> control;
-  for (Link& link : links) {
-    const Introduction& there = everybody[static_cast<std::size_t>(link.memory.rank)];
-    control.push_back({.peer = link.memory.rank,
+  const auto add = [&](int rank, std::string address, base::UniqueFd socket, base::UniqueFd pidfd) {
+    const Introduction& there = everybody[static_cast<std::size_t>(rank)];
+    control.push_back({.peer = rank,
                        .pid = there.pid,
                        .host = there.host,
-                       .socket = std::move(link.socket),
-                       .pidfd = std::move(link.pidfd)});
-  }
-  return std::make_unique<UnixControlChannel>(system, std::move(control));
+                       .address = std::move(address),
+                       .socket = std::move(socket),
+                       .pidfd = std::move(pidfd)});
+  };
+  for (Link& link : local) add(link.memory.rank, {}, std::move(link.socket), std::move(link.pidfd));
+  for (RemoteLink& link : remote) add(link.rank, std::move(link.address), std::move(link.socket), {});
+  return std::make_unique<SocketControlChannel>(system, std::move(control));
 }
 
 }  // namespace
@@ -98,8 +103,8 @@ void check_place(int rank, int size) {
                .hint = "a rank is at least 0 and less than the number of ranks"}};
 }
 
-// Two gathers on every path: a rank that failed takes part in the second all the same, or the others would
-// wait for it.
+// Two gathers where all ranks are in one place, three where they are not, on every path: a rank that failed
+// takes part in the next one all the same, or the others would wait for it.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
              const LocalOffer& offer, BlobView facts, Deadline deadline) {
   const int rank = bootstrap.rank();
@@ -124,12 +129,22 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
 
   Meeting meeting;
   std::vector<Link> links;
+  std::vector<RemoteLink> remote_links;
+  std::optional<Reception> reception;
+  const bool several_places = !misread && scattered(everybody);
   if (!outcome.failure) {
     attempt(outcome, rank, [&] {
       check_own_blob(preparation.mine, everybody[static_cast<std::size_t>(rank)]);
+      if (several_places) {
+        reception.emplace(Reception::Settings{.rank = rank,
+                                              .bootstrap_address = bootstrap.local_address(),
+                                              .handshake_timeout_ms = options.handshake_timeout_ms},
+                          everybody, system, log);
+        outcome.listens_at = reception->addresses();
+      }
       link_local_peers(system, log, preparation.listener.get(), offer, everybody, rank,
                        options.handshake_timeout_ms, linking_deadline(system, deadline), links, outcome);
-      meeting.control = open_control(system, links, everybody);
+      if (!several_places) meeting.control = open_control(system, links, remote_links, everybody);
     });
   }
   const auto outcome_blobs = bootstrap.all_gather(encode(outcome), deadline);
@@ -139,6 +154,17 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   throw_agreed_failure(outcomes);
 
   const std::vector<int> node_of = number_nodes(outcomes);
+  if (several_places) {
+    Outcome remote_outcome;
+    attempt(remote_outcome, rank, [&] {
+      link_remote_peers(system, log, *reception, everybody, outcomes, rank, options.handshake_timeout_ms,
+                        linking_deadline(system, deadline), remote_links, remote_outcome);
+      if (!remote_outcome.failure) meeting.control = open_control(system, links, remote_links, everybody);
+    });
+    reception.reset();
+    throw_agreed_failure(read_outcomes(bootstrap.all_gather(encode(remote_outcome), deadline), size));
+  }
+
   for (Introduction& each : everybody) {
     meeting.ranks.push_back({.host = std::move(each.host),
                              .pid = each.pid,

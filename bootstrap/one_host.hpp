@@ -22,6 +22,7 @@ class OneHostDoorway final : public Doorway {
   Attempt connect(Deadline deadline) override;
   std::optional<std::string> stranger(int fd) const override;
   int prepare(int) const override { return 0; }
+  std::string local_address(int) const override { return {}; }
   std::string place() const override { return "@" + name_; }
   std::string terms() const override;
   const Key& key() const override { return key_; }

@@ -26,8 +26,6 @@ struct StarSettings {
   std::int64_t progress_ms = 5'000;           // between the root's progress lines; 0 = none
 };
 
-inline constexpr const char* same_library_hint = "start every rank with the same qpmesh";
-
 // What a rank should look into whose fellows do not come.
 std::string hint_for_missing(const StarSettings& settings, const Doorway& doorway);
 
@@ -36,6 +34,7 @@ class StarHalf {
  public:
   virtual ~StarHalf() = default;
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
+  virtual std::string local_address() const = 0;
 };
 std::unique_ptr<StarHalf> make_star_root(const StarSettings&, Doorway&, const base::System&,
                                          const base::Log&);
@@ -52,6 +51,8 @@ class Star final : public Bootstrap {
   int rank() const override { return settings_.rank; }
   int size() const override { return settings_.size; }
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
+  // The one by which the root is reached.
+  std::string local_address() const override { return half_->local_address(); }
 
  private:
   StarSettings settings_;

@@ -1,15 +1,14 @@
 // A rank's half of the star: connect, prove, send the blob, wait for everyone's.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/star.hpp"
+#include "bootstrap/visit.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -32,6 +31,9 @@ class StarRank final : public StarHalf {
     root_->queue(FrameKind::blob, mine);
     return receive_everyones(deadline);
   }
+  std::string local_address() const override {
+    return root_ ? doorway_.local_address(root_->fd()) : std::string{};
+  }
 
  private:
   // What ended an attempt that is worth repeating.
@@ -43,7 +45,6 @@ class StarRank final : public StarHalf {
   void join(Deadline deadline);
   std::optional<Setback> knock(base::UniqueFd fd, Deadline deadline);
   bool wait_for(int fd, short events, Deadline deadline);
-  std::optional<Setback> read_challenge(int fd, Challenge& challenge, Deadline deadline);
   std::vector<Blob> receive_everyones(Deadline deadline);
   [[noreturn]] void give_up();
   long long elapsed_ms() const {
@@ -102,24 +103,6 @@ void StarRank::join(Deadline deadline) {
         .hint = fmt::format("is rank 0 running? All ranks must {}", doorway_.terms())});
 }
 
-std::optional<StarRank::Setback> StarRank::read_challenge(int fd, Challenge& challenge, Deadline deadline) {
-  const auto bytes = std::as_writable_bytes(std::span{&challenge, 1});
-  for (std::size_t got = 0; got < bytes.size();) {
-    if (!wait_for(fd, POLLIN, deadline)) {
-      return Setback{0, got == 0 ? "connected, but rank 0 said nothing"
-                                 : fmt::format("connected, but rank 0 said only {} bytes", got)};
-    }
-    const auto more = system_.call(
-        "recv", [&] { return ::recv(fd, bytes.data() + got, bytes.size() - got, MSG_DONTWAIT); });
-    if (more == 0) return Setback{0, fmt::format("rank 0 closed the connection after {} bytes", got)};
-    if (more < 0 && errno != EAGAIN && errno != EINTR) return Setback{errno, "connected, but could not read"};
-    if (more > 0) got += static_cast<std::size_t>(more);
-    // Another service may say less than a challenge has, and then wait for us.
-    if (got >= sizeof challenge.magic && challenge.magic != star_magic) break;
-  }
-  return std::nullopt;
-}
-
 // One handshake. Nothing when we are in; a setback when it is worth another attempt; throws when it is not.
 std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline deadline) {
   if (const auto reason = doorway_.stranger(fd.get())) {
@@ -128,62 +111,28 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
           .cause = fmt::format("what answers at {} is not of this job: {}", doorway_.place(), *reason),
           .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
   }
-  Challenge challenge;
-  if (auto setback = read_challenge(fd.get(), challenge, deadline)) return setback;
-  if (challenge.magic != star_magic) {
-    fail({.code = ErrorCode::authentication,
-          .peer = 0,
-          .cause = fmt::format(
-              "what answers at {} is no rank 0 of qpmesh: it began with {:#018x} instead of {:#018x}",
-              doorway_.place(), challenge.magic, star_magic),
-          .hint = "another service uses this address; choose another one with QPMESH_ROOT"});
-  }
-  if (challenge.version != star_version) {
-    fail({.code = ErrorCode::mismatch,
-          .peer = 0,
-          .cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}",
-                               settings_.rank, star_version, challenge.version),
-          .hint = same_library_hint});
-  }
-  Hello hello = make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job);
-  hello.proof = prove(doorway_.key(), Role::rank, challenge, hello);
-  const auto bytes = std::as_bytes(std::span{&hello, 1});
-  // A new socket takes 128 bytes at once; one that does not is broken.
-  const auto sent = system_.call(
-      "send", [&] { return ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
-  if (sent != static_cast<ssize_t>(bytes.size()))
-    return Setback{sent < 0 ? errno : 0, "could not send the hello"};
-
-  FrameStream stream{std::move(fd), std::max(everyones_bytes_max(settings_.size), std::size_t{8192})};
+  Visit visit{std::move(fd),
+              make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job),
+              {.rank = 0, .place = doorway_.place(), .key = doorway_.key()},
+              std::max(everyones_bytes_max(settings_.size), std::size_t{8192})};
   for (;;) {
-    stream.fill(system_);
-    if (const auto frame = stream.take()) {
-      if (frame->kind == FrameKind::welcome) {
-        Proof proof{};
-        if (frame->payload.size() == proof.size()) std::ranges::copy(frame->payload, proof.begin());
-        if (!proves(proof, doorway_.key(), Role::root, challenge, hello)) {
-          fail({.code = ErrorCode::authentication,
-                .peer = 0,
-                .cause =
-                    fmt::format("what answers at {} does not know the secret of this job", doorway_.place()),
-                .hint = doorway_.secret_hint()});
-        }
-        root_ = std::move(stream);
-        return std::nullopt;
-      }
-      if (frame->kind == FrameKind::later) return Setback{0, "rank 0 is still busy with an earlier start"};
-      ErrorDetail detail = decode_error(frame->payload, 0);
-      if (detail.code == ErrorCode::authentication) detail.hint = doorway_.secret_hint();
-      fail(std::move(detail));
+    auto end = visit.step(system_);
+    if (!end) {
+      if (!wait_for(visit.fd(), POLLIN, deadline)) return Setback{0, visit.silence()};
+      continue;
     }
-    if (stream.ended()) return Setback{stream.error(), "rank 0 closed the connection during the handshake"};
-    if (stream.oversize()) {
-      fail({.code = ErrorCode::corrupt,
-            .peer = 0,
-            .cause = fmt::format("rank 0 announced a message of {} bytes", stream.claimed_bytes()),
-            .hint = same_library_hint});
+    ErrorDetail& detail = end->detail;
+    switch (end->kind) {
+      case VisitEnd::Kind::welcome: root_ = visit.take(); return std::nullopt;
+      case VisitEnd::Kind::setback: return Setback{detail.system_error, std::move(detail.cause)};
+      case VisitEnd::Kind::other_service:
+        detail.hint = "another service uses this address; choose another one with QPMESH_ROOT";
+        break;
+      case VisitEnd::Kind::refusal:
+        if (detail.code == ErrorCode::authentication) detail.hint = doorway_.secret_hint();
+        break;
     }
-    if (!wait_for(stream.fd(), POLLIN, deadline)) return Setback{0, "rank 0 did not answer the hello"};
+    fail(std::move(detail));
   }
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "bootstrap/frame_stream.hpp"
+#include "bootstrap/gate.hpp"
 #include "bootstrap/star.hpp"
-#include "bootstrap/star_gate.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -37,15 +37,16 @@ class StarRoot final : public StarHalf {
         doorway_{doorway},
         system_{system},
         log_{log},
-        gate_{settings, doorway, system, log},
+        gate_{{.rank = 0, .handshake_timeout_ms = settings.handshake_timeout_ms}, doorway, system, log},
         members_(static_cast<std::size_t>(settings.size)) {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
+  std::string local_address() const override { return doorway_.local_address(gate_.listener()); }
 
  private:
   // The loop's steps.
   void turn(Deadline wake, bool sending);
-  void judge(StarGate::Guest guest);
+  void judge(Gate::Guest guest);
   void read_member(int rank);
 
   bool all_here() const;
@@ -66,7 +67,7 @@ class StarRoot final : public StarHalf {
   Doorway& doorway_;
   const base::System& system_;
   const base::Log& log_;
-  StarGate gate_;
+  Gate gate_;
   std::vector<Member> members_;  // by rank; the root's own has no stream
   std::vector<pollfd> polled_;   // listener, candidates, members with something to ask for: rebuilt each turn
   std::vector<int> polled_ranks_;  // of those members, in the order of polled_
@@ -140,11 +141,11 @@ void StarRoot::turn(Deadline wake, bool sending) {
       fail_dead(rank);
     }
   }
-  for (StarGate::Guest& guest : gate_.serve(std::span{polled_}.first(first_member))) judge(std::move(guest));
+  for (Gate::Guest& guest : gate_.serve(std::span{polled_}.first(first_member))) judge(std::move(guest));
 }
 
 // A guest becomes a member, or learns why not; the root goes on waiting in either case.
-void StarRoot::judge(StarGate::Guest guest) {
+void StarRoot::judge(Gate::Guest guest) {
   const Hello hello = guest.hello;
   if (hello.size != settings_.size) {
     return gate_.refuse(std::move(guest), ErrorCode::mismatch,

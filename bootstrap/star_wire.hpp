@@ -1,10 +1,12 @@
-// What the ranks and the root of a star say to each other. Everything before the welcome has a fixed size, so
+// What the ranks and the root of a star say to each other, and how ranks of different hosts prove themselves
+// before their control link begins (up to the welcome). Everything before the welcome has a fixed size, so
 // that a stranger costs the root a few hundred bytes and no allocation.
 //
 //   root  -> rank   Challenge      version, fresh nonce
 //   rank  -> root   Hello          who I am, fresh nonce, proof over challenge and hello
 //   root  -> rank   frame          welcome (proof over both), or refused, or later (come again)
-//   then, once per all_gather:     rank -> root blob;  root -> rank waiting* and everyones
+//   a control link goes on with    caller -> listener thanks: nobody is counted who did not hear the welcome
+//   a star, once per all_gather:     rank -> root blob;  root -> rank waiting* and everyones
 //   either side, instead:          failed (an Error, as it will be thrown)
 #pragma once
 
@@ -26,6 +28,7 @@ namespace qpmesh::bootstrap {
 inline constexpr std::uint64_t star_magic =
     0x74617473'6873656dU;  // "meshstat", little-endian: for quick rejection, not trust
 inline constexpr std::uint32_t star_version = 1;
+inline constexpr const char* same_library_hint = "start every rank with the same qpmesh";
 inline constexpr std::size_t blob_bytes_max = 64 * 1024;
 
 using Key = std::array<std::byte, 32>;
@@ -63,7 +66,16 @@ enum class Role : std::uint8_t { root = 'R', rank = 'r' };
 Proof prove(const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 
-enum class FrameKind : std::uint32_t { welcome = 1, refused, later, blob, everyones, waiting, failed };
+enum class FrameKind : std::uint32_t {
+  welcome = 1,
+  refused,
+  later,
+  blob,
+  everyones,
+  waiting,
+  failed,
+  thanks
+};
 
 struct FrameHeader {
   FrameKind kind = FrameKind::failed;

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sodium.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,12 +15,6 @@
 
 namespace qpmesh::bootstrap {
 namespace {
-
-// A dead host is noticed within about three seconds, busy or idle.
-constexpr int keepalive_idle_s = 1;
-constexpr int keepalive_interval_s = 1;
-constexpr int keepalive_count = 3;
-constexpr unsigned user_timeout_ms = 3'000;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -53,60 +44,23 @@ Resolved resolve(const HostPort& address, const base::System& system) {
   return resolved;
 }
 
-template <class T>
-bool set(const base::System& system, int fd, int level, int name, T value) {
-  return system.call("setsockopt", [&] { return ::setsockopt(fd, level, name, &value, sizeof value); }) == 0;
-}
-
-bool set_up_connection(const base::System& system, int fd) {
-  return set(system, fd, IPPROTO_TCP, TCP_NODELAY, 1) && set(system, fd, SOL_SOCKET, SO_KEEPALIVE, 1) &&
-         set(system, fd, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s) &&
-         set(system, fd, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s) &&
-         set(system, fd, IPPROTO_TCP, TCP_KEEPCNT, keepalive_count) &&
-         set(system, fd, IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
-}
-
-base::UniqueFd tcp_socket(const base::System& system, const addrinfo& address) {
-  return base::UniqueFd{system.call(
-      "socket", [&] { return ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); })};
-}
-
-std::uint16_t port_of(const sockaddr_storage& address) {
-  const auto* any = &address;
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(any)->sin6_port
-                                             : reinterpret_cast<const sockaddr_in*>(any)->sin_port);
-}
-
-// While nobody listens on a port of the ephemeral range, connecting to it on our own host may by chance use
-// that very port as its source: then the socket is connected to itself.
-bool connected_to_itself(int fd) {
-  sockaddr_storage here{};
-  sockaddr_storage there{};
-  socklen_t here_bytes = sizeof here;
-  socklen_t there_bytes = sizeof there;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_bytes) != 0) return false;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_bytes) != 0) return false;
-  return here_bytes == there_bytes && std::memcmp(&here, &there, here_bytes) == 0;
+tcp::Address address_of(const addrinfo& found) {
+  tcp::Address address;
+  std::memcpy(&address.storage, found.ai_addr, found.ai_addrlen);
+  address.bytes = found.ai_addrlen;
+  return address;
 }
 
 // 0 or errno.
-int connect_until(const base::System& system, int fd, const addrinfo& address, Deadline deadline) {
-  if (system.call("connect", [&] { return ::connect(fd, address.ai_addr, address.ai_addrlen); }) == 0)
-    return 0;
-  if (errno != EINPROGRESS && errno != EINTR) return errno;
+int wait_until_connected(const base::System& system, int fd, Deadline deadline) {
   for (;;) {
     pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
     const int ready =
         system.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system, deadline)); });
-    if (ready > 0) break;
+    if (ready > 0) return tcp::finish_connecting(system, fd);
     if (ready < 0 && errno != EINTR) return errno;
     if (system.now() >= deadline) return ETIMEDOUT;
   }
-  int error = 0;
-  socklen_t bytes = sizeof error;
-  if (system.call("getsockopt", [&] { return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes); }) != 0)
-    return errno;
-  return error;
 }
 
 [[noreturn]] void fail_listen(ErrorCode code, std::string cause, int error, std::string hint) {
@@ -151,12 +105,6 @@ HostPort parse_host_port(std::string_view text, std::string_view variable, bool 
   return {std::string{host}, static_cast<std::uint16_t>(port)};
 }
 
-std::string to_string(const HostPort& address) {
-  const bool bare = address.host.find(':') == std::string::npos;
-  return bare ? fmt::format("{}:{}", address.host, address.port)
-              : fmt::format("[{}]:{}", address.host, address.port);
-}
-
 Key key_from_secret(std::string_view secret) {
   constexpr std::string_view use = "qpmesh bootstrap over TCP, version 1";
   Key key;
@@ -171,33 +119,17 @@ base::UniqueFd TcpDoorway::listen() {
   if (!resolved.problem.empty())
     fail_listen(ErrorCode::bad_config, resolved.problem, resolved.error, "check QPMESH_ROOT");
   int last_error = 0;
-  for (const addrinfo* address = resolved.list.get(); address != nullptr; address = address->ai_next) {
-    base::UniqueFd fd = tcp_socket(system_, *address);
-    if (!fd) {
-      last_error = errno;
-      continue;
+  for (const addrinfo* found = resolved.list.get(); found != nullptr; found = found->ai_next) {
+    tcp::Listening listening = tcp::listen_at(system_, address_of(*found));
+    if (listening.socket) {
+      root_.port = tcp::host_port(tcp::local_address(listening.socket.get())).port;
+      return std::move(listening.socket);
     }
-    // Connections of an earlier start may linger in TIME_WAIT; a living listener still makes bind fail.
-    set(system_, fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-    if (system_.call("bind", [&] { return ::bind(fd.get(), address->ai_addr, address->ai_addrlen); }) != 0 ||
-        system_.call("listen", [&] { return ::listen(fd.get(), SOMAXCONN); }) != 0) {
-      last_error = errno;
-      if (last_error == EADDRINUSE) {
-        fail_listen(ErrorCode::bad_config, fmt::format("the port of {} is in use", place()), last_error,
-                    "another job or service listens there; choose another port with QPMESH_ROOT");
-      }
-      continue;
+    last_error = listening.error;
+    if (last_error == EADDRINUSE) {
+      fail_listen(ErrorCode::bad_config, fmt::format("the port of {} is in use", place()), last_error,
+                  "another job or service listens there; choose another port with QPMESH_ROOT");
     }
-    sockaddr_storage bound{};
-    socklen_t bytes = sizeof bound;
-    if (system_.call("getsockname", [&] {
-          return ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &bytes);
-        }) != 0) {
-      last_error = errno;
-      continue;
-    }
-    root_.port = port_of(bound);
-    return fd;
   }
   if (last_error == EADDRNOTAVAIL || last_error == EACCES) {
     fail_listen(
@@ -213,33 +145,32 @@ Doorway::Attempt TcpDoorway::connect(Deadline deadline) {
   const Resolved resolved = resolve(root_, system_);
   if (!resolved.problem.empty()) return {{}, resolved.error, resolved.problem};
   Attempt attempt{{}, 0, fmt::format("{} has no address", place())};
-  for (const addrinfo* address = resolved.list.get(); address != nullptr; address = address->ai_next) {
+  for (const addrinfo* found = resolved.list.get(); found != nullptr; found = found->ai_next) {
     attempt.problem = fmt::format("connect to {}", place());
-    base::UniqueFd fd = tcp_socket(system_, *address);
-    if (!fd) {
-      attempt.error = errno;
-      continue;
-    }
+    tcp::Connecting connecting = tcp::connect_to(system_, address_of(*found));
+    attempt.error = connecting.error;
+    if (attempt.error != 0) continue;
     // Capped, so that an address that swallows packets does not use up the time of the next one.
     const Deadline until = std::min(deadline, system_.now() + std::chrono::milliseconds{attempt_timeout_ms_});
-    attempt.error = connect_until(system_, fd.get(), *address, until);
+    attempt.error = wait_until_connected(system_, connecting.socket.get(), until);
     if (attempt.error != 0) continue;
-    if (connected_to_itself(fd.get())) {
-      attempt.error = ECONNREFUSED;
-      continue;
-    }
-    if (!set_up_connection(system_, fd.get())) {
-      attempt.error = errno;
+    attempt.error = tcp::set_up(system_, connecting.socket.get());
+    if (attempt.error != 0) {
       attempt.problem = "setting up the TCP connection";
       continue;
     }
-    attempt.fd = std::move(fd);
+    attempt.fd = std::move(connecting.socket);
     return attempt;
   }
   return attempt;
 }
 
-int TcpDoorway::prepare(int fd) const { return set_up_connection(system_, fd) ? 0 : errno; }
+int TcpDoorway::prepare(int fd) const { return tcp::set_up(system_, fd); }
+
+std::string TcpDoorway::local_address(int fd) const {
+  const tcp::Address address = tcp::local_address(fd);
+  return tcp::is_wildcard(address) ? std::string{} : tcp::host_port(address).host;
+}
 
 std::string TcpDoorway::secret_hint() const {
   return fmt::format("this rank's secret comes from {}; every rank of a job needs the same one",

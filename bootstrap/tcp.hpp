@@ -7,18 +7,13 @@
 
 #include "base/system.hpp"
 #include "bootstrap/doorway.hpp"
+#include "bootstrap/tcp_socket.hpp"
 
 namespace qpmesh::bootstrap {
-
-struct HostPort {
-  std::string host;  // a name, an IPv4 or an IPv6 address without brackets
-  std::uint16_t port = 0;
-};
 
 // "host:port", "[::1]:port"; port 0 only where the test says so. Throws Error{bad_config} naming the variable
 // and the text.
 HostPort parse_host_port(std::string_view text, std::string_view variable, bool zero_port = false);
-std::string to_string(const HostPort& address);
 
 // What proofs are made with: the secret, hashed for this use alone.
 Key key_from_secret(std::string_view secret);
@@ -39,6 +34,7 @@ class TcpDoorway final : public Doorway {
   Attempt connect(Deadline deadline) override;
   std::optional<std::string> stranger(int) const override { return std::nullopt; }  // known only by its proof
   int prepare(int fd) const override;
+  std::string local_address(int fd) const override;
   std::string place() const override { return to_string(root_); }
   std::string terms() const override {
     return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
@@ -46,7 +42,9 @@ class TcpDoorway final : public Doorway {
   const Key& key() const override { return key_; }
   std::string secret_hint() const override;
 
-  std::uint16_t port() const noexcept { return root_.port; }  // after listen: the real one
+  // After listen with the real port.
+  const HostPort& address() const noexcept { return root_; }
+  std::uint16_t port() const noexcept { return root_.port; }
 
  private:
   HostPort root_;

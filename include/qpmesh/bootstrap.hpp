@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "qpmesh/deadline.hpp"
@@ -25,6 +26,11 @@ class Bootstrap {
   // Called during init only, the same number of times on every rank. Throws Error{timeout} naming the missing
   // ranks when the deadline passes, and whatever else went wrong as Error.
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
+
+  // An address of this host at which ranks of other hosts can reach it, in numbers and without a port
+  // ("10.0.0.1"), where the bootstrap knows one; empty: the addresses of the host's interfaces are tried. Asked
+  // after the first all_gather, and only where ranks are on several hosts.
+  virtual std::string local_address() const { return {}; }
 };
 
 }  // namespace qpmesh

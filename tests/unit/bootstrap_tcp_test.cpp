@@ -252,6 +252,29 @@ TEST(tcp_bootstrap, starts_over_ipv6_and_over_a_name) {
   }
 }
 
+TEST(tcp_bootstrap, knows_the_address_by_which_the_root_is_reached) {
+  for (const char* root_listens_at : {"127.0.0.1", "0.0.0.0"}) {
+    const base::System system;
+    const base::Log log{base::LogLevel::off};
+    auto door = std::make_unique<TcpDoorway>(HostPort{root_listens_at, 0}, key_from_secret("a"), "the test",
+                                             1'000, system);
+    TcpDoorway& listening = *door;
+    Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
+    Star rank{{.rank = 1, .size = 2},
+              std::make_unique<TcpDoorway>(HostPort{"127.0.0.1", listening.port()}, key_from_secret("a"),
+                                           "the test", 1'000, system),
+              system,
+              log};
+    EXPECT_EQ(rank.local_address(), "") << "it has not called yet";
+    auto gathered = std::async(std::launch::async, [&] { return gather(rank, blob_of(1, 10), enough_ms); });
+    EXPECT_FALSE(gather(root, blob_of(0, 10), enough_ms).error);
+    EXPECT_FALSE(gathered.get().error);
+    EXPECT_EQ(rank.local_address(), "127.0.0.1");
+    // A wildcard means nothing to another host.
+    EXPECT_EQ(root.local_address(), listening.address().host == "0.0.0.0" ? "" : "127.0.0.1");
+  }
+}
+
 TEST(tcp_bootstrap, starts_again_on_the_same_port_after_the_first_start_ended) {
   const Venue venue{Kind::tcp};
   for (int ordinal = 0; ordinal < 3; ++ordinal) {

@@ -15,6 +15,7 @@
 
 #include "tests/support/met_rank.hpp"
 #include "tests/support/process_bootstrap.hpp"
+#include "tests/support/tampered_bootstrap.hpp"
 
 namespace {
 
@@ -22,11 +23,17 @@ using namespace qpmesh;
 using base::ControlEvent;
 using test::MetRank;
 using test::ProcessBootstrap;
+using test::Tampered;
 
-// The test is rank 0; ranks 1… are forked children that meet it, do their part and then wait to be ended.
-class Processes : public testing::Test {
+// The test is rank 0; ranks 1… are forked children that meet it, do their part and then wait to be ended. All
+// live in one place, or each in its own, linked over TCP.
+enum class Where { one_place, places_of_their_own };
+
+class Processes : public testing::TestWithParam<Where> {
  protected:
   using Part = std::function<void(MetRank& me, int rank)>;
+
+  static bool apart() { return GetParam() == Where::places_of_their_own; }
 
   void SetUp() override {
     std::array<int, 2> ends{};
@@ -59,12 +66,12 @@ class Processes : public testing::Test {
       sockets.emplace_back(ends[0]);
       children_.push_back(pid);
     }
-    ProcessBootstrap ranks{0, size, std::move(sockets)};
+    Tampered<ProcessBootstrap> ranks{0, size, std::move(sockets)};
     me_.meet(ranks);
-    ASSERT_EQ(me_.meeting->local_peers.size(), static_cast<std::size_t>(size - 1));
+    ASSERT_EQ(me_.meeting->local_peers.size(), apart() ? 0U : static_cast<std::size_t>(size - 1));
     for (int rank = 1; rank < size; ++rank) {
       ASSERT_EQ(me_.meeting->ranks[static_cast<std::size_t>(rank)].pid, pid_of(rank));
-      ASSERT_EQ(me_.meeting->ranks[static_cast<std::size_t>(rank)].node, 0);
+      ASSERT_EQ(me_.meeting->ranks[static_cast<std::size_t>(rank)].node, apart() ? rank : 0);
     }
   }
 
@@ -73,7 +80,8 @@ class Processes : public testing::Test {
       MetRank me;
       std::vector<base::UniqueFd> sockets;
       sockets.push_back(std::move(socket));
-      ProcessBootstrap ranks{rank, size, std::move(sockets)};
+      Tampered<ProcessBootstrap> ranks{rank, size, std::move(sockets)};
+      if (apart()) ranks.be_elsewhere(rank);
       me.meet(ranks);
       part(me, rank);
       hold();
@@ -120,7 +128,17 @@ class Processes : public testing::Test {
   base::UniqueFd leash_here_;
 };
 
-TEST_F(Processes, that_are_killed_are_dead_within_a_second_after_their_last_frames) {
+std::string where_name(const testing::TestParamInfo<Where>& tested) {
+  return tested.param == Where::one_place ? "in_one_place" : "in_places_of_their_own";
+}
+INSTANTIATE_TEST_SUITE_P(ranks, Processes, testing::Values(Where::one_place, Where::places_of_their_own),
+                         where_name);
+
+// What only a pidfd can tell.
+class Neighbours : public Processes {};
+INSTANTIATE_TEST_SUITE_P(ranks, Neighbours, testing::Values(Where::one_place), where_name);
+
+TEST_P(Processes, that_are_killed_are_dead_within_a_second_after_their_last_frames) {
   meet(4, [](MetRank& me, int) {
     for (int i = 0; i < 5; ++i) me.meeting->control->send(0, Blob(1000, static_cast<std::byte>(i)));
   });
@@ -134,13 +152,13 @@ TEST_F(Processes, that_are_killed_are_dead_within_a_second_after_their_last_fram
     ASSERT_EQ(ended.size(), 1U);
     EXPECT_EQ(ended[0].kind, ControlEvent::Kind::death);
     EXPECT_EQ(ended[0].peer, rank);
-    EXPECT_EQ(ended[0].detail.rfind(process_of(rank), 0), 0U) << ended[0].detail;
+    EXPECT_NE(ended[0].detail.find(process_of(rank)), std::string::npos) << ended[0].detail;
   }
   EXPECT_TRUE(events(1, 50).empty()) << "rank 3 lives, and the dead do not die twice";
   me_.meeting->control->send(1, Blob(10));  // to a dead process: no SIGPIPE
 }
 
-TEST_F(Processes, whose_forked_child_lives_on_are_dead_all_the_same) {
+TEST_P(Neighbours, whose_forked_child_lives_on_are_dead_all_the_same) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const base::UniqueFd reports{ends[0]};
@@ -170,7 +188,7 @@ TEST_F(Processes, whose_forked_child_lives_on_are_dead_all_the_same) {
   EXPECT_TRUE(events(1, 50).empty());
 }
 
-TEST_F(Processes, that_are_stopped_are_not_dead) {
+TEST_P(Processes, that_are_stopped_are_not_dead) {
   meet(2, [](MetRank&, int) {});
   ASSERT_EQ(::kill(pid_of(1), SIGSTOP), 0);
   int status = 0;
@@ -180,7 +198,7 @@ TEST_F(Processes, that_are_stopped_are_not_dead) {
   ASSERT_EQ(::kill(pid_of(1), SIGCONT), 0);
 }
 
-TEST_F(Processes, that_said_goodbye_and_ended_did_not_die) {
+TEST_P(Processes, that_said_goodbye_and_ended_did_not_die) {
   meet(2, [](MetRank& me, int) {
     me.meeting->control->send(0, Blob(10));
     me.meeting->control->say_goodbye(base::after_ms(me.healthy, 1000));
@@ -195,9 +213,10 @@ TEST_F(Processes, that_said_goodbye_and_ended_did_not_die) {
   EXPECT_TRUE(events(1, 50).empty());
 }
 
-TEST_F(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
-  constexpr int frames = 12;  // fit into the socket: the process is dead before the first is read
-  meet(2, [](MetRank& me, int) {
+TEST_P(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
+  // Are all sent, apart only as many as may be unread: the process is dead before the first is read.
+  const int frames = apart() ? 7 : 12;
+  meet(2, [=](MetRank& me, int) {
     for (int i = 0; i < frames; ++i) {
       me.meeting->control->send(0,
                                 Blob(base::ControlChannel::frame_bytes_max / 2, static_cast<std::byte>(i)));
@@ -206,11 +225,23 @@ TEST_F(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
   });
   ASSERT_EQ(::waitpid(pid_of(1), nullptr, 0), pid_of(1));
   children_.clear();
-  const auto all = events(frames + 1, 1000);
-  ASSERT_EQ(all.size(), static_cast<std::size_t>(frames + 1));
+  const auto count = static_cast<std::size_t>(frames) + 1;
+  const auto all = events(count, 1000);
+  ASSERT_EQ(all.size(), count);
   for (int i = 0; i < frames; ++i)
     EXPECT_EQ(all[static_cast<std::size_t>(i)].bytes.front(), static_cast<std::byte>(i));
   EXPECT_EQ(all.back().kind, ControlEvent::Kind::death);
+}
+
+// The kernel reports a reset: the dead process had not read everything.
+TEST_P(Processes, that_are_killed_with_much_left_to_read_are_dead_all_the_same) {
+  meet(2, [](MetRank&, int) {});
+  for (int i = 0; i < 100; ++i) me_.meeting->control->send(1, Blob(base::ControlChannel::frame_bytes_max));
+  ASSERT_EQ(::kill(pid_of(1), SIGKILL), 0);
+  const auto ended = events(1, 1000);
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].kind, ControlEvent::Kind::death);
+  EXPECT_TRUE(events(1, 50).empty());
 }
 
 }  // namespace

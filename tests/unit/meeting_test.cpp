@@ -21,6 +21,7 @@
 #include "bootstrap/introduction.hpp"
 #include "bootstrap/local_socket.hpp"
 #include "tests/support/met_rank.hpp"
+#include "tests/support/tampered_bootstrap.hpp"
 #include "tests/support/thread_bootstrap.hpp"
 
 namespace {
@@ -32,40 +33,7 @@ using test::run_ranks;
 using test::ThreadBootstrap;
 using test::ThreadGathering;
 
-// A Bootstrap whose first gather a test can spoil: what this rank says, or what happens once everybody's word
-// is known.
-class Tampered : public ThreadBootstrap {
- public:
-  using ThreadBootstrap::ThreadBootstrap;
-
-  std::function<void(Introduction&)> say;
-  std::function<void(std::span<const Introduction>)> heard;
-  int gathers = 0;
-
-  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
-    if (gathers++ != 0) return ThreadBootstrap::all_gather(mine, deadline);
-    Blob blob(mine.begin(), mine.end());
-    if (say) {
-      // Read where it is the only rank there is; size and rank are put back.
-      Introduction introduction = read_own(blob);
-      say(introduction);
-      blob = bootstrap::encode(introduction);
-    }
-    auto all = ThreadBootstrap::all_gather(blob, deadline);
-    if (heard) heard(bootstrap::read_introductions(all, size()));
-    return all;
-  }
-
- private:
-  Introduction read_own(const Blob& blob) const {
-    std::vector<Blob> all;
-    for (int other = 0; other < size(); ++other) {
-      Introduction filler = bootstrap::introduce_myself(base::System{}, other, size());
-      all.push_back(other == rank() ? blob : bootstrap::encode(filler));
-    }
-    return bootstrap::read_introductions(all, size())[static_cast<std::size_t>(rank())];
-  }
-};
+using Tampered = test::Tampered<ThreadBootstrap>;
 
 std::size_t open_descriptors() {
   const auto all = std::filesystem::directory_iterator{"/proc/self/fd"};
@@ -308,9 +276,7 @@ TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) 
   const std::array<int, 5> expected{0, 1, 0, 2, 1};
   const auto errors = run_ranks(5, [&](int rank) {
     Tampered ranks{gathering, rank};
-    ranks.say = [&](Introduction& mine) {
-      mine.place.boot_id = fmt::format("kernel of node {}", expected[static_cast<std::size_t>(rank)]);
-    };
+    ranks.be_elsewhere(expected[static_cast<std::size_t>(rank)]);
     MetRank me;
     me.meet(ranks);
     std::vector<int> locals;
@@ -318,7 +284,6 @@ TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) 
     const std::array<std::vector<int>, 5> neighbours{{{2}, {4}, {0}, {}, {1}}};
     EXPECT_EQ(locals, neighbours[static_cast<std::size_t>(rank)]);
     for (std::size_t peer = 0; peer < 5; ++peer) EXPECT_EQ(me.meeting->ranks[peer].node, expected[peer]);
-    me.meeting->control->send(3, Blob(10));  // a rank of another node: dropped
     ranks.all_gather({}, no_deadline);
   });
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();

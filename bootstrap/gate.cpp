@@ -1,4 +1,4 @@
-#include "bootstrap/star_gate.hpp"
+#include "bootstrap/gate.hpp"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -15,25 +15,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Descriptors that strangers can hold; beyond it the oldest goes, so that a real rank always gets in.
-constexpr std::size_t candidates_max = 256;
 constexpr int accepts_per_turn_max = 64;
 constexpr milliseconds accept_pause{50};  // after running out of descriptors
 constexpr milliseconds line_pause{1000};
 
 }  // namespace
 
-StarGate::StarGate(const StarSettings& settings, Doorway& doorway, const base::System& system,
-                   const base::Log& log)
-    : handshake_timeout_ms_{settings.handshake_timeout_ms},
-      doorway_{doorway},
-      system_{system},
-      log_{log},
-      listener_{doorway.listen()} {
-  candidates_.reserve(candidates_max);
+Gate::Gate(const GateSettings& settings, Doorway& doorway, const base::System& system, const base::Log& log)
+    : settings_{settings}, doorway_{doorway}, system_{system}, log_{log}, listener_{doorway.listen()} {
+  candidates_.reserve(settings.candidates_max);
 }
 
-Deadline StarGate::watch(std::vector<pollfd>& polled, Deadline wake) {
+Deadline Gate::watch(std::vector<pollfd>& polled, Deadline wake) {
   std::erase_if(candidates_, [](const Candidate& candidate) { return candidate.done; });
   const bool listening = system_.now() >= accept_after_;
   polled.push_back({.fd = listening ? listener_.get() : -1, .events = POLLIN, .revents = 0});
@@ -44,7 +37,7 @@ Deadline StarGate::watch(std::vector<pollfd>& polled, Deadline wake) {
   return candidates_.empty() ? wake : std::min(wake, candidates_.front().deadline);
 }
 
-std::vector<StarGate::Guest> StarGate::serve(std::span<const pollfd> entries) {
+std::vector<Gate::Guest> Gate::serve(std::span<const pollfd> entries) {
   std::vector<Guest> guests;
   const Deadline now = system_.now();
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -56,20 +49,20 @@ std::vector<StarGate::Guest> StarGate::serve(std::span<const pollfd> entries) {
   return guests;
 }
 
-void StarGate::accept_candidates() {
+void Gate::accept_candidates() {
   for (int i = 0; i < accepts_per_turn_max; ++i) {
     base::UniqueFd fd{system_.call("accept4", [&] {
       return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     })};
     if (!fd) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        const int error = errno;
+        accept_error_ = errno;
         if (!candidates_.empty()) drop(candidates_.front(), "no descriptor was left");
         accept_after_ = system_.now() + accept_pause;
-        last_refusal_ =
-            fmt::format("rank 0 could not accept a connection: {}; raise the limit on open files (ulimit -n)",
-                        base::describe_errno(error));
-        log_.debug("accept failed: {}", base::describe_errno(error));
+        last_refusal_ = fmt::format(
+            "rank {} could not accept a connection: {}; raise the limit on open files (ulimit -n)",
+            settings_.rank, base::describe_errno(accept_error_));
+        log_.debug("accept failed: {}", base::describe_errno(accept_error_));
       }
       return;  // everything else is the newcomer's trouble, or nobody is left
     }
@@ -81,12 +74,12 @@ void StarGate::accept_candidates() {
       log_.debug("a connection to {} broke at once: {}", doorway_.place(), base::describe_errno(error));
       continue;
     }
-    if (candidates_.size() >= candidates_max) {
+    if (candidates_.size() >= settings_.candidates_max) {
       if (!candidates_.front().done) drop(candidates_.front(), "too many connections that had said no hello");
       candidates_.erase(candidates_.begin());
     }
     Candidate& candidate = candidates_.emplace_back(Candidate{.fd = std::move(fd)});
-    candidate.deadline = system_.now() + milliseconds{handshake_timeout_ms_};
+    candidate.deadline = system_.now() + milliseconds{settings_.handshake_timeout_ms};
     system_.random(candidate.challenge.nonce);
     const auto bytes = std::as_bytes(std::span{&candidate.challenge, 1});
     const auto sent = system_.call("send", [&] {
@@ -103,7 +96,7 @@ void StarGate::accept_candidates() {
 }
 
 // Reads on. True once the hello is whole.
-bool StarGate::hello_here(Candidate& candidate) {
+bool Gate::hello_here(Candidate& candidate) {
   while (candidate.input_bytes < candidate.input.size()) {
     const auto got = system_.call("recv", [&] {
       return ::recv(candidate.fd.get(), candidate.input.data() + candidate.input_bytes,
@@ -127,18 +120,20 @@ bool StarGate::hello_here(Candidate& candidate) {
   return candidate.input_bytes == candidate.input.size();
 }
 
-void StarGate::judge(Candidate& candidate, std::vector<Guest>& guests) {
+void Gate::judge(Candidate& candidate, std::vector<Guest>& guests) {
   Guest guest{.fd = std::move(candidate.fd), .challenge = candidate.challenge};
   std::memcpy(&guest.hello, candidate.input.data(), sizeof guest.hello);
   candidate.done = true;
   if (guest.hello.version != star_version) {
-    const std::string cause = fmt::format("rank {} speaks bootstrap version {}, rank 0 speaks version {}",
-                                          guest.hello.rank, guest.hello.version, star_version);
+    const std::string cause =
+        fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}", guest.hello.rank,
+                    guest.hello.version, settings_.rank, star_version);
     refuse(std::move(guest), ErrorCode::mismatch, cause, same_library_hint);
   } else if (!proves(guest.hello.proof, doorway_.key(), Role::rank, guest.challenge, guest.hello)) {
-    const std::string cause = fmt::format("rank 0 at {} did not accept the secret", doorway_.place());
+    const std::string cause =
+        fmt::format("rank {} at {} did not accept the secret", settings_.rank, doorway_.place());
     answer(std::move(guest.fd), FrameKind::refused,
-           encode_error({.code = ErrorCode::authentication, .peer = 0, .cause = cause}));
+           encode_error({.code = ErrorCode::authentication, .peer = settings_.rank, .cause = cause}));
     constexpr std::string_view why = "did not prove that it knows the secret of this job";
     // Anybody can get here: a rank that did prove who it is has more to say.
     if (last_refusal_.empty()) last_refusal_ = fmt::format("a connection was refused: it {}", why);
@@ -148,31 +143,31 @@ void StarGate::judge(Candidate& candidate, std::vector<Guest>& guests) {
   }
 }
 
-void StarGate::refuse(Guest guest, ErrorCode code, const std::string& cause, std::string hint) {
+void Gate::refuse(Guest guest, ErrorCode code, const std::string& cause, std::string hint) {
   answer(std::move(guest.fd), FrameKind::refused,
-         encode_error({.code = code, .peer = 0, .cause = cause, .hint = std::move(hint)}));
+         encode_error({.code = code, .peer = settings_.rank, .cause = cause, .hint = std::move(hint)}));
   last_refusal_ = fmt::format("{} was refused: {}", sender_of(guest.hello), cause);
   report(last_refusal_);
 }
 
-void StarGate::send_away(Guest guest) const { answer(std::move(guest.fd), FrameKind::later, {}); }
+void Gate::send_away(Guest guest) const { answer(std::move(guest.fd), FrameKind::later, {}); }
 
-void StarGate::close() noexcept {
+void Gate::close() noexcept {
   candidates_.clear();
   listener_.reset();
 }
 
-void StarGate::leave(Candidate& candidate) noexcept {
+void Gate::leave(Candidate& candidate) noexcept {
   candidate.done = true;
   candidate.fd.reset();
 }
 
-void StarGate::drop(Candidate& candidate, std::string_view why) {
+void Gate::drop(Candidate& candidate, std::string_view why) {
   leave(candidate);
   report(why);
 }
 
-void StarGate::report(std::string_view why) {
+void Gate::report(std::string_view why) {
   ++unreported_;
   if (system_.now() < line_due_) return;
   line_due_ = system_.now() + line_pause;
@@ -182,7 +177,7 @@ void StarGate::report(std::string_view why) {
 }
 
 // One small frame to someone who is not a member: it fits the new socket, or is lost with it.
-void StarGate::answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const {
+void Gate::answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const {
   FrameStream stream{std::move(fd), 0};
   stream.queue(kind, payload);
   stream.farewell(system_);

@@ -1,10 +1,12 @@
-// The root's door: connections that have not yet proven that they are ours. All of them are served at once;
-// each costs a descriptor and a few hundred bytes, for at most the handshake time.
+// Who listens, and the connections that have not yet proven that they are ours: at the root of a star, and at
+// every rank that ranks of other hosts call. All of them are served at once; each costs a descriptor and a few
+// hundred bytes, for at most the handshake time.
 #pragma once
 
 #include <poll.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,15 +16,22 @@
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
-#include "bootstrap/star.hpp"
+#include "bootstrap/doorway.hpp"
 #include "bootstrap/star_wire.hpp"
 
 namespace qpmesh::bootstrap {
 
-class StarGate {
+struct GateSettings {
+  int rank = 0;                               // who listens
+  std::int64_t handshake_timeout_ms = 2'000;  // a silent stranger is dropped after it
+  // Descriptors that strangers can hold; beyond it the oldest goes, so that a real rank always gets in.
+  std::size_t candidates_max = 256;
+};
+
+class Gate {
  public:
   // Listens. Throws what Doorway::listen throws.
-  StarGate(const StarSettings& settings, Doorway& doorway, const base::System& system, const base::Log& log);
+  Gate(const GateSettings& settings, Doorway& doorway, const base::System& system, const base::Log& log);
 
   // Someone who speaks our version and knows the secret; what the hello says is not checked any further.
   struct Guest {
@@ -42,6 +51,9 @@ class StarGate {
   void send_away(Guest guest) const;
   // Why the last one who wanted in is not in; for the error of a start that nobody else completes.
   const std::string& last_refusal() const noexcept { return last_refusal_; }
+  int listener() const noexcept { return listener_.get(); }
+  // Of the last connection that was lost for want of descriptors or memory, or 0.
+  int accept_error() const noexcept { return accept_error_; }
   void close() noexcept;
 
  private:
@@ -62,13 +74,14 @@ class StarGate {
   void report(std::string_view why);
   void answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const;
 
-  std::int64_t handshake_timeout_ms_;
+  GateSettings settings_;
   Doorway& doorway_;
   const base::System& system_;
   const base::Log& log_;
   base::UniqueFd listener_;
   std::vector<Candidate> candidates_;  // oldest first
   Deadline accept_after_{};
+  int accept_error_ = 0;
   Deadline line_due_{};
   std::uint64_t unreported_ = 0;
   std::string last_refusal_;
