@@ -1,37 +1,23 @@
 #include "topology/usable_cores.hpp"
 
-#include <hwloc.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "topology/hwloc_handles.hpp"
+
 namespace qpmesh::topology {
 namespace {
 
-struct DestroyTopology {
-  void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
-};
-struct FreeBitmap {
-  void operator()(hwloc_bitmap_s* bitmap) const noexcept { hwloc_bitmap_free(bitmap); }
-};
-
 std::vector<int> affinity_mask() {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return {};
-  const std::unique_ptr<hwloc_topology, DestroyTopology> topology{raw};
-  const std::unique_ptr<hwloc_bitmap_s, FreeBitmap> mask{hwloc_bitmap_alloc()};
-  if (!mask || hwloc_topology_load(raw) != 0 ||
-      hwloc_get_cpubind(raw, mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
+  const auto topology = load_topology();
+  const Bitmap mask{hwloc_bitmap_alloc()};
+  if (!topology || !mask || hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
     return {};
-  std::vector<int> cores;
-  for (int core = hwloc_bitmap_first(mask.get()); core >= 0; core = hwloc_bitmap_next(mask.get(), core))
-    cores.push_back(core);
-  return cores;
+  return cores_of(mask.get());
 }
 
 // Path of this process in the cgroup v2 tree: the line "0::/path".

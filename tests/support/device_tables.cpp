@@ -65,18 +65,15 @@ DeviceFacts device(std::istream& words, std::size_t index) {
 }
 
 PortFacts port(std::istream& words) {
+  // libibverbs' own words.
   const std::map<std::string, int> states{{"down", 1}, {"init", 2}, {"armed", 3}, {"active", 4}};
-  const std::map<int, std::string> names{
-      {1, "PORT_DOWN"}, {2, "PORT_INIT"}, {3, "PORT_ARMED"}, {4, "PORT_ACTIVE"}};
   const std::map<std::string, LinkLayer> layers{{"ethernet", LinkLayer::ethernet},
                                                 {"infiniband", LinkLayer::infiniband}};
   PortFacts facts;
-  std::string state;
   std::string layer;
-  words >> facts.number >> state >> layer;
+  words >> facts.number >> facts.state_name >> layer;
   const auto set = settings(words);
-  facts.state = look_up(states, state);
-  facts.state_name = names.at(facts.state);
+  facts.state = look_up(states, facts.state_name);
   facts.link_layer = look_up(layers, layer);
   facts.lid = static_cast<std::uint16_t>(number(set, "lid", 0));
   facts.mtu_bytes = number(set, "mtu", 1024);

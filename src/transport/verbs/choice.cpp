@@ -103,23 +103,24 @@ std::vector<ScoreTerm> score(const Entry& entry, const Wishes& wishes) {
 
 }  // namespace
 
+std::optional<Gid> parse_address(const std::string& text) {
+  Gid address;
+  auto* const bytes = address.bytes.data();
+  if (::inet_pton(AF_INET6, text.c_str(), bytes) == 1) return address;
+  if (::inet_pton(AF_INET, text.c_str(), bytes + ipv4_prefix_bits / 8) != 1) return std::nullopt;
+  bytes[10] = bytes[11] = 0xff;
+  return address;
+}
+
 std::optional<Subnet> parse_subnet(std::string_view text) {
   const auto slash = text.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  const std::string address{text.substr(0, slash)};
+  const auto network = parse_address(std::string{text.substr(0, slash)});
   const auto bits = base::parse_integer(text.substr(slash + 1), false);
-  Subnet subnet;
-  auto* const bytes = subnet.network.bytes.data();
-  int bits_before = 0;
-  if (::inet_pton(AF_INET, address.c_str(), bytes + 12) == 1) {
-    bytes[10] = bytes[11] = 0xff;
-    bits_before = ipv4_prefix_bits;
-  } else if (::inet_pton(AF_INET6, address.c_str(), bytes) != 1) {
-    return std::nullopt;
-  }
-  if (!bits || *bits < 0 || *bits > 128 - bits_before) return std::nullopt;
-  subnet.prefix_bits = bits_before + static_cast<int>(*bits);
-  return subnet;
+  if (!network || !bits) return std::nullopt;
+  const int bits_before = is_ipv4(*network) ? ipv4_prefix_bits : 0;
+  if (*bits < 0 || *bits > 128 - bits_before) return std::nullopt;
+  return Subnet{.network = *network, .prefix_bits = bits_before + static_cast<int>(*bits)};
 }
 
 std::string to_string(const Subnet& subnet) {

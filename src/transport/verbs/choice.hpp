@@ -22,6 +22,8 @@ struct Subnet {
   Gid network{};        // IPv4 mapped
   int prefix_bits = 0;  // of 128: 96 more than IPv4's
 };
+// "10.0.0.1", "fd00::1"; nothing for all other text.
+std::optional<Gid> parse_address(const std::string& text);
 // "10.0.0.0/8", "fd00::/16"; nothing for all other text.
 std::optional<Subnet> parse_subnet(std::string_view text);
 std::string to_string(const Subnet& subnet);

@@ -53,7 +53,7 @@ inline constexpr int port_active = 4;  // IBV_PORT_ACTIVE
 struct PortFacts {
   int number = 0;            // from 1
   int state = 0;             // enum ibv_port_state
-  std::string state_name{};  // "PORT_ACTIVE"
+  std::string state_name{};  // "active", "down"
   LinkLayer link_layer = LinkLayer::unspecified;
   std::uint16_t lid = 0;  // InfiniBand's; 0 on Ethernet
   int mtu_bytes = 0;      // active

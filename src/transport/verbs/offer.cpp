@@ -26,7 +26,7 @@ constexpr std::array refusal_table{
                "set QPMESH_NETDEV to an interface that qpmesh-info lists, or unset it"},
     RefusalRow{Refusal::other_subnet,
                "set QPMESH_SUBNET to the network of an interface that qpmesh-info lists, or unset it"},
-    RefusalRow{Refusal::wrong_protocol, "use a RoCE or InfiniBand device, or TCP: QPMESH_TRANSPORT=tcp"},
+    RefusalRow{Refusal::wrong_protocol, "use a RoCE or InfiniBand device: QPMESH_DEVICE"},
     RefusalRow{Refusal::port_down,
                "check the cable and the switch; on Ethernet: ip link set INTERFACE up; on InfiniBand: is a "
                "subnet manager running?"},

@@ -1,0 +1,45 @@
+// Cores and memory controllers: of made-up ranks, and of this machine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "topology/numa_nodes.hpp"
+#include "topology/usable_cores.hpp"
+
+namespace qpmesh::topology {
+namespace {
+
+TEST(usable_cores, of_several_ranks_are_the_union_of_their_masks_cut_by_the_smallest_quota) {
+  const UsableCores first{.cores = {0, 1}, .quota = 0};
+  const UsableCores second{.cores = {1, 2}, .quota = 0};
+  const UsableCores limited{.cores = {3}, .quota = 2};
+  EXPECT_EQ(usable_core_count(std::vector{first}), 2);
+  EXPECT_EQ(usable_core_count(std::vector{first, second}), 3);
+  EXPECT_EQ(usable_core_count(std::vector{first, second, limited}), 2);
+  EXPECT_EQ(usable_core_count({}), 1) << "somebody asks";
+}
+
+TEST(a_numa_node, is_a_ranks_only_when_it_holds_all_of_its_cores) {
+  const std::vector<NumaNode> nodes{{.number = 0, .cores = {0, 1, 2}}, {.number = 2, .cores = {3, 4, 5}}};
+  EXPECT_EQ(numa_node_of(std::vector{1}, nodes), 0);
+  EXPECT_EQ(numa_node_of(std::vector{3, 5}, nodes), 2);
+  EXPECT_EQ(numa_node_of(std::vector{2, 3}, nodes), -1);
+  EXPECT_EQ(numa_node_of(std::vector{9}, nodes), -1);
+  EXPECT_EQ(numa_node_of({}, nodes), -1);
+}
+
+TEST(this_machine, has_every_usable_core_in_exactly_one_numa_node) {
+  const auto nodes = numa_nodes();
+  const auto cores = usable_cores().cores;
+  ASSERT_FALSE(cores.empty());
+  ASSERT_FALSE(nodes.empty());
+  for (const int core : cores) {
+    EXPECT_EQ(std::ranges::count_if(
+                  nodes, [&](const NumaNode& node) { return std::ranges::count(node.cores, core) == 1; }),
+              1)
+        << "core " << core;
+  }
+}
+
+}  // namespace
+}  // namespace qpmesh::topology
