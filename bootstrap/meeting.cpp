@@ -42,7 +42,7 @@ void prepare(const base::System& system, const LocalOffer& offer, BlobView facts
     throw Error{{.code = ErrorCode::bad_argument,
                  .operation = "init",
                  .cause = fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
-                 .hint = {}}};
+                 .hint = "facts are what init tells of itself: start fewer ranks, or report it"}};
   }
   mine.facts.assign(facts.begin(), facts.end());
   mine.nonce = offer.nonce;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "bench/harness/google.hpp"
 #include "bench/harness/refuse.hpp"
@@ -237,6 +238,9 @@ int run_program(const Program& program, int argc, char** argv) {
   } catch (const Error& error) {
     const bool another_says_it = is_refusal(error) && rank != 0;
     if (!another_says_it) std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%s: rank %d: no memory for buffers of this size [hint: a smaller --max-bytes]\n",
+                 name.c_str(), rank);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
   }

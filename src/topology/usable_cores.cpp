@@ -29,22 +29,30 @@ std::string cgroup_path() {
   return {};
 }
 
-int cgroup_quota() {
-  int quota = 0;
-  for (std::string path = cgroup_path(); path.size() > 1; path.resize(path.find_last_of('/'))) {
-    std::ifstream file{"/sys/fs/cgroup" + path + "/cpu.max"};
-    std::string limit;
-    double period = 0;
-    if (!(file >> limit >> period) || limit == "max" || period <= 0) continue;
-    const int cores = std::max(1, static_cast<int>(std::floor(std::stod(limit) / period)));
-    quota = quota == 0 ? cores : std::min(quota, cores);
-  }
-  return quota;
+// The limit of one cpu.max, "max 100000" or "150000 100000"; 0: none.
+int read_quota(const std::string& file_path) {
+  std::ifstream file{file_path};
+  double limit = 0;
+  double period = 0;
+  if (!(file >> limit >> period) || limit <= 0 || period <= 0) return 0;
+  return std::max(1, static_cast<int>(std::floor(limit / period)));
 }
 
 }  // namespace
 
-UsableCores usable_cores() { return {.cores = affinity_mask(), .quota = cgroup_quota()}; }
+int cgroup_quota(const std::string& tree, std::string path) {
+  int quota = 0;
+  for (;; path.resize(path.find_last_of('/'))) {
+    if (path == "/") path.clear();
+    if (const int here = read_quota(tree + path + "/cpu.max"); here > 0)
+      quota = quota == 0 ? here : std::min(quota, here);
+    if (path.find('/') == std::string::npos) return quota;
+  }
+}
+
+UsableCores usable_cores() {
+  return {.cores = affinity_mask(), .quota = cgroup_quota("/sys/fs/cgroup", cgroup_path())};
+}
 
 int usable_core_count(std::span<const UsableCores> ranks) {
   std::set<int> cores;

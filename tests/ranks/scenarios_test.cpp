@@ -73,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"a_refused_call_can_be_made_again", {3}},
                     Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
                     Case{"a_late_call_that_differs_is_named_too", {2}},
+                    Case{"independent_ends_at_its_own_deadline", {2}},
                     Case{"nothing_works_after_finish", {1, 3}}),
     name_of);
 

@@ -153,6 +153,18 @@ void a_bootstrap_that_makes_no_sense(Arguments) {
   world.finish();
 }
 
+void independent_ends_at_its_own_deadline(Communicator& world, Arguments) {
+  Communicator deserted = world.duplicate();  // nobody else uses it
+  if (world.rank() == 0) {
+    expect_error(
+        [&] { deserted.independent({.timeout_ms = 100}); },
+        {ErrorCode::timeout, 1, "independent",
+         "rank 1 (pid * on *) did not do its part within * ms; it is alive as far as the kernel knows",
+         timeout_hint});
+  }
+  world.barrier();
+}
+
 void nothing_works_after_finish(Arguments) {
   Communicator world = init();
   Communicator child = world.duplicate();
@@ -227,6 +239,7 @@ std::vector<Scenario> error_scenarios() {
           {"options_that_differ", options_that_differ},
           {"init_fails", init_fails},
           {"a_bootstrap_that_makes_no_sense", a_bootstrap_that_makes_no_sense},
+          in_world("independent_ends_at_its_own_deadline", independent_ends_at_its_own_deadline),
           {"nothing_works_after_finish", nothing_works_after_finish},
           in_world("two_threads_in_one_context", two_threads_in_one_context)};
 }
