@@ -36,14 +36,16 @@ if(QPMESH_SANITIZE)
 endif()
 target_link_libraries(qpmesh_compile INTERFACE Threads::Threads fmt::fmt)
 
-# Most of a build's time goes into reading the same headers again, so they are precompiled, once for each set of flags
-# (gcc wants the same -fPIC and macros, not the same -O). Every source still includes what it uses: scripts/lint reads it
-# without them. ccache keeps whole objects and does better without; -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON decides otherwise.
+# Half of a build went into reading the same headers again, so they are precompiled, once for each set of flags: gcc wants the
+# same -fPIC and macros, so not -O0 with -O1, but -Og with -O3. Every source still includes what it uses: scripts/lint reads it
+# without them. ccache does not keep objects that are made with them, so they are off there, unless
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=OFF says otherwise.
 if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache" AND NOT DEFINED CMAKE_DISABLE_PRECOMPILE_HEADERS)
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 
-# qpmesh_precompile(NAME header…): a target that others take over by target_precompile_headers(… REUSE_FROM NAME).
+# qpmesh_precompile(NAME header…): precompiles what most sources include, and these headers. A target takes them by
+# target_precompile_headers(TARGET REUSE_FROM NAME).
 function(qpmesh_precompile name)
   add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/nothing.cpp)
   target_link_libraries(${name} PRIVATE qpmesh_compile)

@@ -78,5 +78,5 @@ own_files() {
   find "${folders[@]}" \( -name '*.hpp' -o -name '*.cpp' \) -print0
 }
 
-# What the release build compiles, NUL-separated: clang-tidy would guess the flags of all others.
-compiled_files() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/release/compile_commands.json | sort -u | tr '\n' '\0'; }
+# What a build compiles, NUL-separated: clang-tidy would guess the flags of all others.
+compiled_files() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u | tr '\n' '\0'; }
