@@ -11,8 +11,7 @@ namespace qpmesh {
 // from it too, or from Options{} to leave the environment out. "(agreed)" fields are compared at
 // start; a difference between ranks is an error.
 struct Options {
-  // QPMESH_TRANSPORT: shm; verbs = no shared memory between ranks, for measuring; verbs,shm = verbs where it can be had;
-  // empty = shm on a node, verbs between nodes (agreed)
+  // QPMESH_TRANSPORT: shm, verbs, verbs+shm; empty = shm on a node, verbs between nodes (agreed)
   std::string transport;
   // QPMESH_REQUIRE: rdma = where verbs was asked for and cannot be had, fail instead of falling back (agreed)
   std::string require;

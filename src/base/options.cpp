@@ -21,7 +21,7 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "verbs,shm"};
+constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "verbs+shm"};
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
@@ -34,7 +34,7 @@ constexpr std::array<OptionRow, 22> table{{
      .names = transport_names,
      .agreed = true,
      .doc = "Restricts how bytes may move. `verbs`: not through shared memory either, for measuring. "
-            "`verbs,shm`: "
+            "`verbs+shm`: "
             "verbs between the ranks of a node too, where it can be had. Empty: shm on a node, verbs between "
             "nodes."},
     {.field = "require",

@@ -150,7 +150,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        page,
        "options"},
       {{"QPMESH_TRANSPORT=carrier_pigeon"},
-       "QPMESH_TRANSPORT='carrier_pigeon', allowed: empty, shm",
+       "QPMESH_TRANSPORT='carrier_pigeon', allowed: empty, shm, verbs, verbs+shm",
        page,
        "options"},
       {{"QPMESH_ARENA_BYTES_MAX=1MiB", "QPMESH_SIZE=4"},

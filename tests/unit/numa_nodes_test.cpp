@@ -9,7 +9,6 @@
 namespace qpmesh::topology {
 namespace {
 
-
 TEST(a_numa_node, is_a_ranks_only_when_it_holds_all_of_its_cores) {
   const std::vector<NumaNode> nodes{{.number = 0, .cores = {0, 1, 2}}, {.number = 2, .cores = {3, 4, 5}}};
   EXPECT_EQ(numa_node_of(std::vector{1}, nodes), 0);

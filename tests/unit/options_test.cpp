@@ -217,7 +217,7 @@ TEST(parse_options, refuses_names_that_are_not_in_the_list) {
       [] {
         parse({{"QPMESH_TRANSPORT", "smh"}});
       },
-      "QPMESH_TRANSPORT='smh', allowed: empty, shm", list_of_variables);
+      "QPMESH_TRANSPORT='smh', allowed: empty, shm, verbs, verbs+shm", list_of_variables);
   expect_refused(
       [] {
         parse({{"QPMESH_LOG", "Warning"}});

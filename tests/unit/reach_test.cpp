@@ -61,17 +61,17 @@ TEST(reach, by_verbs_alone_is_the_network_on_a_node_too_but_not_to_oneself) {
 }
 
 TEST(reach, falls_back_to_shared_memory_where_the_options_name_it_and_all_ranks_share_a_node) {
-  Reach reach{with("verbs,shm"), on_nodes({0, 0})};
+  Reach reach{with("verbs+shm"), on_nodes({0, 0})};
   EXPECT_TRUE(reach.by_network(0, 1));
   EXPECT_TRUE(reach.may_fall_back());
   reach.fall_back();
   EXPECT_FALSE(reach.by_network(0, 1));
   EXPECT_FALSE(reach.any_by_network());
-  EXPECT_FALSE((Reach{with("verbs,shm"), on_nodes({0, 0, 1})}.may_fall_back()));
+  EXPECT_FALSE((Reach{with("verbs+shm"), on_nodes({0, 0, 1})}.may_fall_back()));
 }
 
 TEST(reach, never_falls_back_where_rdma_is_required) {
-  EXPECT_FALSE((Reach{with("verbs,shm", "rdma"), on_nodes({0, 0})}.may_fall_back()));
+  EXPECT_FALSE((Reach{with("verbs+shm", "rdma"), on_nodes({0, 0})}.may_fall_back()));
 }
 
 #endif

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <chrono>
 
 #include "qpmesh/error.hpp"
 #include "transport/verbs/transport.hpp"
@@ -16,7 +15,7 @@ namespace qpmesh::transport::verbs {
 namespace {
 
 constexpr std::uint32_t repost_batch = 16;
-constexpr auto drain_max = std::chrono::seconds{1};
+constexpr std::int64_t drain_ms_max = 1'000;
 
 }  // namespace
 
@@ -155,8 +154,9 @@ void VerbsConnection::to_error() noexcept {
 // it gets a second.
 void VerbsConnection::sever() noexcept {
   fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}}, 0);
-  const auto deadline = std::chrono::steady_clock::now() + drain_max;
-  while (!drained() && std::chrono::steady_clock::now() < deadline) {
+  const base::System& system = parts_.transport->system();
+  const Deadline deadline = base::after_ms(system, drain_ms_max);
+  while (!drained() && system.now() < deadline) {
     parts_.transport->progress();
     ::sched_yield();
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -97,10 +96,10 @@ class Loop {
 };
 
 // Watches one record land. False: it did not come in time.
-bool watch(Loop& loop, Word value, Placement& seen, std::chrono::steady_clock::time_point deadline) {
+bool watch(Loop& loop, const base::System& system, Word value, Placement& seen, Deadline deadline) {
   const Memory& memory = loop.incoming;
   while (look(memory.record.front()) != value && look(memory.record.back()) != value) {
-    if (loop.failed() || std::chrono::steady_clock::now() > deadline) return false;
+    if (loop.failed() || system.now() > deadline) return false;
     ::sched_yield();  // a software device needs the processor
   }
   const bool last_first = look(memory.record.back()) == value && !all_are(memory.record, value);
@@ -108,7 +107,7 @@ bool watch(Loop& loop, Word value, Placement& seen, std::chrono::steady_clock::t
   bool whole = all_are(memory.record, value);
   seen.partial += whole ? 0U : 1U;
   while (!whole) {
-    if (loop.failed() || std::chrono::steady_clock::now() > deadline) return false;
+    if (loop.failed() || system.now() > deadline) return false;
     whole = all_are(memory.record, value);
   }
   seen.overtaken += all_are(memory.payload, value) ? 0U : 1U;
@@ -123,11 +122,11 @@ Placement test_placement(const base::System& system, const Endpoint& endpoint) {
   try {
     const auto loop = std::make_unique<Loop>(system, endpoint);
     seen.vouched_in_order = loop->vouched_in_order();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{time_max_ms};
+    const Deadline deadline = base::after_ms(system, time_max_ms);
     for (Word value = 1; value <= records_max; ++value) {
       loop->outgoing.record.fill(value);
       loop->outgoing.payload.fill(value);
-      if (!loop->send() || !watch(*loop, value, seen, deadline)) break;
+      if (!loop->send() || !watch(*loop, system, value, seen, deadline)) break;
       while (!loop->done() && !loop->failed()) ::sched_yield();
       if (loop->failed()) break;
     }

@@ -77,6 +77,7 @@ class VerbsTransport final : public Transport {
   void look_around() noexcept override;
 
   std::size_t registered_bytes() const noexcept { return regions_.bytes(); }
+  const base::System& system() const noexcept { return system_; }
 
  private:
   friend class VerbsConnection;
