@@ -12,7 +12,8 @@
 
 #include "messaging/matching.hpp"
 #include "messaging/numbers.hpp"
-#include "messaging/ring.hpp"
+#include "messaging/receive_ring.hpp"
+#include "messaging/send_ring.hpp"
 #include "support/lone_rank.hpp"
 
 namespace {
