@@ -40,7 +40,8 @@ class SendRing {
         staging_cursor_{static_cast<std::uint32_t>(places.staging.size() / unit_bytes)},
         send_seed_{send_seed},
         receive_seed_{receive_seed},
-        next_message_{first_message} {
+        next_message_{first_message},
+        tells_posted_{connection.completed()} {
     assert(layout.payload_ring_units <= payload_ring_units_max);
   }
 
@@ -331,7 +332,8 @@ class SendRing {
   std::uint32_t next_message_;
   std::uint32_t cell_generation_ = 0;
   std::uint32_t seen_generation_ = 0;
-  std::uint64_t tells_posted_ = 0;
+  std::uint64_t
+      tells_posted_;  // as connection_ counts: it may have been used before, and all of that is complete
   std::uint64_t staging_free_ = 0;
   std::array<StagedWrite, staged_writes_max> staged_{};
   std::size_t staged_first_ = 0;

@@ -304,6 +304,7 @@ class MemoryConnection final : public transport::Connection {
   const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
 
   bool busy = false;
+  bool completes = true;  // or keeps every source
   std::deque<std::uint32_t> arrivals;
   std::vector<std::uint64_t> offsets;  // of the last chain's writes
 
@@ -319,7 +320,7 @@ class MemoryConnection final : public transport::Connection {
       if (!write.body.empty()) std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
       offsets.push_back(write.target.offset);
       if (write.immediate) arrivals.push_back(*write.immediate);
-      if (write.tell) ++completed_;
+      if (write.tell && completes) ++completed_;
     }
     return transport::Post::posted;
   }
@@ -578,6 +579,34 @@ TEST(a_polled_flag, of_another_message_than_the_next_is_not_taken) {
       EXPECT_EQ(pair.in.partial_records(), 0U) << "its bytes were not even looked at";
     }
   }
+}
+
+// How many messages a sender stages before it must wait for a completion; the connection has carried so many writes before.
+int staged_until_busy(int writes_before) {
+  transport::Capabilities capabilities = proven_by_crc();
+  capabilities.inline_bytes_max = 220;
+  constexpr RingLayout layout{.payload_ring_units = 1024};
+  Slot slot{layout};
+  MemoryConnection connection{capabilities, {slot.memory, slot.bytes}};
+  for (int i = 0; i < writes_before; ++i)
+    EXPECT_EQ(connection.post(std::array{transport::Write{.tell = true}}), transport::Post::posted);
+  connection.completes = false;
+  std::vector<std::byte> staging(16 * unit_bytes);
+  Out out{connection, capabilities, {.slot = {}, .credit_cell = slot.memory, .staging = staging}, layout, 1,
+          2};
+  const std::vector<std::byte> payload(4 * unit_bytes);
+  int sent = 0;
+  for (; sent < 100; ++sent) {
+    Record record = RingPair::record_of(RecordKind::eager_payload, sizeof(RendezvousBody), 1, payload.size());
+    if (out.send(record, payload, Out::Priority::data, {}) != Out::Sent::posted) break;
+  }
+  return sent;
+}
+
+TEST(staging, is_not_reused_for_the_completions_of_writes_that_came_before_the_ring) {
+  EXPECT_EQ(staged_until_busy(0), 4);
+  EXPECT_EQ(staged_until_busy(1), 4);
+  EXPECT_EQ(staged_until_busy(3), 4);
 }
 
 // The reverse direction of a pair: its sender returns what we have consumed.
