@@ -94,7 +94,7 @@ TEST_P(AnyBootstrap,
 
 TEST_P(AnyBootstrap, says_who_is_awaited_while_it_waits) {
   ::testing::internal::CaptureStderr();
-  start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 120).get();
+  start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 600).get();
   const std::string lines = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(lines,
               HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.place())));
