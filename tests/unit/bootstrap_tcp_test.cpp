@@ -188,7 +188,7 @@ TEST(tcp_bootstrap, times_out_on_a_root_that_accepts_and_says_nothing_or_too_lit
   const auto listener = venue.listen_instead();
   expect_error(start(venue, {.rank = 1, .size = 2}, 200).get(),
                unreached(venue, "connected, but rank 0 said nothing"));
-  auto rank = start(venue, {.rank = 1, .size = 2}, 200);
+  auto rank = start(venue, {.rank = 1, .size = 2}, 1000);
   base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};  // the one that had given up
   fd.reset(::accept(listener.get(), nullptr, nullptr));
   ASSERT_TRUE(send_bytes(fd.get(), "220", 3));

@@ -67,8 +67,8 @@ TEST_P(AnyBootstrap, waits_for_a_late_rank_and_a_late_root) {
 }
 
 TEST_P(AnyBootstrap, names_the_missing_ranks_on_every_rank_when_the_deadline_passes) {
-  auto root = start(venue, {.rank = 0, .size = 4}, 300);
-  auto rank = start(venue, {.rank = 1, .size = 4}, 300);
+  auto root = start(venue, {.rank = 0, .size = 4}, 800);
+  auto rank = start(venue, {.rank = 1, .size = 4}, 800);
   for (auto* one : {&root, &rank}) {
     // Whoever's deadline passes first tells the other.
     expect_error(one->get(), {.code = ErrorCode::timeout,
@@ -81,7 +81,7 @@ TEST_P(AnyBootstrap, names_the_missing_ranks_on_every_rank_when_the_deadline_pas
 TEST_P(AnyBootstrap,
        names_the_missing_rank_to_a_rank_whose_deadline_is_shorter_and_lets_the_root_go_with_it) {
   auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
-  auto rank = start(venue, {.rank = 1, .size = 3}, 300);
+  auto rank = start(venue, {.rank = 1, .size = 3}, 800);
   expect_error(rank.get(), {.code = ErrorCode::timeout,
                             .peer = 2,
                             .cause = "rank 2 of 3 missing after * ms",
@@ -94,7 +94,7 @@ TEST_P(AnyBootstrap,
 
 TEST_P(AnyBootstrap, says_who_is_awaited_while_it_waits) {
   ::testing::internal::CaptureStderr();
-  start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 120).get();
+  start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 600).get();
   const std::string lines = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(lines,
               HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.place())));
