@@ -60,7 +60,7 @@ run_case() {
   for guest in $places; do
     local result=0
     # The job ends its commands in time and says so; only a guest that is lost needs the deadline here.
-    place_wait "$guest" "$name" $((SECONDS + seconds + 15)) || result=$?
+    place_wait "$guest" "$name" $((SECONDS + seconds + 30)) || result=$?
     [ "$result" -eq 0 ] || text+="${text:+; }$place_text"
     [ "$result" -ne 2 ] || place_lost=yes
   done
