@@ -65,7 +65,16 @@ enum class Role : std::uint8_t { root = 'R', rank = 'r' };
 Proof prove(const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 
-enum class FrameKind : std::uint32_t { welcome = 1, refused, later, blob, everyones, waiting, failed, thanks };
+enum class FrameKind : std::uint32_t {
+  welcome = 1,
+  refused,
+  later,
+  blob,
+  everyones,
+  waiting,
+  failed,
+  thanks
+};
 
 struct FrameHeader {
   FrameKind kind = FrameKind::failed;

@@ -4,7 +4,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libcli11-dev
                 libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev)
-packages_test=(mpich libseccomp-dev util-linux)  # Hydra, the trap for system calls, setpriv
+packages_test=(mpich libseccomp-dev util-linux iproute2)  # Hydra, the trap for system calls, setpriv, two hosts
 packages_lint=(clang-format-16 clang-tidy-14)
 
 say() { printf '== %s\n' "$*"; }
