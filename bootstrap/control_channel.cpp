@@ -66,8 +66,8 @@ std::string ending(const ControlLink& link, int error) {
   if (error == ECONNRESET || error == EPIPE)
     return fmt::format("the connection to {} ({}) was reset", process_of(link), link.address);
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-    return fmt::format("nothing came from host {} ({}) for 3 s, and process {} ran there: {}", link.host,
-                       link.address, link.pid, base::describe_errno(error));
+    return fmt::format("nothing came from host {} ({}) for more than 2 s, and process {} ran there: {}",
+                       link.host, link.address, link.pid, base::describe_errno(error));
   }
   return fmt::format("reading from {} failed: {}", process_of(link), base::describe_errno(error));
 }

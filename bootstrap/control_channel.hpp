@@ -4,7 +4,7 @@
 // peer is its pidfd (which a forked child of the peer cannot hold back, unlike the socket), or the end of its
 // stream (which is all there is where ranks are threads of one process), whichever comes first. To a rank
 // elsewhere it is a TCP connection that the kernel keeps alive: the peer ends when its end is closed or reset,
-// or when its host was silent for three seconds. A forked child that outlives its rank keeps that news from
+// or when its host was silent for three to four seconds. A forked child that outlives its rank keeps that news from
 // other hosts; the rank's neighbours have it and pass it on. In every case the end waits until everything
 // that had come from the peer was delivered.
 //
@@ -12,7 +12,7 @@
 //
 // Over TCP a rank sends no more than the peer's kernel has room for, and waits until the peer says that it has
 // read: a peer that is merely stopped would otherwise be taken for dead by TCP_USER_TIMEOUT, which counts the
-// time of a closed window too (measured: 200 KiB unread end the connection after 3.5 s).
+// time of a closed window too (measured: 200 KiB unread end the connection).
 #pragma once
 
 #include <sys/epoll.h>

@@ -15,8 +15,6 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr unsigned running = IFF_UP | IFF_RUNNING;
-
 tcp::Address address_of(const sockaddr& found) {
   tcp::Address address;
   if (found.sa_family == AF_INET) address.bytes = sizeof(sockaddr_in);
@@ -38,17 +36,27 @@ std::vector<std::string> interface_addresses(const base::System& system, std::st
                  .system_error = errno}};
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
-  std::vector<tcp::Address> found;
+  struct Found {
+    tcp::Address address;
+    bool carrier = false;
+  };
+  std::vector<Found> found;
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || (each->ifa_flags & running) != running) continue;
+    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
     if (!interface.empty() && interface != each->ifa_name) continue;
     const tcp::Address address = address_of(*each->ifa_addr);
-    if (address.bytes != 0 && !tcp::is_link_local(address)) found.push_back(address);
+    if (address.bytes == 0 || tcp::is_link_local(address)) continue;
+    found.push_back({.address = address, .carrier = (each->ifa_flags & IFF_RUNNING) != 0});
   }
-  std::stable_partition(found.begin(), found.end(),
-                        [](const tcp::Address& each) { return each.storage.ss_family == AF_INET; });
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    const auto worth = [](const Found& each) {
+      return 2 * int{each.carrier} + int{each.address.storage.ss_family == AF_INET};
+    };
+    return worth(a) > worth(b);
+  });
   std::vector<std::string> hosts;
-  for (const tcp::Address& each : found) hosts.push_back(tcp::host_port(each).host);
+  hosts.reserve(found.size());
+  for (const Found& each : found) hosts.push_back(tcp::host_port(each.address).host);
   return hosts;
 }
 

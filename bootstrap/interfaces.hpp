@@ -10,9 +10,9 @@
 
 namespace qpmesh::bootstrap {
 
-// In numbers, IPv4 first, otherwise as the kernel lists them: those of interfaces that are up and have a
-// carrier, loopback too. Link-local IPv6 addresses, which mean nothing on another host, are left out.
-// interface: only this one's; empty: every one's. Throws Error{no_resource}.
+// In numbers, as the kernel lists them: those of interfaces that are up, loopback too. Interfaces with a carrier
+// come before those without, IPv4 before IPv6. Link-local IPv6 addresses, which mean nothing on another host,
+// are left out. interface: only this one's; empty: every one's. Throws Error{no_resource}.
 std::vector<std::string> interface_addresses(const base::System& system, std::string_view interface = {});
 
 // Which ranks must be reached, beside those in the same place.

@@ -23,7 +23,9 @@ namespace {
 constexpr int keepalive_idle_s = 1;
 constexpr int keepalive_interval_s = 1;
 constexpr int keepalive_count = 3;
-constexpr unsigned user_timeout_ms = 3'000;
+// The kernel counts from the first retransmission. Measured after a cable was cut: an idle connection ends after
+// 3.1 s, a busy one after 3.8 s (4.2 s with 3'000 here).
+constexpr unsigned user_timeout_ms = 2'500;
 
 // By copy: what a sockaddr_storage holds is not of the type that it is read as.
 template <class T>

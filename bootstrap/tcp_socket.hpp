@@ -42,7 +42,7 @@ bool is_wildcard(const Address& address) noexcept;
 bool is_loopback(const Address& address) noexcept;
 bool is_link_local(const Address& address) noexcept;  // IPv6: it needs an interface to mean anything
 
-// A dead host is noticed within about three seconds, busy or idle.
+// A dead host is noticed within four seconds, busy or idle.
 int set_up(const base::System& system, int socket);
 
 // Until the socket next sends: from then on the kernel would put its acknowledgements off by 40 ms, for which

@@ -60,6 +60,7 @@ class Tampered : public Base {
   template <class T, class Read, class Fill>
   T read_own(const Blob& blob, Read read, Fill fill) const {
     std::vector<Blob> all;
+    all.reserve(static_cast<std::size_t>(this->size()));
     for (int other = 0; other < this->size(); ++other)
       all.push_back(other == this->rank() ? blob : fill(other));
     return read(all, this->size())[static_cast<std::size_t>(this->rank())];

@@ -342,7 +342,7 @@ TEST_P(ControlChannel, drops_frames_to_ranks_it_has_no_link_to) {
   EXPECT_EQ(bootstrap::stream::receive(system_, far_.get(), std::span{&any, 1}).error, EAGAIN);
 }
 
-// A stopped rank, as its peers see it. Without holding back, TCP_USER_TIMEOUT ends the connection after 3.5 s.
+// A stopped rank, as its peers see it. Without holding back, TCP_USER_TIMEOUT ends the connection.
 TEST_P(ControlChannel, does_not_take_a_peer_for_dead_that_reads_nothing_for_long) {
   const auto other = other_end();
   constexpr int frames = 200;

@@ -1,0 +1,89 @@
+// Two network namespaces joined by a cable: two hosts, as far as sockets can tell. The network namespace is a
+// thread's own, so that ranks of both can be threads of one process.
+#pragma once
+
+#include <fcntl.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <initializer_list>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/owned.hpp"
+#include "base/system.hpp"
+
+namespace qpmesh::test {
+
+class TwoHosts {
+ public:
+  // Hosts 0 and 1 have these addresses, on interfaces called "cable".
+  static constexpr std::array<const char*, 2> addresses{"10.77.0.1", "10.77.0.2"};
+
+  TwoHosts() {
+    for (base::UniqueFd& host : hosts_) {
+      std::thread{[&] {
+        if (::unshare(CLONE_NEWNET) != 0) {
+          problem_ = "network namespaces: " + base::describe_errno(errno);
+          return;
+        }
+        host.reset(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+      }}.join();
+      if (!problem_.empty()) return;
+    }
+    const std::string other =
+        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(hosts_[1].get());
+    ip(0, {"link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", other});
+    for (const int host : {0, 1}) {
+      ip(host, {"link", "set", "lo", "up"});
+      ip(host,
+         {"addr", "add", addresses[static_cast<std::size_t>(host)] + std::string{"/24"}, "dev", "cable"});
+      ip(host, {"link", "set", "cable", "up"});
+    }
+  }
+
+  // Why there are no two hosts, for GTEST_SKIP; empty: there are.
+  const std::string& problem() const { return problem_; }
+
+  // The calling thread is on this host from now on.
+  void enter(int host) const {
+    if (::setns(hosts_[static_cast<std::size_t>(host)].get(), CLONE_NEWNET) != 0) ::abort();
+  }
+
+  // Packets get no further than the other end of the cable: nobody is told.
+  void cut() { ip(1, {"link", "set", "cable", "down"}); }
+
+  // Runs ip(8) on a host.
+  void ip(int host, std::initializer_list<std::string> words) {
+    if (!problem_.empty()) return;
+    std::vector<std::string> texts{"ip"};
+    texts.insert(texts.end(), words);
+    std::vector<char*> arguments;
+    arguments.reserve(texts.size() + 1);
+    for (std::string& text : texts) arguments.push_back(text.data());
+    arguments.push_back(nullptr);
+    std::thread{[&] {
+      enter(host);
+      pid_t pid = 0;
+      int status = 0;
+      const int error = ::posix_spawnp(&pid, "ip", nullptr, nullptr, arguments.data(), environ);
+      if (error != 0) {
+        problem_ = "starting ip: " + base::describe_errno(error);
+      } else if (::waitpid(pid, &status, 0) != pid || status != 0) {
+        problem_ = "ip failed:";
+        for (const std::string& text : texts) problem_ += " " + text;
+      }
+    }}.join();
+  }
+
+ private:
+  std::array<base::UniqueFd, 2> hosts_;
+  std::string problem_;
+};
+
+}  // namespace qpmesh::test
