@@ -313,6 +313,16 @@ TEST(qpmesh_run, forwards_signals_to_all_ranks_and_what_they_started) {
   }
 }
 
+TEST(qpmesh_run, wakes_stopped_ranks_when_it_is_asked_to_end) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+    Launch run{job({"-np", "2"}, "echo ready; kill -STOP $$; exec sleep 60")};
+    ASSERT_TRUE(run.sees_lines(2));
+    ASSERT_EQ(::kill(run.pid(), number), 0);
+    EXPECT_EQ(run.wait(), 128 + number);
+    EXPECT_TRUE(nothing_is_left());
+  }
+}
+
 TEST(qpmesh_run, reports_a_rank_that_a_forwarded_signal_killed) {
   Launch run{job({"-np", "2"}, "echo ready; exec sleep 60")};
   ASSERT_TRUE(run.sees_lines(2));

@@ -112,6 +112,8 @@ class Job {
         tell_of_terminal_stop();
       } else {
         signal_all(signal);
+        if (signal != SIGUSR1 && signal != SIGUSR2)
+          signal_all(SIGCONT);  // a stopped rank would hear it never
       }
     }
   }
