@@ -18,9 +18,8 @@ struct MismatchRow {
   std::string_view hint;
 };
 constexpr std::array mismatch_table{
-    MismatchRow{
-        Mismatch::link_layer, "one side is InfiniBand, the other Ethernet",
-        "choose devices of one kind on both hosts with QPMESH_DEVICE"},
+    MismatchRow{Mismatch::link_layer, "one side is InfiniBand, the other Ethernet",
+                "choose devices of one kind on both hosts with QPMESH_DEVICE"},
     MismatchRow{Mismatch::fabric,
                 "their InfiniBand subnets have different prefixes and no router between them",
                 "choose ports of one fabric on both hosts with QPMESH_DEVICE"},
