@@ -521,6 +521,16 @@ netdev ens2 up
                 {},
                 {"the entry is zero"},
                 {"ip addr add"}},
+        Useless{"an_index_beyond_what_a_queue_pair_can_name",
+                R"(
+device rxe0 driver=rdma_rxe software
+port 1 active ethernet mtu=1024
+gid 256 10.0.0.1 v2 eth0
+netdev eth0 up 10.0.0.1/24
+)",
+                {},
+                {"beyond 255"},
+                {"from eth0"}},
         Useless{"an_index_that_is_there_on_an_interface_that_is_down",
                 R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
@@ -705,6 +715,31 @@ TEST(an_encoded_offer, with_a_value_that_no_device_has_is_corrupt) {
   auto many = offer;
   many.endpoints.resize(endpoints_max + 1, offer.endpoints[0]);
   EXPECT_EQ(refusal_of(encode(many)), "corrupt");
+}
+
+TEST(an_encoded_offer, with_any_bit_flipped_is_corrupt_or_still_sound) {
+  const auto blob = encode(make_offer(devices(two_adapters), {}, "host-a"));
+  int accepted = 0;
+  for (std::size_t bit = 0; bit < blob.size() * 8; ++bit) {
+    auto changed = blob;
+    changed[bit / 8] ^= std::byte{1} << (bit % 8);
+    try {
+      const auto offer = decode(changed, 7);
+      ++accepted;
+      ASSERT_LE(offer.endpoints.size(), endpoints_max);
+      for (const auto& each : offer.endpoints) {
+        EXPECT_GE(each.port, 1) << bit;
+        EXPECT_GE(each.mtu_bytes, 256) << bit;
+        EXPECT_LE(each.mtu_bytes, 4096) << bit;
+        EXPECT_LE(each.prefix_bits, 128) << bit;
+        EXPECT_EQ(each.link_layer, LinkLayer::ethernet) << bit;
+        EXPECT_NE(each.gid_type, GidType::infiniband) << bit;
+      }
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt) << bit;
+    }
+  }
+  EXPECT_GT(accepted, 0) << "an address may be any";
 }
 
 }  // namespace

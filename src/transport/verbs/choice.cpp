@@ -16,6 +16,8 @@ namespace {
 
 constexpr int ipv4_prefix_bits = 96;  // of ::ffff:0:0/96
 
+constexpr int gid_index_max = 255;  // ibv_global_route has 8 bits for it; rxe's table has 1024 entries
+
 // Interfaces of container networks: other hosts hold the same addresses, or cannot reach them.
 constexpr std::array<std::string_view, 11> overlay_prefixes{
     "docker", "br-", "podman", "cni", "flannel", "cali", "tunl", "vxlan", "weave", "cilium", "virbr"};
@@ -69,6 +71,9 @@ Verdict check_health(const Entry& entry, const Wishes& wishes) {
     return {Refusal::no_mtu, fmt::format("the port's active MTU is {}", port.mtu_bytes)};
   if (infiniband && port.lid == 0 && !port.grh_required)
     return {Refusal::no_lid, "no subnet manager has given the port a LID"};
+  if (gid.index > gid_index_max)
+    return {Refusal::index_too_large,
+            fmt::format("a queue pair cannot name entries beyond {}", gid_index_max)};
   if (gid.gid == Gid{}) return {Refusal::zero_gid, "the entry is zero"};
   if (infiniband != (gid.type == GidType::infiniband))
     return {Refusal::wrong_gid_type,

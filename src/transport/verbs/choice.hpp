@@ -88,6 +88,7 @@ enum class Refusal : std::uint8_t {
   port_down,
   no_mtu,
   no_lid,
+  index_too_large,
   zero_gid,
   wrong_gid_type,
   netdev_down,

@@ -33,6 +33,8 @@ constexpr std::array refusal_table{
     RefusalRow{Refusal::no_mtu, "bring the port's interface down and up again, then look at ibv_devinfo"},
     RefusalRow{Refusal::no_lid,
                "start a subnet manager (opensm) on the fabric; sminfo shows whether one is there"},
+    RefusalRow{Refusal::index_too_large,
+               "remove addresses that are not needed from INTERFACE, and bring it down and up"},
     RefusalRow{Refusal::zero_gid,
                "give the port's interface an address: ip addr add ADDRESS/BITS dev INTERFACE"},
     RefusalRow{Refusal::wrong_gid_type, "set QPMESH_GID_INDEX to an entry of another type"},
