@@ -1,5 +1,11 @@
 // Run by a launcher that is not of the MPI which this program is linked with: to its MPI every process is alone.
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 
 #include "qpmesh/error.hpp"
 #include "qpmesh/mpi.hpp"
@@ -9,7 +15,29 @@
 namespace qpmesh {
 namespace {
 
+// Open MPI's processes of one user share a folder, and fail now and then when two make it at once. qpmesh-run
+// keeps Open MPI's variables from its ranks.
+class OwnSession {
+ public:
+  OwnSession() {
+    std::string name = (std::filesystem::temp_directory_path() / "qpmesh-mpi-alone-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp failed"};
+    folder_ = name;
+    ::setenv("OMPI_MCA_orte_tmpdir_base", name.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  ~OwnSession() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  OwnSession(const OwnSession&) = delete;
+  OwnSession& operator=(const OwnSession&) = delete;
+
+ private:
+  std::filesystem::path folder_;
+};
+
 TEST(mpi_bootstrap, refuses_to_be_a_world_of_one_where_the_launcher_says_many) {
+  const OwnSession session;
   ASSERT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
