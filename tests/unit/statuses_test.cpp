@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "support/device_tables.hpp"
@@ -33,6 +35,17 @@ LinkDescription link_of_hosts() {
   return {.local = {"alpha", endpoint("mlx5_0", "10.0.0.1", 3), 0x11},
           .peer = {"beta", endpoint("mlx5_1", "10.0.0.2", 5), 0x22},
           .timers = {}};
+}
+
+TEST(status_table, is_the_table_of_docs_protocol_md) {
+  std::ifstream file{std::string{QPMESH_SOURCE_DIR} + "/docs/protocol.md"};
+  const std::string page{std::istreambuf_iterator<char>{file}, {}};
+  for (const auto& row : status_table()) {
+    EXPECT_THAT(
+        page, HasSubstr(fmt::format("| `{}` | {} | {} | {} |", row.name, row.meaning, row.cause, row.hint)));
+  }
+  for (const auto& row : event_table())
+    EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} |", row.name, row.meaning, row.hint)));
 }
 
 TEST(status_table, has_a_row_for_every_status_that_is_no_success_and_for_nothing_else) {
