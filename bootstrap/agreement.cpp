@@ -160,4 +160,28 @@ std::vector<int> number_nodes(std::span<const Outcome> outcomes) {
   return node_of;
 }
 
+std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const std::function<Blob()>& step) {
+  Outcome outcome;
+  Blob result;
+  try {
+    result = step();
+  } catch (...) {
+    outcome.fail(Failure::from_current_exception(bootstrap.rank()));
+  }
+  const auto blobs =
+      bootstrap.all_gather(base::ByteWriter{}.put_bytes(encode(outcome)).put_bytes(result).blob(), deadline);
+  std::vector<Blob> outcomes;
+  std::vector<Blob> results;
+  for (const Blob& blob : blobs) {
+    base::ByteReader reader{blob};
+    const BlobView its_outcome = reader.get_bytes();
+    const BlobView its_result = reader.get_bytes();
+    if (!reader.finished()) corrupt(static_cast<int>(results.size()), blob.size());
+    outcomes.emplace_back(its_outcome.begin(), its_outcome.end());
+    results.emplace_back(its_result.begin(), its_result.end());
+  }
+  throw_agreed_failure(read_outcomes(outcomes, bootstrap.size()));
+  return results;
+}
+
 }  // namespace qpmesh::bootstrap

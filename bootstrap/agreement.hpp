@@ -3,6 +3,7 @@
 // looked for the others. A failure of one rank becomes the same Error on all.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,6 +35,10 @@ Blob encode(const Outcome& outcome);
 
 // Throws Error{corrupt} naming the rank whose blob makes no sense.
 std::vector<Outcome> read_outcomes(std::span<const Blob> blobs, int size);
+
+// One step of start-up that every rank takes and that may fail on each: gathers what it returned, in rank order. Where it threw
+// on some rank, all ranks throw the failure that counts. Collective, one all_gather.
+std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const std::function<Blob()>& step);
 
 // Throws the failure that counts, the same on every rank: causes before consequences, then the lowest rank's.
 void throw_agreed_failure(std::span<const Outcome> outcomes);

@@ -30,6 +30,7 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
                               .size = identity.size,
                               .ordinal = ordinal,
                               .job = identity.job,
+                              .size_variable = identity.size_variable,
                               .handshake_timeout_ms = options.handshake_timeout_ms,
                               .progress_ms = options.stall_warning_ms};
   return std::make_unique<Star>(settings, std::move(doorway), system, log);

@@ -36,6 +36,7 @@ class Doorway {
   virtual std::string local_address(int fd) const = 0;
 
   virtual std::string place() const = 0;  // for people: "127.0.0.1:4000"
+  virtual std::string terms() const = 0;  // for people: what ranks must have in common to meet here
   virtual const Key& key() const = 0;     // proofs are made with it
   virtual std::string secret_hint() const = 0;
 };

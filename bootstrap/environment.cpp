@@ -9,6 +9,23 @@
 
 namespace qpmesh::bootstrap {
 
+namespace {
+
+// What to do about a variable, by whose it is.
+std::string hint_for(std::string_view name) {
+  if (name.starts_with("QPMESH_")) return "docs/options.md lists every variable";
+  return "the launcher sets it; where QPMESH_RANK and QPMESH_SIZE are set, no launcher is asked";
+}
+
+[[noreturn]] void fail_missing(std::string_view name, std::string_view launcher, std::string_view allowed) {
+  fail_config(fmt::format("{} is not set, although the environment is that of {}; allowed is {}", name,
+                          launcher, allowed),
+              name.starts_with("QPMESH_") ? "QPMESH_RANK and QPMESH_SIZE are set together, or neither"
+                                          : hint_for(name));
+}
+
+}  // namespace
+
 Environment process_environment() {
   return [](std::string_view name) -> std::optional<std::string> {
     const char* value = ::secure_getenv(std::string{name}.c_str());
@@ -27,7 +44,7 @@ void fail_config(std::string cause, std::string hint) {
 void fail_variable(std::string_view name, std::string_view value, std::string_view allowed,
                    std::string hint) {
   fail_config(fmt::format("{} is \"{}\"; allowed is {}", name, value.substr(0, 80), allowed),
-              std::move(hint));
+              hint.empty() ? hint_for(name) : std::move(hint));
 }
 
 std::optional<std::int64_t> parse_number(std::string_view text) noexcept {
@@ -40,7 +57,7 @@ std::optional<std::int64_t> parse_number(std::string_view text) noexcept {
 
 std::string Variables::required_text(std::string_view name, std::string_view launcher) const {
   if (auto value = text(name)) return *std::move(value);
-  fail_config(fmt::format("{} is not set, although the environment is that of {}", name, launcher));
+  fail_missing(name, launcher, "a word");
 }
 
 std::optional<std::int64_t> Variables::number(std::string_view name, std::int64_t least,
@@ -56,9 +73,7 @@ std::optional<std::int64_t> Variables::number(std::string_view name, std::int64_
 std::int64_t Variables::required_number(std::string_view name, std::int64_t least, std::int64_t most,
                                         std::string_view launcher) const {
   if (const auto value = number(name, least, most)) return *value;
-  fail_config(
-      fmt::format("{} is not set, although the environment is that of {}; allowed is a number from {} to {}",
-                  name, launcher, least, most));
+  fail_missing(name, launcher, fmt::format("a number from {} to {}", least, most));
 }
 
 }  // namespace qpmesh::bootstrap

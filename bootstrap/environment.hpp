@@ -14,6 +14,7 @@ namespace qpmesh::bootstrap {
 inline constexpr std::int64_t ranks_max = 65'536;
 
 [[noreturn]] void fail_config(std::string cause, std::string hint = {});
+// Without a hint of its own: where the variable is explained, or who sets it.
 [[noreturn]] void fail_variable(std::string_view name, std::string_view value, std::string_view allowed,
                                 std::string hint = {});
 

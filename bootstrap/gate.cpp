@@ -59,6 +59,9 @@ void Gate::accept_candidates() {
         accept_error_ = errno;
         if (!candidates_.empty()) drop(candidates_.front(), "no descriptor was left");
         accept_after_ = system_.now() + accept_pause;
+        last_refusal_ = fmt::format(
+            "rank {} could not accept a connection: {}; raise the limit on open files (ulimit -n)",
+            settings_.rank, base::describe_errno(accept_error_));
         log_.debug("accept failed: {}", base::describe_errno(accept_error_));
       }
       return;  // everything else is the newcomer's trouble, or nobody is left
@@ -125,13 +128,16 @@ void Gate::judge(Candidate& candidate, std::vector<Guest>& guests) {
     const std::string cause =
         fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}", guest.hello.rank,
                     guest.hello.version, settings_.rank, star_version);
-    refuse(std::move(guest), ErrorCode::mismatch, cause, "start every rank with the same qpmesh");
+    refuse(std::move(guest), ErrorCode::mismatch, cause, same_library_hint);
   } else if (!proves(guest.hello.proof, doorway_.key(), Role::rank, guest.challenge, guest.hello)) {
     const std::string cause =
         fmt::format("rank {} at {} did not accept the secret", settings_.rank, doorway_.place());
     answer(std::move(guest.fd), FrameKind::refused,
            encode_error({.code = ErrorCode::authentication, .peer = settings_.rank, .cause = cause}));
-    report("did not prove that it knows the secret of this job");
+    constexpr std::string_view why = "did not prove that it knows the secret of this job";
+    // Anybody can get here: a rank that did prove who it is has more to say.
+    if (last_refusal_.empty()) last_refusal_ = fmt::format("a connection was refused: it {}", why);
+    report(why);
   } else {
     guests.push_back(std::move(guest));
   }

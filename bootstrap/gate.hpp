@@ -49,6 +49,7 @@ class Gate {
   void refuse(Guest guest, ErrorCode code, const std::string& cause, std::string hint);
   // Answers a guest who is too early: it will come again.
   void send_away(Guest guest) const;
+  // Why the last one who wanted in is not in; for the error of a start that nobody else completes.
   const std::string& last_refusal() const noexcept { return last_refusal_; }
   int listener() const noexcept { return listener_.get(); }
   // Of the last connection that was lost for want of descriptors or memory, or 0.

@@ -21,6 +21,7 @@ namespace {
 struct Place {
   int rank = 0;
   int size = 1;
+  std::string size_variable{};
 };
 
 Place read_place(const Variables& variables, std::string_view rank_name, std::string_view size_name,
@@ -31,7 +32,7 @@ Place read_place(const Variables& variables, std::string_view rank_name, std::st
     fail_variable(rank_name, fmt::format("{}", rank),
                   fmt::format("a number from 0 to {}, because {} is {}", size - 1, size_name, size));
   }
-  return {static_cast<int>(rank), static_cast<int>(size)};
+  return {static_cast<int>(rank), static_cast<int>(size), std::string{size_name}};
 }
 
 std::optional<int> read_local_size(const Variables& variables, std::string_view name, int size) {
@@ -40,11 +41,13 @@ std::optional<int> read_local_size(const Variables& variables, std::string_view 
   return static_cast<int>(*value);
 }
 
-Identity make_identity(std::string launcher, Place place, std::optional<int> local_size, std::string job) {
+Identity make_identity(std::string launcher, const Place& place, std::optional<int> local_size,
+                       std::string job) {
   Identity identity;
   identity.launcher = std::move(launcher);
   identity.rank = place.rank;
   identity.size = place.size;
+  identity.size_variable = place.size_variable;
   identity.local_size = local_size.value_or(place.size);
   identity.job = std::move(job);
   return identity;
@@ -53,7 +56,8 @@ Identity make_identity(std::string launcher, Place place, std::optional<int> loc
 // QPMESH_RANK, QPMESH_SIZE: set by hand or by qpmesh-run.
 std::optional<Identity> from_qpmesh(const Variables& variables) {
   if (!variables.has("QPMESH_RANK") && !variables.has("QPMESH_SIZE")) return std::nullopt;
-  const Place place = read_place(variables, "QPMESH_RANK", "QPMESH_SIZE", "qpmesh-run");
+  const Place place =
+      read_place(variables, "QPMESH_RANK", "QPMESH_SIZE", "a rank started by hand or by qpmesh-run");
   return make_identity("qpmesh", place, read_local_size(variables, "QPMESH_LOCAL_SIZE", place.size),
                        "default");
 }
@@ -212,6 +216,8 @@ void apply_own_variables(const Variables& variables, Identity& identity) {
 }
 
 }  // namespace
+
+Identity claimed_identity(const Environment& environment) { return detect(Variables{environment}); }
 
 Identity identify(const Environment& environment) {
   const Variables variables{environment};

@@ -19,17 +19,21 @@ using Environment = std::function<std::optional<std::string>(std::string_view na
 Environment process_environment();
 
 struct Identity {
-  std::string launcher;  // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
+  std::string launcher;       // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
+  std::string size_variable;  // which variable says how many we are; empty when alone
   int rank = 0;
   int size = 1;
   int local_size = 1;  // ranks of this host, as the launcher says; size when it does not
   std::string job;     // the same on every rank of a job, different between jobs; never secret
   std::string root;    // "host:port" of the TCP bootstrap; empty where one host is enough
-  std::string secret;  // the job's, from wherever section 8 of the design finds it; may be empty on one host
+  std::string secret;  // the job's, wherever it was found (docs/design.md, Identity); empty on one host
   std::string secret_source;  // for people: where the secret came from, never what it is
   bool secret_made_now =
       false;  // it is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home
 };
+
+// What the environment says about who and how many we are, and nothing about how to meet: no root, no secret.
+Identity claimed_identity(const Environment& environment);
 
 // Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT, QPMESH_JOB
 // and the secret's variables hold under every launcher. Ranks of one host meet without an address;

@@ -16,6 +16,8 @@
 namespace qpmesh::bootstrap {
 namespace {
 
+constexpr const char* hint_for_forgery = "no correct rank does that: start every rank with the same qpmesh";
+
 constexpr int full_queue_retry_ms = 5;  // poll cannot tell when a listener's queue has room again
 
 // One connection until it became a Link or was dropped.
@@ -108,7 +110,7 @@ class Linker {
       fail(peer, ErrorCode::peer_dead,
            fmt::format("rank {} (pid {} on host {}) hung up during the handshake: {}", peer, about(peer).pid,
                        about(peer).host, what),
-           error, {}, true);
+           error, "look at what that rank said before it ended", true);
     } else {
       fail(rank_, ErrorCode::no_resource, fmt::format("{} failed while linking with rank {}", what, peer),
            error, error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : "");
@@ -143,7 +145,8 @@ class Linker {
       } else if (there.uid != about(peer).place.uid || there.pid != about(peer).pid) {
         fail(peer, ErrorCode::authentication,
              fmt::format("rank {} said it is pid {} of uid {}; its socket belongs to pid {} of uid {}", peer,
-                         about(peer).pid, about(peer).place.uid, there.pid, there.uid));
+                         about(peer).pid, about(peer).place.uid, there.pid, there.uid),
+             0, hint_for_forgery);
       } else {
         Conversation& conversation = conversations_.emplace_back();
         conversation.socket = std::move(connecting.socket);
@@ -233,7 +236,8 @@ class Linker {
         conversation.over = true;
         return fail(
             conversation.rank, ErrorCode::authentication,
-            fmt::format("what answers at the socket of rank {} does not know its token", conversation.rank));
+            fmt::format("what answers at the socket of rank {} does not know its token", conversation.rank),
+            0, hint_for_forgery);
       }
     }
     conversation.over = true;
@@ -297,13 +301,14 @@ class Linker {
     if (conversation.truncated) return fail_call(peer, "receiving descriptors", EMFILE);
     if (!conversation.descriptors[1]) {
       return fail(peer, ErrorCode::authentication,
-                  fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer));
+                  fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer), 0,
+                  hint_for_forgery);
     }
     ArenaExamination examination = examine_arena(system_, conversation.descriptors[0].get(), about(peer));
     if (examination.failed_call != nullptr)
       return fail_call(peer, examination.failed_call, examination.system_error);
     if (!examination.forgery.empty())
-      return fail(peer, ErrorCode::authentication, std::move(examination.forgery));
+      return fail(peer, ErrorCode::authentication, std::move(examination.forgery), 0, hint_for_forgery);
     add_link(conversation);
   }
 

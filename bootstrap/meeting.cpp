@@ -42,7 +42,7 @@ void prepare(const base::System& system, const LocalOffer& offer, BlobView facts
     throw Error{{.code = ErrorCode::bad_argument,
                  .operation = "init",
                  .cause = fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
-                 .hint = {}}};
+                 .hint = "facts are what init tells of itself: start fewer ranks, or report it"}};
   }
   mine.facts.assign(facts.begin(), facts.end());
   mine.nonce = offer.nonce;
@@ -95,18 +95,21 @@ std::unique_ptr<base::ControlChannel> open_control(const base::System& system, s
 
 }  // namespace
 
+void check_place(int rank, int size) {
+  if (rank >= 0 && rank < size) return;
+  throw Error{{.code = ErrorCode::bad_config,
+               .operation = "init",
+               .cause = fmt::format("the bootstrap says rank {} of {}", rank, size),
+               .hint = "a rank is at least 0 and less than the number of ranks"}};
+}
+
 // Two gathers where all ranks are in one place, three where they are not, on every path: a rank that failed
 // takes part in the next one all the same, or the others would wait for it.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
              const LocalOffer& offer, BlobView facts, Deadline deadline) {
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
-  if (size < 1 || rank < 0 || rank >= size) {
-    throw Error{{.code = ErrorCode::bad_config,
-                 .operation = "init",
-                 .cause = fmt::format("the bootstrap says rank {} of {}", rank, size),
-                 .hint = "a rank is at least 0 and less than the number of ranks"}};
-  }
+  check_place(rank, size);
 
   Outcome outcome;
   Preparation preparation;

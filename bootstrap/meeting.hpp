@@ -49,6 +49,9 @@ struct Meeting {
   std::uint64_t epoch = 0;  // random, the same on every rank, of this incarnation of the job
 };
 
+// Throws Error{bad_config} for a rank that is none of the ranks.
+void check_place(int rank, int size);
+
 // Collective: two gathers where all ranks are in one place (one kernel, user and namespaces), three where they
 // are not. facts are carried to every rank as they are. Throws Error, the same on every rank: mismatch (size,
 // versions: both values), authentication, timeout (naming who is missing), link_failed (between which hosts,

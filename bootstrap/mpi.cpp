@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "bootstrap/launcher.hpp"
 #include "bootstrap/star_wire.hpp"
 #include "qpmesh/error.hpp"
 
@@ -16,8 +17,9 @@ namespace {
 // others in vain.
 constexpr int too_long = -1;
 
-[[noreturn]] void fail(ErrorCode code, std::string cause, int peer = no_peer) {
-  throw Error{{.code = code, .peer = peer, .operation = "init", .cause = std::move(cause)}};
+[[noreturn]] void fail(ErrorCode code, std::string cause, std::string hint, int peer = no_peer) {
+  throw Error{
+      {.code = code, .peer = peer, .operation = "init", .cause = std::move(cause), .hint = std::move(hint)}};
 }
 
 void check(int result, std::string_view call) {
@@ -26,7 +28,8 @@ void check(int result, std::string_view call) {
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
   fail(ErrorCode::internal,
-       fmt::format("{} failed: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)}));
+       fmt::format("{} failed: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)}),
+       "MPI itself is in trouble: look at what it says");
 }
 
 void check_running() {
@@ -34,18 +37,42 @@ void check_running() {
   int finalised = 0;
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
-  if (initialised == 0) fail(ErrorCode::bad_argument, "MPI is not initialised; call MPI_Init first");
-  if (finalised != 0) fail(ErrorCode::bad_argument, "MPI is finalised already");
+  if (initialised == 0) fail(ErrorCode::bad_argument, "MPI is not initialised", "call MPI_Init first");
+  if (finalised != 0)
+    fail(ErrorCode::bad_argument, "MPI is finalised already", "call MPI_Finalize after init");
+}
+
+// The launcher of one MPI starts programs of another as worlds of one, without a word.
+void check_not_alone_among_many(MPI_Comm communicator) {
+  int size = 0;
+  check(MPI_Comm_size(communicator, &size), "MPI_Comm_size");
+  int relation = MPI_UNEQUAL;
+  check(MPI_Comm_compare(communicator, MPI_COMM_WORLD, &relation), "MPI_Comm_compare");
+  if (size > 1 || relation != MPI_IDENT) return;  // who asks for MPI_COMM_SELF wants to be alone
+  const bootstrap::Identity claimed = bootstrap::claimed_identity(bootstrap::process_environment());
+  if (claimed.size == 1) return;
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  std::string_view library{text.data(), static_cast<std::size_t>(length)};
+  library = library.substr(0, library.find_first_of(",\n"));
+  fail(ErrorCode::bad_config,
+       fmt::format("{} says {} ranks, but to {} this process is alone", claimed.size_variable, claimed.size,
+                   library),
+       "start the program with the mpirun of the MPI that it is linked with");
 }
 
 }  // namespace
 
 MpiBootstrap::MpiBootstrap(MPI_Comm communicator) {
   check_running();
-  if (communicator == MPI_COMM_NULL) fail(ErrorCode::bad_argument, "the communicator is MPI_COMM_NULL");
+  if (communicator == MPI_COMM_NULL)
+    fail(ErrorCode::bad_argument, "the communicator is MPI_COMM_NULL", "only its members may start from it");
   int between_groups = 0;
   check(MPI_Comm_test_inter(communicator, &between_groups), "MPI_Comm_test_inter");
-  if (between_groups != 0) fail(ErrorCode::bad_argument, "the communicator is an inter-communicator");
+  if (between_groups != 0)
+    fail(ErrorCode::bad_argument, "the communicator is an inter-communicator", "merge it first");
+  check_not_alone_among_many(communicator);
   check(MPI_Comm_dup(communicator, &communicator_), "MPI_Comm_dup");
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
 }
@@ -84,12 +111,14 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
           fits ? fmt::format("rank {}'s blob is longer than {} bytes", rank, bootstrap::blob_bytes_max)
                : fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(),
                              bootstrap::blob_bytes_max);
-      fail(ErrorCode::bad_argument, cause, static_cast<int>(rank));
+      fail(ErrorCode::bad_argument, cause, "all_gather is for addresses and keys, not for data",
+           static_cast<int>(rank));
     }
     offsets[rank] = static_cast<int>(total);
     total += static_cast<std::size_t>(bytes[rank]);
     if (total > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      fail(ErrorCode::no_resource, fmt::format("the blobs of {} ranks exceed MPI's 2 GiB per call", ranks));
+      fail(ErrorCode::no_resource, fmt::format("the blobs of {} ranks exceed MPI's 2 GiB per call", ranks),
+           "meet over TCP: QPMESH_ROOT=host:port");
     }
   }
   Blob everyones(total);

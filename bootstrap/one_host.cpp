@@ -104,6 +104,10 @@ Doorway::Attempt OneHostDoorway::connect(Deadline) {
   return {std::move(fd), 0, {}};
 }
 
+std::string OneHostDoorway::terms() const {
+  return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)", ::geteuid());
+}
+
 // For the root these are the credentials at connect, for a rank those at listen: in both cases of whoever
 // made the call.
 std::optional<std::string> OneHostDoorway::stranger(int fd) const {

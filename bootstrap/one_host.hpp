@@ -24,6 +24,7 @@ class OneHostDoorway final : public Doorway {
   int prepare(int) const override { return 0; }
   std::string local_address(int) const override { return {}; }
   std::string place() const override { return "@" + name_; }
+  std::string terms() const override;
   const Key& key() const override { return key_; }
   std::string secret_hint() const override { return {}; }
 

@@ -38,12 +38,15 @@ void check_length(std::string_view name, std::string_view secret) {
 // A file that others could read or replace is no secret: it must be a plain file of ours, for us alone.
 std::string read_secret_file(const std::string& what, const std::string& path) {
   const base::UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  if (!fd) fail_file(what, path, errno == ELOOP ? "is a symbolic link" : "cannot be opened", errno);
+  const std::string wanted =
+      fmt::format("it must be a file of uid {}, mode 0600, that holds the secret", ::geteuid());
+  if (!fd) fail_file(what, path, errno == ELOOP ? "is a symbolic link" : "cannot be opened", errno, wanted);
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) fail_file(what, path, "cannot be examined", errno);
-  if (!S_ISREG(status.st_mode)) fail_file(what, path, "is no plain file");
+  if (::fstat(fd.get(), &status) != 0) fail_file(what, path, "cannot be examined", errno, wanted);
+  if (!S_ISREG(status.st_mode)) fail_file(what, path, "is no plain file", 0, wanted);
   if (status.st_uid != ::geteuid()) {
-    fail_file(what, path, fmt::format("belongs to uid {}, not to us, uid {}", status.st_uid, ::geteuid()));
+    fail_file(what, path, fmt::format("belongs to uid {}, not to us, uid {}", status.st_uid, ::geteuid()), 0,
+              wanted);
   }
   if ((status.st_mode & 077U) != 0) {
     fail_file(what, path, fmt::format("has mode {:04o}; allowed is 0600 or 0400", status.st_mode & 07777U), 0,
@@ -54,7 +57,7 @@ std::string read_secret_file(const std::string& what, const std::string& path) {
   while (count < text.size()) {
     const auto got = ::read(fd.get(), text.data() + count, text.size() - count);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_file(what, path, "cannot be read", errno);
+    if (got < 0) fail_file(what, path, "cannot be read", errno, wanted);
     if (got == 0) break;
     count += static_cast<std::size_t>(got);
   }
@@ -106,6 +109,7 @@ bool make_secret_file(const std::string& directory, const std::string& path) {
 
 Secret find_secret(const Environment& environment, std::string_view launcher_variable) {
   if (const auto path = environment("QPMESH_SECRET_FILE")) {
+    if (path->empty()) fail_variable("QPMESH_SECRET_FILE", *path, "the path of a file");
     return {read_secret_file("QPMESH_SECRET_FILE", *path), "the file " + *path + " (QPMESH_SECRET_FILE)",
             false};
   }

@@ -4,6 +4,11 @@
 
 namespace qpmesh::bootstrap {
 
+std::string hint_for_missing(const StarSettings& settings, const Doorway& doorway) {
+  return fmt::format("{} says {} ranks: was every one started? They must {}", settings.size_variable,
+                     settings.size, doorway.terms());
+}
+
 Star::Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const base::System& system,
            const base::Log& log)
     : settings_{settings}, doorway_{std::move(doorway)} {
@@ -17,7 +22,8 @@ std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
     throw Error{
         {.code = ErrorCode::bad_argument,
          .operation = "init",
-         .cause = fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max)}};
+         .cause = fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max),
+         .hint = "all_gather is for addresses and keys, not for data"}};
   }
   try {
     return half_->all_gather(mine, deadline);

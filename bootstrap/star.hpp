@@ -21,9 +21,13 @@ struct StarSettings {
   int size = 1;
   int ordinal = 0;                            // which init of this process
   std::string job{};                          // the same on every rank
+  std::string size_variable = "QPMESH_SIZE";  // for people: who says how many ranks there are
   std::int64_t handshake_timeout_ms = 2'000;  // a silent stranger is dropped after it
   std::int64_t progress_ms = 5'000;           // between the root's progress lines; 0 = none
 };
+
+// What a rank should look into whose fellows do not come.
+std::string hint_for_missing(const StarSettings& settings, const Doorway& doorway);
 
 // The root's half or a rank's half.
 class StarHalf {

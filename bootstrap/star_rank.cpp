@@ -96,10 +96,11 @@ void StarRank::join(Deadline deadline) {
   }
   fail({.code = ErrorCode::timeout,
         .peer = 0,
-        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempts in {} ms, the last: {}",
-                             settings_.rank, doorway_.place(), attempts, elapsed_ms(), last.what),
+        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: {}",
+                             settings_.rank, doorway_.place(), attempts, attempts == 1 ? "" : "s",
+                             elapsed_ms(), last.what),
         .system_error = last.error,
-        .hint = "is rank 0 running, and is this its address?"});
+        .hint = fmt::format("is rank 0 running? All ranks must {}", doorway_.terms())});
 }
 
 // One handshake. Nothing when we are in; a setback when it is worth another attempt; throws when it is not.
@@ -107,7 +108,8 @@ std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline dea
   if (const auto reason = doorway_.stranger(fd.get())) {
     fail({.code = ErrorCode::authentication,
           .peer = 0,
-          .cause = fmt::format("what answers at {} is not of this job: {}", doorway_.place(), *reason)});
+          .cause = fmt::format("what answers at {} is not of this job: {}", doorway_.place(), *reason),
+          .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
   }
   Visit visit{std::move(fd),
               make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job),
@@ -153,19 +155,22 @@ std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
       fail({.code = ErrorCode::corrupt,
             .peer = 0,
             .cause = fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
-                                 static_cast<std::uint32_t>(frame->kind), frame->payload.size())});
+                                 static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
+            .hint = same_library_hint});
     }
     if (root_->oversize()) {
       fail({.code = ErrorCode::corrupt,
             .peer = 0,
             .cause = fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
-                                 root_->claimed_bytes(), everyones_bytes_max(settings_.size))});
+                                 root_->claimed_bytes(), everyones_bytes_max(settings_.size)),
+            .hint = same_library_hint});
     }
     if (root_->ended()) {
       fail({.code = ErrorCode::peer_dead,
             .peer = 0,
             .cause = fmt::format("rank 0 closed the connection at {} during start-up", doorway_.place()),
-            .system_error = root_->error()});
+            .system_error = root_->error(),
+            .hint = "look at what rank 0 said before it ended"});
     }
     const short events = root_->unsent() ? POLLIN | POLLOUT : POLLIN;
     if (!wait_for(root_->fd(), events, deadline)) give_up();
@@ -179,10 +184,11 @@ void StarRank::give_up() {
     detail.peer = missing_.named.empty() ? no_peer : missing_.named.front();
     detail.cause =
         fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size, elapsed_ms());
-    detail.hint = "was every rank started, and with the same root and job?";
+    detail.hint = hint_for_missing(settings_, doorway_);
   } else {
     detail.cause =
         fmt::format("rank 0 at {} took no notice for {} ms; it is alive", doorway_.place(), elapsed_ms());
+    detail.hint = "look at rank 0: it may be stopped, or busy with something else than init";
   }
   root_->queue(FrameKind::failed, encode_error(detail));
   root_->flush(system_);

@@ -69,7 +69,8 @@ class StarRoot final : public StarHalf {
   const base::Log& log_;
   Gate gate_;
   std::vector<Member> members_;  // by rank; the root's own has no stream
-  std::vector<pollfd> polled_;   // listener, candidates, members: rebuilt each turn
+  std::vector<pollfd> polled_;   // listener, candidates, members with something to ask for: rebuilt each turn
+  std::vector<int> polled_ranks_;  // of those members, in the order of polled_
 
   Deadline started_;
   Deadline progress_due_;
@@ -109,16 +110,18 @@ void StarRoot::turn(Deadline wake, bool sending) {
   polled_.clear();
   wake = gate_.watch(polled_, wake);
   const std::size_t first_member = polled_.size();
-  for (const Member& member : members_) {
-    pollfd entry{.fd = -1, .events = 0, .revents = 0};
-    if (member.stream) {
-      // While gathering, members whose blob is here are read too: they may give up or die. While sending they
-      // are not: what comes then belongs to the next all_gather.
-      entry.events = static_cast<short>((sending ? 0 : POLLIN) | (member.stream->unsent() ? POLLOUT : 0));
-      // With no event asked for, a hang-up would still be told, at once and for ever.
-      if (entry.events != 0) entry.fd = member.stream->fd();
-    }
-    polled_.push_back(entry);
+  polled_ranks_.clear();
+  for (std::size_t rank = 1; rank < members_.size(); ++rank) {
+    if (!members_[rank].stream) continue;
+    const FrameStream& stream = *members_[rank].stream;
+    // While gathering, members whose blob is here are read too: they may give up or die. While sending they
+    // are not: what comes then belongs to the next all_gather.
+    const auto events = static_cast<short>((sending ? 0 : POLLIN) | (stream.unsent() ? POLLOUT : 0));
+    // With no event asked for, a hang-up would still be told, at once and for ever.
+    if (events == 0) continue;
+    // Absent ranks have no entry: poll takes no more entries than the process may have descriptors.
+    polled_.push_back({.fd = stream.fd(), .events = events, .revents = 0});
+    polled_ranks_.push_back(static_cast<int>(rank));
   }
   const int ready = system_.call(
       "poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
@@ -127,14 +130,15 @@ void StarRoot::turn(Deadline wake, bool sending) {
         {.code = ErrorCode::no_resource, .peer = 0, .cause = "poll failed at rank 0", .system_error = errno});
   }
 
-  for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-    if (polled_[first_member + rank].revents == 0) continue;
-    FrameStream& stream = *members_[rank].stream;
+  for (std::size_t i = 0; i < polled_ranks_.size(); ++i) {
+    if (polled_[first_member + i].revents == 0) continue;
+    const int rank = polled_ranks_[i];
+    FrameStream& stream = *members_[static_cast<std::size_t>(rank)].stream;
     stream.flush(system_);
     if (!sending) {
-      read_member(static_cast<int>(rank));
+      read_member(rank);
     } else if (stream.ended()) {
-      fail_dead(static_cast<int>(rank));
+      fail_dead(rank);
     }
   }
   for (Gate::Guest& guest : gate_.serve(std::span{polled_}.first(first_member))) judge(std::move(guest));
@@ -159,7 +163,7 @@ void StarRoot::judge(Gate::Guest guest) {
     return gate_.refuse(std::move(guest), ErrorCode::mismatch,
                         fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank,
                                     settings_.size - 1),
-                        "");
+                        "give every process a rank of its own");
   }
   if (hello.ordinal > settings_.ordinal) {  // it has left this start already, and we have not
     return gate_.send_away(std::move(guest));
@@ -210,13 +214,15 @@ void StarRoot::read_member(int rank) {
     fail_everyone({.code = ErrorCode::corrupt,
                    .peer = rank,
                    .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank,
-                                        member.who, static_cast<std::uint32_t>(frame->kind))});
+                                        member.who, static_cast<std::uint32_t>(frame->kind)),
+                   .hint = same_library_hint});
   }
   if (member.stream->oversize()) {
     fail_everyone({.code = ErrorCode::corrupt,
                    .peer = rank,
                    .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
-                                        member.who, member.stream->claimed_bytes(), blob_bytes_max)});
+                                        member.who, member.stream->claimed_bytes(), blob_bytes_max),
+                   .hint = same_library_hint});
   }
   if (member.stream->ended()) fail_dead(rank);
 }
@@ -226,7 +232,8 @@ void StarRoot::fail_dead(int rank) {
   fail_everyone({.code = ErrorCode::peer_dead,
                  .peer = rank,
                  .cause = fmt::format("rank {} ({}) closed its connection during start-up", rank, member.who),
-                 .system_error = member.stream->error()});
+                 .system_error = member.stream->error(),
+                 .hint = "look at what that rank said before it ended"});
 }
 
 bool StarRoot::all_here() const {
@@ -310,7 +317,7 @@ void StarRoot::fail_timeout(std::string_view remark) {
   detail.cause = fmt::format("{} of {} missing after {} ms", to_string(absent), settings_.size, elapsed_ms());
   if (!remark.empty()) detail.cause += fmt::format(" ({})", remark);
   if (!gate_.last_refusal().empty()) detail.cause += fmt::format("; {}", gate_.last_refusal());
-  detail.hint = "was every rank started, and with the same root and job?";
+  detail.hint = hint_for_missing(settings_, doorway_);
   fail_everyone(std::move(detail));
 }
 

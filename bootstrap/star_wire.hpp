@@ -28,6 +28,7 @@ namespace qpmesh::bootstrap {
 inline constexpr std::uint64_t star_magic =
     0x74617473'6873656dU;  // "meshstat", little-endian: for quick rejection, not trust
 inline constexpr std::uint32_t star_version = 1;
+inline constexpr const char* same_library_hint = "start every rank with the same qpmesh";
 inline constexpr std::size_t blob_bytes_max = 64 * 1024;
 
 using Key = std::array<std::byte, 32>;

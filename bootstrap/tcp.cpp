@@ -81,7 +81,8 @@ HostPort parse_host_port(std::string_view text, std::string_view variable, bool 
          .operation = "init",
          .cause = fmt::format(
              "{} is \"{}\": {}; allowed is host:port or [IPv6 address]:port with a port from 1 to 65535",
-             variable, text, why)}};
+             variable, text, why),
+         .hint = "for example node1:4000, an address of rank 0's host"}};
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) refuse("it has no port");

@@ -36,6 +36,9 @@ class TcpDoorway final : public Doorway {
   int prepare(int fd) const override;
   std::string local_address(int fd) const override;
   std::string place() const override { return to_string(root_); }
+  std::string terms() const override {
+    return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
+  }
   const Key& key() const override { return key_; }
   std::string secret_hint() const override;
 

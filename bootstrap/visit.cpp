@@ -18,13 +18,15 @@ VisitEnd setback(std::string what, int error = 0) {
 
 std::string Visit::silence() const {
   if (challenged()) return fmt::format("rank {} did not answer the hello", visited_.rank);
-  return fmt::format("connected, but rank {} said nothing", visited_.rank);
+  if (challenge_bytes_ == 0) return fmt::format("connected, but rank {} said nothing", visited_.rank);
+  return fmt::format("connected, but rank {} said only {} bytes", visited_.rank, challenge_bytes_);
 }
 
 std::optional<VisitEnd> Visit::step(const base::System& system) {
   if (!challenged()) {
     if (auto end = hear_challenge(system)) return end;
-    if (!challenged()) return std::nullopt;
+    const bool strange = challenge_bytes_ >= sizeof challenge_.magic && challenge_.magic != star_magic;
+    if (!challenged() && !strange) return std::nullopt;
     if (auto end = answer(system)) return end;
   }
   return hear_verdict(system);
@@ -37,8 +39,11 @@ std::optional<VisitEnd> Visit::hear_challenge(const base::System& system) {
     if (received.error == EAGAIN) return std::nullopt;
     if (received.error != 0) return setback("connected, but could not read", received.error);
     if (received.ended)
-      return setback(fmt::format("rank {} closed the connection before it said anything", visited_.rank));
+      return setback(
+          fmt::format("rank {} closed the connection after {} bytes", visited_.rank, challenge_bytes_));
     challenge_bytes_ += received.count;
+    // Another service may say less than a challenge has, and then wait for us.
+    if (challenge_bytes_ >= sizeof challenge_.magic && challenge_.magic != star_magic) break;
   }
   return std::nullopt;
 }
@@ -61,7 +66,7 @@ std::optional<VisitEnd> Visit::answer(const base::System& system) {
                    .peer = visited_.rank,
                    .cause = fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
                                         hello_.rank, star_version, visited_.rank, challenge_.version),
-                   .hint = "start every rank with the same qpmesh"}};
+                   .hint = same_library_hint}};
   }
   hello_.proof = prove(visited_.key, Role::rank, challenge_, hello_);
   // A new socket takes 128 bytes at once; one that does not is broken.
@@ -82,7 +87,8 @@ std::optional<VisitEnd> Visit::hear_verdict(const base::System& system) {
                     .detail = {.code = ErrorCode::corrupt,
                                .peer = visited_.rank,
                                .cause = fmt::format("rank {} announced a message of {} bytes", visited_.rank,
-                                                    stream_.claimed_bytes())}};
+                                                    stream_.claimed_bytes()),
+                               .hint = same_library_hint}};
   }
   if (!frame) return std::nullopt;
   if (frame->kind == FrameKind::later)

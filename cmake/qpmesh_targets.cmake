@@ -6,6 +6,12 @@ find_package(fmt REQUIRED)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
+if(QPMESH_VERBS)
+  pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
+  if(NOT IBVERBS_FOUND)
+    message(STATUS "The RDMA transport is left out: libibverbs (libibverbs-dev) was not found")
+  endif()
+endif()
 if(QPMESH_MPI)
   enable_language(C)  # FindMPI looks only for languages that are enabled; ours is MPI's C interface, called from C++
   # Debian lets several MPIs live side by side; the benchmarks compare with Open MPI.
@@ -30,11 +36,31 @@ if(QPMESH_SANITIZE)
 endif()
 target_link_libraries(qpmesh_compile INTERFACE Threads::Threads fmt::fmt)
 
+# Half of a build went into reading the same headers again, so they are precompiled, once for each set of flags: gcc wants the
+# same -fPIC and macros, so not -O0 with -O1, but -Og with -O3. Every source still includes what it uses: scripts/lint reads it
+# without them. ccache does not keep objects that are made with them, so they are off there, unless
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=OFF says otherwise.
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache" AND NOT DEFINED CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
+endif()
+
+# qpmesh_precompile(NAME header…): precompiles what most sources include, and these headers. A target takes them by
+# target_precompile_headers(TARGET REUSE_FROM NAME).
+function(qpmesh_precompile name)
+  add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/nothing.cpp)
+  target_link_libraries(${name} PRIVATE qpmesh_compile)
+  target_precompile_headers(${name} PRIVATE
+    <algorithm> <array> <atomic> <bit> <chrono> <coroutine> <cstdint> <cstring> <deque> <functional> <limits> <map> <memory> <mutex>
+    <optional> <ranges> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h> ${ARGN})
+endfunction()
+qpmesh_precompile(qpmesh_headers)
+
 # qpmesh_floor(NAME source… [LINKS target…]): one floor of the house as an object library. A floor sees the headers of
 # the whole tree; tests/unit/floors_test reads the includes and fails when one goes up.
 function(qpmesh_floor name)
   cmake_parse_arguments(PARSE_ARGV 1 floor "" "" "LINKS")
   add_library(qpmesh_${name} OBJECT ${floor_UNPARSED_ARGUMENTS})
   target_link_libraries(qpmesh_${name} PUBLIC qpmesh_compile ${floor_LINKS})
+  target_precompile_headers(qpmesh_${name} REUSE_FROM qpmesh_headers)
   set_property(GLOBAL APPEND PROPERTY QPMESH_FLOORS qpmesh_${name})
 endfunction()

@@ -3,8 +3,11 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libcli11-dev
-                libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev)
-packages_test=(mpich libseccomp-dev util-linux iproute2)  # Hydra, the trap for system calls, setpriv, two hosts
+                libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev
+                libibverbs-dev ibverbs-providers nlohmann-json3-dev)
+packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for system calls, setpriv, pkill
+               qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm), two hosts
+               ibverbs-utils rdmacm-utils perftest)                        # and what runs in them
 packages_lint=(clang-format-16 clang-tidy-14)
 
 say() { printf '== %s\n' "$*"; }
@@ -75,5 +78,5 @@ own_files() {
   find "${folders[@]}" \( -name '*.hpp' -o -name '*.cpp' \) -print0
 }
 
-# What the release build compiles, NUL-separated: clang-tidy would guess the flags of all others.
-compiled_files() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/release/compile_commands.json | sort -u | tr '\n' '\0'; }
+# What a build compiles, NUL-separated: clang-tidy would guess the flags of all others.
+compiled_files() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u | tr '\n' '\0'; }

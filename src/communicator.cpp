@@ -4,17 +4,22 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-#include <limits>
 #include <memory>
 
-#include "base/bytes.hpp"
+#include "arguments.hpp"
 #include "collectives/barrier/barrier.hpp"
 #include "collectives/registry.hpp"
 #include "request_state.hpp"
 
 namespace qpmesh {
 
+using detail::bad_reduction;
+using detail::check_call;
+using detail::check_disjoint;
+using detail::check_pair;
+using detail::check_peer;
+using detail::check_tag;
+using detail::checked_bytes;
 using detail::CollectiveCall;
 using detail::CommunicatorState;
 using detail::ConstElements;
@@ -25,70 +30,12 @@ using detail::Waiting;
 
 namespace {
 
-[[noreturn]] void bad_argument(std::string_view operation, std::string cause, std::string hint = {},
-                               int peer = no_peer) {
-  throw Error{{.code = ErrorCode::bad_argument,
-               .peer = peer,
-               .operation = std::string{operation},
-               .cause = std::move(cause),
-               .hint = std::move(hint)}};
-}
-
-[[noreturn]] void bad_range(std::string_view operation, const void* data, std::size_t element_count,
-                            std::size_t element_bytes) {
-  if (data == nullptr) bad_argument(operation, fmt::format("null with a count of {}", element_count));
-  bad_argument(
-      operation,
-      fmt::format("{} elements of {} bytes are more than memory can hold", element_count, element_bytes),
-      "a negative count, turned unsigned, looks like this");
-}
-[[noreturn]] void bad_peer(std::string_view operation, const CommunicatorState& state, std::string_view what,
-                           int peer) {
-  bad_argument(operation, fmt::format("{} {} is not a rank of this communicator", what, peer),
-               fmt::format("ranks here are 0 to {}", state.size() - 1), peer);
-}
-[[noreturn]] void bad_tag(std::string_view operation, int tag) {
-  bad_argument(operation, fmt::format("tag {} is negative", tag), "tags are 0 to 2147483647");
-}
-
-// Bytes of a caller's range; checked, because a range may come from arithmetic that went wrong.
-template <class Range>
-std::size_t checked_bytes(const Range& range, std::string_view operation) {
-  constexpr auto bytes_max = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  const auto bytes = base::checked_multiply(range.element_count, range.element_bytes);
-  if (!bytes || *bytes > bytes_max || (range.data == nullptr && *bytes > 0)) [[unlikely]] {
-    bad_range(operation, range.data, range.element_count, range.element_bytes);
-  }
-  return *bytes;
-}
-
-inline void check_peer(const CommunicatorState& state, int peer, bool any_allowed, std::string_view operation,
-                       std::string_view what) {
-  if (static_cast<unsigned>(peer) < static_cast<unsigned>(state.size()) ||
-      (any_allowed && peer == any_source)) [[likely]]
-    return;
-  bad_peer(operation, state, what, peer);
-}
-
-inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
-  if (tag >= 0 || (any_allowed && tag == any_tag)) [[likely]]
-    return;
-  bad_tag(operation, tag);
-}
-
-bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const std::less<> before;  // of unrelated pointers
-  const auto* const first = static_cast<const std::byte*>(a);
-  const auto* const second = static_cast<const std::byte*>(b);
-  return a_bytes > 0 && b_bytes > 0 && before(first, second + b_bytes) && before(second, first + a_bytes);
-}
-
 // ---- point to point: fill in a request's operations, and start them ----
 
 void prepare_send(Waiting& request, const ConstElements& data, int destination, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
-  check_peer(state, destination, false, request.operation, "destination");
+  check_peer(destination, state.size(), false, request.operation, "destination");
   check_tag(tag, false, request.operation);
   state.context().operations().add(request.operation, state.id(), bytes, destination, tag);
   request.has_send = true;
@@ -110,7 +57,7 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
 void prepare_receive(Waiting& request, const Elements& data, int source, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
-  check_peer(state, source, true, request.operation, "source");
+  check_peer(source, state.size(), true, request.operation, "source");
   check_tag(tag, true, request.operation);
   state.context().operations().add(request.operation, state.id(), bytes, source, tag);
   request.has_receive = true;
@@ -137,26 +84,16 @@ collectives::Task allreduce_average(collectives::Group group, collectives::Allre
 
 void start_allreduce(Waiting& request, const ConstElements& in, const Elements& out, Reduction reduction) {
   CommunicatorState& state = *request.communicator;
-  const std::size_t bytes = checked_bytes(in, request.operation);
-  checked_bytes(out, request.operation);
-  if (in.element_count != out.element_count) {
-    bad_argument(request.operation,
-                 fmt::format("in has {} elements, out has {}", in.element_count, out.element_count));
-  }
-  if (in.data != out.data && overlap(in.data, bytes, out.data, bytes)) {
-    bad_argument(request.operation, fmt::format("in and out overlap without being the same {} bytes", bytes),
-                 "use one range in place, or two that do not touch");
-  }
+  check_pair(in, out, request.operation);
   const collectives::ReduceKernel kernel = collectives::reduce_kernel(reduction.kind, in.type);
-  if (kernel == nullptr)
-    bad_argument(request.operation, "a bitwise reduction of a floating type has no meaning");
+  if (kernel == nullptr) bad_reduction(reduction, request.operation);
   const CollectiveCall call{.operation = "allreduce",
                             .element_count = in.element_count,
                             .element_bytes = static_cast<std::uint32_t>(in.element_bytes),
                             .type = in.type,
                             .reduction = reduction.kind};
-  const auto& algorithm =
-      collectives::select_allreduce(state.context().options().allreduce, state.size(), bytes);
+  const auto& algorithm = collectives::select_allreduce(state.context().options().allreduce, state.size(),
+                                                        in.element_count * in.element_bytes);
   const collectives::AllreduceArguments arguments{.in = static_cast<const std::byte*>(in.data),
                                                   .out = static_cast<std::byte*>(out.data),
                                                   .element_count = in.element_count,
@@ -187,6 +124,7 @@ Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view ope
            Prepare&& prepare) {
   const Context::Entry entry{state->context(), operation};
   state->require_usable(operation);
+  check_call(call, operation);
   Waiting request{*state, operation, call};
   prepare(request);
   return detail::finish_waiting(request);
@@ -198,6 +136,7 @@ Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_v
   Context& context = state->context();
   const Context::Entry entry{context, operation};
   state->require_usable(operation);
+  check_call(call, operation);
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
   auto* const request = ::new (memory) RequestState{state, operation, call};
   try {
@@ -224,6 +163,7 @@ int Communicator::size() const noexcept { return state_->size(); }
 void Communicator::send_elements(ConstElements data, int destination, int tag, Call call) {
   const Context::Entry entry{state_->context(), "send"};
   state_->require_usable("send");
+  check_call(call, "send");
   Waiting request{*state_, "send", call};
   prepare_send(request, data, destination, tag);
   state_->context().messaging().start(request.send);
@@ -235,6 +175,7 @@ void Communicator::send_elements(ConstElements data, int destination, int tag, C
 Status Communicator::receive_elements(Elements data, int source, int tag, Call call) {
   const Context::Entry entry{state_->context(), "receive"};
   state_->require_usable("receive");
+  check_call(call, "receive");
   Waiting request{*state_, "receive", call};
   prepare_receive(request, data, source, tag);
   const messaging::ReceiveOperation& receive = request.receive;
@@ -247,9 +188,7 @@ Status Communicator::receive_elements(Elements data, int source, int tag, Call c
 
 Status Communicator::exchange_elements(ConstElements out, int to, Elements in, int from, int tag, Call call) {
   return run(state_, "exchange", call, [&](Waiting& request) {
-    if (overlap(out.data, checked_bytes(out, "exchange"), in.data, checked_bytes(in, "exchange"))) {
-      bad_argument("exchange", "what is sent and what is received into overlap");
-    }
+    check_disjoint(out, in, "exchange");
     prepare_send(request, out, to, tag);
     prepare_receive(request, in, from, tag);
     start(request);
@@ -273,10 +212,7 @@ Request Communicator::receive_elements_async(Elements data, int source, int tag,
 Request Communicator::exchange_elements_async(ConstElements out, int to, Elements in, int from, int tag,
                                               Call call) {
   return run_async(state_, "exchange_async", call, out.data, in.data, [&](Waiting& request) {
-    if (overlap(out.data, checked_bytes(out, "exchange_async"), in.data,
-                checked_bytes(in, "exchange_async"))) {
-      bad_argument("exchange_async", "what is sent and what is received into overlap");
-    }
+    check_disjoint(out, in, "exchange_async");
     prepare_send(request, out, to, tag);
     prepare_receive(request, in, from, tag);
     start(request);
@@ -285,6 +221,7 @@ Request Communicator::exchange_elements_async(ConstElements out, int to, Element
 
 Status Communicator::probe(int source, int tag, Call call) {
   const Context::Entry entry{state_->context(), "probe"};
+  check_call(call, "probe");
   std::optional<Status> found;
   const auto look = [&] {
     found = find_message(source, tag, "probe");
@@ -313,7 +250,7 @@ std::optional<Status> Communicator::try_probe(int source, int tag) {
 
 std::optional<Status> Communicator::find_message(int source, int tag, std::string_view operation) {
   state_->require_usable(operation);
-  check_peer(*state_, source, true, operation, "source");
+  check_peer(source, state_->size(), true, operation, "source");
   check_tag(tag, true, operation);
   messaging::ReceiveOperation pattern;
   set_pattern(pattern, *state_, source, tag);

@@ -20,17 +20,24 @@ progress::Doorbell doorbell_of(const ContextParts& parts) {
   return {.asleep = &parts.arena->header().asleep, .eventfd = parts.doorbell.get()};
 }
 
+// What to do about a peer that is lost.
+const char* hint_for_loss(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::peer_dead:
+      return "look at what that rank said before it ended, and how its launcher saw it end";
+    case ErrorCode::link_failed: return "the rank lives: look at what is between the two";
+    case ErrorCode::corrupt: return "start every rank with the same build of qpmesh";
+    default: return "";
+  }
+}
+
 messaging::MessagingConfig messaging_config(const ContextParts& parts) {
   const Options& options = parts.options;
-  return {
-      .layout = ring_layout(options),
-      // A ring takes four eager messages: then a sender's credits always suffice for the next, wherever the
-      // ring wraps.
-      .eager_bytes_max =
-          static_cast<std::size_t>(std::min(options.eager_bytes_max, options.payload_ring_bytes / 4)),
-      .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
-      .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
-      .revocations = &parts.arena->header().revocations};
+  return {.eager_bytes_max = static_cast<std::size_t>(options.eager_bytes_max),
+          .register_bytes_min = static_cast<std::size_t>(options.register_bytes_min),
+          .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
+          .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
+          .revocations = &parts.arena->header().revocations};
 }
 
 }  // namespace
@@ -54,15 +61,30 @@ std::shared_ptr<Allocation> Context::allocation_at(const void* address) const {
   const std::uint64_t offset = parts_.arena->offset_of(address);
   const auto after = allocations_.upper_bound(offset);
   if (after == allocations_.begin()) return nullptr;
-  return std::prev(after)->second.lock();
+  return std::prev(after)->second.owner.lock();
 }
 
 void Context::add_allocation(const std::shared_ptr<Allocation>& allocation) {
-  allocations_.insert_or_assign(parts_.arena->offset_of(allocation->data()), allocation);
+  AllocationEntry entry{.owner = allocation, .regions = {}};
+  for (const auto& transport : parts_.transports) {
+    if (allocation->bytes() == 0) continue;
+    // Without registration it is memory like any other: messages are copied.
+    try {
+      const auto address = transport->register_memory({allocation->data(), allocation->bytes()});
+      entry.regions.emplace_back(transport.get(), address.region);
+    } catch (const Error& error) {
+      if (!std::exchange(registration_failed_, true))
+        log().warning("{}; messages from and to Buffers are copied instead", error.what());
+    }
+  }
+  allocations_.insert_or_assign(parts_.arena->offset_of(allocation->data()), std::move(entry));
 }
 
 void Context::remove_allocation(std::uint64_t offset, std::size_t bytes) noexcept {
-  allocations_.erase(offset);
+  if (const auto entry = allocations_.find(offset); entry != allocations_.end()) {
+    for (const auto& [transport, region] : entry->second.regions) transport->deregister_memory(region);
+    allocations_.erase(entry);
+  }
   parts_.arena->free(offset, bytes);
 }
 
@@ -74,33 +96,15 @@ Context::Context(ContextParts parts)
       messaging_{engine_, *parts_.system,           parts_.log,
                  *this,   messaging_config(parts_), static_cast<int>(parts_.links.size())},
       departed_(parts_.links.size(), false) {
-  const messaging::RingLayout layout = ring_layout(parts_.options);
-  const std::size_t staging_bytes = layout.payload_ring_units * messaging::unit_bytes;
   for (int peer = 0; peer < size(); ++peer) {
-    const PeerLink& link = parts_.links[static_cast<std::size_t>(peer)];
-    std::span<std::byte> staging;
-    if (link.transport->capabilities().inline_bytes_max < staging_bytes) {
-      const auto offset = parts_.arena->allocate(staging_bytes);
-      if (!offset) {
-        throw Error{{.code = ErrorCode::no_resource,
-                     .peer = peer,
-                     .operation = "init",
-                     .cause = fmt::format("the arena has no {} bytes left for staging", staging_bytes),
-                     .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES"}};
-      }
-      staging = {parts_.arena->data() + *offset, staging_bytes};
-    }
-    messaging_.add_peer(
-        peer, {.transport = link.transport,
-               .connection = link.connection.get(),
-               .slot = parts_.arena->data() + parts_.slab_offset + layout.slot_offset(peer),
-               .remote_revocations = {link.slab.region, offsetof(transport::ArenaHeader, revocations)},
-               .remote_slot = {link.slab.region, link.slab.offset + layout.slot_offset(rank())},
-               .staging = staging,
-               .send_seed = messaging::crc_seed(parts_.epoch, rank(), peer),
-               .receive_seed = messaging::crc_seed(parts_.epoch, peer, rank())});
+    PeerLink& link = parts_.links[static_cast<std::size_t>(peer)];
+    link.places.connection = link.connection.get();
+    link.places.send_seed = messaging::crc_seed(parts_.epoch, rank(), peer);
+    link.places.receive_seed = messaging::crc_seed(parts_.epoch, peer, rank());
+    messaging_.add_peer(peer, link.places);
   }
   engine_.set_sources(&messaging_, this);
+  waiter_.set_armable(this);
   if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());
   for (const auto& transport : parts_.transports) {
     if (transport->wake_descriptor() >= 0) waiter_.watch(transport->wake_descriptor());
@@ -180,16 +184,16 @@ bool Context::admit(int peer, std::uint64_t communicator, std::uint64_t key, std
   return false;
 }
 
-void Context::link_failed(int peer, ErrorCode code, std::string cause, int system_error) {
-  if (code != ErrorCode::link_failed) return peer_gone(peer, code, cause, system_error);
-  failed_links_.push_back({peer, std::move(cause), system_error, base::after_ms(system(), link_verdict_ms)});
+void Context::link_failed(ErrorDetail detail) {
+  if (detail.code != ErrorCode::link_failed) return peer_gone(std::move(detail));
+  failed_links_.push_back({std::move(detail), base::after_ms(system(), link_verdict_ms)});
 }
 
 void Context::pass_verdicts() {
   const Deadline now = system().now();
   std::erase_if(failed_links_, [&](const FailedLink& link) {
     if (link.verdict > now) return false;
-    peer_gone(link.peer, ErrorCode::link_failed, link.cause, link.system_error);
+    peer_gone(link.detail);
     return true;
   });
 }
@@ -201,12 +205,11 @@ void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail
   state->fail(std::move(detail), true);
 }
 
-void Context::peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error) {
-  log().info("{}: {}", name_of(peer), cause);
-  const ErrorDetail detail{.code = code,
-                           .peer = peer,
-                           .cause = fmt::format("{}: {}", name_of(peer), cause),
-                           .system_error = system_error};
+void Context::peer_gone(ErrorDetail detail) {
+  const int peer = detail.peer;
+  log().info("{}: {}", name_of(peer), detail.cause);
+  detail.cause = fmt::format("{}: {}", name_of(peer), detail.cause);
+  if (detail.hint.empty()) detail.hint = hint_for_loss(detail.code);
   gone_.emplace_back(peer, detail);  // for communicators that are still to be made
   for (const auto& [id, state] : communicators_) {
     const int rank = state->rank_of(peer);
@@ -238,13 +241,19 @@ bool Context::poll() {
   return !events.empty();
 }
 
+std::chrono::microseconds Context::arm() noexcept {
+  auto longest = std::chrono::microseconds::max();
+  for (const auto& transport : parts_.transports) longest = std::min(longest, transport->arm());
+  return longest;
+}
+
 void Context::handle(const base::ControlEvent& event) {
   // What the peer wrote before it spoke, or went, is in our memory: it counts.
   for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
   if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
   if (event.kind == base::ControlEvent::Kind::death) {
     messaging_.give_up(event.peer);
-    return peer_gone(event.peer, ErrorCode::peer_dead, event.detail, 0);
+    return peer_gone({.code = ErrorCode::peer_dead, .peer = event.peer, .cause = event.detail});
   }
   departed_[static_cast<std::size_t>(event.peer)] = true;
   any_departed_ = true;
@@ -285,7 +294,9 @@ void Context::fail_for_departed(CommunicatorState& communicator, int member) {
 void Context::handle_frame(int peer, BlobView bytes) {
   const auto frame = decode_control_frame(bytes);
   if (!frame)
-    return peer_gone(peer, ErrorCode::corrupt, "a control frame that no rank of this version sends", 0);
+    return peer_gone({.code = ErrorCode::corrupt,
+                      .peer = peer,
+                      .cause = "a control frame that no rank of this version sends"});
   if (frame->kind == ControlFrame::Kind::abort) {
     begin_abort(frame->detail);
     abort_peer_ = peer;

@@ -50,9 +50,8 @@ class Allocation {
 
 // How a rank reaches another one (or itself).
 struct PeerLink {
-  transport::Transport* transport = nullptr;
   std::unique_ptr<transport::Connection> connection;
-  transport::RemoteAddress slab;  // the peer's slab of ring slots
+  messaging::PeerPlaces places;  // without connection and seeds
 };
 
 // Everything a context is built from; by init from the real world, by the simulation from a simulated one.
@@ -64,7 +63,6 @@ struct ContextParts {
   std::uint64_t epoch = 0;
   std::vector<bootstrap::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
-  std::uint64_t slab_offset = 0;  // of our slots in our arena
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<PeerLink> links;  // in rank order
   std::unique_ptr<base::ControlChannel> control;
@@ -77,6 +75,7 @@ messaging::RingLayout ring_layout(const Options& options) noexcept;
 // One thread at a time. Implements what messaging and the engine ask of the floor above.
 class Context final : public messaging::Listener,
                       public progress::Pollable,
+                      public progress::Armable,
                       public std::enable_shared_from_this<Context> {
  public:
   explicit Context(ContextParts parts);
@@ -127,16 +126,17 @@ class Context final : public messaging::Listener,
 
   // messaging::Listener
   bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) override;
-  void link_failed(int peer, ErrorCode code, std::string cause, int system_error) override;
+  void link_failed(ErrorDetail detail) override;
   void communicator_failed(std::uint64_t communicator, ErrorDetail detail) override;
 
-  bool poll() override;  // the control channel
+  bool poll() override;  // the control channel, and what transports see now and then
+  std::chrono::microseconds arm() noexcept override;
 
  private:
   static constexpr std::size_t early_failures_max = 256;
 
   void handle(const base::ControlEvent& event);
-  void peer_gone(int peer, ErrorCode code, const std::string& cause, int system_error);
+  void peer_gone(ErrorDetail detail);
   void pass_verdicts();
   void handle_frame(int peer, BlobView frame);
   void take_abort();
@@ -152,7 +152,12 @@ class Context final : public messaging::Listener,
   OperationLog operations_;
   std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
   CommunicatorState* last_found_ = nullptr;
-  std::map<std::uint64_t, std::weak_ptr<Allocation>> allocations_;  // by offset
+  struct AllocationEntry {
+    std::weak_ptr<Allocation> owner;
+    std::vector<std::pair<transport::Transport*, std::uint32_t>> regions;  // where devices know it
+  };
+  std::map<std::uint64_t, AllocationEntry> allocations_;  // by offset
+  bool registration_failed_ = false;                      // and was warned of
   std::vector<bool> departed_;
   bool any_departed_ = false;
   // Ranks that died or cannot be reached, with the first cause.
@@ -161,9 +166,7 @@ class Context final : public messaging::Listener,
       early_failures_;  // of communicators that do not exist here yet
   // Links that failed: when a rank dies, its links may say so before the control channel does.
   struct FailedLink {
-    int peer;
-    std::string cause;
-    int system_error;
+    ErrorDetail detail;
     Deadline verdict;
   };
   std::vector<FailedLink> failed_links_;

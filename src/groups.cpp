@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "arguments.hpp"
 #include "base/bytes.hpp"
 #include "collectives/allgather/allgather.hpp"
 #include "request_state.hpp"
@@ -22,6 +23,7 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
                               BlobView mine, Call call) {
   const Context::Entry entry{state->context(), what.operation.text};
   state->require_usable(what.operation.text);
+  detail::check_call(call, what.operation.text);
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
   std::copy(mine.begin(), mine.end(),
             blocks.begin() + static_cast<std::ptrdiff_t>(mine.size()) * state->rank());
@@ -41,6 +43,31 @@ std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state, co
   std::vector<T> values(static_cast<std::size_t>(state->size()));
   std::memcpy(values.data(), blocks.data(), blocks.size());
   return values;
+}
+
+struct Choice {
+  int color = 0;
+  int key = 0;
+};
+
+std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
+                                     detail::CollectiveName operation, Choice mine, Call call) {
+  const auto choices = gather_values(state, {.operation = operation}, mine, call);
+  const std::uint64_t child =
+      state->next_child_id();  // on ranks without a color too: the count is everybody's
+  if (mine.color == no_color) return std::nullopt;
+  std::vector<std::pair<int, int>> members;  // key, rank here
+  for (int rank = 0; rank < state->size(); ++rank) {
+    const Choice& choice = choices[static_cast<std::size_t>(rank)];
+    if (choice.color == mine.color) members.emplace_back(choice.key, rank);
+  }
+  std::sort(members.begin(), members.end());
+  std::vector<int> context_ranks;
+  context_ranks.reserve(members.size());
+  for (const auto& [its_key, rank] : members) context_ranks.push_back(state->context_rank(rank));
+  const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color));
+  return Communicator{
+      std::make_shared<CommunicatorState>(state->context_pointer(), id, std::move(context_ranks))};
 }
 
 // A communicator is itself a bootstrap: init runs over it as over any other.
@@ -83,77 +110,63 @@ std::optional<Communicator> Communicator::split(int color, int key, Call call) {
                  .cause = fmt::format("color {} is negative", color),
                  .hint = "a color is 0 or more, or qpmesh::no_color"}};
   }
-  struct Choice {
-    int color;
-    int key;
-  };
-  const auto choices = gather_values(state_, {.operation = "split"}, Choice{color, key}, call);
-  const std::uint64_t child =
-      state_->next_child_id();  // on ranks without a color too: the count is everybody's
-  if (color == no_color) return std::nullopt;
-  std::vector<std::pair<int, int>> members;  // key, rank here
-  for (int rank = 0; rank < size(); ++rank) {
-    const Choice& choice = choices[static_cast<std::size_t>(rank)];
-    if (choice.color == color) members.emplace_back(choice.key, rank);
-  }
-  std::sort(members.begin(), members.end());
-  std::vector<int> context_ranks;
-  context_ranks.reserve(members.size());
-  for (const auto& [its_key, rank] : members) context_ranks.push_back(state_->context_rank(rank));
-  const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(color));
-  return Communicator{
-      std::make_shared<CommunicatorState>(state_->context_pointer(), id, std::move(context_ranks))};
+  return split_by(state_, "split", {color, key}, call);
 }
 
 Communicator Communicator::split_node(Call call) {
   const int node = state_->context().node_of(state_->context_rank(rank()));
-  return *split(node, 0, call);
+  return *split_by(state_, "split_node", {.color = node}, call);
 }
 
-Communicator Communicator::duplicate(Call) {
+Communicator Communicator::duplicate(Call call) {
   const Context::Entry entry{state_->context(), "duplicate"};
   state_->require_usable("duplicate");
+  detail::check_call(call, "duplicate");
   return Communicator{std::make_shared<CommunicatorState>(state_->context_pointer(), state_->next_child_id(),
                                                           state_->context_ranks())};
 }
 
-Communicator Communicator::independent(Call) {
+Communicator Communicator::independent(Call call) {
+  detail::check_call(call, "independent");
+  Options options = state_->context().options();
+  constexpr std::int64_t init_timeout_ms_max = 86'400'000;  // of the option
+  const bool limited = call.timeout_ms > 0 && call.timeout_ms < init_timeout_ms_max;
+  if (call.timeout_ms != Call::timeout_from_options)
+    options.init_timeout_ms = limited ? call.timeout_ms : init_timeout_ms_max;
   CommunicatorBootstrap bootstrap{state_};
-  return init(bootstrap, state_->context().options());
+  return init(bootstrap, options);
 }
 
 std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_bytes(std::size_t count,
                                                                                    std::size_t element_bytes,
                                                                                    Call call) {
-  const auto bytes = base::checked_multiply(count, element_bytes);
-  if (!bytes) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = "allocate",
-                 .cause = fmt::format("{} elements of {} bytes are more than memory can hold", count,
-                                      element_bytes)}};
-  }
+  const std::size_t bytes = detail::checked_bytes(count, element_bytes, "allocate");
+  detail::check_call(call, "allocate");
   Context& context = state_->context();
   std::shared_ptr<detail::Allocation> allocation;
   {
     const Context::Entry entry{context, "allocate"};
     state_->require_usable("allocate");
-    if (const auto offset = context.arena().allocate(*bytes)) {
-      allocation = std::make_shared<detail::Allocation>(state_->context_pointer(), *offset, *bytes);
+    if (const auto offset = context.arena().allocate(bytes)) {
+      allocation = std::make_shared<detail::Allocation>(state_->context_pointer(), *offset, bytes);
       context.add_allocation(allocation);
     }
   }
   const CollectiveCall what{.operation = "allocate",
                             .element_count = count,
                             .element_bytes = static_cast<std::uint32_t>(element_bytes)};
-  const auto served = gather_values(state_, what, std::uint8_t{allocation != nullptr}, call);
-  const auto failed = std::find(served.begin(), served.end(), std::uint8_t{0});
-  if (failed != served.end()) {
+  // A rank that cannot serve it says how large its arena is: an option that may differ.
+  const std::uint64_t short_of = allocation != nullptr ? 0 : context.arena().bytes();
+  const auto arenas = gather_values(state_, what, short_of, call);
+  const auto failed =
+      std::find_if(arenas.begin(), arenas.end(), [](std::uint64_t arena) { return arena > 0; });
+  if (failed != arenas.end()) {
     throw Error{
         {.code = ErrorCode::no_resource,
-         .peer = static_cast<int>(failed - served.begin()),
+         .peer = static_cast<int>(failed - arenas.begin()),
          .operation = "allocate",
-         .cause = fmt::format("the arena of that rank has no {} bytes left in one piece, of {} in all",
-                              *bytes, context.arena().bytes()),
+         .cause = fmt::format("the arena of that rank has no {} bytes left in one piece, of {} in all", bytes,
+                              *failed),
          .hint = "raise QPMESH_ARENA_BYTES_MAX"}};
   }
   return {allocation, allocation->data()};

@@ -14,6 +14,7 @@
 #include "collectives/registry.hpp"
 #include "communicator_state.hpp"
 #include "messaging/layout.hpp"
+#include "network_links.hpp"
 #include "qpmesh/communicator.hpp"
 #include "topology/usable_cores.hpp"
 #include "transport/shm/transport.hpp"
@@ -78,48 +79,32 @@ void warn_unknown_variables(const base::Log& log) {
 void check_algorithm(const Options& options, int size) {
   if (options.allreduce.empty()) return;
   const auto* const row = collectives::find_allreduce(options.allreduce);
+  if (row != nullptr && row->applies(size)) return;
   std::string names;
-  for (const auto& known : collectives::allreduce_algorithms())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
-  if (row == nullptr) {
-    throw Error{{.code = ErrorCode::bad_config,
-                 .operation = "init",
-                 .cause = fmt::format("QPMESH_ALLREDUCE={} is not an algorithm", options.allreduce),
-                 .hint = "there are: " + names}};
+  for (const auto& known : collectives::allreduce_algorithms()) {
+    if (known.applies(size)) names += fmt::format(", {}", known.name);
   }
-  if (!row->applies(size)) {
-    throw Error{
-        {.code = ErrorCode::bad_config,
-         .operation = "init",
-         .cause = fmt::format("QPMESH_ALLREDUCE={} does not apply to {} ranks", options.allreduce, size),
-         .hint = "there are: " + names}};
-  }
+  throw Error{{.code = ErrorCode::bad_config,
+               .operation = "init",
+               .cause = fmt::format("allreduce (QPMESH_ALLREDUCE) is '{}', allowed for {} rank{}: empty{}",
+                                    options.allreduce, size, size == 1 ? "" : "s", names),
+               .hint = row == nullptr
+                           ? "leave it empty, or take a name of this list"
+                           : fmt::format("{} does not apply to so many ranks", options.allreduce)}};
 }
 
-progress::WaitPolicy wait_policy(const Options& options, const Meeting& meeting,
-                                 const std::vector<Facts>& facts, int rank) {
+// busy_neighbour: a device whose protocol runs on our processors, which it needs to answer us.
+progress::WaitPolicy wait_policy(const Options& options, const std::vector<bootstrap::RankIdentity>& ranks,
+                                 const std::vector<Facts>& facts, int rank, bool busy_neighbour) {
   if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
+  if (busy_neighbour) return progress::WaitPolicy::shared_core();
   std::vector<topology::UsableCores> node_cores;
-  const int node = meeting.ranks[static_cast<std::size_t>(rank)].node;
+  const int node = ranks[static_cast<std::size_t>(rank)].node;
   for (std::size_t i = 0; i < facts.size(); ++i) {
-    if (meeting.ranks[i].node == node) node_cores.push_back(facts[i].cores);
+    if (ranks[i].node == node) node_cores.push_back(facts[i].cores);
   }
   const bool own_core = static_cast<int>(node_cores.size()) <= topology::usable_core_count(node_cores);
   return own_core ? progress::WaitPolicy::own_core() : progress::WaitPolicy::shared_core();
-}
-
-// Until a transport reaches other hosts, every rank must be on this one.
-void require_one_node(const Meeting& meeting) {
-  for (std::size_t i = 0; i < meeting.ranks.size(); ++i) {
-    if (meeting.ranks[i].node == meeting.ranks[0].node) continue;
-    throw Error{{.code = ErrorCode::no_resource,
-                 .peer = static_cast<int>(i),
-                 .operation = "init",
-                 .cause = fmt::format(
-                     "rank 0 (on {}) and rank {} (on {}) share no memory, and no other transport is built in",
-                     meeting.ranks[0].host, i, meeting.ranks[i].host),
-                 .hint = "start all ranks on one host, in one container, as one user"}};
-  }
 }
 
 // A peer's rings must lie in its arena: we are going to write there.
@@ -152,6 +137,7 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
+  bootstrap::check_place(rank, size);  // before anything is made for so many
   check_algorithm(options, size);
   auto system = std::make_shared<base::System>();
   const base::Log log = make_log(options, rank);
@@ -185,14 +171,12 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
     facts.push_back(decode(meeting.ranks[static_cast<std::size_t>(peer)].facts, peer));
     base::require_same_options(mine.options, facts.back().options, peer);
   }
-  require_one_node(meeting);
   require_slabs(meeting, facts, layout.slab_bytes(size));
 
   auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {
     shm->add_peer(peer.rank, *system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell));
   }
-  const progress::WaitPolicy policy = wait_policy(options, meeting, facts, rank);
   detail::ContextParts parts{.rank = rank,
                              .options = options,
                              .log = log,
@@ -200,19 +184,34 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .epoch = meeting.epoch,
                              .identities = std::move(meeting.ranks),
                              .arena = std::move(arena),
-                             .slab_offset = *slab_offset,
                              .transports = {},
                              .links = {},
                              .control = std::move(meeting.control),
                              .doorbell = std::move(doorbell),
-                             .wait_policy = policy};
+                             .wait_policy = {}};
+  detail::Reach reach{options, parts.identities};
+  detail::NetworkLinks network = detail::link_network(bootstrap, reach, parts, deadline);
+  parts.wait_policy = wait_policy(options, parts.identities, facts, rank, network.busy_neighbour);
   for (int peer = 0; peer < size; ++peer) {
+    if (reach.by_network(rank, peer)) {
+      parts.links.push_back(std::move(network.links[static_cast<std::size_t>(peer)]));
+      continue;
+    }
     parts.links.push_back(
-        {.transport = shm.get(),
-         .connection = shm->connect(peer, {}),
-         .slab = {.region = 0, .offset = facts[static_cast<std::size_t>(peer)].slab_offset}});
+        {.connection = shm->connect(peer, {}),
+         .places = {
+             .transport = shm.get(),
+             .connection = nullptr,
+             .layout = layout,
+             .slot = parts.arena->data() + *slab_offset + layout.slot_offset(peer),
+             .remote_slot = {.region = 0,
+                             .offset = facts[static_cast<std::size_t>(peer)].slab_offset +
+                                       layout.slot_offset(rank)},
+             .remote_revocations = {.region = 0, .offset = offsetof(transport::ArenaHeader, revocations)},
+             .staging = {}}});
   }
   parts.transports.push_back(std::move(shm));
+  if (network.transport) parts.transports.push_back(std::move(network.transport));
 
   std::vector<int> everybody(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) everybody[static_cast<std::size_t>(i)] = i;

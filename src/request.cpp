@@ -13,7 +13,7 @@ Error truncated(const Waiting& request) {
                 .operation = std::string{request.operation},
                 .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes,
                                      receive.capacity_bytes),
-                .hint = "the message is still first in line; probe() tells its size"}};
+                .hint = "the message stays in line for the next receive; probe() tells its size"}};
 }
 
 // What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything
@@ -92,7 +92,10 @@ void destroy(RequestState* state) noexcept {
 
 void require_requests(std::size_t count, const char* operation) {
   if (count > 0) return;
-  throw Error{{.code = ErrorCode::bad_argument, .operation = operation, .cause = "there are no requests"}};
+  throw Error{{.code = ErrorCode::bad_argument,
+               .operation = operation,
+               .cause = "there are no requests",
+               .hint = "wait for at least one"}};
 }
 
 bool is_done(const Request& request) { return request.state() == nullptr || request.state()->done(); }

@@ -58,8 +58,13 @@ int main(int argc, char** argv) {
   try {
     app.parse(ours);
     if (plan.command.empty()) throw CLI::RequiredError{"program"};
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : usage_code;
+    fmt::print(stderr,
+               "qpmesh-run: {}\nqpmesh-run -np N [options] [--] program [arguments…]; --help says more\n",
+               error.what());
+    return usage_code;
   }
 
   try {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bootstrap/launcher.hpp"
+#include "qpmesh/communicator.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bench {
@@ -103,12 +104,12 @@ class Mpi final : public Baseline {
 
 }  // namespace
 
-std::unique_ptr<Baseline> make_mpi_baseline(int rank, int size) {
+std::unique_ptr<Baseline> make_mpi_baseline(Communicator& world) {
   if (!started_by_mpi_launcher()) {
     refuse(ErrorCode::bad_config, "no MPI launcher started this process: its environment names no MPI rank",
            "mpirun -np 2 bench_… --baseline mpi");
   }
-  return std::make_unique<Mpi>(rank, size);
+  return std::make_unique<Mpi>(world.rank(), world.size());
 }
 
 }  // namespace qpmesh::bench

@@ -4,16 +4,27 @@
 #if QPMESH_BENCH_MPI
 #include "bench/baselines/mpi.hpp"
 #endif
+#if QPMESH_BENCH_VERBS
+#include "bench/baselines/verbs.hpp"
+#endif
+
+#include <array>
 
 namespace qpmesh::bench {
 
 std::span<const BaselineKind> baselines() noexcept {
+  static constexpr auto kinds = std::to_array<BaselineKind>({
 #if QPMESH_BENCH_MPI
-  static constexpr BaselineKind kinds[] = {{"mpi", &make_mpi_baseline}};
-  return kinds;
-#else
-  return {};
+    {"mpi", &make_mpi_baseline},
 #endif
+#if QPMESH_BENCH_VERBS
+        {"verbs", &make_verbs_baseline},
+#endif
+    {
+      "", nullptr
+    }
+  });
+  return std::span{kinds}.first(kinds.size() - 1);
 }
 
 }  // namespace qpmesh::bench

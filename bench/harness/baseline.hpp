@@ -7,6 +7,10 @@
 #include <string>
 #include <string_view>
 
+namespace qpmesh {
+class Communicator;
+}
+
 namespace qpmesh::bench {
 
 class Baseline {
@@ -22,6 +26,8 @@ class Baseline {
 
   virtual ~Baseline() = default;
   virtual std::string name() const = 0;  // with its version: "Open MPI 4.1.4"
+  // Whether messages end up in the receiver's buffers; a probe of the machine only takes their time.
+  virtual bool delivers() const { return true; }
 
   virtual void barrier() = 0;
   virtual void allreduce_sum(std::span<const float> in, std::span<float> out) = 0;
@@ -31,11 +37,11 @@ class Baseline {
   virtual void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) = 0;
 };
 
-// What --baseline accepts. make is called once on every rank of the job, whose rank and size it checks
-// against the other library's. Throws Error{bad_config} where that library cannot run.
+// What --baseline accepts. make is called once on every rank of the job; where the other library counts ranks too, they must be
+// the world's. Throws Error{bad_config} where it cannot run.
 struct BaselineKind {
   std::string_view name;
-  std::unique_ptr<Baseline> (*make)(int rank, int size);
+  std::unique_ptr<Baseline> (*make)(Communicator& world);
 };
 
 // Those that this build has; bench/baselines defines it.

@@ -17,6 +17,8 @@ constexpr std::string_view google_flags_help =
     "Of Google Benchmark: --benchmark_filter=<regex> --benchmark_list_tests --benchmark_out=<file>\n"
     "  --benchmark_out_format=<json|csv> --benchmark_repetitions=<n>; rank 0 alone writes files.";
 
+constexpr std::int64_t samples_max = 1'000'000;  // kept until the median is taken
+
 // Flags whose meaning several ranks cannot share, and why.
 constexpr std::pair<std::string_view, std::string_view> refused_google_flags[] = {
     {"--benchmark_enable_random_interleaving",
@@ -49,7 +51,7 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   Settings settings;
   std::string bytes_min;
   std::string bytes_max;
-  std::size_t samples = 0;
+  std::int64_t samples = 0;  // signed: -3 is a mistake, and no large number
   std::string buffers;
 
   CLI::App app{"Measures and verifies one operation of qpmesh over the ranks of this job.", program};
@@ -65,7 +67,9 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   app.add_option("--buffers", buffers,
                  "private: malloc; allocated: Communicator::allocate, zero copy (private)")
       ->check(CLI::IsMember({"private", "allocated"}));
-  app.add_option("--baseline", settings.baseline, "Alternate with another library on the same buffers: mpi");
+  app.add_option(
+      "--baseline", settings.baseline,
+      "Alternate with another library on the same buffers (mpi), or with the device itself (verbs)");
   auto* samples_option =
       app.add_option("--samples", samples, "Samples per size; without it 101, fewer where calls are long");
 
@@ -102,11 +106,13 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
     refuse("--corrupt with --no-check: nothing would notice the flipped byte", "leave one of the two out");
   }
   if (samples_option->count() > 0) {
-    if (samples < pairs_min) {
+    if (samples < static_cast<std::int64_t>(pairs_min)) {
       refuse(fmt::format("--samples {} is too few for a median with quartiles", samples),
              fmt::format("at least {}", pairs_min));
     }
-    settings.samples = samples;
+    if (samples > samples_max)
+      refuse(fmt::format("--samples {} is too many", samples), fmt::format("at most {}", samples_max));
+    settings.samples = static_cast<std::size_t>(samples);
   }
   return settings;
 }

@@ -13,7 +13,8 @@
 #include "bench/micro/probe.hpp"
 #include "bench/micro/threads.hpp"
 #include "messaging/layout.hpp"
-#include "messaging/ring.hpp"
+#include "messaging/receive_ring.hpp"
+#include "messaging/send_ring.hpp"
 #include "progress/engine.hpp"
 #include "progress/task.hpp"
 #include "progress/wait.hpp"
@@ -60,8 +61,8 @@ class LoopedRing {
         shm_{0, arena_, doorbell_.get()},
         connection_{shm_.connect(0, {})},
         slot_offset_{arena_.allocate(layout.slot_bytes()).value()},
-        out_{*connection_, shm_.capabilities(), places(), layout, seed, seed},
-        in_{*connection_, shm_.capabilities(), arena_.data() + slot_offset_, layout, seed} {}
+        out_{*connection_, connection_->capabilities(), places(), layout, seed, seed},
+        in_{*connection_, connection_->capabilities(), arena_.data() + slot_offset_, layout, seed} {}
 
   void put() {
     messaging::Record record;

@@ -11,8 +11,12 @@ namespace qpmesh {
 // from it too, or from Options{} to leave the environment out. "(agreed)" fields are compared at
 // start; a difference between ranks is an error.
 struct Options {
-  // QPMESH_TRANSPORT: shm; empty = every transport that reaches (agreed)
+  // QPMESH_TRANSPORT: shm, verbs, verbs+shm; empty = shm on a node, verbs between nodes (agreed)
   std::string transport;
+  // QPMESH_REQUIRE: rdma = where verbs was asked for and cannot be had, fail instead of falling back (agreed)
+  std::string require;
+  // QPMESH_NOTIFICATION: poll, immediate, mixed = records polled and payloads told by immediates; empty = by device (agreed)
+  std::string notification;
   // QPMESH_INIT_TIMEOUT_MS
   std::int64_t init_timeout_ms = 30'000;
   // QPMESH_HANDSHAKE_TIMEOUT_MS: a stranger that says nothing is dropped after it
@@ -25,6 +29,10 @@ struct Options {
   std::int64_t arena_bytes_max = std::int64_t{64} << 30;
   // QPMESH_PAYLOAD_RING_BYTES: a power of two, per peer and direction (agreed)
   std::int64_t payload_ring_bytes = std::int64_t{256} << 10;
+  // QPMESH_NETWORK_RING_BYTES: the same between nodes, where it is registered memory (agreed)
+  std::int64_t network_ring_bytes = std::int64_t{32} << 10;
+  // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the message, between nodes
+  std::int64_t register_bytes_min = std::int64_t{256} << 10;
   // QPMESH_EAGER_BYTES_MAX: larger messages go by rendezvous (agreed)
   std::int64_t eager_bytes_max = std::int64_t{16} << 10;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context
@@ -33,6 +41,16 @@ struct Options {
   std::int64_t unexpected_messages_max = 1 << 20;
   // QPMESH_SPIN_US: how long a wait spins before it sleeps; -1 = by usable cores
   std::int64_t spin_us = -1;
+  // QPMESH_DEVICE: an RDMA device, or device:port; empty = chosen
+  std::string device;
+  // QPMESH_GID_INDEX: an entry of the port's GID table; -1 = chosen by address
+  std::int64_t gid_index = -1;
+  // QPMESH_NETDEV: the network interface whose GID is used; empty = chosen
+  std::string netdev;
+  // QPMESH_SUBNET: the GID's address must lie in it, as 10.0.0.0/8; empty = chosen
+  std::string subnet;
+  // QPMESH_LINK_TIMEOUT_MS: a link fails when the peer's device does not answer for so long; 0 = about 1 s
+  std::int64_t link_timeout_ms = 0;
   // QPMESH_ALLREDUCE: an algorithm's name; empty = chosen by size (agreed)
   std::string allreduce;
   // QPMESH_LOG: off error warning info debug

@@ -22,7 +22,9 @@ struct Status {
 // Trailing argument of every call.
 struct Call {
   static constexpr std::int64_t timeout_from_options = -1;
-  std::int64_t timeout_ms = timeout_from_options;  // 0 = wait for ever
+  static constexpr std::int64_t timeout_ms_max = 31'536'000'000;  // a year
+  // 0 = wait for ever. Beyond the range: Error{bad_argument}.
+  std::int64_t timeout_ms = timeout_from_options;
 };
 
 // Move-only. Keeps its context alive. The buffers named at the start belong to the operation

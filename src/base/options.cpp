@@ -21,17 +21,39 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-constexpr std::array<std::string_view, 2> transport_names{"", "shm"};
+constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "verbs+shm"};
+constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
+constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 13> table{{
+constexpr std::array<OptionRow, 22> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
      .unit = "name",
      .names = transport_names,
      .agreed = true,
-     .doc = "Restricts how bytes may move. Empty: every transport that reaches the peer."},
+     .doc = "Restricts how bytes may move. `verbs`: not through shared memory either, for measuring. "
+            "`verbs+shm`: "
+            "verbs between the ranks of a node too, where it can be had. Empty: shm on a node, verbs between "
+            "nodes."},
+    {.field = "require",
+     .variable = "QPMESH_REQUIRE",
+     .member = &Options::require,
+     .unit = "name",
+     .names = require_names,
+     .agreed = true,
+     .doc =
+         "`rdma`: where verbs was asked for and cannot be had, `init` fails instead of falling back to shm."},
+    {.field = "notification",
+     .variable = "QPMESH_NOTIFICATION",
+     .member = &Options::notification,
+     .unit = "name",
+     .names = notification_names,
+     .agreed = true,
+     .doc = "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
+            "completions, `mixed` "
+            "polls records and waits for payloads. Empty: by device."},
     {.field = "init_timeout_ms",
      .variable = "QPMESH_INIT_TIMEOUT_MS",
      .member = &Options::init_timeout_ms,
@@ -76,6 +98,24 @@ constexpr std::array<OptionRow, 13> table{{
      .power_of_two = true,
      .agreed = true,
      .doc = "Payload ring per peer and direction."},
+    {.field = "network_ring_bytes",
+     .variable = "QPMESH_NETWORK_RING_BYTES",
+     .member = &Options::network_ring_bytes,
+     .unit = "bytes",
+     .lowest = 4 * kib,
+     .highest = mib,
+     .power_of_two = true,
+     .agreed = true,
+     .doc = "Payload ring per peer and direction between nodes, where it is registered memory."},
+    {.field = "register_bytes_min",
+     .variable = "QPMESH_REGISTER_BYTES_MIN",
+     .member = &Options::register_bytes_min,
+     .unit = "bytes",
+     .lowest = 0,
+     .highest = 1024 * gib,
+     .doc = "Between nodes, private buffers of messages from this size on are registered for the message; "
+            "smaller ones "
+            "are copied."},
     {.field = "eager_bytes_max",
      .variable = "QPMESH_EAGER_BYTES_MAX",
      .member = &Options::eager_bytes_max,
@@ -106,6 +146,37 @@ constexpr std::array<OptionRow, 13> table{{
      .highest = 60'000'000,
      .doc =
          "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly otherwise."},
+    {.field = "device",
+     .variable = "QPMESH_DEVICE",
+     .member = &Options::device,
+     .unit = "name",
+     .doc = "The RDMA device, or `device:port`. Empty: chosen; qpmesh-info shows which and why."},
+    {.field = "gid_index",
+     .variable = "QPMESH_GID_INDEX",
+     .member = &Options::gid_index,
+     .unit = "(index)",
+     .lowest = -1,
+     .highest = 255,
+     .doc = "The entry of the port's GID table. -1: chosen by address."},
+    {.field = "netdev",
+     .variable = "QPMESH_NETDEV",
+     .member = &Options::netdev,
+     .unit = "name",
+     .doc = "The network interface whose GID is used. Empty: chosen."},
+    {.field = "subnet",
+     .variable = "QPMESH_SUBNET",
+     .member = &Options::subnet,
+     .unit = "name",
+     .doc = "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address must lie in. Empty: chosen."},
+    {.field = "link_timeout_ms",
+     .variable = "QPMESH_LINK_TIMEOUT_MS",
+     .member = &Options::link_timeout_ms,
+     .unit = "ms",
+     .lowest = 0,
+     .highest = 600'000,
+     .doc = "How long a peer's RDMA device may leave a packet without an answer before the link has failed; "
+            "rounded "
+            "up to 4.096 us times a power of two. 0: about 1 s. Emulated guests need 10 s."},
     {.field = "allreduce",
      .variable = "QPMESH_ALLREDUCE",
      .member = &Options::allreduce,

@@ -10,16 +10,23 @@ namespace qpmesh::messaging {
 void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
   if (peer.failed) return;
   peer.failed = true;
-  peer.failure_code = code;
-  peer.failure_cause = std::move(cause);
+  peer.failure = {.code = code, .peer = peer.rank, .cause = std::move(cause)};
+  // What the connection saw is nearer to the cause than what became of it.
+  if (const transport::Fault* const fault = peer.connection.fault();
+      fault != nullptr && code == ErrorCode::link_failed) {
+    peer.failure.cause = fault->detail;
+    peer.failure.system_error = fault->system_error;
+    peer.failure.hint = fault->hint;
+  }
   links_failed_ = true;
 }
 
 void Messaging::look_at_links() {
+  for (transport::Transport* const transport : transports_) transport->look_around();
   for (Peer* const peer : connected_) {
     if (peer->failed || peer->connection.fault() == nullptr) continue;
     for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(*peer); ++sweep) {}
-    link_failed(*peer, ErrorCode::link_failed, peer->connection.fault()->detail);
+    link_failed(*peer, ErrorCode::link_failed, "the connection failed");
   }
   if (links_failed_) report_failed_links();
 }
@@ -34,9 +41,7 @@ void Messaging::report_failed_links() {
   for (Peer* const peer : connected_) {
     if (!peer->failed || peer->reported) continue;
     peer->reported = true;
-    const transport::Fault* const fault = peer->connection.fault();
-    listener_.link_failed(peer->rank, peer->failure_code, peer->failure_cause,
-                          fault != nullptr ? fault->system_error : 0);
+    listener_.link_failed(peer->failure);
   }
 }
 

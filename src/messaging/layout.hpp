@@ -19,7 +19,13 @@ struct RingLayout {
   static constexpr std::size_t payload_offset =
       credit_cell_offset + 128;  // the cell has its own pair of lines
 
-  std::uint32_t payload_ring_units;
+  std::uint32_t payload_ring_units = 0;
+
+  // Immediates that one peer may have sent and we not yet taken: its credits allow that many messages, the least of which takes
+  // three units of payload, and each of ours that it consumes may make it return credits.
+  std::uint32_t immediates_max() const noexcept {
+    return 2 * (record_ring_lines + payload_ring_units / 3 + 1);
+  }
 
   std::size_t slot_bytes() const noexcept {
     // An odd number of pages: slots of different peers do not fall on the same cache sets.

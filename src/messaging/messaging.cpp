@@ -48,7 +48,7 @@ Messaging::Messaging(progress::Engine& engine, const base::System& system, const
 Messaging::~Messaging() = default;
 
 void Messaging::add_peer(int rank, const PeerPlaces& places) {
-  auto peer = std::make_unique<Peer>(rank, places, config_.layout);
+  auto peer = std::make_unique<Peer>(rank, places, config_.eager_bytes_max);
   connected_.push_back(peer.get());
   if (std::find(transports_.begin(), transports_.end(), places.transport) == transports_.end()) {
     transports_.push_back(places.transport);
@@ -83,7 +83,7 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
     engine_.complete(send);
     return true;
   }
-  if (send.bytes <= config_.eager_bytes_max) {
+  if (send.bytes <= peer.eager_bytes_max) {
     if (!peer.out.has_units(send.bytes)) peer.out.poll_credit_cell();
     if (peer.out.has_units(send.bytes)) {
       start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(RendezvousBody)));
@@ -123,11 +123,7 @@ Ring::Sent Messaging::post(Peer& peer, Record& record, std::span<const std::byte
       peer.returned = credits;
       peer.starved = false;
       break;
-    case Ring::Sent::failed: {
-      const transport::Fault* const fault = peer.connection.fault();
-      link_failed(peer, ErrorCode::link_failed, fault != nullptr ? fault->detail : "the connection failed");
-      break;
-    }
+    case Ring::Sent::failed: link_failed(peer, ErrorCode::link_failed, "the connection failed"); break;
     case Ring::Sent::no_lines:
     case Ring::Sent::no_units: peer.starved = true; break;
     case Ring::Sent::busy: break;

@@ -23,7 +23,8 @@
 #include "messaging/matching.hpp"
 #include "messaging/numbers.hpp"
 #include "messaging/operations.hpp"
-#include "messaging/ring.hpp"
+#include "messaging/receive_ring.hpp"
+#include "messaging/send_ring.hpp"
 #include "progress/engine.hpp"
 #include "qpmesh/error.hpp"
 #include "transport/connection.hpp"
@@ -37,15 +38,16 @@ class Listener {
   // A collective record was drained: does its signature agree with our own call? False: the
   // record is dropped, a report is under way.
   virtual bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) = 0;
-  // The connection to a rank is unusable; called once per peer.
-  virtual void link_failed(int peer, ErrorCode code, std::string cause, int system_error) = 0;
+  // The connection to detail.peer is unusable; called once per peer.
+  virtual void link_failed(ErrorDetail detail) = 0;
   // One communicator cannot go on.
   virtual void communicator_failed(std::uint64_t communicator, ErrorDetail detail) = 0;
 };
 
 struct MessagingConfig {
-  RingLayout layout{};
-  std::size_t eager_bytes_max = 0;
+  std::size_t eager_bytes_max = 0;  // at most a quarter of a peer's payload ring, whatever is asked for
+  // Private buffers are registered for one message from this size on; smaller ones are cheaper to copy.
+  std::size_t register_bytes_min = 0;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
@@ -55,9 +57,10 @@ struct MessagingConfig {
 struct PeerPlaces {
   transport::Transport* transport = nullptr;
   transport::Connection* connection = nullptr;
-  std::byte* slot = nullptr;                      // in our slab, for what this peer writes
-  transport::RemoteAddress remote_revocations{};  // the peer's counter
-  transport::RemoteAddress remote_slot{};         // in the peer's slab, for what we write
+  RingLayout layout{};                            // of both slots
+  std::byte* slot = nullptr;                      // our memory that this peer writes
+  transport::RemoteAddress remote_slot{};         // the peer's memory that we write
+  transport::RemoteAddress remote_revocations{};  // the peer's counter, where its memory can be loaded
   std::span<std::byte> staging;                   // empty where the transport copies while posting
   std::uint32_t send_seed = 0;                    // CRC seeds of the two directions
   std::uint32_t receive_seed = 0;
@@ -160,6 +163,8 @@ class Messaging final : public progress::Pollable {
   void handle_finished(Peer& peer, const Record& record);
   bool stream(Peer& peer, SendOperation& send);
   bool write_through(Peer& peer, SendOperation& send);
+  template <class Register>
+  std::optional<transport::RemoteAddress> try_to_register(std::size_t bytes, Register&& register_it);
   void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
                     const RendezvousBody& body);
   void finish_receive(ReceiveOperation& receive) noexcept;
@@ -177,6 +182,7 @@ class Messaging final : public progress::Pollable {
   Numbers<SendOperation> sends_;
   Numbers<ReceiveOperation> receives_;
   std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
+  bool registration_failed_ = false;                            // and was warned of
   bool links_failed_ = false;                                   // some peer's failure is not reported yet
   std::size_t unexpected_bytes_ = 0;
   Counters counters_;

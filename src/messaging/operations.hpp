@@ -87,6 +87,9 @@ struct SendOperation : progress::Operation {
   std::size_t moved_bytes = 0;
   transport::RemoteAddress destination{};
   std::uint64_t told = 0;
+  bool opened_region = false;  // region was registered for this operation alone
+  bool staged = false;         // the source is copied before the device reads it
+  std::uint32_t region = 0;
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;
 };

@@ -1,6 +1,7 @@
 // What messaging keeps per rank. Private to src/messaging.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 
 #include "messaging/messaging.hpp"
@@ -8,21 +9,23 @@
 namespace qpmesh::messaging {
 
 struct Messaging::Peer {
-  Peer(int peer_rank, const PeerPlaces& places, RingLayout layout)
+  Peer(int peer_rank, const PeerPlaces& places, std::size_t eager_bytes)
       : rank{peer_rank},
         transport{*places.transport},
         connection{*places.connection},
-        capabilities{places.transport->capabilities()},
+        capabilities{places.connection->capabilities()},
         out{connection,
             capabilities,
             {.slot = places.remote_slot,
              .credit_cell = places.slot + RingLayout::credit_cell_offset,
              .staging = places.staging},
-            layout,
+            places.layout,
             places.send_seed,
             places.receive_seed},
-        in{connection, capabilities, places.slot, layout, places.receive_seed},
-        remote_revocations{places.remote_revocations} {}
+        in{connection, capabilities, places.slot, places.layout, places.receive_seed},
+        remote_revocations{places.remote_revocations},
+        // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the ring wraps.
+        eager_bytes_max{std::min(eager_bytes, places.layout.payload_ring_units * unit_bytes / 4)} {}
 
   int rank;
   transport::Transport& transport;
@@ -31,6 +34,7 @@ struct Messaging::Peer {
   SendRing<ProcessAtomics> out;
   ReceiveRing<ProcessAtomics> in;
   transport::RemoteAddress remote_revocations;
+  std::size_t eager_bytes_max;
 
   // What could not be posted yet, in the order in which it is tried: control, then sends in their
   // order, then the bytes of rendezvous under way.
@@ -49,8 +53,7 @@ struct Messaging::Peer {
 
   bool failed = false;  // nothing is sent or taken any more
   bool reported = false;
-  ErrorCode failure_code = ErrorCode::internal;
-  std::string failure_cause;
+  ErrorDetail failure;
 
   // Half of the lines, a quarter of the payload, or anything when the peer says that it is short.
   bool credits_due() const noexcept {

@@ -10,6 +10,7 @@
 // peer only between clear_to_send and finished.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "messaging/peer.hpp"
 
@@ -54,6 +55,20 @@ void Messaging::send_control(Peer& peer, RecordKind kind, std::uint8_t flags, st
 
 // ---- receiver ----
 
+// Where registration fails the message goes another way; the user is told once, because it is slower.
+template <class Register>
+std::optional<transport::RemoteAddress> Messaging::try_to_register(std::size_t bytes,
+                                                                   Register&& register_it) {
+  if (bytes < config_.register_bytes_min) return std::nullopt;
+  try {
+    return register_it();
+  } catch (const Error& error) {
+    if (!std::exchange(registration_failed_, true))
+      log_.warning("{}; large messages are copied through the rings instead", error.what());
+    return std::nullopt;
+  }
+}
+
 void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
                              std::uint8_t flags) {
   if ((flags & flag_source_open) != 0 && pull(peer, receive, offered)) return;
@@ -64,7 +79,8 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
                                          {.code = ErrorCode::no_resource,
                                           .peer = peer.rank,
                                           .operation = "receive",
-                                          .cause = "65536 large messages are on their way"});
+                                          .cause = "65536 large messages are on their way",
+                                          .hint = "wait for some of them before more are sent"});
   }
   RendezvousBody body{.sender_operation = offered.sender_operation,
                       .receiver_operation = receive.number,
@@ -75,12 +91,10 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
     const std::span<std::byte> target{receive.data, receive.message_bytes};
     auto address = peer.transport.address_of(target);
     if (!address) {
-      try {
-        address = transport::RemoteAddress{.region = peer.transport.register_memory(target), .offset = 0};
+      address = try_to_register(target.size(), [&] { return peer.transport.register_memory(target); });
+      if (address) {
         receive.opened_region = true;
         receive.region = address->region;
-      } catch (const Error& error) {
-        log_.info("{}; the message goes through the ring instead", error.what());
       }
     }
     if (address) {
@@ -211,6 +225,14 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
       return link_failed(peer, ErrorCode::corrupt,
                          "an answer to a rendezvous that names memory which is not the peer's");
     }
+    const std::span source{send->data, send->bytes};
+    if (peer.capabilities.registered_sources && !peer.transport.address_of(source)) {
+      const auto address =
+          try_to_register(source.size(), [&] { return peer.transport.register_source(source); });
+      send->opened_region = address.has_value();
+      send->region = address ? address->region : 0;
+      send->staged = !address;
+    }
     ++counters_.zero_copy_sends;
     send->state = SendOperation::State::writing;
     send->destination = {body.region, body.offset};
@@ -264,12 +286,15 @@ bool Messaging::stream(Peer& peer, SendOperation& send) {
 // completion: the device reads the source until then. True: nothing is left to do.
 bool Messaging::write_through(Peer& peer, SendOperation& send) {
   while (send.state == SendOperation::State::writing) {
-    const std::size_t bytes = std::min(peer.capabilities.write_bytes_max, send.bytes - send.moved_bytes);
+    const std::size_t bytes_max =
+        send.staged ? peer.out.staged_bytes_max() : peer.capabilities.write_bytes_max;
+    const std::size_t bytes = std::min(bytes_max, send.bytes - send.moved_bytes);
     const transport::RemoteAddress target{send.destination.region,
                                           send.destination.offset + send.moved_bytes};
-    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, target, send.told);
+    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, target,
+                                           send.staged ? Ring::From::staging : Ring::From::source, send.told);
     if (sent == Ring::Sent::failed) {
-      link_failed(peer, ErrorCode::link_failed, "the connection failed during a zero-copy write");
+      link_failed(peer, ErrorCode::link_failed, "the connection failed");
       return false;
     }
     if (sent != Ring::Sent::posted) return false;
@@ -297,6 +322,9 @@ void Messaging::finish_send(SendOperation& send) noexcept {
     case SendOperation::State::completing: peer.writes.remove(send); break;
     default: break;
   }
+  if (send.opened_region) peer.transport.deregister_memory(send.region);
+  send.opened_region = false;
+  send.staged = false;
   send.state = SendOperation::State::idle;
   sends_.remove(send.number);
 }

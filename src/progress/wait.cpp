@@ -1,5 +1,6 @@
 #include "progress/wait.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -90,20 +91,30 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
   return Passed::stalled;
 }
 
+// Shorter than the millisecond that epoll_wait counts in.
+void Waiter::nap(std::chrono::microseconds length) {
+  const timespec time{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds{length}.count()};
+  pollfd descriptor{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+  ::ppoll(&descriptor, 1, &time, nullptr);
+}
+
 void Waiter::sleep(const WaitLimit& limit) {
   // Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then
   // look at asleep. Both stores are sequentially consistent read-modify-writes, so at least one
   // side sees the other: no wake-up is lost.
-  if (doorbell_.asleep != nullptr) {
-    doorbell_.asleep->exchange(1, std::memory_order_seq_cst);
-    if (engine_.step()) {
-      doorbell_.asleep->store(0, std::memory_order_relaxed);
-      return;
-    }
+  if (doorbell_.asleep != nullptr) doorbell_.asleep->exchange(1, std::memory_order_seq_cst);
+  const auto nap_max = armable_ != nullptr ? armable_->arm() : std::chrono::microseconds::max();
+  if (engine_.step()) {
+    if (doorbell_.asleep != nullptr) doorbell_.asleep->store(0, std::memory_order_relaxed);
+    return;
   }
-  const int timeout_ms = base::remaining_ms(system_, std::min(limit.deadline, limit.warn_at), sleep_ms_max);
-  epoll_event event{};
-  ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+  if (nap_max < std::chrono::milliseconds{1}) {
+    nap(nap_max);
+  } else {
+    const int timeout_ms = base::remaining_ms(system_, std::min(limit.deadline, limit.warn_at), sleep_ms_max);
+    epoll_event event{};
+    ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+  }
   if (doorbell_.asleep != nullptr) {
     doorbell_.asleep->store(0, std::memory_order_relaxed);
     std::uint64_t rings = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "base/owned.hpp"
@@ -41,6 +42,15 @@ struct Doorbell {
   int eventfd = -1;
 };
 
+// What a sleeper must tell before it sleeps, or nothing would wake it.
+class Armable {
+ public:
+  virtual ~Armable() = default;
+  // News from here on make a watched descriptor readable, for those that came before progress looks once more. Returns how long
+  // the sleep may last.
+  virtual std::chrono::microseconds arm() noexcept = 0;
+};
+
 class Waiter {
  public:
   Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell);
@@ -48,6 +58,8 @@ class Waiter {
   // Another descriptor that ends a sleep when it is readable (control channel,
   // transport). Throws Error{no_resource}.
   void watch(int descriptor);
+
+  void set_armable(Armable* armable) noexcept { armable_ = armable; }
 
   // Progresses the whole context until done() or the limit; false: the limit passed first. done is asked
   // after every step; on_stall once, when the limit's warning time has come.
@@ -77,11 +89,13 @@ class Waiter {
   Passed pass_time(std::uint32_t idle, WaitLimit& limit);
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit);
+  void nap(std::chrono::microseconds length);
 
   Engine& engine_;
   const base::System& system_;
   WaitPolicy policy_;
   Doorbell doorbell_;
+  Armable* armable_ = nullptr;
   base::UniqueFd epoll_;
   std::uint32_t hogged_ = 0;  // waits that should sleep instead of yield: a neighbour takes whole slices
 };

@@ -1,37 +1,23 @@
 #include "topology/usable_cores.hpp"
 
-#include <hwloc.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "topology/hwloc_handles.hpp"
+
 namespace qpmesh::topology {
 namespace {
 
-struct DestroyTopology {
-  void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
-};
-struct FreeBitmap {
-  void operator()(hwloc_bitmap_s* bitmap) const noexcept { hwloc_bitmap_free(bitmap); }
-};
-
 std::vector<int> affinity_mask() {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return {};
-  const std::unique_ptr<hwloc_topology, DestroyTopology> topology{raw};
-  const std::unique_ptr<hwloc_bitmap_s, FreeBitmap> mask{hwloc_bitmap_alloc()};
-  if (!mask || hwloc_topology_load(raw) != 0 ||
-      hwloc_get_cpubind(raw, mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
+  const auto topology = load_topology();
+  const Bitmap mask{hwloc_bitmap_alloc()};
+  if (!topology || !mask || hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
     return {};
-  std::vector<int> cores;
-  for (int core = hwloc_bitmap_first(mask.get()); core >= 0; core = hwloc_bitmap_next(mask.get(), core))
-    cores.push_back(core);
-  return cores;
+  return cores_of(mask.get());
 }
 
 // Path of this process in the cgroup v2 tree: the line "0::/path".
@@ -43,22 +29,30 @@ std::string cgroup_path() {
   return {};
 }
 
-int cgroup_quota() {
-  int quota = 0;
-  for (std::string path = cgroup_path(); path.size() > 1; path.resize(path.find_last_of('/'))) {
-    std::ifstream file{"/sys/fs/cgroup" + path + "/cpu.max"};
-    std::string limit;
-    double period = 0;
-    if (!(file >> limit >> period) || limit == "max" || period <= 0) continue;
-    const int cores = std::max(1, static_cast<int>(std::floor(std::stod(limit) / period)));
-    quota = quota == 0 ? cores : std::min(quota, cores);
-  }
-  return quota;
+// The limit of one cpu.max, "max 100000" or "150000 100000"; 0: none.
+int read_quota(const std::string& file_path) {
+  std::ifstream file{file_path};
+  double limit = 0;
+  double period = 0;
+  if (!(file >> limit >> period) || limit <= 0 || period <= 0) return 0;
+  return std::max(1, static_cast<int>(std::floor(limit / period)));
 }
 
 }  // namespace
 
-UsableCores usable_cores() { return {.cores = affinity_mask(), .quota = cgroup_quota()}; }
+int cgroup_quota(const std::string& tree, std::string path) {
+  int quota = 0;
+  for (;; path.resize(path.find_last_of('/'))) {
+    if (path == "/") path.clear();
+    if (const int here = read_quota(tree + path + "/cpu.max"); here > 0)
+      quota = quota == 0 ? here : std::min(quota, here);
+    if (path.find('/') == std::string::npos) return quota;
+  }
+}
+
+UsableCores usable_cores() {
+  return {.cores = affinity_mask(), .quota = cgroup_quota("/sys/fs/cgroup", cgroup_path())};
+}
 
 int usable_core_count(std::span<const UsableCores> ranks) {
   std::set<int> cores;

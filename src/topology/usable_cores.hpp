@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace qpmesh::topology {
@@ -15,6 +16,10 @@ struct UsableCores {
 
 // Of this process, from hwloc and cgroup v2 (cpu.max of every ancestor). What cannot be read is not a limit.
 UsableCores usable_cores();
+
+// Cores' worth of time that the control group at path allows: the smallest limit of its own cpu.max, its ancestors' and the
+// tree's root's, at least 1; 0: no limit. In a container the path is "/" and the limit lies in the root.
+int cgroup_quota(const std::string& tree, std::string path);
 
 // The union of the ranks' masks, cut by the smallest quota: mpirun may bind each rank to one core.
 int usable_core_count(std::span<const UsableCores> ranks);

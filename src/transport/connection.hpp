@@ -3,6 +3,7 @@
 // matching, rendezvous) is written once, above.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,7 @@ enum class Notification : std::uint8_t {
               // nothing
 };
 
+// What a connection can do; the same on both of its ends.
 struct Capabilities {
   std::string_view name;  // "shm": folder, option value, log field
   // The flag of a write is stored last, atomically, with release, after every byte of this and
@@ -39,7 +41,9 @@ struct Capabilities {
   bool bytes_in_order = false;
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
   bool writes_user_memory =
-      false;  // any memory of this process can be registered as a target (zero-copy rendezvous)
+      false;  // any memory of a process can be registered as a target (zero-copy rendezvous)
+  // Sources beyond inline_bytes_max must lie in memory that this rank registered: a device reads them.
+  bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them
   Notification medium = Notification::poll;  // records with payload behind them
   std::size_t inline_bytes_max = 0;          // sources up to this size may be reused as soon as post returns
@@ -66,12 +70,15 @@ struct Fault {
   int peer = -1;
   std::string detail;  // what was observed, with the values
   int system_error = 0;
+  std::string hint{};  // what to do next; may be empty
 };
 
 // One peer, one ordered lane of writes. Used by one thread at a time, like its context.
 class Connection {
  public:
   virtual ~Connection() = default;
+
+  virtual const Capabilities& capabilities() const noexcept = 0;
 
   // The whole chain or nothing; never blocks. Writes of a chain and of successive posts are placed in
   // order (an immediate is never delivered before all earlier bytes are visible). busy: try again
@@ -101,21 +108,27 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  virtual const Capabilities& capabilities() const noexcept = 0;
-
-  // Opens memory to peers' writes (and loads) under the returned key. Regions
-  // may overlap. Throws Error{no_resource}.
-  virtual std::uint32_t register_memory(std::span<std::byte> memory) = 0;
+  // Opens memory to peers' writes (and loads); returns how they name its first byte. Regions may overlap. Throws
+  // Error{no_resource}.
+  virtual RemoteAddress register_memory(std::span<std::byte> memory) = 0;
+  // Lets the device read it, and nobody write it: for Capabilities::registered_sources. Throws Error{no_resource}.
+  virtual RemoteAddress register_source(std::span<const std::byte> memory) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
   // How a peer names this memory, when it lies in one of our regions. Total: nothing for any other memory.
   virtual std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept = 0;
 
-  // What peer needs to connect to us, for the bootstrap to carry; then both ends connect, in any order.
+  // What peer needs to connect to us, for the bootstrap to carry; then both ends connect, in any order. Nothing is posted
+  // before every rank has connected.
   virtual Blob address_for(int peer) = 0;
   virtual std::unique_ptr<Connection> connect(int peer, BlobView peer_address) = 0;
 
   virtual void progress() noexcept = 0;              // polls completions; never blocks
   virtual int wake_descriptor() const noexcept = 0;  // readable when progress has something to do; -1: none
+  // Before this thread sleeps on the descriptor: news from here on make it readable; progress looks once more for what came
+  // before. Returns how long a sleep may last: what is only seen by looking at memory wakes nobody.
+  virtual std::chrono::microseconds arm() noexcept { return std::chrono::microseconds::max(); }
+  // News that are rare and cost a system call: device events. Called now and then.
+  virtual void look_around() noexcept {}
 };
 
 }  // namespace qpmesh::transport

@@ -37,7 +37,7 @@ class ShmPair final : public ConnectedPair {
       at(ends_, side) = {.transport = at(transports_, side).get(),
                          .connection = at(connections_, side).get(),
                          .memory = memory,
-                         .address = {at(transports_, side)->register_memory(memory), offset},
+                         .address = at(transports_, side)->register_memory(memory),
                          .region_bytes = arena_bytes};
     }
   }

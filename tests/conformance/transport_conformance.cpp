@@ -11,7 +11,19 @@ using transport::Post;
 using transport::RemoteAddress;
 using transport::Write;
 
+void TransportSuite::register_sources(int side, std::span<const Write> chain) {
+  if (!connection(side).capabilities().registered_sources) return;
+  for (const Write& write : chain) {
+    if (write.head.size() + write.body.size() <= capabilities().inline_bytes_max) continue;
+    for (const auto bytes : {write.head, write.body}) {
+      if (!bytes.empty() && !end(side).transport->address_of(bytes))
+        end(side).transport->register_source(bytes);
+    }
+  }
+}
+
 void TransportSuite::post(int side, std::span<const Write> chain) {
+  register_sources(side, chain);
   Post answer = Post::busy;
   for (int i = 0; i < pumps_max && answer == Post::busy; ++i) {
     answer = connection(side).post(chain);
@@ -123,6 +135,7 @@ TEST_P(TransportConformance, posts_a_chain_whole_or_not_at_all) {
     for (std::size_t part = 0; part < chain.size(); ++part) {
       chain[part] = {.head = source, .target = at(1, (3 * i + part) * bytes), .tell = true};
     }
+    register_sources(0, chain);
     const Post answer = connection(0).post(chain);  // no pump: the queue fills up where there is one
     ASSERT_NE(answer, Post::failed);
     posted[i] = answer == Post::posted;
@@ -228,7 +241,9 @@ TEST_P(Fences, let_nothing_of_the_peer_land_after_sever) {
   constexpr std::size_t bytes = 4000;
   const std::vector<std::byte> source(bytes, std::byte{1});
   for (std::size_t i = 0; i < 40; ++i) {
-    static_cast<void>(connection(0).post(std::array{Write{.head = source, .target = at(1, i * bytes)}}));
+    const std::array write{Write{.head = source, .target = at(1, i * bytes)}};
+    register_sources(0, write);
+    static_cast<void>(connection(0).post(write));
     if (i % 8 == 0) pump(3);
   }
   connection(1).sever();
@@ -236,7 +251,9 @@ TEST_P(Fences, let_nothing_of_the_peer_land_after_sever) {
   const std::vector<std::byte> before(everything.begin(), everything.end());
   EXPECT_FALSE(all_are(before, std::byte{1}));
   for (std::size_t i = 40; i < 200; ++i) {
-    static_cast<void>(connection(0).post(std::array{Write{.head = source, .target = at(1, i * bytes)}}));
+    const std::array write{Write{.head = source, .target = at(1, i * bytes)}};
+    register_sources(0, write);
+    static_cast<void>(connection(0).post(write));
     pump(10);
   }
   pump(2000);

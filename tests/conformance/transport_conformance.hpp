@@ -73,7 +73,7 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
 
   ConnectedPair::End& end(int side) { return pair_->end(side); }
   transport::Connection& connection(int side) { return *end(side).connection; }
-  const transport::Capabilities& capabilities() { return end(0).transport->capabilities(); }
+  const transport::Capabilities& capabilities() { return connection(0).capabilities(); }
   transport::RemoteAddress at(int side, std::size_t offset) {
     return {end(side).address.region, end(side).address.offset + offset};
   }
@@ -97,6 +97,8 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
   // Posts, pumping as long as the answer is busy, and counts the writes that tell.
   void post(int side, std::span<const transport::Write> chain);
   void post(int side, const transport::Write& write) { post(side, {&write, 1}); }
+  // Where a device reads them: registers the sources of a chain. They stay where they are until the test ends.
+  void register_sources(int side, std::span<const transport::Write> chain);
   // Waits until everything posted so far by this side has completed (posts a write without bytes that tells).
   void complete(int side);
   std::uint64_t& told(int side) { return told_[static_cast<std::size_t>(side)]; }

@@ -3,30 +3,33 @@
 
 #include "qpmesh/error.hpp"
 #include "qpmesh/mpi.hpp"
+#include "tests/support/expected_error.hpp"
 
 namespace qpmesh {
 namespace {
 
 Blob blob_of(int rank, std::size_t bytes) { return Blob(bytes, static_cast<std::byte>(rank + 1)); }
 
-void expect_bad_argument(MPI_Comm communicator, const std::string& cause) {
+void expect_bad_argument(MPI_Comm communicator, const std::string& cause, const std::string& hint) {
   try {
     const MpiBootstrap bootstrap{communicator};
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_argument);
-    EXPECT_EQ(error.operation(), "init");
-    EXPECT_EQ(error.cause(), cause);
+    EXPECT_EQ(
+        test::difference(
+            error, {.code = ErrorCode::bad_argument, .operation = "init", .cause = cause, .hint = hint}),
+        "");
   }
 }
 
 TEST(mpi_bootstrap, refuses_an_mpi_that_is_not_initialised) {
-  expect_bad_argument(MPI_COMM_WORLD, "MPI is not initialised; call MPI_Init first");
+  expect_bad_argument(MPI_COMM_WORLD, "MPI is not initialised", "call MPI_Init first");
 }
 
 TEST(mpi_bootstrap, refuses_a_null_communicator) {
   ASSERT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);
-  expect_bad_argument(MPI_COMM_NULL, "the communicator is MPI_COMM_NULL");
+  expect_bad_argument(MPI_COMM_NULL, "the communicator is MPI_COMM_NULL",
+                      "only its members may start from it");
 }
 
 TEST(mpi_bootstrap, gathers_blobs_of_any_length_in_rank_order) {
@@ -67,10 +70,13 @@ TEST(mpi_bootstrap, tells_every_rank_whose_blob_is_too_long) {
     bootstrap.all_gather(blob_of(0, me ? 65'537 : 1), no_deadline);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_argument);
-    EXPECT_EQ(error.peer(), 1);
-    EXPECT_EQ(error.cause(), me ? "a blob of 65537 bytes; at most 65536 are allowed"
-                                : "rank 1's blob is longer than 65536 bytes");
+    EXPECT_EQ(test::difference(error, {.code = ErrorCode::bad_argument,
+                                       .peer = 1,
+                                       .operation = "init",
+                                       .cause = me ? "a blob of 65537 bytes; at most 65536 are allowed"
+                                                   : "rank 1's blob is longer than 65536 bytes",
+                                       .hint = "all_gather is for addresses and keys, not for data"}),
+              "");
   }
   EXPECT_EQ(bootstrap.all_gather(blob_of(0, 1), no_deadline).size(),
             static_cast<std::size_t>(bootstrap.size()));
@@ -78,7 +84,7 @@ TEST(mpi_bootstrap, tells_every_rank_whose_blob_is_too_long) {
 
 TEST(mpi_bootstrap, refuses_an_mpi_that_is_finalised) {
   ASSERT_EQ(MPI_Finalize(), MPI_SUCCESS);
-  expect_bad_argument(MPI_COMM_WORLD, "MPI is finalised already");
+  expect_bad_argument(MPI_COMM_WORLD, "MPI is finalised already", "call MPI_Finalize after init");
 }
 
 }  // namespace

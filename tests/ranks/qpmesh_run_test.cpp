@@ -340,17 +340,21 @@ TEST(qpmesh_run, says_which_program_it_cannot_find) {
 }
 
 TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
-  const std::vector<std::vector<std::string>> wrong{{},
-                                                    {"-np", "2"},
-                                                    {"true"},
-                                                    {"-np", "0", "true"},
-                                                    {"-np", "x", "true"},
-                                                    {"-np", "2", "--no-such-option", "true"},
-                                                    {"-np", "1", "--grace-ms", "-5", "true"}};
-  for (const auto& arguments : wrong) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
+      {{}, "--np is required"},
+      {{"true"}, "--np is required"},
+      {{"-np", "2"}, "program is required"},
+      {{"-np"}, "--np: 1 required INT:INT in [1 - 65536] missing"},
+      {{"-np", "0", "true"}, "--np: Value 0 not in range 1 to 65536"},
+      {{"-np", "x", "true"}, "--np: Value x not in range 1 to 65536"},
+      {{"-np", "2", "-np", "3", "true"}, "--np: At Most 1 required but received 2"},
+      {{"-np", "2", "--no-such-option", "true"}, "The following argument was not expected: --no-such-option"},
+      {{"-np", "1", "--grace-ms", "-5", "true"}, "--grace-ms: Value -5 not in range 0 to 3600000"}};
+  for (const auto& [arguments, what] : wrong) {
     Launch run{arguments};
     EXPECT_EQ(run.wait(), 2);
-    EXPECT_NE(run.errors(), "");
+    EXPECT_EQ(run.errors(), "qpmesh-run: " + what +
+                                "\nqpmesh-run -np N [options] [--] program [arguments…]; --help says more\n");
     EXPECT_EQ(run.output(), "");
   }
 }

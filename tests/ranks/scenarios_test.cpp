@@ -2,7 +2,13 @@
 // messages, operations in flight, groups, errors.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "job.hpp"
+#include "qpmesh/error.hpp"
+#include "tests/support/public_copy.hpp"
 
 namespace qpmesh::ranks {
 namespace {
@@ -56,17 +62,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
                     Case{"a_buffer_may_go_while_it_is_used", {3}},
                     Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
-                    Case{"one_rank_without_memory_is_named_on_all", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
                     Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(errors, Scenarios,
-                         testing::Values(Case{"impossible_arguments", {1, 3}},
-                                         Case{"a_refused_call_can_be_made_again", {3}},
-                                         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
-                                         Case{"a_late_call_that_differs_is_named_too", {2}},
-                                         Case{"nothing_works_after_finish", {1, 3}}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    errors, Scenarios,
+    testing::Values(Case{"ranks_and_tags_out_of_range", {1, 3}}, Case{"ranges_that_are_none", {1, 3}},
+                    Case{"ranges_that_overlap_or_differ", {1, 3}}, Case{"reductions_without_a_meaning", {2}},
+                    Case{"deadlines_out_of_range", {2}}, Case{"a_bootstrap_that_makes_no_sense", {1}},
+                    Case{"a_refused_call_can_be_made_again", {3}},
+                    Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
+                    Case{"a_late_call_that_differs_is_named_too", {2}},
+                    Case{"independent_ends_at_its_own_deadline", {2}},
+                    Case{"nothing_works_after_finish", {1, 3}}),
+    name_of);
 
 TEST(ranks_by_hand, an_async_call_returns_before_anybody_else_has_entered) {
   const Folder folder;
@@ -78,6 +87,14 @@ TEST(ranks_by_hand, two_threads_in_one_context_are_reported) {
   const Folder folder;
   auto ranks = start_ranks(2, rank_program("two_threads_in_one_context", {folder.file("refused")}),
                            {.variables = {"QPMESH_SPIN_US=0"}});
+  expect_success(ranks);
+}
+
+TEST(ranks_by_hand, a_rank_without_memory_is_named_with_its_own_limit_on_all) {
+  auto ranks = start_ranks(
+      3, rank_program("one_rank_without_memory_is_named_on_all"), {.more_variables = [](int rank) {
+        return Words{rank == 2 ? "QPMESH_ARENA_BYTES_MAX=63MiB" : "QPMESH_ARENA_BYTES_MAX=64MiB"};
+      }});
   expect_success(ranks);
 }
 
@@ -96,56 +113,145 @@ TEST(ranks_by_hand, options_that_differ_are_named_with_both_values_on_every_rank
 
 struct Refused {
   Words variables;
-  std::string operation;
   std::string cause;
   std::string hint;
+  std::string operation = "init";
+  std::string code = "bad_config";
 };
+
+// The arguments of the scenario init_fails.
+Words failing(const std::string& code, int peer, const std::string& operation, const std::string& cause,
+              const std::string& hint, int system_error = 0) {
+  return rank_program("init_fails",
+                      {code, std::to_string(peer), operation, cause, hint, std::to_string(system_error)});
+}
 
 // No other rank exists: what is wrong is found before anybody is waited for.
 TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
+  const std::string page = "docs/options.md lists every variable";
+  const std::string both = "QPMESH_RANK and QPMESH_SIZE are set together, or neither";
+  const std::string missing =
+      " is not set, although the environment is that of a rank started by hand or by qpmesh-run; allowed is "
+      "a number from ";
   const std::vector<Refused> all{
       {{"QPMESH_ALLREDUCE=nonsense"},
-       "init",
-       "QPMESH_ALLREDUCE=nonsense is not an algorithm",
-       "exchange, circulant"},
+       "allreduce (QPMESH_ALLREDUCE) is 'nonsense', allowed for 3 ranks: empty, exchange, circulant",
+       "leave it empty, or take a name of this list"},
       {{"QPMESH_ALLREDUCE=exchange", "QPMESH_SIZE=1000"},
+       "allreduce (QPMESH_ALLREDUCE) is 'exchange', allowed for 1000 ranks: empty, circulant",
+       "exchange does not apply to so many ranks"},
+      {{"QPMESH_EAGER_BYTES_MAX=much"},
+       "QPMESH_EAGER_BYTES_MAX='much', allowed: 0 to 1048576 bytes (KiB, MiB, GiB may follow the number)",
+       page,
+       "options"},
+      {{"QPMESH_PAYLOAD_RING_BYTES=100000"},
+       "QPMESH_PAYLOAD_RING_BYTES='100000', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB "
+       "may follow the number)",
+       page,
+       "options"},
+      {{"QPMESH_TRANSPORT=carrier_pigeon"},
+       "QPMESH_TRANSPORT='carrier_pigeon', allowed: empty, shm, verbs, verbs+shm",
+       page,
+       "options"},
+      {{"QPMESH_ARENA_BYTES_MAX=1MiB", "QPMESH_SIZE=4"},
+       "the rings of 4 ranks need 1097728 bytes, the arena has 1048576",
+       "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES",
        "init",
-       "QPMESH_ALLREDUCE=exchange does not apply to 1000 ranks",
-       "circulant"},
-      {{"QPMESH_EAGER_BYTES_MAX=much"}, "options", "QPMESH_EAGER_BYTES_MAX='much', allowed: 0 to", "docs/"},
-      {{"QPMESH_PAYLOAD_RING_BYTES=100000"}, "options", "'100000', allowed: 4096 to", "docs/"},
-      {{"QPMESH_TRANSPORT=carrier_pigeon"}, "options", "'carrier_pigeon', allowed: empty, shm", "docs/"},
+       "no_resource"},
       {{"QPMESH_RANK=4", "QPMESH_SIZE=4"},
-       "init",
-       "QPMESH_RANK is \"4\"; allowed is a number from 0 to 3",
-       ""},
-      {{"QPMESH_RANK=-1"}, "init", "QPMESH_RANK is \"-1\"; allowed is a number", ""},
-      {{"QPMESH_SIZE=two"}, "init", "QPMESH_SIZE is \"two\"; allowed is a number", ""},
-      {{"QPMESH_JOB=a b"}, "init", "QPMESH_JOB is \"a b\"; allowed is 1 to 64 characters", ""},
-      {{"QPMESH_ROOT=nowhere"}, "init", "QPMESH_ROOT", ""},
+       "QPMESH_RANK is \"4\"; allowed is a number from 0 to 3, because QPMESH_SIZE is 4",
+       page},
+      {{"QPMESH_RANK=-1"}, "QPMESH_RANK is \"-1\"; allowed is a number from 0 to 65535", page},
+      {{"QPMESH_RANK"}, "QPMESH_RANK" + missing + "0 to 65535", both},
+      {{"QPMESH_SIZE"}, "QPMESH_SIZE" + missing + "1 to 65536", both},
+      {{"QPMESH_SIZE=two"}, "QPMESH_SIZE is \"two\"; allowed is a number from 1 to 65536", page},
+      {{"QPMESH_JOB=a b"},
+       "QPMESH_JOB is \"a b\"; allowed is 1 to 64 characters out of letters, digits and . _ : @ -",
+       page},
+      {{"QPMESH_ROOT=nowhere"},
+       "QPMESH_ROOT is \"nowhere\": it has no port; allowed is host:port or [IPv6 address]:port with a port "
+       "from 1 to 65535",
+       "for example node1:4000, an address of rank 0's host"},
+      {{"QPMESH_ROOT=127.0.0.1:4000", "QPMESH_SECRET=short"},
+       "QPMESH_SECRET has 5 characters; allowed are 16 to 4096",
+       "for example: openssl rand -hex 32"},
+      {{"QPMESH_LOCAL_SIZE=1"},
+       "qpmesh says that 3 ranks run on several hosts (1 on this one), but nothing says how to meet",
+       "set QPMESH_ROOT=host:port to an address of rank 0's host"},
   };
   for (const Refused& refused : all) {
     SCOPED_TRACE(refused.variables[0]);
     Words variables{"QPMESH_RANK=0", "QPMESH_SIZE=3"};
     for (const std::string& variable : refused.variables) {
-      const std::string name = variable.substr(0, variable.find('=') + 1);
-      std::erase_if(variables, [&](const std::string& other) { return other.starts_with(name); });
-      variables.push_back(variable);
+      const std::string name = variable.substr(0, variable.find('='));
+      std::erase_if(variables, [&](const std::string& other) { return other.starts_with(name + "="); });
+      if (variable != name) variables.push_back(variable);  // a name alone: left out
     }
     std::vector<Process> ranks;
-    ranks.emplace_back(rank_program("init_is_refused", {refused.operation, refused.cause, refused.hint}),
+    ranks.emplace_back(failing(refused.code, no_peer, refused.operation, refused.cause, refused.hint),
                        variables);
     expect_success(ranks);
   }
+}
+
+std::string missing_hint(const std::string& variable, int size, uid_t uid) {
+  return variable + " says " + std::to_string(size) +
+         " ranks: was every one started? They must run on one host, as one user (here uid " +
+         std::to_string(uid) + "), in one job (QPMESH_JOB)";
 }
 
 TEST(ranks_by_hand, a_rank_that_never_comes_is_named) {
   std::vector<Process> ranks;
   for (const int rank : {0, 1}) {
     ranks.emplace_back(
-        rank_program("init_times_out", {"2", "2"}),
-        Words{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=3", "QPMESH_INIT_TIMEOUT_MS=800",
+        failing("timeout", 2, "init", "rank 2 of 3 missing after * ms*",
+                missing_hint("QPMESH_SIZE", 3, ::geteuid())),
+        Words{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=3", "QPMESH_INIT_TIMEOUT_MS=2500",
               "QPMESH_JOB=missing-" + std::to_string(::getpid())});
+  }
+  expect_success(ranks);
+}
+
+// A shell inside a job, or a launcher that started the program once.
+TEST(ranks_by_hand, one_process_in_the_environment_of_many_is_told_who_says_so) {
+  const std::string job = "lonely-" + std::to_string(::getpid());
+  for (const Words& said :
+       {Words{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, Words{"PMI_SIZE", "PMI_RANK"}}) {
+    std::vector<Process> ranks;
+    ranks.emplace_back(
+        failing("timeout", 1, "init", "ranks 1, 2, 3 of 4 missing after * ms",
+                missing_hint(said[0], 4, ::geteuid())),
+        Words{said[0] + "=4", said[1] + "=0", "QPMESH_INIT_TIMEOUT_MS=300", "QPMESH_JOB=" + job});
+    expect_success(ranks);
+  }
+}
+
+// Each finds nobody at the name of its own user.
+TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_be_one) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  const std::string job = "users-" + std::to_string(::getpid());
+  const test::PublicCopy program{RANK_PROGRAM};
+  std::vector<Process> ranks;
+  for (const int rank : {0, 1}) {
+    const Words variables{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=2",
+                          "QPMESH_INIT_TIMEOUT_MS=600", "QPMESH_JOB=" + job};
+    Words words =
+        rank == 0
+            ? failing("timeout", 1, "init", "rank 1 of 2 missing after * ms",
+                      missing_hint("QPMESH_SIZE", 2, 0))
+            : failing("timeout", 0, "init",
+                      "rank 1 did not reach rank 0 at @qpmesh-65534-" + job +
+                          "-0: * attempt* in * ms, the "
+                          "last: connect to @qpmesh-65534-" +
+                          job + "-0",
+                      "is rank 0 running? All ranks must run on one host, as one user (here uid 65534), "
+                      "in one job (QPMESH_JOB)",
+                      ECONNREFUSED);
+    if (rank == 1) {
+      words[0] = program.path();
+      words.insert(words.begin(), {"/usr/bin/env", "setpriv", "--reuid", "65534", "--clear-groups"});
+    }
+    ranks.emplace_back(words, variables);
   }
   expect_success(ranks);
 }

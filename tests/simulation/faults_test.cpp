@@ -172,8 +172,8 @@ TEST(simulated_transport, names_memory_by_the_largest_of_its_regions) {
     auto transport = network.make_transport(0);
     std::vector<std::byte> memory(1000);
     const std::span<std::byte> all{memory};
-    const std::uint32_t small = transport->register_memory(all.subspan(100, 100));
-    const std::uint32_t large = transport->register_memory(all);
+    const std::uint32_t small = transport->register_memory(all.subspan(100, 100)).region;
+    const std::uint32_t large = transport->register_memory(all).region;
     EXPECT_EQ(transport->address_of(all.subspan(150, 10))->region, large);
     EXPECT_EQ(transport->address_of(all.subspan(150, 10))->offset, 150U);
     transport->deregister_memory(large);

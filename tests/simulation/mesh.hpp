@@ -31,7 +31,7 @@ class Mesh {
       mine.memory.resize(memory_bytes);
       mine.transport = network.make_transport(rank);
       mine.control = network.make_control_channel(rank);
-      mine.region = mine.transport->register_memory(mine.memory);
+      mine.region = mine.transport->register_memory(mine.memory).region;
     }
     // All addresses before the first connection, as a bootstrap gathers them.
     std::map<std::pair<int, int>, Blob> addresses;

@@ -1,7 +1,8 @@
 // Proves that the simulation bites: messaging is damaged in one place at a time, and the scenarios must notice each damage. The sound
 // library must pass the same scenarios.
-//   mutants          every mutant in a process of its own; the last line says how many were killed
-//   mutants NAME     one, in this process, or "none"
+//   mutants                 every mutant in a process of its own; the last line says how many were killed
+//   mutants killed NAME     is it? "survived NAME" asks the opposite
+//   mutants NAME            one, in this process, or "none"
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +38,17 @@ constexpr std::array mutants{Named{"crc", Mutant::crc},
                              Named{"staging", Mutant::staging},
                              Named{"pair_order", Mutant::pair_order},
                              Named{"flag_order", Mutant::flag_order}};
+static_assert(mutants.size() == MUTANT_COUNT, "each has its test in CMakeLists.txt");
+constexpr Named sound_library{"none", Mutant::none};
+
+const Named* find(std::string_view name) {
+  if (name == sound_library.name) return &sound_library;
+  const auto* const found =
+      std::find_if(mutants.begin(), mutants.end(), [&](const Named& known) { return known.name == name; });
+  if (found != mutants.end()) return found;
+  std::fprintf(stderr, "no mutant of that name\n");
+  return nullptr;
+}
 
 // The first verdict that something is wrong. The cheap ones first.
 std::string first_wrong() {
@@ -85,7 +97,7 @@ Verdict judge(const Named& named) {
 }
 
 int judge_all() {
-  const bool sound = judge({"none", Mutant::none}) == Verdict::survived;
+  const bool sound = judge(sound_library) == Verdict::survived;
   const auto killed = std::count_if(mutants.begin(), mutants.end(),
                                     [](const Named& named) { return judge(named) == Verdict::killed; });
   std::printf("%d/%zu mutants killed%s\n", static_cast<int>(killed), mutants.size(),
@@ -93,14 +105,16 @@ int judge_all() {
   return sound && killed == static_cast<std::ptrdiff_t>(mutants.size()) ? 0 : 1;
 }
 
+int expect(std::string_view verdict, std::string_view name) {
+  const Named* const named = find(name);
+  if (named == nullptr || (verdict != "killed" && verdict != "survived")) return 2;
+  return judge(*named) == (verdict == "killed" ? Verdict::killed : Verdict::survived) ? 0 : 1;
+}
+
 int judge_one(std::string_view name) {
-  const auto* const named =
-      std::find_if(mutants.begin(), mutants.end(), [&](const Named& known) { return known.name == name; });
-  if (named == mutants.end() && name != "none") {
-    std::fprintf(stderr, "no mutant of that name\n");
-    return 2;
-  }
-  if (named != mutants.end()) messaging::mutant = named->mutant;
+  const Named* const named = find(name);
+  if (named == nullptr) return 2;
+  messaging::mutant = named->mutant;
   const std::string wrong = first_wrong();
   std::printf("%s\n", wrong.empty() ? "nothing noticed" : wrong.c_str());
   std::fflush(stdout);
@@ -111,5 +125,6 @@ int judge_one(std::string_view name) {
 }  // namespace qpmesh::test
 
 int main(int argument_count, char** arguments) {
+  if (argument_count > 2) return qpmesh::test::expect(arguments[1], arguments[2]);
   return argument_count > 1 ? qpmesh::test::judge_one(arguments[1]) : qpmesh::test::judge_all();
 }

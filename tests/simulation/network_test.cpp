@@ -71,7 +71,7 @@ TEST(simulated_network, connects_a_rank_to_itself) {
   Network network{calm(polled_network(1, 1))};
   auto transport = network.make_transport(0);
   std::vector<std::byte> memory(100);
-  const std::uint32_t region = transport->register_memory(memory);
+  const std::uint32_t region = transport->register_memory(memory).region;
   const auto connection = transport->connect(0, transport->address_for(0));
   const auto source = filled(10, 1);
   ASSERT_EQ(connection->post(std::array{Write{.head = source, .target = {region, 5}, .immediate = 3}}),

@@ -25,6 +25,7 @@ struct LoneRank final : messaging::Listener {
     slot = arena.data() + arena.allocate(layout.slot_bytes()).value();
     messaging.add_peer(0, {.transport = &shm,
                            .connection = connection.get(),
+                           .layout = layout,
                            .slot = slot,
                            .remote_slot = {.region = 0, .offset = arena.offset_of(slot)},
                            .staging = {},
@@ -48,9 +49,7 @@ struct LoneRank final : messaging::Listener {
   }
 
   bool admit(int, std::uint64_t, std::uint64_t, std::uint32_t) override { return true; }
-  void link_failed(int, ErrorCode code, std::string cause, int) override {
-    failures.push_back({.code = code, .cause = std::move(cause)});
-  }
+  void link_failed(ErrorDetail detail) override { failures.push_back(std::move(detail)); }
   void communicator_failed(std::uint64_t, ErrorDetail detail) override {
     failures.push_back(std::move(detail));
   }
@@ -65,15 +64,13 @@ struct LoneRank final : messaging::Listener {
   std::byte* slot = nullptr;  // what this rank writes to itself, and reads
   progress::Engine engine;
   int self = 0;
-  messaging::Messaging messaging{engine,
-                                 system,
-                                 log,
-                                 *this,
-                                 {.layout = layout,
-                                  .eager_bytes_max = 1024,
-                                  .unexpected_bytes_max = 1 << 16,
-                                  .unexpected_messages_max = 100},
-                                 1};
+  messaging::Messaging messaging{
+      engine,
+      system,
+      log,
+      *this,
+      {.eager_bytes_max = 1024, .unexpected_bytes_max = 1 << 16, .unexpected_messages_max = 100},
+      1};
 };
 
 }  // namespace qpmesh::test

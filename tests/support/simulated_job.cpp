@@ -30,6 +30,7 @@ Options small_rings() {
   Options options;
   options.payload_ring_bytes = 4096;
   options.eager_bytes_max = 1024;
+  options.register_bytes_min = 0;
   options.log = "off";
   return options;
 }
@@ -40,7 +41,8 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   const int size = config.rank_count;
   const std::uint64_t epoch = base::mix64(config.seed);
   std::vector<detail::ContextParts> parts(ranks_.size());
-  std::vector<transport::RemoteAddress> slabs;
+  const std::size_t staging_bytes = layout.payload_ring_units * messaging::unit_bytes;
+  std::vector<std::uint32_t> arenas;  // their regions
   for (int rank = 0; rank < size; ++rank) {
     detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     base::System& system = network_.system(rank);
@@ -53,13 +55,12 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
       mine.identities.push_back({.host = "simulated", .pid = 1000 + peer, .node = 0, .facts = {}});
     mine.arena = std::make_unique<transport::Arena>(
         transport::Arena::create_private(system, arena_bytes(layout, size)));
-    mine.slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
+    const std::uint64_t slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
     mine.transports.push_back(network_.make_transport(rank));
-    slabs.push_back(
-        {mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()}), mine.slab_offset});
+    arenas.push_back(mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()}).region);
     mine.control = network_.make_control_channel(rank);
     mine.wait_policy = progress::WaitPolicy::own_core();
-    rank_at(rank).slab_offset = mine.slab_offset;
+    rank_at(rank).slab_offset = slab_offset;
   }
   // All addresses before the first connection, as a bootstrap gathers them.
   std::vector<Blob> addresses;
@@ -72,9 +73,19 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     for (int peer = 0; peer < size; ++peer) {
       const Blob& address = addresses[static_cast<std::size_t>(peer * size + rank)];
-      mine.links.push_back({.transport = mine.transports[0].get(),
-                            .connection = mine.transports[0]->connect(peer, address),
-                            .slab = slabs[static_cast<std::size_t>(peer)]});
+      auto connection = mine.transports[0]->connect(peer, address);
+      std::span<std::byte> staging;
+      if (connection->capabilities().inline_bytes_max < staging_bytes)
+        staging = {mine.arena->data() + mine.arena->allocate(staging_bytes).value(), staging_bytes};
+      const std::uint32_t region = arenas[static_cast<std::size_t>(peer)];
+      mine.links.push_back(
+          {.connection = std::move(connection),
+           .places = {.transport = mine.transports[0].get(),
+                      .layout = layout,
+                      .slot = mine.arena->data() + rank_at(rank).slab_offset + layout.slot_offset(peer),
+                      .remote_slot = {region, rank_at(peer).slab_offset + layout.slot_offset(rank)},
+                      .remote_revocations = {region, offsetof(transport::ArenaHeader, revocations)},
+                      .staging = staging}});
     }
   }
   for (int rank = 0; rank < size; ++rank) {

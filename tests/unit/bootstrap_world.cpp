@@ -82,6 +82,15 @@ std::string Venue::place() const {
   return kind_ == Kind::one_host ? "@" + name_ : to_string(HostPort{host_, port_});
 }
 
+std::string Venue::terms() const {
+  if (kind_ == Kind::tcp) return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
+  return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)", ::geteuid());
+}
+
+std::string Venue::missing_hint(int size) const {
+  return fmt::format("QPMESH_SIZE says {} ranks: was every one started? They must {}", size, terms());
+}
+
 std::unique_ptr<Doorway> Venue::doorway(const RankSettings& settings, const base::System& system) const {
   if (kind_ == Kind::one_host) return std::make_unique<OneHostDoorway>(name_, system);
   return std::make_unique<TcpDoorway>(HostPort{host_, port_}, key_from_secret(settings.secret), "the test",
@@ -133,6 +142,13 @@ Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
   outcome.elapsed_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
+}
+
+void expect_error(const Gathered& outcome, test::ExpectedError expected, std::int64_t elapsed_ms_max) {
+  ASSERT_TRUE(outcome.error) << "no error, expected \"" << expected.cause << "\"";
+  expected.operation = "init";
+  EXPECT_EQ(test::difference(*outcome.error, expected), "");
+  EXPECT_LT(outcome.elapsed_ms, elapsed_ms_max);
 }
 
 std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,

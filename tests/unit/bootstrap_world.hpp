@@ -16,6 +16,7 @@
 #include "bootstrap/star.hpp"
 #include "bootstrap/star_wire.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/expected_error.hpp"
 
 namespace qpmesh::bootstrap {
 
@@ -40,8 +41,12 @@ class Rank {
   Rank(const RankSettings& settings, std::unique_ptr<Doorway> doorway, std::unique_ptr<base::System> system)
       : log_{settings.log},
         system_{std::move(system)},
-        star_{StarSettings{settings.rank, settings.size, settings.ordinal, settings.job,
-                           settings.handshake_timeout_ms, settings.progress_ms},
+        star_{StarSettings{.rank = settings.rank,
+                           .size = settings.size,
+                           .ordinal = settings.ordinal,
+                           .job = settings.job,
+                           .handshake_timeout_ms = settings.handshake_timeout_ms,
+                           .progress_ms = settings.progress_ms},
               std::move(doorway), *system_, log_} {}
 
   Star& star() { return star_; }
@@ -71,6 +76,8 @@ class Venue {
   std::uint16_t port() const { return port_; }
   const std::string& name() const { return name_; }
   std::string place() const;
+  std::string terms() const;  // what an error says that ranks must have in common here
+  std::string missing_hint(int size) const;
   Key key(const std::string& secret) const;
 
  private:
@@ -94,6 +101,9 @@ Deadline in_ms(std::int64_t ms);
 std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
                             int rounds = 1);
 Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms);
+
+// It ended with this error, operation "init", and within the time.
+void expect_error(const Gathered& outcome, test::ExpectedError expected, std::int64_t elapsed_ms_max = 2'000);
 
 // What a stranger does, with blocking calls that give up after two seconds.
 std::optional<Challenge> read_challenge(int fd);

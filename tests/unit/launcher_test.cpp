@@ -19,11 +19,11 @@
 
 #include "base/owned.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/expected_error.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using Table = std::map<std::string, std::string, std::less<>>;
 
@@ -97,20 +97,28 @@ Table with(Table table, const Table& more, const std::vector<std::string>& witho
 
 Identity identify_in(const Table& table) { return identify(environment(table)); }
 
-Error error_in(const Table& table) {
+// The error is bad_config of init, blames no rank, and has exactly these texts.
+void expect_error(const Table& table, const std::string& cause, const std::string& hint,
+                  int system_error = 0) {
   try {
     identify_in(table);
+    ADD_FAILURE() << "no error, expected \"" << cause << '"';
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_config);
-    EXPECT_EQ(error.operation(), "init");
-    return error;
+    EXPECT_EQ(test::difference(error, {.code = ErrorCode::bad_config,
+                                       .operation = "init",
+                                       .cause = cause,
+                                       .hint = hint,
+                                       .system_error = system_error}),
+              "");
   }
-  ADD_FAILURE() << "no error";
-  return Error{{}};
 }
 
 void expect_place(const Identity& identity, const std::string& launcher, int rank, int size, int local_size) {
   EXPECT_EQ(identity.launcher, launcher);
+  static const Table size_variables{
+      {"open_mpi", "OMPI_COMM_WORLD_SIZE"}, {"hydra", "PMI_SIZE"},     {"srun", "SLURM_STEP_NUM_TASKS"},
+      {"torchrun", "WORLD_SIZE"},           {"qpmesh", "QPMESH_SIZE"}, {"alone", ""}};
+  EXPECT_EQ(identity.size_variable, size_variables.at(launcher));
   EXPECT_EQ(identity.rank, rank);
   EXPECT_EQ(identity.size, size);
   EXPECT_EQ(identity.local_size, local_size);
@@ -158,9 +166,8 @@ TEST(launcher, asks_for_a_job_name_when_hydra_s_socket_is_gone) {
   const base::UniqueFd file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
   for (const Table& table :
        {hydra, with(hydra, {{"PMI_FD", "1048576"}}), with(hydra, {{"PMI_FD", std::to_string(file.get())}})}) {
-    const Error error = error_in(table);
-    EXPECT_EQ(error.cause(), "hydra says that we are one of 2 ranks, but nothing names the job");
-    EXPECT_EQ(error.hint(), "set QPMESH_JOB to a name of this job, the same on every rank");
+    expect_error(table, "hydra says that we are one of 2 ranks, but nothing names the job",
+                 "set QPMESH_JOB to a name of this job, the same on every rank");
   }
   EXPECT_EQ(identify_in(with(hydra, {{"QPMESH_JOB", "mine"}})).job, "mine");
   EXPECT_EQ(identify_in(with(hydra, {{"QPMESH_ROOT", "a:1"}, {"QPMESH_SECRET", long_secret}})).job, "hydra");
@@ -247,17 +254,24 @@ TEST(launcher, applies_its_own_root_and_job_under_every_launcher) {
 }
 
 TEST(launcher, says_that_many_ranks_on_several_hosts_need_an_address) {
-  const Error error = error_in(with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}));
-  EXPECT_EQ(error.cause(),
-            "open_mpi says that 2 ranks run on several hosts (1 on this one), but nothing says how to meet");
-  EXPECT_EQ(error.hint(), "set QPMESH_ROOT=host:port to an address of rank 0's host");
-  EXPECT_THAT(error_in(srun).cause(),
-              HasSubstr("srun says that 5 ranks run on several hosts (1 on this one)"));
+  const std::string hint = "set QPMESH_ROOT=host:port to an address of rank 0's host";
+  expect_error(
+      with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
+      "open_mpi says that 2 ranks run on several hosts (1 on this one), but nothing says how to meet", hint);
+  expect_error(srun,
+               "srun says that 5 ranks run on several hosts (1 on this one), but nothing says how to meet",
+               hint);
 }
+
+const std::string own_hint = "docs/options.md lists every variable";
+const std::string both_hint = "QPMESH_RANK and QPMESH_SIZE are set together, or neither";
+const std::string launcher_hint =
+    "the launcher sets it; where QPMESH_RANK and QPMESH_SIZE are set, no launcher is asked";
 
 struct Malformed {
   Table table;
   std::string cause;
+  std::string hint = own_hint;
 };
 
 TEST(launcher, names_variable_value_and_range_of_what_is_malformed) {
@@ -280,33 +294,41 @@ TEST(launcher, names_variable_value_and_range_of_what_is_malformed) {
       {with(own, {{"QPMESH_LOCAL_SIZE", "5"}}),
        "QPMESH_LOCAL_SIZE is \"5\"; allowed is a number from 1 to 4"},
       {with(own, {}, {"QPMESH_SIZE"}),
-       "QPMESH_SIZE is not set, although the environment is that of qpmesh-run; allowed is a number from 1 "
-       "to 65536"},
+       "QPMESH_SIZE is not set, although the environment is that of a rank started by hand or by "
+       "qpmesh-run; allowed is a number from 1 to 65536",
+       both_hint},
       {with(own, {}, {"QPMESH_RANK"}),
-       "QPMESH_RANK is not set, although the environment is that of qpmesh-run; allowed is a number from 0 "
-       "to 65535"},
+       "QPMESH_RANK is not set, although the environment is that of a rank started by hand or by "
+       "qpmesh-run; allowed is a number from 0 to 65535",
+       both_hint},
       {with(own, {{"QPMESH_JOB", ""}}),
        "QPMESH_JOB is \"\"; allowed is 1 to 64 characters out of letters, digits and . _ : @ -"},
       {with(own, {{"QPMESH_JOB", "a b"}}),
        "QPMESH_JOB is \"a b\"; allowed is 1 to 64 characters out of letters, digits and . _ : @ -"},
       {with(own, {{"QPMESH_ROOT", "node1"}}),
        "QPMESH_ROOT is \"node1\": it has no port; allowed is host:port or [IPv6 address]:port with a port "
-       "from 1 to 65535"},
+       "from 1 to 65535",
+       "for example node1:4000, an address of rank 0's host"},
       {with(open_mpi, {}, {"OMPI_COMM_WORLD_RANK"}),
        "OMPI_COMM_WORLD_RANK is not set, although the environment is that of Open MPI's mpirun; allowed is a "
-       "number from 0 to 65535"},
+       "number from 0 to 65535",
+       launcher_hint},
+      {with(srun, {}, {"SLURM_JOB_ID"}),
+       "SLURM_JOB_ID is not set, although the environment is that of srun; allowed is a word", launcher_hint},
       {with(hydra, {{"PMI_RANK", "2"}}),
-       "PMI_RANK is \"2\"; allowed is a number from 0 to 1, because PMI_SIZE is 2"},
+       "PMI_RANK is \"2\"; allowed is a number from 0 to 1, because PMI_SIZE is 2", launcher_hint},
       {with(srun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}),
        "SLURM_STEP_TASKS_PER_NODE is \"2(x\"; allowed is a list like 4(x2),3 that gives node 2 from 1 to 5 "
-       "tasks"},
+       "tasks",
+       launcher_hint},
       {with(srun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}}),
        "SLURM_STEP_TASKS_PER_NODE is \"2(x2)\"; allowed is a list like 4(x2),3 that gives node 2 from 1 to 5 "
-       "tasks"},
+       "tasks",
+       launcher_hint},
       {with(torchrun, {{"MASTER_PORT", "http"}}),
-       "MASTER_PORT is \"http\"; allowed is a number from 1 to 65535"},
+       "MASTER_PORT is \"http\"; allowed is a number from 1 to 65535", launcher_hint},
   };
-  for (const auto& [table, cause] : cases) EXPECT_EQ(error_in(table).cause(), cause);
+  for (const auto& [table, cause, hint] : cases) expect_error(table, cause, hint);
 }
 
 class secret : public ::testing::Test {
@@ -339,33 +361,36 @@ TEST_F(secret, comes_from_the_file_before_the_variable_without_its_newline) {
 }
 
 TEST_F(secret, file_must_be_ours_alone) {
+  const std::string wanted =
+      fmt::format("it must be a file of uid {}, mode 0600, that holds the secret", ::geteuid());
+  const auto refused = [&](const std::string& path, const std::string& why, const std::string& hint,
+                           int system_error = 0) {
+    expect_error(table({{"QPMESH_SECRET_FILE", path}}), "QPMESH_SECRET_FILE " + path + " " + why, hint,
+                 system_error);
+  };
   const std::string open = write("open", long_secret, 0640);
-  const Error mode = error_in(table({{"QPMESH_SECRET_FILE", open}}));
-  EXPECT_EQ(mode.cause(), "QPMESH_SECRET_FILE " + open + " has mode 0640; allowed is 0600 or 0400");
-  EXPECT_EQ(mode.hint(), "chmod 600 " + open);
+  refused(open, "has mode 0640; allowed is 0600 or 0400", "chmod 600 " + open);
   const std::string link = home_ + "/link";
   std::filesystem::create_symlink(open, link);
-  EXPECT_EQ(error_in(table({{"QPMESH_SECRET_FILE", link}})).cause(),
-            "QPMESH_SECRET_FILE " + link + " is a symbolic link");
-  EXPECT_EQ(error_in(table({{"QPMESH_SECRET_FILE", home_}})).cause(),
-            "QPMESH_SECRET_FILE " + home_ + " is no plain file");
-  const Error gone = error_in(table({{"QPMESH_SECRET_FILE", home_ + "/gone"}}));
-  EXPECT_EQ(gone.system_error(), ENOENT);
+  refused(link, "is a symbolic link", wanted, ELOOP);
+  refused(home_, "is no plain file", wanted);
+  refused(home_ + "/gone", "cannot be opened", wanted, ENOENT);
+  expect_error(table({{"QPMESH_SECRET_FILE", ""}}),
+               "QPMESH_SECRET_FILE is \"\"; allowed is the path of a file", own_hint);
   if (::geteuid() == 0) {
     const std::string theirs = write("theirs", long_secret, 0600);
     ASSERT_EQ(::chown(theirs.c_str(), 65534, 65534), 0);
-    EXPECT_EQ(error_in(table({{"QPMESH_SECRET_FILE", theirs}})).cause(),
-              "QPMESH_SECRET_FILE " + theirs + " belongs to uid 65534, not to us, uid 0");
+    refused(theirs, "belongs to uid 65534, not to us, uid 0", wanted);
   }
 }
 
 TEST_F(secret, must_have_a_sensible_length_and_is_never_shown) {
-  const Error error = error_in(table({{"QPMESH_SECRET", "hunter2"}}));
-  EXPECT_EQ(error.cause(), "QPMESH_SECRET has 7 characters; allowed are 16 to 4096");
-  EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("hunter2")));
+  const std::string hint = "for example: openssl rand -hex 32";
+  expect_error(table({{"QPMESH_SECRET", "hunter2"}}),
+               "QPMESH_SECRET has 7 characters; allowed are 16 to 4096", hint);
   const std::string path = write("s", std::string(4097, 'a'), 0600);
-  EXPECT_EQ(error_in(table({{"QPMESH_SECRET_FILE", path}})).cause(),
-            "QPMESH_SECRET_FILE " + path + " has 4097 characters; allowed are 16 to 4096");
+  expect_error(table({{"QPMESH_SECRET_FILE", path}}),
+               "QPMESH_SECRET_FILE " + path + " has 4097 characters; allowed are 16 to 4096", hint);
 }
 
 TEST_F(secret, is_made_at_first_use_for_the_user_alone_and_found_again) {

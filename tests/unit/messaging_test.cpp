@@ -12,7 +12,8 @@
 
 #include "messaging/matching.hpp"
 #include "messaging/numbers.hpp"
-#include "messaging/ring.hpp"
+#include "messaging/receive_ring.hpp"
+#include "messaging/send_ring.hpp"
 #include "support/lone_rank.hpp"
 
 namespace {
@@ -297,9 +298,13 @@ TEST(collective_messages, are_never_taken_by_a_receive_of_any_tag) {
 // Places writes at once in memory that the test owns; takes nothing while busy.
 class MemoryConnection final : public transport::Connection {
  public:
-  explicit MemoryConnection(std::span<std::byte> memory) : memory_{memory} {}
+  MemoryConnection(const transport::Capabilities& capabilities, std::span<std::byte> memory)
+      : capabilities_{capabilities}, memory_{memory} {}
+
+  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
 
   bool busy = false;
+  bool completes = true;  // or keeps every source
   std::deque<std::uint32_t> arrivals;
   std::vector<std::uint64_t> offsets;  // of the last chain's writes
 
@@ -315,7 +320,7 @@ class MemoryConnection final : public transport::Connection {
       if (!write.body.empty()) std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
       offsets.push_back(write.target.offset);
       if (write.immediate) arrivals.push_back(*write.immediate);
-      if (write.tell) ++completed_;
+      if (write.tell && completes) ++completed_;
     }
     return transport::Post::posted;
   }
@@ -331,6 +336,7 @@ class MemoryConnection final : public transport::Connection {
   const transport::Fault* fault() const noexcept override { return nullptr; }
 
  private:
+  const transport::Capabilities& capabilities_;
   std::span<std::byte> memory_;
   std::uint64_t completed_ = 0;
 };
@@ -441,7 +447,7 @@ struct RingPair {
   transport::Capabilities capabilities;
   Slot slot{layout};
   Slot reverse{layout};
-  MemoryConnection connection{{slot.memory, slot.bytes}};
+  MemoryConnection connection{capabilities, {slot.memory, slot.bytes}};
   Out out;
   In in;
   TakenMessage message;
@@ -575,11 +581,39 @@ TEST(a_polled_flag, of_another_message_than_the_next_is_not_taken) {
   }
 }
 
+// How many messages a sender stages before it must wait for a completion; the connection has carried so many writes before.
+int staged_until_busy(int writes_before) {
+  transport::Capabilities capabilities = proven_by_crc();
+  capabilities.inline_bytes_max = 220;
+  constexpr RingLayout layout{.payload_ring_units = 1024};
+  Slot slot{layout};
+  MemoryConnection connection{capabilities, {slot.memory, slot.bytes}};
+  for (int i = 0; i < writes_before; ++i)
+    EXPECT_EQ(connection.post(std::array{transport::Write{.tell = true}}), transport::Post::posted);
+  connection.completes = false;
+  std::vector<std::byte> staging(16 * unit_bytes);
+  Out out{connection, capabilities, {.slot = {}, .credit_cell = slot.memory, .staging = staging}, layout, 1,
+          2};
+  const std::vector<std::byte> payload(4 * unit_bytes);
+  int sent = 0;
+  for (; sent < 100; ++sent) {
+    Record record = RingPair::record_of(RecordKind::eager_payload, sizeof(RendezvousBody), 1, payload.size());
+    if (out.send(record, payload, Out::Priority::data, {}) != Out::Sent::posted) break;
+  }
+  return sent;
+}
+
+TEST(staging, is_not_reused_for_the_completions_of_writes_that_came_before_the_ring) {
+  EXPECT_EQ(staged_until_busy(0), 4);
+  EXPECT_EQ(staged_until_busy(1), 4);
+  EXPECT_EQ(staged_until_busy(3), 4);
+}
+
 // The reverse direction of a pair: its sender returns what we have consumed.
 TEST_P(rings, return_credits_without_taking_a_line) {
   const transport::Capabilities capabilities = GetParam()();
   RingPair pair{capabilities};
-  MemoryConnection back{{pair.reverse.memory, pair.reverse.bytes}};
+  MemoryConnection back{capabilities, {pair.reverse.memory, pair.reverse.bytes}};
   Out reverse{back, capabilities, {}, RingPair::layout, RingPair::reverse_seed, RingPair::seed};
   In reverse_in{back, capabilities, pair.reverse.memory, RingPair::layout, RingPair::reverse_seed};
   for (int round = 0; round < 2'000; ++round) {  // far beyond 2^16 lines

@@ -4,10 +4,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 #include "transport/connection.hpp"
 
 namespace qpmesh::transport::shm {
+
+inline constexpr Capabilities capabilities{.name = "shm",
+                                           .ordered_flag = true,
+                                           .loads_peer_memory = true,
+                                           .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
+                                           .write_bytes_max = std::numeric_limits<std::size_t>::max()};
 
 // A peer's arena as this process sees it.
 struct PeerMemory {
@@ -21,6 +28,7 @@ class ShmConnection final : public Connection {
  public:
   ShmConnection(int peer, PeerMemory memory) noexcept : memory_{memory} { fault_.peer = peer; }
 
+  const Capabilities& capabilities() const noexcept override { return shm::capabilities; }
   Post post(std::span<const Write> chain) noexcept override;
   std::uint64_t completed() const noexcept override { return completed_; }
   std::optional<std::uint32_t> take_arrival() noexcept override { return std::nullopt; }

@@ -24,8 +24,10 @@ void ShmTransport::add_peer(int peer, const base::System& system, int arena_fd, 
   peers_.insert_or_assign(peer, Peer{map_arena(system, arena_fd, arena_bytes), std::move(doorbell)});
 }
 
-std::uint32_t ShmTransport::register_memory(std::span<std::byte> memory) {
-  if (arena_.contains(memory.data(), memory.size())) return 0;
+RemoteAddress ShmTransport::register_memory(std::span<std::byte> memory) { return register_source(memory); }
+
+RemoteAddress ShmTransport::register_source(std::span<const std::byte> memory) {
+  if (const auto address = address_of(memory)) return *address;
   throw Error{{.code = ErrorCode::no_resource,
                .operation = "register_memory",
                .cause = fmt::format("{} bytes of private memory cannot be opened to peers on this host",

@@ -1,7 +1,6 @@
 // Shared memory between the ranks of one host: set-up.
 #pragma once
 
-#include <limits>
 #include <map>
 #include <string_view>
 
@@ -11,8 +10,6 @@
 #include "transport/shm/connection.hpp"
 
 namespace qpmesh::transport::shm {
-
-inline constexpr std::string_view name = "shm";
 
 class ShmTransport final : public Transport {
  public:
@@ -24,9 +21,9 @@ class ShmTransport final : public Transport {
   void add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes,
                 base::UniqueFd doorbell);
 
-  const Capabilities& capabilities() const noexcept override { return capabilities_; }
   // Only the arena can be reached by peers, and it is region 0.
-  std::uint32_t register_memory(std::span<std::byte> memory) override;
+  RemoteAddress register_memory(std::span<std::byte> memory) override;
+  RemoteAddress register_source(std::span<const std::byte> memory) override;
   void deregister_memory(std::uint32_t) noexcept override {}
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override;
   Blob address_for(int) override { return {}; }  // descriptors came through the bootstrap's sockets
@@ -44,11 +41,6 @@ class ShmTransport final : public Transport {
   Arena& arena_;
   int own_doorbell_;
   std::map<int, Peer> peers_;
-  Capabilities capabilities_{.name = name,
-                             .ordered_flag = true,
-                             .loads_peer_memory = true,
-                             .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
-                             .write_bytes_max = std::numeric_limits<std::size_t>::max()};
 };
 
 }  // namespace qpmesh::transport::shm

@@ -12,6 +12,7 @@ class Connection final : public transport::Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
+  const Capabilities& capabilities() const noexcept override { return fabric_.capabilities(); }
   Post post(std::span<const Write> chain) noexcept override;
   std::uint64_t completed() const noexcept override;
   std::optional<std::uint32_t> take_arrival() noexcept override;

@@ -10,7 +10,7 @@
 
 namespace qpmesh::transport::simulated {
 
-std::uint32_t Transport::register_memory(std::span<std::byte> memory) {
+RemoteAddress Transport::register_memory(std::span<std::byte> memory) {
   if (system_.call("register_memory", [] { return 0; }) != 0) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "register_memory",
@@ -18,8 +18,11 @@ std::uint32_t Transport::register_memory(std::span<std::byte> memory) {
                  .system_error = errno,
                  .hint = {}}};
   }
-  return fabric_.register_memory(port_, memory);
+  return {.region = fabric_.register_memory(port_, memory), .offset = 0};
 }
+
+// The simulated network reads sources from wherever they are.
+RemoteAddress Transport::register_source(std::span<const std::byte>) { return {}; }
 
 std::uint32_t Transport::endpoint_for(int peer) {
   const auto waiting = waiting_.find(peer);

@@ -16,8 +16,8 @@ class Transport final : public transport::Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  const Capabilities& capabilities() const noexcept override { return fabric_.capabilities(); }
-  std::uint32_t register_memory(std::span<std::byte> memory) override;
+  RemoteAddress register_memory(std::span<std::byte> memory) override;
+  RemoteAddress register_source(std::span<const std::byte> memory) override;
   void deregister_memory(std::uint32_t region) noexcept override { fabric_.deregister_memory(port_, region); }
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {
     return fabric_.address_of(port_, memory);

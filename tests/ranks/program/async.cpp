@@ -77,8 +77,10 @@ void sixteen_end_under_wait_any(Communicator& world, Arguments) {
     all.requests.erase(all.requests.begin() + static_cast<std::ptrdiff_t>(index));
   }
   check_sixteen(world, all, messages);
-  expect_error([&] { wait_any({}); },
-               {.code = ErrorCode::bad_argument, .operation = "wait_any", .in_cause = {"no requests"}});
+  expect_error([&] { wait_any({}); }, {.code = ErrorCode::bad_argument,
+                                       .operation = "wait_any",
+                                       .cause = "there are no requests",
+                                       .hint = "wait for at least one"});
 }
 
 // arguments[0]: the file by which rank 0 says that its calls have returned. Nobody else enters before.

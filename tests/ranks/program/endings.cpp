@@ -11,6 +11,12 @@
 namespace qpmesh::ranks {
 namespace {
 
+// What is said behind the name of a rank that was killed, and of one that closed everything without finish().
+const std::string died = ": process * on host *";  // ended, or hung up: whichever the kernel tells first
+const std::string died_hint = "look at what that rank said before it ended, and how its launcher saw it end";
+const std::string left = " has left: it closed its communicators or ended normally";
+const std::string left_hint = "call finish() on every rank before the first one leaves";
+
 // Waits for the last rank, in the way that is asked for.
 void wait_for_last(Communicator& world, std::string_view how) {
   const int last = world.size() - 1;
@@ -25,15 +31,15 @@ void wait_for_last(Communicator& world, std::string_view how) {
 
 // What every survivor goes through: the error, again the error, and a group
 // without the lost rank that lives on.
-void survive(Communicator& world, Communicator& survivors, const std::string& how, std::string_view cause,
-             std::string_view hint) {
+void survive(Communicator& world, Communicator& survivors, const std::string& how, const std::string& cause,
+             const std::string& hint) {
   const int last = world.size() - 1;
   say("waiting");
-  const std::string who = "rank " + std::to_string(last) + " (pid ";
+  const std::string who = "rank " + std::to_string(last) + " (pid * on *)";
   expect_error([&] { wait_for_last(world, how); },
-               {ErrorCode::peer_dead, last, how.substr(0, how.find('_')), {who, cause}, hint});
+               {ErrorCode::peer_dead, last, how.substr(0, how.find('_')), who + cause, hint});
   say_time("told");
-  expect_error([&] { world.barrier(); }, {ErrorCode::peer_dead, last, "barrier", {who, cause}, hint});
+  expect_error([&] { world.barrier(); }, {ErrorCode::peer_dead, last, "barrier", who + cause, hint});
   std::vector<std::int64_t> sums = addends(survivors.rank(), 1000);
   survivors.allreduce(sums, sum);
   check_sum(sums, survivors.size());
@@ -49,7 +55,7 @@ void the_last_rank_is_killed(Arguments arguments) {
     say("waiting");
     while (true) ::pause();
   }
-  survive(world, survivors, arguments[0], "", "");
+  survive(world, survivors, arguments[0], died, died_hint);
 }
 
 void the_last_rank_leaves(Arguments arguments) {
@@ -60,7 +66,7 @@ void the_last_rank_leaves(Arguments arguments) {
   if (leaver) return;
   // Nobody is still in the world's barrier when the first one is told: that would end it for the others.
   survivors.barrier();
-  survive(world, survivors, arguments[0], "has left", "finish()");
+  survive(world, survivors, arguments[0], left, left_hint);
 }
 
 // Rank 0's second thread gives up for everybody. arguments[0]: the reason.
@@ -68,7 +74,7 @@ void a_second_thread_aborts(Arguments arguments) {
   Communicator world = init();
   Communicator child = world.duplicate();
   world.barrier();
-  const Expected expected{ErrorCode::aborted, 0, "abort", {arguments[0]}};
+  const Expected expected{ErrorCode::aborted, 0, "abort", arguments[0]};
   std::thread thread;
   if (world.rank() == 0) {
     thread = std::thread{[&] {
@@ -101,19 +107,22 @@ void all_others_leave(Arguments) {
   std::vector<int> data(1);
   const int peer = world.size() == 2 ? 1 : any_peer_at_all;
   expect_error([&] { world.receive(data, any_source, any_tag, {.timeout_ms = 10'000}); },
-               {ErrorCode::peer_dead, peer, "receive", {"has left"}, "finish()"});
+               {ErrorCode::peer_dead, peer, "receive", "rank * (pid * on *)" + left, left_hint});
 }
 
 // Rank 1 receives when arguments[0] exists: the sender has given up then, and its memory says something else.
 // arguments[1]: the file by which rank 1 lets it go.
 void a_sender_takes_its_buffer_back(Arguments arguments) {
+  const Expected expected{
+      ErrorCode::timeout, 1, "send",
+      "rank 1 (pid * on *) did not do its part within 100 ms; it is alive as far as the kernel knows",
+      timeout_hint};
   Communicator world = init();
   auto data = world.allocate<std::uint8_t>(1 << 20);
   if (world.rank() == 0) {
     const Bytes message = pattern(data.size(), 1);
     std::copy(message.begin(), message.end(), data.begin());
-    expect_error([&] { world.send(data, 1, 0, {.timeout_ms = 100}); },
-                 {ErrorCode::timeout, 1, "send", {"100 ms"}});
+    expect_error([&] { world.send(data, 1, 0, {.timeout_ms = 100}); }, expected);
     std::fill(data.begin(), data.end(), std::uint8_t{0xEE});
     make_file(arguments[0]);
     await_file(arguments[1]);  // the memory stays, overwritten, until the receiver has come to it
@@ -122,8 +131,7 @@ void a_sender_takes_its_buffer_back(Arguments arguments) {
   await_file(arguments[0]);
   Bytes in(data.size());
   // The sender's own words, which name whom it had waited for.
-  expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); },
-               {ErrorCode::timeout, 1, "send", {"100 ms"}});
+  expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); }, expected);
   make_file(arguments[1]);
 }
 
@@ -174,9 +182,10 @@ void a_member_dies_right_after_split(Arguments arguments) {
   auto child = world.split(0);
   say_time("split");
   expect_error([&] { child->barrier({.timeout_ms = 10'000}); },
-               {ErrorCode::peer_dead, 1, "barrier", {"rank 1 (pid "}});
+               {ErrorCode::peer_dead, 1, "barrier", "rank 1 (pid * on *)" + died, died_hint});
   say_time("told");
-  expect_error([&] { world.barrier(); }, {ErrorCode::peer_dead, 1, "barrier", {"rank 1 (pid "}});
+  expect_error([&] { world.barrier(); },
+               {ErrorCode::peer_dead, 1, "barrier", "rank 1 (pid * on *)" + died, died_hint});
 }
 
 }  // namespace

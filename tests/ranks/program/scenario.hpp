@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "qpmesh/qpmesh.hpp"
+#include "tests/support/expected_error.hpp"
 
 namespace qpmesh::ranks {
 
@@ -58,14 +59,11 @@ void check_pattern(std::span<const std::uint8_t> data, int seed, Place place = P
 std::vector<std::int64_t> addends(int rank, std::size_t element_count);
 void check_sum(std::span<const std::int64_t> data, int size, Place place = Place::current());
 
-struct Expected {
-  ErrorCode code;
-  int peer = no_peer;
-  std::string_view operation{};
-  std::vector<std::string_view> in_cause{};  // values that the cause must name
-  std::string_view in_hint{};
-};
-constexpr int any_peer_at_all = -2;  // the error may blame any other rank
+using Expected = test::ExpectedError;
+// The last operations of the rank, and which limit passed.
+inline const std::string timeout_hint =
+    "last operations here: *; the limit is QPMESH_TIMEOUT_MS or Call::timeout_ms";
+constexpr int any_peer_at_all = -1000;  // the error may blame any rank
 
 void check_error(const Error& error, const Expected& expected, Place place = Place::current());
 
@@ -97,6 +95,7 @@ Scenario in_world(std::string_view name, void (*run)(Communicator& world, Argume
 std::vector<Scenario> message_scenarios();
 std::vector<Scenario> async_scenarios();
 std::vector<Scenario> group_scenarios();
+std::vector<Scenario> argument_scenarios();
 std::vector<Scenario> error_scenarios();
 std::vector<Scenario> ending_scenarios();
 

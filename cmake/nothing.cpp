@@ -1,0 +1,1 @@
+// What qpmesh_precompile() makes needs a source.

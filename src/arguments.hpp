@@ -1,0 +1,65 @@
+// What a caller's arguments must be before anything is sent or counted. Every check throws Error{bad_argument} with the value and
+// what to do; the tests that pass are inline, the words for those that do not are elsewhere.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "qpmesh/communicator.hpp"
+
+namespace qpmesh::detail {
+
+[[noreturn]] void bad_count(std::size_t element_count, std::size_t element_bytes, std::string_view operation);
+[[noreturn]] void bad_null(std::size_t element_count, std::string_view operation);
+[[noreturn]] void bad_peer(int peer, int size, std::string_view operation, std::string_view what);
+[[noreturn]] void bad_tag(int tag, std::string_view operation);
+[[noreturn]] void bad_timeout(Call call, std::string_view operation);
+[[noreturn]] void bad_reduction(Reduction reduction, std::string_view operation);
+
+// Both with their bytes.
+void check_disjoint(const ConstElements& out, const Elements& in, std::string_view operation);
+// in and out of a reduction: equal counts; the same memory or none in common.
+void check_pair(const ConstElements& in, const Elements& out, std::string_view operation);
+
+// The bytes of so many elements; checked, because a count may come from arithmetic that went wrong.
+inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_bytes,
+                                 std::string_view operation) {
+  constexpr auto bytes_max = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  const auto bytes = base::checked_multiply(element_count, element_bytes);
+  if (!bytes || *bytes > bytes_max) [[unlikely]]
+    bad_count(element_count, element_bytes, operation);
+  return *bytes;
+}
+
+// The bytes of a caller's range.
+template <class Range>
+std::size_t checked_bytes(const Range& range, std::string_view operation) {
+  const std::size_t bytes = checked_bytes(range.element_count, range.element_bytes, operation);
+  if (range.data == nullptr && bytes > 0) [[unlikely]]
+    bad_null(range.element_count, operation);
+  return bytes;
+}
+
+// what: "destination" or "source".
+inline void check_peer(int peer, int size, bool any_allowed, std::string_view operation,
+                       std::string_view what) {
+  if (static_cast<unsigned>(peer) < static_cast<unsigned>(size) || (any_allowed && peer == any_source))
+      [[likely]]
+    return;
+  bad_peer(peer, size, operation, what);
+}
+
+inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
+  if (tag >= 0 || (any_allowed && tag == any_tag)) [[likely]]
+    return;
+  bad_tag(tag, operation);
+}
+
+inline void check_call(Call call, std::string_view operation) {
+  if (call.timeout_ms < Call::timeout_from_options || call.timeout_ms > Call::timeout_ms_max) [[unlikely]]
+    bad_timeout(call, operation);
+}
+
+}  // namespace qpmesh::detail

@@ -1,0 +1,205 @@
+// The end of a direction that takes messages out of our own memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "messaging/credits.hpp"
+#include "messaging/layout.hpp"
+#include "messaging/mutant.hpp"
+#include "messaging/record.hpp"
+#include "messaging/ring.hpp"
+#include "transport/connection.hpp"
+
+namespace qpmesh::messaging {
+
+struct TakenMessage {
+  Record record;
+  const std::byte* payload = nullptr;  // in the payload ring, or nullptr
+  PayloadCursor::Place place{};        // of record and payload there; freed by the caller through free_until
+};
+
+template <class Atomics>
+class ReceiveRing {
+ public:
+  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us.
+  // first_message: the number that both ends of the direction start from.
+  ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities, std::byte* slot,
+              RingLayout layout, std::uint32_t seed, std::uint32_t first_message = 0) noexcept
+      : connection_{connection},
+        capabilities_{capabilities},
+        records_{slot + RingLayout::records_offset},
+        payloads_{slot + RingLayout::payload_offset},
+        cursor_{layout.payload_ring_units},
+        seed_{seed},
+        next_message_{first_message} {}
+
+  enum class Take : std::uint8_t { nothing, taken, corrupt };
+
+  // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until.
+  // on_credit(lines, units) is called for credits that came as immediates.
+  template <class OnCredit>
+  Take take(TakenMessage& out, OnCredit&& on_credit) {
+    const std::uint32_t expected = sequence_word(next_message_);
+    if (capabilities_.small == transport::Notification::poll) {
+      const std::byte* const line = head_line();
+      const std::uint32_t sequence = Atomics::load_acquire(line);
+      const bool due = mutant == Mutant::equality ? sequence != 0 : sequence == expected;
+      if (due) {
+        const Take result = copy_polled(out.record, line, expected);
+        return result == Take::taken ? accept_lines(out) : result;
+      }
+    }
+    return uses_immediates() ? take_arrived(out, expected, on_credit) : Take::nothing;
+  }
+
+  // Cheap: may take have something? A look at one word where records are polled.
+  bool has_news() const noexcept {
+    return uses_immediates() || Atomics::load_acquire(head_line()) == sequence_word(next_message_);
+  }
+
+  // Everything before this cumulative unit may be overwritten once the credit is returned.
+  void free_until(std::uint64_t unit) noexcept { freed_units_ = unit; }
+  std::uint64_t next_unit() const noexcept { return cursor_.next(); }
+  std::uint32_t ring_units() const noexcept { return cursor_.ring_units(); }
+
+  CreditsToReturn credits() const noexcept { return {consumed_lines_, freed_units_}; }
+  std::uint64_t partial_records() const noexcept {
+    return partial_records_;
+  }  // observed torn, then looked at again
+
+ private:
+  bool uses_immediates() const noexcept {
+    return capabilities_.small == transport::Notification::immediate ||
+           capabilities_.medium == transport::Notification::immediate;
+  }
+  std::uint32_t head_index() const noexcept {
+    return static_cast<std::uint32_t>(consumed_lines_) & (record_ring_lines - 1);
+  }
+  std::byte* head_line() const noexcept { return records_ + head_index() * line_bytes; }
+
+  static bool plausible(const RecordHeader& header, std::uint32_t lines_left) noexcept {
+    const std::size_t length = std::size_t{header.length_words} * 8;
+    return length >= record_length_min && length <= record_length_max && record_lines(length) <= lines_left;
+  }
+
+  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record proves
+  // itself: by its tail where bytes appear in address order, by tail and CRC where they appear in any.
+  Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
+    const std::uint32_t lines_left = record_ring_lines - head_index();
+    Atomics::copy(record.bytes, line, line_bytes);
+    if (capabilities_.ordered_flag) {
+      if (!plausible(record.header(), lines_left)) return Take::corrupt;
+      copy_further_lines(record, line);
+      return Take::taken;
+    }
+    if (!plausible(record.header(), lines_left)) return partial();
+    const std::uint32_t tail = Atomics::load_acquire(line + record.length() - sizeof tail);
+    if (mutant != Mutant::tail && tail != ~expected) return partial();
+    const std::uint8_t length_words = record.header().length_words;
+    Atomics::copy(record.bytes, line, line_bytes);
+    if (record.header().length_words != length_words) return partial();  // the first look was torn
+    copy_further_lines(record, line);
+    if (capabilities_.bytes_in_order || mutant == Mutant::crc) return Take::taken;
+    const bool proven =
+        record.header().sequence == expected && record.header().crc == record_crc(record, seed_);
+    return proven ? Take::taken : partial();
+  }
+  void copy_further_lines(Record& record, const std::byte* line) {
+    if (record.length() > line_bytes)
+      Atomics::copy(record.bytes + line_bytes, line + line_bytes, record.length() - line_bytes);
+  }
+  Take partial() noexcept {
+    ++partial_records_;
+    return Take::nothing;
+  }
+
+  template <class OnCredit>
+  Take take_arrived(TakenMessage& out, std::uint32_t expected, OnCredit&& on_credit) {
+    for (;;) {
+      if (!arrival_) arrival_ = connection_.take_arrival();
+      if (!arrival_) return Take::nothing;
+      const auto [kind, content] = decode_immediate(*arrival_);
+      switch (kind) {
+        case ImmediateKind::credit:
+          on_credit(static_cast<std::uint8_t>(content >> 16), static_cast<std::uint16_t>(content));
+          arrival_.reset();
+          continue;
+        case ImmediateKind::record: return take_arrived_record(out, expected, content);
+        case ImmediateKind::payload: return take_arrived_payload(out, expected, content);
+        default: return Take::corrupt;
+      }
+    }
+  }
+
+  Take take_arrived_record(TakenMessage& out, std::uint32_t expected, std::uint32_t line_index) {
+    if (line_index != head_index()) return Take::corrupt;
+    const std::byte* const line = head_line();
+    Atomics::copy(out.record.bytes, line, line_bytes);
+    const std::uint32_t lines_left = record_ring_lines - head_index();
+    if (out.record.header().sequence != expected || !plausible(out.record.header(), lines_left))
+      return Take::corrupt;
+    copy_further_lines(out.record, line);
+    arrival_.reset();
+    return accept_lines(out);
+  }
+
+  Take take_arrived_payload(TakenMessage& out, std::uint32_t expected, std::uint32_t unit_index) {
+    if (unit_index >= cursor_.ring_units()) return Take::corrupt;
+    const std::byte* const at = payloads_ + unit_index * unit_bytes;
+    Atomics::copy(out.record.bytes, at, line_bytes);
+    if (out.record.header().sequence != expected)
+      return Take::nothing;  // an earlier, polled record is still on its way
+    arrival_.reset();
+    const std::uint32_t units_left = cursor_.ring_units() - unit_index;
+    if (!plausible(out.record.header(), units_left)) return Take::corrupt;
+    copy_further_lines(out.record, at);
+    const std::uint32_t lines = record_lines(out.record.length());
+    return accept_payload(out, lines, unit_index);
+  }
+
+  // A record in the record ring: clear its lines before their credit can return, so
+  // that old payload never looks like a record.
+  Take accept_lines(TakenMessage& out) {
+    const RecordKind kind = out.record.header().kind;
+    const std::uint32_t lines =
+        kind == RecordKind::pad ? record_ring_lines - head_index() : record_lines(out.record.length());
+    if (mutant != Mutant::line_clearing) Atomics::clear(head_line(), lines * line_bytes);
+    consumed_lines_ += lines;
+    if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
+      return accept_payload(out, 0, out.record.place());
+    }
+    ++next_message_;
+    out.payload = nullptr;
+    return Take::taken;
+  }
+
+  // head_units: the record itself, where it precedes its payload in the payload ring.
+  Take accept_payload(TakenMessage& out, std::uint32_t head_units, std::uint32_t unit_index) {
+    const std::uint64_t bytes = out.record.header().total_bytes;
+    if (bytes > cursor_.ring_units() / 2 * unit_bytes) return Take::corrupt;
+    const std::uint32_t units = head_units + units_for(bytes);
+    if (units > cursor_.ring_units() / 2) return Take::corrupt;
+    out.place = cursor_.peek(units);
+    if (cursor_.index(out.place.start) != unit_index) return Take::corrupt;
+    cursor_.advance(out.place);
+    out.payload = payloads_ + (unit_index + head_units) * unit_bytes;
+    ++next_message_;
+    return Take::taken;
+  }
+
+  transport::Connection& connection_;
+  const transport::Capabilities& capabilities_;
+  std::byte* records_;
+  std::byte* payloads_;
+  PayloadCursor cursor_;
+  std::uint32_t seed_;
+  std::uint32_t next_message_;
+  std::uint64_t consumed_lines_ = 0;
+  std::uint64_t freed_units_ = 0;
+  std::uint64_t partial_records_ = 0;
+  std::optional<std::uint32_t> arrival_;  // taken from the connection, its message not yet due
+};
+
+}  // namespace qpmesh::messaging

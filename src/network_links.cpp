@@ -1,0 +1,336 @@
+#include "network_links.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "bootstrap/agreement.hpp"
+#include "messaging/layout.hpp"
+#ifdef QPMESH_WITH_VERBS
+#include "transport/verbs/choice.hpp"
+#include "transport/verbs/device.hpp"
+#include "transport/verbs/notification.hpp"
+#include "transport/verbs/pairing.hpp"
+#include "transport/verbs/self_test.hpp"
+#include "transport/verbs/transport.hpp"
+#endif
+
+namespace qpmesh::detail {
+namespace {
+
+std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+}  // namespace
+
+Reach::Reach(const Options& options, const std::vector<bootstrap::RankIdentity>& ranks)
+    : verbs_on_node_{options.transport.starts_with("verbs")},
+      fallback_allowed_{options.transport == "verbs+shm" && options.require != "rdma"} {
+  for (const bootstrap::RankIdentity& rank : ranks) nodes_.push_back(rank.node);
+  const auto elsewhere =
+      std::find_if(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.node != ranks[0].node; });
+#ifdef QPMESH_WITH_VERBS
+  const bool network_built_in = true;
+#else
+  const bool network_built_in = false;
+#endif
+  if (verbs_on_node_ && !network_built_in) {
+    if (fallback_allowed_) {
+      fall_back();
+      return;
+    }
+    throw Error{{.code = ErrorCode::no_resource,
+                 .operation = "init",
+                 .cause = fmt::format("QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
+                                      options.transport),
+                 .hint = "build it where libibverbs-dev is installed"}};
+  }
+  if (elsewhere == ranks.end() || (network_built_in && options.transport != "shm")) return;
+  const auto rank = static_cast<int>(elsewhere - ranks.begin());
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .peer = rank,
+       .operation = "init",
+       .cause = fmt::format(
+           "rank 0 (on {}) and rank {} (on {}) share no memory, and {}", ranks[0].host, rank, elsewhere->host,
+           network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else" : "no other transport is built in"),
+       .hint = network_built_in ? "leave QPMESH_TRANSPORT out"
+                                : "start all ranks on one host, in one container, as one user"}};
+}
+
+bool Reach::by_network(int a, int b) const noexcept {
+  return a != b && (verbs_on_node_ || nodes_[at(a)] != nodes_[at(b)]);
+}
+
+bool Reach::any_by_network() const noexcept {
+  for (int peer = 1; peer < static_cast<int>(nodes_.size()); ++peer) {
+    if (by_network(0, peer)) return true;
+  }
+  return false;
+}
+
+bool Reach::may_fall_back() const noexcept {
+  return fallback_allowed_ &&
+         std::all_of(nodes_.begin(), nodes_.end(), [&](int node) { return node == nodes_[0]; });
+}
+
+#ifndef QPMESH_WITH_VERBS
+
+NetworkLinks link_network(Bootstrap&, Reach&, const ContextParts& parts, Deadline) {
+  NetworkLinks nothing;
+  nothing.links.resize(parts.identities.size());
+  return nothing;
+}
+
+#else
+
+namespace {
+
+using namespace transport::verbs;
+
+class Linking {
+ public:
+  Linking(Bootstrap& bootstrap, const Reach& reach, const ContextParts& parts, Deadline deadline)
+      : bootstrap_{bootstrap}, reach_{reach}, parts_{parts}, deadline_{deadline} {
+    layout_.payload_ring_units =
+        static_cast<std::uint32_t>(parts.options.network_ring_bytes) / messaging::unit_bytes;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (reach.by_network(parts.rank, peer)) peers_.push_back(peer);
+    }
+  }
+
+  // Of a bring-up that failed: nothing is left behind.
+  ~Linking() {
+    result_.links.clear();
+    result_.transport.reset();
+    if (!memory_.empty()) parts_.arena->free(parts_.arena->offset_of(memory_.data()), memory_.size());
+  }
+  Linking(const Linking&) = delete;
+  Linking& operator=(const Linking&) = delete;
+
+  // Every step is taken by all ranks, also by those that need no link.
+  NetworkLinks run() {
+    exchange_offers();
+    choose();
+    bootstrap::agree(bootstrap_, deadline_, [&] { return open(), Blob{}; });
+    const auto addresses = bootstrap::agree(bootstrap_, deadline_, [&] { return addresses_for_all(); });
+    bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
+    // Both ends of every link are ready: the first packets may travel.
+    bootstrap::agree(bootstrap_, deadline_, [&] { return probe(), Blob{}; });
+    memory_ = {};
+    return std::move(result_);
+  }
+
+ private:
+  int size() const { return static_cast<int>(parts_.identities.size()); }
+  const std::string& host(int rank) const { return parts_.identities[at(rank)].host; }
+  std::size_t per_peer_bytes() const { return layout_.slot_bytes() + staging_bytes(); }
+  // Half a payload ring: enough for two eager messages and a few records to be on their way.
+  std::size_t staging_bytes() const { return layout_.payload_ring_units * messaging::unit_bytes / 2; }
+
+  void exchange_offers() {
+    const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
+      devices_ = discover(*parts_.system);
+      return encode(make_offer(devices_, wishes_of(parts_.options), host(parts_.rank)));
+    });
+    for (int rank = 0; rank < size(); ++rank) offers_.push_back(decode(blobs[at(rank)], rank));
+  }
+
+  // The same on every rank, so nothing is gathered: everybody throws or nobody.
+  void choose() {
+    std::vector<int> islands;
+    for (int rank = 0; rank < size(); ++rank)
+      islands.push_back(reach_.uses_network_on_node() ? rank : parts_.identities[at(rank)].node);
+    ports_ = choose_ports(offers_, islands);
+    for (int rank = 0; rank < size(); ++rank)
+      offers_[at(rank)] = restrict_to(offers_[at(rank)], ports_[at(rank)]);
+    for (int low = 0; low < size(); ++low) {
+      for (int high = low + 1; high < size(); ++high) {
+        if (!reach_.by_network(low, high)) continue;
+        Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
+        if (!found.pairs.empty()) continue;
+        throw Error{{.code = ErrorCode::no_resource,
+                     .peer = offers_[at(low)].endpoints.empty() ? low : high,
+                     .operation = "init",
+                     .cause = fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}",
+                                          low, host(low), high, host(high), found.cause),
+                     .hint = std::move(found.hint)}};
+      }
+    }
+  }
+
+  void open() {
+    if (peers_.empty()) return;
+    const PortChoice& port = ports_[at(parts_.rank)];
+    const auto device = std::find_if(devices_.begin(), devices_.end(),
+                                     [&](const DeviceFacts& facts) { return facts.name == port.device; });
+    result_.busy_neighbour = device->software;
+    const Endpoint& here = offers_[at(parts_.rank)].endpoints.front();
+    const Placement seen = test_placement(*parts_.system, here);
+    const Findings found =
+        judge_placement(notification(default_notification(*device, here.link_layer)), seen);
+    parts_.log.info(
+        "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their payload{}{}",
+        port.device, seen.records, seen.partial, seen.out_of_order, seen.overtaken,
+        seen.failure.empty() ? "" : "; ", seen.failure);
+    auto transport =
+        std::make_unique<VerbsTransport>(*parts_.system, parts_.log,
+                                         Settings{.rank = parts_.rank,
+                                                  .host = host(parts_.rank),
+                                                  .port = port,
+                                                  .peers = static_cast<std::uint32_t>(peers_.size()),
+                                                  .receives = layout_.immediates_max(),
+                                                  .link_timeout_ms = parts_.options.link_timeout_ms,
+                                                  .notification = found.notification,
+                                                  .bytes_in_order = found.bytes_in_order});
+    const std::size_t bytes = per_peer_bytes() * peers_.size();
+    const auto offset = parts_.arena->allocate(bytes);
+    if (!offset) {
+      throw Error{{.code = ErrorCode::no_resource,
+                   .operation = "init",
+                   .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {} in all",
+                                        peers_.size(), bytes, parts_.arena->bytes()),
+                   .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES"}};
+    }
+    memory_ = {parts_.arena->data() + *offset, bytes};
+    rings_ = transport->register_memory(memory_);
+    parts_.log.info("verbs on {} port {}: {} bytes registered for rings, {} per peer", port.device, port.port,
+                    bytes, per_peer_bytes());
+    transport_ = transport.get();
+    result_.transport = std::move(transport);
+  }
+
+  DefaultNotification notification(DefaultNotification by_device) const {
+    using transport::Notification;
+    const std::string& forced = parts_.options.notification;
+    if (forced == "poll") return {Notification::poll, Notification::poll, "forced"};
+    if (forced == "immediate") return {Notification::immediate, Notification::immediate, "forced"};
+    if (forced == "mixed") return {Notification::poll, Notification::immediate, "forced"};
+    return by_device;
+  }
+
+  // For every rank, in order: the address of our queue pair for it and of its ring slot here.
+  Blob addresses_for_all() {
+    base::ByteWriter out;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const int peer = peers_[i];
+      transport_->plan(peer, plan_for(peer));
+      out.put(static_cast<std::int32_t>(peer)).put_bytes(transport_->address_for(peer));
+      out.put(rings_.region).put(rings_.offset + i * per_peer_bytes());
+    }
+    return std::move(out).blob();
+  }
+
+  Plan plan_for(int peer) const {
+    const int rank = parts_.rank;
+    const Offer& low = offers_[at(std::min(rank, peer))];
+    const Offer& high = offers_[at(std::max(rank, peer))];
+    Plan plan{.peer_host = host(peer), .ways = {}};
+    for (const Pair& pair : pairs(low, high).pairs) {
+      const Endpoint& of_low = low.endpoints[pair.low];
+      const Endpoint& of_high = high.endpoints[pair.high];
+      plan.ways.push_back(rank < peer ? Plan::Way{of_low, of_high} : Plan::Way{of_high, of_low});
+    }
+    return plan;
+  }
+
+  void connect(const std::vector<Blob>& addresses) {
+    result_.links.resize(at(size()));
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const int peer = peers_[i];
+      base::ByteReader in{addresses[at(peer)]};
+      BlobView address;
+      transport::RemoteAddress slot;
+      while (in.ok() && !in.finished()) {
+        const auto target = in.get<std::int32_t>();
+        const BlobView its_address = in.get_bytes();
+        const auto region = in.get<std::uint32_t>();
+        const auto offset = in.get<std::uint64_t>();
+        if (target != parts_.rank) continue;
+        address = its_address;
+        slot = {region, offset};
+      }
+      if (!in.ok() || address.empty()) {
+        throw Error{
+            {.code = ErrorCode::corrupt,
+             .peer = peer,
+             .operation = "init",
+             .cause = fmt::format("its {} bytes hold no address for this rank", addresses[at(peer)].size())}};
+      }
+      std::byte* const own = memory_.data() + i * per_peer_bytes();
+      result_.links[at(peer)] = {.connection = transport_->connect(peer, address),
+                                 .places = {.transport = transport_,
+                                            .connection = nullptr,
+                                            .layout = layout_,
+                                            .slot = own,
+                                            .remote_slot = slot,
+                                            .remote_revocations = {},
+                                            .staging = {own + layout_.slot_bytes(), staging_bytes()}}};
+    }
+  }
+
+  // A write without bytes to every peer: only packets show a firewall, a wrong route or an MTU that does not fit.
+  void probe() {
+    const transport::Write nothing{.head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
+    for (const int peer : peers_) result_.links[at(peer)].connection->post({&nothing, 1});
+    for (const int peer : peers_) {
+      transport::Connection& connection = *result_.links[at(peer)].connection;
+      while (connection.completed() == 0 && connection.fault() == nullptr) {
+        transport_->progress();
+        if (parts_.system->now() >= deadline_) {
+          throw Error{
+              {.code = ErrorCode::timeout,
+               .peer = peer,
+               .operation = "init",
+               .cause = fmt::format("the first write to rank {} on {} did not complete", peer, host(peer)),
+               .hint = "raise QPMESH_INIT_TIMEOUT_MS; is UDP port 4791 open between the hosts?"}};
+        }
+        ::sched_yield();
+      }
+      if (const transport::Fault* const fault = connection.fault()) {
+        throw Error{{.code = ErrorCode::link_failed,
+                     .peer = peer,
+                     .operation = "init",
+                     .cause = fault->detail,
+                     .system_error = fault->system_error,
+                     .hint = fault->hint}};
+      }
+    }
+  }
+
+  Bootstrap& bootstrap_;
+  const Reach& reach_;
+  const ContextParts& parts_;
+  Deadline deadline_;
+  messaging::RingLayout layout_;
+  std::vector<int> peers_;  // ours by network
+  std::vector<DeviceFacts> devices_;
+  std::vector<Offer> offers_;
+  std::vector<PortChoice> ports_;
+  std::span<std::byte> memory_;  // slots and staging, by index in peers_
+  transport::RemoteAddress rings_;
+  VerbsTransport* transport_ = nullptr;
+  NetworkLinks result_;
+};
+
+}  // namespace
+
+NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const ContextParts& parts, Deadline deadline) {
+  NetworkLinks nothing;
+  nothing.links.resize(parts.identities.size());
+  if (!reach.any_by_network()) return nothing;
+  try {
+    return Linking{bootstrap, reach, parts, deadline}.run();
+  } catch (const Error& error) {
+    if (!reach.may_fall_back()) throw;
+    // All ranks are here with the same error.
+    if (parts.rank == 0) parts.log.warning("{}; shared memory is used instead of verbs", error.what());
+    reach.fall_back();
+    return nothing;
+  }
+}
+
+#endif
+
+}  // namespace qpmesh::detail

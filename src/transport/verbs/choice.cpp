@@ -1,0 +1,199 @@
+#include "transport/verbs/choice.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/text.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+constexpr int ipv4_prefix_bits = 96;  // of ::ffff:0:0/96
+
+// Interfaces of container networks: other hosts hold the same addresses, or cannot reach them.
+constexpr std::array<std::string_view, 11> overlay_prefixes{
+    "docker", "br-", "podman", "cni", "flannel", "cali", "tunl", "vxlan", "weave", "cilium", "virbr"};
+
+bool is_overlay(std::string_view netdev) noexcept {
+  return std::ranges::any_of(overlay_prefixes, [&](auto prefix) { return netdev.starts_with(prefix); });
+}
+
+bool owns(const GidFacts& gid, const Gid& address) noexcept {
+  if (address == Gid{}) return false;
+  return gid.gid == address || std::ranges::count(gid.addresses, address, &InterfaceAddress::address) > 0;
+}
+
+// One row of the tables, in context.
+struct Entry {
+  const DeviceFacts& device;
+  const PortFacts& port;
+  const GidFacts& gid;
+};
+
+struct Verdict {
+  Refusal refusal = Refusal::none;
+  std::string reason;
+};
+
+// Wishes first: what the user did not ask for needs no other reason.
+Verdict check_wishes(const Entry& entry, const Wishes& wishes) {
+  const auto& [device, port, gid] = entry;
+  if (!wishes.device.empty() && device.name != wishes.device)
+    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for {}", wishes.device)};
+  if (wishes.port != 0 && port.number != wishes.port)
+    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for port {}", wishes.port)};
+  if (wishes.gid_index >= 0 && gid.index != wishes.gid_index)
+    return {Refusal::other_gid_index, fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index)};
+  if (!wishes.netdev.empty() && gid.netdev != wishes.netdev)
+    return {Refusal::other_netdev, fmt::format("QPMESH_NETDEV asks for {}", wishes.netdev)};
+  if (wishes.subnet && !contains(*wishes.subnet, gid.gid))
+    return {Refusal::other_subnet, fmt::format("QPMESH_SUBNET asks for {}", to_string(*wishes.subnet))};
+  return {};
+}
+
+Verdict check_health(const Entry& entry, const Wishes& wishes) {
+  const auto& [device, port, gid] = entry;
+  const bool infiniband = port.link_layer == LinkLayer::infiniband;
+  if (device.protocol == DeviceProtocol::iwarp)
+    return {Refusal::wrong_protocol, "iWARP connects through the RDMA connection manager only"};
+  if (device.protocol != DeviceProtocol::infiniband || port.link_layer == LinkLayer::unspecified)
+    return {Refusal::wrong_protocol, "neither InfiniBand nor RoCE"};
+  if (port.state != port_active) return {Refusal::port_down, fmt::format("the port is {}", port.state_name)};
+  if (port.mtu_bytes < 256 || port.mtu_bytes > 4096)
+    return {Refusal::no_mtu, fmt::format("the port's active MTU is {}", port.mtu_bytes)};
+  if (infiniband && port.lid == 0 && !port.grh_required)
+    return {Refusal::no_lid, "no subnet manager has given the port a LID"};
+  if (gid.gid == Gid{}) return {Refusal::zero_gid, "the entry is zero"};
+  if (infiniband != (gid.type == GidType::infiniband))
+    return {Refusal::wrong_gid_type,
+            fmt::format("type {} on {}", to_string(gid.type), to_string(port.link_layer))};
+  if (!gid.netdev.empty() && !gid.netdev_up)
+    return {Refusal::netdev_down, fmt::format("{} is down", gid.netdev)};
+  const bool asked_for = wishes.netdev == gid.netdev || wishes.gid_index >= 0 || wishes.subnet;
+  if (is_overlay(gid.netdev) && !asked_for && !owns(gid, wishes.bootstrap_address))
+    return {Refusal::overlay, fmt::format("{} belongs to a container network", gid.netdev)};
+  return {};
+}
+
+std::vector<ScoreTerm> score(const Entry& entry, const Wishes& wishes) {
+  const auto& [device, port, gid] = entry;
+  std::vector<ScoreTerm> terms;
+  if (device.software) terms.push_back({"software device", -2000});
+  if (port.link_layer == LinkLayer::infiniband) {
+    terms.push_back({"InfiniBand", 1400});
+  } else {
+    if (owns(gid, wishes.bootstrap_address)) terms.push_back({"where the ranks met", 1000});
+    if (gid.type == GidType::roce_v2) terms.push_back({"RoCE v2", 200});
+    switch (kind_of(gid.gid)) {
+      case AddressKind::ipv4: terms.push_back({"IPv4", 100}); break;
+      case AddressKind::ipv6: terms.push_back({"IPv6", 60}); break;
+      default: terms.push_back({"link-local", -300}); break;
+    }
+  }
+  if (wishes.numa_node >= 0 && device.numa_node == wishes.numa_node)
+    terms.push_back({"near this rank's cores", 20});
+  return terms;
+}
+
+}  // namespace
+
+std::optional<Gid> parse_address(const std::string& text) {
+  Gid address;
+  auto* const bytes = address.bytes.data();
+  if (::inet_pton(AF_INET6, text.c_str(), bytes) == 1) return address;
+  if (::inet_pton(AF_INET, text.c_str(), bytes + ipv4_prefix_bits / 8) != 1) return std::nullopt;
+  bytes[10] = bytes[11] = 0xff;
+  return address;
+}
+
+std::optional<Subnet> parse_subnet(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const auto network = parse_address(std::string{text.substr(0, slash)});
+  const auto bits = base::parse_integer(text.substr(slash + 1), false);
+  if (!network || !bits) return std::nullopt;
+  const int bits_before = is_ipv4(*network) ? ipv4_prefix_bits : 0;
+  if (*bits < 0 || *bits > 128 - bits_before) return std::nullopt;
+  return Subnet{.network = *network, .prefix_bits = bits_before + static_cast<int>(*bits)};
+}
+
+std::string to_string(const Subnet& subnet) {
+  if (!is_ipv4(subnet.network)) return fmt::format("{}/{}", to_string(subnet.network), subnet.prefix_bits);
+  const auto& bytes = subnet.network.bytes;
+  return fmt::format("{}.{}.{}.{}/{}", bytes[12], bytes[13], bytes[14], bytes[15],
+                     subnet.prefix_bits - ipv4_prefix_bits);
+}
+
+bool contains(const Subnet& subnet, const Gid& address) noexcept {
+  const auto whole = static_cast<std::size_t>(subnet.prefix_bits / 8);
+  if (!std::ranges::equal(std::span{subnet.network.bytes}.first(whole),
+                          std::span{address.bytes}.first(whole)))
+    return false;
+  const int rest = subnet.prefix_bits % 8;
+  if (rest == 0) return true;
+  return ((subnet.network.bytes[whole] ^ address.bytes[whole]) >> (8 - rest)) == 0;
+}
+
+Wishes wishes_of(const Options& options) {
+  const auto refuse = [](std::string_view variable, std::string_view value, std::string_view allowed) {
+    throw Error{{.code = ErrorCode::bad_config,
+                 .operation = "options",
+                 .cause = fmt::format("{}='{}', allowed: {}", variable, value, allowed),
+                 .hint = "qpmesh-info lists devices, ports and GIDs"}};
+  };
+  Wishes wishes;
+  wishes.gid_index = static_cast<int>(options.gid_index);
+  wishes.netdev = options.netdev;
+  const auto colon = options.device.find(':');
+  wishes.device = options.device.substr(0, colon);
+  if (colon != std::string::npos) {
+    const auto port = base::parse_integer(std::string_view{options.device}.substr(colon + 1), false);
+    if (wishes.device.empty() || !port || *port < 1 || *port > 255)
+      refuse("QPMESH_DEVICE", options.device, "a device, or device:port with a port from 1");
+    wishes.port = static_cast<int>(*port);
+  }
+  if (!options.subnet.empty()) {
+    wishes.subnet = parse_subnet(options.subnet);
+    if (!wishes.subnet) refuse("QPMESH_SUBNET", options.subnet, "an IPv4 or IPv6 network, as 10.0.0.0/8");
+  }
+  return wishes;
+}
+
+std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes) {
+  std::vector<Judgement> all;
+  for (std::size_t device = 0; device < devices.size(); ++device) {
+    const auto& ports = devices[device].ports;
+    for (std::size_t port = 0; port < ports.size(); ++port) {
+      for (std::size_t gid = 0; gid < ports[port].gids.size(); ++gid) {
+        const Entry entry{devices[device], ports[port], ports[port].gids[gid]};
+        auto verdict = check_wishes(entry, wishes);
+        if (verdict.refusal == Refusal::none) verdict = check_health(entry, wishes);
+        Judgement judgement{.device = device,
+                            .port = port,
+                            .gid = gid,
+                            .refusal = verdict.refusal,
+                            .refused = std::move(verdict.reason)};
+        if (judgement.refusal == Refusal::none) judgement.terms = score(entry, wishes);
+        for (const auto& term : judgement.terms) judgement.score += term.points;
+        all.push_back(std::move(judgement));
+      }
+    }
+  }
+  const auto rate = [&](const Judgement& each) { return devices[each.device].ports[each.port].rate_mbps; };
+  std::ranges::stable_sort(all, [&](const Judgement& a, const Judgement& b) {
+    const bool a_refused = a.refusal != Refusal::none;
+    const bool b_refused = b.refusal != Refusal::none;
+    if (a_refused != b_refused) return b_refused;
+    if (a_refused) return false;
+    return std::pair{a.score, rate(a)} > std::pair{b.score, rate(b)};
+  });
+  return all;
+}
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,120 @@
+// Which device, port and GID a rank uses: pure functions on plain data, the same on every rank. Each rank
+// offers its best endpoints, all ranks see all offers, and everybody computes alike who uses which port and
+// by which pair of GIDs two ranks connect (pairing.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qpmesh/bootstrap.hpp"
+#include "qpmesh/options.hpp"
+#include "transport/verbs/facts.hpp"
+
+namespace qpmesh::transport::verbs {
+
+inline constexpr std::size_t endpoints_max = 8;  // of one offer
+
+struct Subnet {
+  Gid network{};        // IPv4 mapped
+  int prefix_bits = 0;  // of 128: 96 more than IPv4's
+};
+// "10.0.0.1", "fd00::1"; nothing for all other text.
+std::optional<Gid> parse_address(const std::string& text);
+// "10.0.0.0/8", "fd00::/16"; nothing for all other text.
+std::optional<Subnet> parse_subnet(std::string_view text);
+std::string to_string(const Subnet& subnet);
+bool contains(const Subnet& subnet, const Gid& address) noexcept;
+
+// Every member here has an initialiser, so that a designated one may leave out what is not known.
+
+// What narrows or guides the choice. A wish that is not met leaves nothing to offer: it is never put aside.
+struct Wishes {
+  std::string device{};  // empty: any
+  int port = 0;          // 0: any
+  int gid_index = -1;    // -1: any
+  std::string netdev{};  // empty: any
+  std::optional<Subnet> subnet{};
+  Gid bootstrap_address{};  // where the ranks met over TCP; zero: unknown. Its interface is preferred
+  int numa_node = -1;       // of this rank; its devices are preferred
+};
+// The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws Error{bad_config} when device or
+// subnet cannot be read.
+Wishes wishes_of(const Options& options);
+
+// Where a rank can be reached.
+struct Endpoint {
+  std::string device{};
+  std::uint64_t node_guid = 0;  // of the device
+  int port = 1;
+  LinkLayer link_layer = LinkLayer::ethernet;
+  std::uint16_t lid = 0;
+  bool grh_required = false;
+  int gid_index = 0;
+  Gid gid{};
+  GidType gid_type = GidType::roce_v2;
+  std::string netdev{};  // empty: unknown or none
+  int prefix_bits = 0;   // of 128, of the GID's subnet; 0: unknown, or a link-local GID
+  int mtu_bytes = 0;     // a power of two, 256 to 4096
+  int responder_reads_max = 0;
+  int initiator_reads_max = 0;
+  bool software = false;
+  int score = 0;
+  bool operator==(const Endpoint&) const = default;
+};
+// For messages: "rxe0 port 1, GID 1 ::ffff:10.0.0.1 (RoCE v2, eth0), MTU 1024".
+std::string to_string(const Endpoint& endpoint);
+
+// What a rank tells all others. Without endpoints it says why.
+struct Offer {
+  std::string host{};
+  std::vector<Endpoint> endpoints{};  // best first, at most endpoints_max
+  std::string cause{};
+  std::string hint{};
+  bool operator==(const Offer&) const = default;
+};
+
+// Why a GID is not offered, in the order of the checks.
+enum class Refusal : std::uint8_t {
+  none,
+  other_device,  // wishes
+  other_gid_index,
+  other_netdev,
+  other_subnet,
+  wrong_protocol,  // health
+  port_down,
+  no_mtu,
+  no_lid,
+  zero_gid,
+  wrong_gid_type,
+  netdev_down,
+  overlay,
+};
+struct ScoreTerm {
+  std::string_view name{};  // "RoCE v2"
+  int points = 0;
+};
+// How one entry of a GID table fared, for those who ask why.
+struct Judgement {
+  std::size_t device = 0;  // indexes into the facts
+  std::size_t port = 0;
+  std::size_t gid = 0;
+  Refusal refusal = Refusal::none;
+  std::string refused{};  // the reason in words; empty when it can be offered
+  std::vector<ScoreTerm> terms{};
+  int score = 0;  // the sum of the terms
+};
+
+// Every GID of every device: first those that can be offered, best first, then the refused ones in order.
+std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes);
+// The best GID of every port, then the next best ones, by score.
+Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std::string host);
+
+Blob encode(const Offer& offer);
+// Throws Error{corrupt} naming the peer.
+Offer decode(BlobView blob, int peer);
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,165 @@
+#include "transport/verbs/connection.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "qpmesh/error.hpp"
+#include "transport/verbs/transport.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+constexpr std::uint32_t repost_batch = 16;
+constexpr std::int64_t drain_ms_max = 1'000;
+
+}  // namespace
+
+VerbsConnection::VerbsConnection(Parts parts)
+    : parts_{std::move(parts)}, requests_(send_depth), pieces_(2 * send_depth), arrivals_(parts_.receives) {
+  fault_.peer = parts_.peer;
+  if (parts_.receives > 0 && !post_receives(parts_.receives)) {
+    throw Error{{.code = ErrorCode::no_resource,
+                 .peer = parts_.peer,
+                 .operation = "connect",
+                 .cause = fmt::format("{} receive requests could not be posted on {}", parts_.receives,
+                                      to_string(parts_.link)),
+                 .system_error = errno}};
+  }
+  parts_.transport->add(*this, parts_.index);
+}
+
+VerbsConnection::~VerbsConnection() { parts_.transport->remove(parts_.index); }
+
+Post VerbsConnection::post(std::span<const Write> chain) noexcept {
+  if (failed_) return Post::failed;
+  assert(!chain.empty() && chain.size() <= send_depth);
+  if (posted_ - retired_ + chain.size() > send_depth) return Post::busy;
+  ibv_sge* piece = pieces_.data();
+  std::uint64_t signalled = signalled_;
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    const Write& write = chain[i];
+    const std::uint64_t number = posted_ + i + 1;
+    const bool is_inline = write.head.size() + write.body.size() <= parts_.capabilities.inline_bytes_max;
+    ibv_send_wr& request = requests_[i];
+    request = {};
+    request.sg_list = piece;
+    for (const std::span<const std::byte> bytes : {write.head, write.body}) {
+      if (bytes.empty()) continue;
+      const auto key = is_inline ? std::optional{0U} : parts_.regions->local_key(bytes);
+      assert(key);  // Capabilities::registered_sources
+      *piece++ = {.addr = reinterpret_cast<std::uintptr_t>(bytes.data()),
+                  .length = static_cast<std::uint32_t>(bytes.size()),
+                  .lkey = key.value_or(0)};
+      ++request.num_sge;
+    }
+    const bool signal = write.tell || number - signalled >= signal_every;
+    if (signal) signalled = number;
+    request.wr_id = encode({.connection = parts_.index, .number = number, .tell = write.tell});
+    request.send_flags =
+        (signal ? unsigned{IBV_SEND_SIGNALED} : 0U) | (is_inline ? unsigned{IBV_SEND_INLINE} : 0U);
+    request.opcode = write.immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    request.imm_data = htonl(write.immediate.value_or(0));
+    request.wr.rdma.remote_addr = write.target.offset;
+    request.wr.rdma.rkey = write.target.region;
+    request.next = i + 1 < chain.size() ? &requests_[i + 1] : nullptr;
+  }
+  ibv_send_wr* refused = nullptr;
+  if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused); error != 0) {
+    // Room was counted, so this is a broken queue pair. What came before the refused one was posted.
+    posted_ += static_cast<std::uint64_t>(refused - requests_.data());
+    fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link)), .hint = {}}, error);
+    return Post::failed;
+  }
+  posted_ += chain.size();
+  signalled_ = signalled;
+  return Post::posted;
+}
+
+void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
+  const WorkId id = decode_work_id(completion.wr_id);
+  retired_ = id.number;  // completions of one queue pair come in order, and cover what was posted before
+  if (completion.status == IBV_WC_SUCCESS) {
+    if (id.tell) ++told_;
+    return;
+  }
+  // A flush follows another error: that one tells the cause, and comes first or from the receive side.
+  if (completion.status == IBV_WC_WR_FLUSH_ERR && in_error_state_) return;
+  fail(describe(completion.status, completion.vendor_err, "RDMA write", parts_.link), 0);
+}
+
+void VerbsConnection::on_arrival(const ibv_wc& completion) noexcept {
+  if (completion.status != IBV_WC_SUCCESS) {
+    if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
+    return fail(describe(completion.status, completion.vendor_err, "receive", parts_.link), 0);
+  }
+  assert(arrived_ - taken_ < arrivals_.size());
+  arrivals_[arrived_++ % arrivals_.size()] = ntohl(completion.imm_data);
+}
+
+// A receive request goes back when its immediate is taken: a peer that sends more than its credits allow meets an empty
+// receive queue, not our memory.
+std::optional<std::uint32_t> VerbsConnection::take_arrival() noexcept {
+  if (taken_ == arrived_) return std::nullopt;
+  const std::uint32_t immediate = arrivals_[taken_++ % arrivals_.size()];
+  if (taken_ - reposted_ >= repost_batch && !failed_) {
+    if (!post_receives(static_cast<std::uint32_t>(taken_ - reposted_)))
+      fail({.cause = fmt::format("ibv_post_recv failed on {}", to_string(parts_.link)), .hint = {}}, errno);
+    reposted_ = taken_;
+  }
+  return immediate;
+}
+
+bool VerbsConnection::post_receives(std::uint32_t count) noexcept {
+  std::array<ibv_recv_wr, repost_batch> requests{};
+  while (count > 0) {
+    const std::uint32_t batch = std::min(count, repost_batch);
+    for (std::uint32_t i = 0; i < batch; ++i) {
+      requests[i].wr_id = encode({.connection = parts_.index});
+      requests[i].next = i + 1 < batch ? &requests[i + 1] : nullptr;
+    }
+    ibv_recv_wr* refused = nullptr;
+    if (const int error = ibv_post_recv(parts_.queue_pair.get(), requests.data(), &refused); error != 0) {
+      errno = error;
+      return false;
+    }
+    count -= batch;
+  }
+  return true;
+}
+
+void VerbsConnection::fail(Explanation explanation, int system_error) noexcept {
+  if (failed_) return;
+  failed_ = true;
+  fault_.detail = std::move(explanation.cause);
+  fault_.hint = std::move(explanation.hint);
+  fault_.system_error = system_error;
+  to_error();
+}
+
+// Responder and requester both stop: no write of the peer lands here any more.
+void VerbsConnection::to_error() noexcept {
+  if (in_error_state_) return;
+  in_error_state_ = true;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
+}
+
+// The sources are the caller's again when every write has completed or was flushed. A device that does not flush is broken:
+// it gets a second.
+void VerbsConnection::sever() noexcept {
+  fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}}, 0);
+  const base::System& system = parts_.transport->system();
+  const Deadline deadline = base::after_ms(system, drain_ms_max);
+  while (!drained() && system.now() < deadline) {
+    parts_.transport->progress();
+    ::sched_yield();
+  }
+}
+
+}  // namespace qpmesh::transport::verbs

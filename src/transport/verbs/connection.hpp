@@ -1,0 +1,103 @@
+// Data path of a reliable-connected queue pair: RDMA writes into memory that the peer registered.
+//
+// Nothing here allocates or locks; what a post costs is the provider's affair (rxe: one system call). Bytes that fit
+// are inline. Others are read by the device until their completion, and again when it retransmits.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "transport/connection.hpp"
+#include "transport/verbs/handles.hpp"
+#include "transport/verbs/regions.hpp"
+#include "transport/verbs/statuses.hpp"
+
+namespace qpmesh::transport::verbs {
+
+// Work requests of one queue pair that may be posted and not yet known to be complete.
+inline constexpr std::uint32_t send_depth = 64;
+// Every so many writes one asks for a completion, so that the send queue is known to drain.
+inline constexpr std::uint32_t signal_every = send_depth / 4;
+static_assert(signal_every * 2 <= send_depth);
+
+class VerbsTransport;
+
+// What a work request's 64 bits of identity hold.
+struct WorkId {
+  std::uint32_t connection = 0;  // of the transport, 16 bits
+  std::uint64_t number = 0;      // of the write in its connection, 47 bits
+  bool tell = false;
+};
+constexpr std::uint64_t encode(WorkId id) noexcept {
+  return std::uint64_t{id.connection} << 48 | (id.number & 0x7fff'ffff'ffffU) << 1 | std::uint64_t{id.tell};
+}
+constexpr WorkId decode_work_id(std::uint64_t word) noexcept {
+  return {static_cast<std::uint32_t>(word >> 48), word >> 1 & 0x7fff'ffff'ffffU, (word & 1) != 0};
+}
+
+class VerbsConnection final : public Connection {
+ public:
+  struct Parts {
+    VerbsTransport* transport = nullptr;
+    const Regions* regions = nullptr;
+    int peer = -1;
+    std::uint32_t index = 0;  // of the connection in its transport
+    QueuePair queue_pair;     // in RTS
+    Capabilities capabilities;
+    LinkDescription link;
+    std::uint32_t receives = 0;  // receive requests kept posted; 0 where nobody sends immediates
+  };
+  // Posts the receives. Throws Error{no_resource}.
+  explicit VerbsConnection(Parts parts);
+  ~VerbsConnection() override;
+  VerbsConnection(const VerbsConnection&) = delete;
+  VerbsConnection& operator=(const VerbsConnection&) = delete;
+
+  const Capabilities& capabilities() const noexcept override { return parts_.capabilities; }
+  Post post(std::span<const Write> chain) noexcept override;
+  std::uint64_t completed() const noexcept override { return told_; }
+  std::optional<std::uint32_t> take_arrival() noexcept override;
+  const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
+  void sever() noexcept override;
+  const Fault* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
+
+  const LinkDescription& link() const noexcept { return parts_.link; }
+  // Whether the device says that bytes of a write land in the order of their addresses here. Only known from RTS on.
+  bool vouches_for_order() const noexcept {
+    return ibv_query_qp_data_in_order(parts_.queue_pair.get(), IBV_WR_RDMA_WRITE, 0) != 0;
+  }
+  const ibv_qp* queue_pair() const noexcept { return parts_.queue_pair.get(); }
+
+  // From the transport's completion queues.
+  void on_sent(const ibv_wc& completion) noexcept;
+  void on_arrival(const ibv_wc& completion) noexcept;
+  // The first cause stays.
+  void fail(Explanation explanation, int system_error) noexcept;
+
+ private:
+  bool post_receives(std::uint32_t count) noexcept;
+  void to_error() noexcept;
+  bool drained() const noexcept { return retired_ == posted_; }
+
+  Parts parts_;
+  // Reused by every post: the largest chain, each write in at most two pieces.
+  std::vector<ibv_send_wr> requests_;
+  std::vector<ibv_sge> pieces_;
+  std::uint64_t posted_ = 0;     // writes, cumulative
+  std::uint64_t signalled_ = 0;  // up to which write a completion was asked for
+  std::uint64_t retired_ = 0;    // up to which write the device has done with its sources
+  std::uint64_t told_ = 0;
+  // Immediates that arrived and were not taken; as many as there are receives, so it cannot overflow.
+  std::vector<std::uint32_t> arrivals_;
+  std::uint64_t arrived_ = 0;  // cumulative
+  std::uint64_t taken_ = 0;    // cumulative
+  std::uint64_t reposted_ = 0;
+  bool failed_ = false;
+  bool in_error_state_ = false;
+  Fault fault_;
+};
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,222 @@
+#include "transport/verbs/device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <span>
+
+#include "qpmesh/error.hpp"
+#include "transport/verbs/calls.hpp"
+#include "transport/verbs/interfaces.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FreeDeviceList {
+  void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
+};
+struct DeviceList {
+  std::unique_ptr<ibv_device*, FreeDeviceList> owner;
+  std::span<ibv_device* const> devices;
+};
+
+DeviceList list_devices(const base::System& system) {
+  int count = 0;
+  auto** const list =
+      call_for_object(system, "ibv_get_device_list", [&] { return ibv_get_device_list(&count); });
+  DeviceList found;
+  found.owner.reset(list);
+  if (list != nullptr) found.devices = {list, static_cast<std::size_t>(count)};
+  return found;
+}
+
+DeviceContext open(const base::System& system, ibv_device* device) {
+  return DeviceContext{call_for_object(system, "ibv_open_device", [&] { return ibv_open_device(device); })};
+}
+
+// What sysfs knows and libibverbs does not. What it does not say stays unknown.
+void read_kind(DeviceFacts& facts) {
+  const auto folder = fs::path{"/sys/class/infiniband"} / facts.name;
+  std::error_code failure;
+  const auto driver = fs::read_symlink(folder / "device/driver", failure);
+  if (!failure) facts.driver = driver.filename();
+  // A software device names the interface it stands on, and has no bus device of its own.
+  const bool on_a_bus = fs::exists(folder / "device", failure);
+  const bool has_parent = fs::exists(folder / "parent", failure);
+  facts.software = has_parent || (!on_a_bus && fs::exists(folder, failure));
+  if (facts.software && facts.driver.empty())
+    facts.driver = facts.protocol == DeviceProtocol::iwarp ? "siw" : "rdma_rxe";
+  std::ifstream node{folder / "device/numa_node"};
+  if (int number = -1; node >> number) facts.numa_node = number;
+}
+
+DeviceProtocol protocol_of(const ibv_device& device) noexcept {
+  switch (device.transport_type) {
+    case IBV_TRANSPORT_IB: return DeviceProtocol::infiniband;
+    case IBV_TRANSPORT_IWARP: return DeviceProtocol::iwarp;
+    default: return DeviceProtocol::other;
+  }
+}
+
+LinkLayer link_layer_of(const ibv_port_attr& port) noexcept {
+  switch (port.link_layer) {
+    case IBV_LINK_LAYER_INFINIBAND: return LinkLayer::infiniband;
+    case IBV_LINK_LAYER_ETHERNET: return LinkLayer::ethernet;
+    default: return LinkLayer::unspecified;
+  }
+}
+
+// Lanes times the rate of one: the encodings of PortInfo that ibv_port_attr passes on.
+std::int64_t rate_mbps(const ibv_port_attr& port) noexcept {
+  struct Code {
+    int code;
+    int value;
+  };
+  constexpr std::array widths{Code{1, 1}, Code{2, 4}, Code{4, 8}, Code{8, 12}, Code{16, 2}};
+  constexpr std::array speeds{Code{1, 2'500},   Code{2, 5'000},   Code{4, 10'000},  Code{8, 10'000},
+                              Code{16, 14'000}, Code{32, 25'000}, Code{64, 50'000}, Code{128, 100'000}};
+  const auto find = [](const auto& table, int code) {
+    const auto row = std::ranges::find(table, code, &Code::code);
+    return row == table.end() ? 0 : row->value;
+  };
+  return std::int64_t{find(widths, port.active_width)} * find(speeds, port.active_speed);
+}
+
+void name_interface(GidFacts& gid, unsigned index, std::span<const Interface> all) {
+  const auto found = std::ranges::find(all, index, &Interface::index);
+  if (index == 0 || found == all.end()) return;
+  // The index counts in the network namespace of the device. In another one it may name a stranger, which
+  // does not hold the IPv4 address that this GID was made from.
+  if (is_ipv4(gid.gid) && !std::ranges::count(found->addresses, gid.gid, &InterfaceAddress::address)) return;
+  gid.netdev = found->name;
+  gid.netdev_up = found->up;
+  gid.addresses = found->addresses;
+}
+
+void read_gids(const base::System& system, ibv_context* context, DeviceFacts& facts,
+               std::size_t entries_max) {
+  std::vector<ibv_gid_entry> entries(entries_max);
+  // One call for all ports, which leaves empty entries out; reading them one by one is 1024 calls on rxe.
+  const auto count = system.call(
+      "ibv_query_gid_table", [&] { return ibv_query_gid_table(context, entries.data(), entries.size(), 0); });
+  if (count < 0) {
+    // The call passes some errors on as negative numbers.
+    const int error = count == -1 ? errno : static_cast<int>(-count);
+    facts.unreadable = fmt::format("GID table: {}", base::describe_errno(error));
+    return;
+  }
+  entries.resize(static_cast<std::size_t>(count));
+  const auto all = interfaces(system);
+  for (const auto& entry : entries) {
+    const auto port = std::ranges::find(facts.ports, static_cast<int>(entry.port_num), &PortFacts::number);
+    if (port == facts.ports.end() || entry.gid_type > IBV_GID_TYPE_ROCE_V2) continue;
+    GidFacts gid{.index = static_cast<int>(entry.gid_index)};
+    std::memcpy(gid.gid.bytes.data(), entry.gid.raw, gid.gid.bytes.size());
+    gid.type = static_cast<GidType>(entry.gid_type);
+    name_interface(gid, entry.ndev_ifindex, all);
+    port->gids.push_back(std::move(gid));
+  }
+}
+static_assert(static_cast<int>(GidType::infiniband) == IBV_GID_TYPE_IB);
+static_assert(static_cast<int>(GidType::roce_v1) == IBV_GID_TYPE_ROCE_V1);
+static_assert(static_cast<int>(GidType::roce_v2) == IBV_GID_TYPE_ROCE_V2);
+static_assert(port_active == IBV_PORT_ACTIVE);
+
+void read_ports(const base::System& system, ibv_context* context, int port_count, DeviceFacts& facts) {
+  std::size_t gid_entries = 0;
+  for (int number = 1; number <= port_count; ++number) {
+    ibv_port_attr port{};
+    const int error = call_for_status(system, "ibv_query_port", [&] {
+      return ibv_query_port(context, static_cast<std::uint8_t>(number), &port);
+    });
+    if (error != 0) {
+      facts.unreadable = fmt::format("port {}: {}", number, base::describe_errno(error));
+      continue;
+    }
+    gid_entries += static_cast<std::size_t>(std::max(port.gid_tbl_len, 0));
+    facts.ports.push_back({.number = number,
+                           .state = port.state,
+                           .state_name = ibv_port_state_str(port.state),
+                           .link_layer = link_layer_of(port),
+                           .lid = port.lid,
+                           .mtu_bytes = 128 << port.active_mtu,
+                           .message_bytes_max = port.max_msg_sz,
+                           .rate_mbps = rate_mbps(port),
+                           .grh_required = (port.flags & IBV_QPF_GRH_REQUIRED) != 0});
+  }
+  if (gid_entries > 0) read_gids(system, context, facts, gid_entries);
+}
+
+DeviceFacts read_device(const base::System& system, ibv_device* device) {
+  DeviceFacts facts;
+  facts.name = ibv_get_device_name(device);
+  facts.protocol = protocol_of(*device);
+  facts.node_guid = be64toh(ibv_get_device_guid(device));
+  read_kind(facts);
+  const auto context = open(system, device);
+  if (!context) {
+    facts.unreadable = fmt::format("ibv_open_device: {}", base::describe_errno(errno));
+    return facts;
+  }
+  ibv_device_attr limits{};
+  if (const int error = call_for_status(system, "ibv_query_device",
+                                        [&] { return ibv_query_device(context.get(), &limits); });
+      error != 0) {
+    facts.unreadable = fmt::format("ibv_query_device: {}", base::describe_errno(error));
+    return facts;
+  }
+  facts.vendor_id = limits.vendor_id;
+  facts.part_id = limits.vendor_part_id;
+  facts.firmware = limits.fw_ver;
+  facts.queue_pairs_max = limits.max_qp;
+  facts.work_requests_max = limits.max_qp_wr;
+  facts.completions_max = limits.max_cqe;
+  facts.gather_max = limits.max_sge;
+  facts.region_bytes_max = limits.max_mr_size;
+  facts.responder_reads_max = limits.max_qp_rd_atom;
+  facts.initiator_reads_max = limits.max_qp_init_rd_atom;
+  read_ports(system, context.get(), limits.phys_port_cnt, facts);
+  return facts;
+}
+
+// On kernels before 5.12 a child's first write to a registered page would leave the parent with a copy that
+// the device does not know. Must come before any registration of the process; where something else in it
+// registered first, nothing can be done any more, and nothing is worse than before.
+void protect_forks() {
+  if (ibv_is_fork_initialized() == IBV_FORK_DISABLED) ibv_fork_init();
+}
+
+}  // namespace
+
+std::vector<DeviceFacts> discover(const base::System& system) {
+  std::vector<DeviceFacts> found;
+  const auto list = list_devices(system);
+  for (auto* const device : list.devices) found.push_back(read_device(system, device));
+  return found;
+}
+
+DeviceContext open_device(const base::System& system, std::string_view name) {
+  protect_forks();
+  const auto list = list_devices(system);
+  const auto device =
+      std::ranges::find_if(list.devices, [&](ibv_device* each) { return name == ibv_get_device_name(each); });
+  const bool there = device != list.devices.end();
+  if (there) {
+    if (auto context = open(system, *device)) return context;
+  }
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .operation = "init",
+       .cause = there ? fmt::format("the RDMA device {} cannot be opened", name)
+                      : fmt::format("the RDMA device {} is not there any more", name),
+       .system_error = there ? errno : 0,
+       .hint = "may this process read and write /dev/infiniband/uverbs*? qpmesh-info lists the devices"}};
+}
+
+}  // namespace qpmesh::transport::verbs

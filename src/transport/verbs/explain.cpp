@@ -1,0 +1,156 @@
+// Sentences for people who must find out why a link failed, with everything they would otherwise collect from
+// both hosts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/system.hpp"
+#include "transport/verbs/statuses.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+std::string to_string(const LinkEnd& end) {
+  return fmt::format("host {}, {}, QP {:#x}", end.host, verbs::to_string(end.endpoint), end.qpn);
+}
+
+// The GID as ping takes it.
+std::string address(const LinkEnd& end, const std::string& source_netdev) {
+  const auto kind = kind_of(end.endpoint.gid);
+  const auto& bytes = end.endpoint.gid.bytes;
+  if (is_ipv4(end.endpoint.gid))
+    return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
+  const auto text = verbs::to_string(end.endpoint.gid);
+  const bool needs_scope = kind == AddressKind::ipv6_link_local && !source_netdev.empty();
+  return needs_scope ? fmt::format("{}%{}", text, source_netdev) : text;
+}
+
+std::string perftest(const LinkEnd& end) {
+  const auto& endpoint = end.endpoint;
+  auto line = fmt::format("ib_write_lat -d {} -i {}", endpoint.device, endpoint.port);
+  if (endpoint.link_layer == LinkLayer::ethernet || endpoint.grh_required)
+    line += fmt::format(" -x {}", endpoint.gid_index);
+  return line;
+}
+
+// What to try when nothing comes back, the likeliest first, ready to be copied.
+std::string path_checks(const LinkDescription& link) {
+  const auto& local = link.local.endpoint;
+  const auto& peer = link.peer.endpoint;
+  std::string text;
+  if (local.link_layer == LinkLayer::infiniband) {
+    text += fmt::format("on host {}: ibportstate -C {} {} {}, iblinkinfo, sminfo", link.local.host,
+                        local.device, peer.lid, peer.port);
+  } else {
+    // An IPv4 packet that is as long as the longest RoCE v2 one: 32 bytes beyond the MTU are headers that ping
+    // does not have.
+    constexpr int header_bytes = 32;
+    const int ping_bytes = path_mtu_bytes(local, peer) + header_bytes;
+    text += fmt::format("on host {}: ping -c 3 -M do -s {}{}{} {}", link.local.host, ping_bytes,
+                        local.netdev.empty() ? "" : " -I ", local.netdev, address(link.peer, local.netdev));
+    text += local.gid_type == GidType::roce_v2
+                ? "; UDP port 4791 must pass the firewalls of both hosts and the network between them"
+                : "; RoCE v1 is not routed: both ports must be in one Ethernet segment and VLAN";
+  }
+  text += fmt::format("; on host {}: {}; then on host {}: {} {}", link.peer.host, perftest(link.peer),
+                      link.local.host, perftest(link.local), link.peer.host);
+  if (local.link_layer == LinkLayer::ethernet && (kind_of(local.gid) == AddressKind::ipv6_link_local ||
+                                                  kind_of(local.gid) == AddressKind::ipv4_link_local))
+    text +=
+        "; the GIDs are link-local: give both interfaces addresses of one network, or set QPMESH_GID_INDEX";
+  if (local.software || peer.software)
+    text += "; SoftRoCE answers late on a busy or emulated host: QPMESH_LINK_TIMEOUT_MS=10000";
+  return text;
+}
+
+std::string mtu_note(const LinkDescription& link) {
+  const int local = link.local.endpoint.mtu_bytes;
+  const int peer = link.peer.endpoint.mtu_bytes;
+  if (local == peer) return {};
+  return fmt::format("; the ports' MTUs differ ({} and {}), {} is used", local, peer, std::min(local, peer));
+}
+
+bool is_silence(ibv_wc_status status) noexcept {
+  return status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RESP_TIMEOUT_ERR;
+}
+
+struct BringUpRow {
+  int error;
+  std::string_view cause;
+  std::string_view hint;  // empty: the path checks
+};
+constexpr std::array bring_up_table{
+    BringUpRow{EINVAL,
+               "the device refuses the addresses: the GID has gone since it was chosen, or has no route to "
+               "the peer's",
+               "compare qpmesh-info on both hosts with this line; set QPMESH_GID_INDEX or QPMESH_SUBNET"},
+    BringUpRow{ENETUNREACH, "the host has no route to the peer's address",
+               "ip route get ADDRESS; choose GIDs of one network with QPMESH_SUBNET"},
+    BringUpRow{EHOSTUNREACH, "the peer's address does not answer on the network", ""},
+    BringUpRow{ETIMEDOUT, "the peer's Ethernet address could not be found out (ARP, neighbour discovery)",
+               ""},
+    BringUpRow{ENODEV, "the device or its interface is gone", "rdma link; ip link"},
+    BringUpRow{ENOMEM, "the device or the host is out of memory for queue pairs",
+               "ulimit -l must allow more locked memory; rdma resource show lists what is in use"},
+    BringUpRow{EPERM, "this process lacks the right",
+               "may it read and write /dev/infiniband/uverbs*? In a container: its capabilities"},
+};
+
+}  // namespace
+
+std::string to_string(const LinkDescription& link) {
+  return fmt::format("{} to {}", to_string(link.local), to_string(link.peer));
+}
+
+Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::string_view operation,
+                     const LinkDescription& link) {
+  const auto table = status_table();
+  const auto row = std::ranges::find(table, status, &StatusRow::status);
+  if (row == table.end()) {
+    return {
+        fmt::format("{} failed with status {} ({}), vendor error {:#x}, which this library does not know; {}",
+                    operation, static_cast<int>(status), ibv_wc_status_str(status), vendor_error,
+                    to_string(link)),
+        "look at dmesg on both hosts"};
+  }
+  auto cause = fmt::format("{} failed with {} (status {}, vendor error {:#x}): {}", operation, row->name,
+                           static_cast<int>(status), vendor_error, row->meaning);
+  if (status == IBV_WC_RETRY_EXC_ERR) {
+    cause += fmt::format(" for about {} ms ({} tries)", give_up_ms(link.timers), link.timers.retry_count + 1);
+  }
+  cause += fmt::format(", usually because {}; {}", row->cause, to_string(link));
+  if (!is_silence(status)) return {std::move(cause), std::string{row->hint}};
+  return {cause + mtu_note(link), fmt::format("{}; {}", row->hint, path_checks(link))};
+}
+
+Explanation describe(ibv_event_type event, std::string_view device, int port) {
+  const auto where = port == 0 ? std::string{device} : fmt::format("{} port {}", device, port);
+  const auto table = event_table();
+  const auto row = std::ranges::find(table, event, &EventRow::event);
+  if (row == table.end()) {
+    return {fmt::format("{}: event {} ({}), which this library does not know", where, static_cast<int>(event),
+                        ibv_event_type_str(event)),
+            "look at dmesg"};
+  }
+  return {fmt::format("{}: {} (event {})", where, row->meaning, row->name), std::string{row->hint}};
+}
+
+Explanation describe_bring_up(std::string_view step, int error, const LinkDescription& link) {
+  const auto row = std::ranges::find(bring_up_table, error, &BringUpRow::error);
+  const bool known = row != bring_up_table.end();
+  auto cause = fmt::format("{} failed: {}; {}", step,
+                           known ? std::string{row->cause} : base::describe_errno(error), to_string(link));
+  std::string hint{known ? row->hint : std::string_view{"look at dmesg on this host"}};
+  constexpr std::string_view placeholder = "ADDRESS";
+  if (const auto place = hint.find(placeholder); place != std::string::npos)
+    hint.replace(place, placeholder.size(), address(link.peer, {}));
+  return {std::move(cause), hint.empty() ? path_checks(link) : std::move(hint)};
+}
+
+Explanation describe_silence(std::string_view step, const LinkDescription& link) {
+  return {fmt::format("{}: the peer's device does not answer; {}{}", step, to_string(link), mtu_note(link)),
+          path_checks(link)};
+}
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,31 @@
+// Verbs objects that own: each goes with its owner. A queue pair goes before its completion queues, a region
+// and a queue pair before their protection domain, all before the device: declare members in the opposite
+// order.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+namespace qpmesh::transport::verbs {
+
+// Destruction fails only when the device is gone, and then there is nothing left to free.
+struct Destroy {
+  void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
+  void operator()(ibv_pd* domain) const noexcept { ibv_dealloc_pd(domain); }
+  void operator()(ibv_comp_channel* channel) const noexcept { ibv_destroy_comp_channel(channel); }
+  void operator()(ibv_cq* queue) const noexcept { ibv_destroy_cq(queue); }
+  void operator()(ibv_qp* pair) const noexcept { ibv_destroy_qp(pair); }
+  void operator()(ibv_mr* region) const noexcept { ibv_dereg_mr(region); }
+  void operator()(ibv_ah* address) const noexcept { ibv_destroy_ah(address); }
+};
+
+using DeviceContext = std::unique_ptr<ibv_context, Destroy>;
+using ProtectionDomain = std::unique_ptr<ibv_pd, Destroy>;
+using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroy>;
+using CompletionQueue = std::unique_ptr<ibv_cq, Destroy>;
+using QueuePair = std::unique_ptr<ibv_qp, Destroy>;
+using MemoryRegion = std::unique_ptr<ibv_mr, Destroy>;
+using AddressHandle = std::unique_ptr<ibv_ah, Destroy>;
+
+}  // namespace qpmesh::transport::verbs

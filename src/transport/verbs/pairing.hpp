@@ -1,0 +1,46 @@
+// By which ports and GIDs ranks connect: pure functions of all ranks' offers, so that every rank comes to the
+// same result by itself.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/verbs/choice.hpp"
+
+namespace qpmesh::transport::verbs {
+
+enum class Reach : std::uint8_t { none, other_subnet, same_subnet };
+Reach reach(const Endpoint& a, const Endpoint& b) noexcept;
+
+// Two endpoints that can be connected, as indexes into the two offers.
+struct Pair {
+  std::size_t low = 0;  // of the lower rank's offer
+  std::size_t high = 0;
+  auto operator<=>(const Pair&) const = default;
+};
+struct Pairs {
+  std::vector<Pair> pairs{};  // best first: same subnet, then the lower rank's order, then the higher's
+  std::string cause{};        // why there are none
+  std::string hint{};
+};
+// Both ends call it alike, with the lower rank's offer first.
+Pairs pairs(const Offer& low, const Offer& high);
+
+// A rank's device and port. It uses one per context.
+struct PortChoice {
+  std::string device{};
+  int port = 0;  // 0: the rank offered nothing
+  bool operator==(const PortChoice&) const = default;
+};
+// For every rank: ports that together let all ranks reach each other where there is a network that all share,
+// and otherwise many; within one subnet where that is possible; then the best scores. islands[r] is a number that ranks share who need no verbs between them (one
+// node); empty: every rank needs every other.
+std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> islands);
+// The endpoints of that port alone, in order.
+Offer restrict_to(const Offer& offer, const PortChoice& choice);
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,215 @@
+// Which port each rank uses. A rank has one, so the ranks' choices depend on each other: start from several
+// simple assignments, let one rank after the other improve its own until nobody can, and take the best. Because
+// reaching is mutual, what is better for one rank is better for the whole: it ends.
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <numeric>
+
+#include "transport/verbs/pairing.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+// What a choice is worth to a rank, or all of them to all: compared in this order.
+struct Worth {
+  std::int64_t peers = 0;
+  std::int64_t peers_in_subnet = 0;
+  std::int64_t score = 0;
+  auto operator<=>(const Worth&) const = default;
+};
+
+// What decides whom an endpoint reaches: all but the host's own part of its address.
+struct Attachment {
+  LinkLayer link_layer = LinkLayer::ethernet;
+  GidType gid_type = GidType::roce_v2;
+  AddressKind kind = AddressKind::ipv4;
+  int prefix_bits = 0;
+  Gid subnet{};
+  auto operator<=>(const Attachment&) const = default;
+};
+
+Attachment attachment_of(const Endpoint& endpoint) {
+  Attachment found{.link_layer = endpoint.link_layer,
+                   .gid_type = endpoint.gid_type,
+                   .kind = kind_of(endpoint.gid),
+                   .prefix_bits = endpoint.prefix_bits};
+  for (int bit = 0; bit < endpoint.prefix_bits; ++bit) {
+    const auto byte = static_cast<std::size_t>(bit / 8);
+    const auto mask = 0x80 >> (bit % 8);
+    found.subnet.bytes[byte] =
+        static_cast<std::uint8_t>(found.subnet.bytes[byte] | (endpoint.gid.bytes[byte] & mask));
+  }
+  return found;
+}
+
+// Ports that are attached alike reach the same others, so that thousands of ports are a few networks.
+struct Network {
+  std::vector<Attachment> attachments;  // sorted
+  std::vector<Endpoint> sample;         // the endpoints of one of its ports
+};
+
+struct Candidate {
+  PortChoice port{};
+  std::size_t network = 0;
+  int score = 0;
+};
+
+struct Cluster {
+  std::vector<Network> networks;
+  std::vector<Reach> reach;                        // networks by networks
+  std::vector<std::vector<Candidate>> candidates;  // of each rank, in the order of its offer
+};
+
+constexpr int no_port = -1;
+using Assignment = std::vector<int>;  // rank to one of its candidates
+
+Reach best_reach(const Network& a, const Network& b) noexcept {
+  auto best = Reach::none;
+  for (const auto& mine : a.sample) {
+    for (const auto& theirs : b.sample) best = std::max(best, reach(mine, theirs));
+  }
+  return best;
+}
+
+std::size_t network_of(std::vector<Network>& networks, std::vector<Endpoint> endpoints) {
+  std::vector<Attachment> attachments;
+  attachments.reserve(endpoints.size());
+  for (const auto& endpoint : endpoints) attachments.push_back(attachment_of(endpoint));
+  std::ranges::sort(attachments);
+  const auto known = std::ranges::find(networks, attachments, &Network::attachments);
+  if (known != networks.end()) return static_cast<std::size_t>(known - networks.begin());
+  networks.push_back({std::move(attachments), std::move(endpoints)});
+  return networks.size() - 1;
+}
+
+Cluster survey(std::span<const Offer> offers) {
+  Cluster cluster;
+  for (const auto& offer : offers) {
+    auto& own = cluster.candidates.emplace_back();
+    for (const auto& endpoint : offer.endpoints) {
+      const PortChoice port{endpoint.device, endpoint.port};
+      if (std::ranges::find(own, port, &Candidate::port) != own.end()) continue;
+      own.push_back({.port = port,
+                     .network = network_of(cluster.networks, restrict_to(offer, port).endpoints),
+                     .score = endpoint.score});
+    }
+  }
+  for (const auto& a : cluster.networks) {
+    for (const auto& b : cluster.networks) cluster.reach.push_back(best_reach(a, b));
+  }
+  return cluster;
+}
+
+// How many ranks use each network: all of them, and those of each island, who do not count for one another.
+struct Users {
+  Users(const Cluster& cluster, const Assignment& assignment, std::span<const int> islands)
+      : all(cluster.networks.size()) {
+    for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
+      of_island[islands[rank]].resize(all.size());
+      if (assignment[rank] == no_port) continue;
+      add(islands[rank], cluster.candidates[rank][static_cast<std::size_t>(assignment[rank])].network, 1);
+    }
+  }
+  void add(int island, std::size_t network, int count) {
+    all[network] += count;
+    of_island.at(island)[network] += count;
+  }
+
+  std::vector<std::int64_t> all;
+  std::map<int, std::vector<std::int64_t>> of_island;
+};
+
+Worth worth_of(const Candidate& candidate, int island, const Cluster& cluster, const Users& users) {
+  const auto& own = users.of_island.at(island);
+  Worth worth{.score = candidate.score};
+  for (std::size_t other = 0; other < cluster.networks.size(); ++other) {
+    const auto count = users.all[other] - own[other];
+    const auto quality = cluster.reach[candidate.network * cluster.networks.size() + other];
+    if (quality != Reach::none) worth.peers += count;
+    if (quality == Reach::same_subnet) worth.peers_in_subnet += count;
+  }
+  return worth;
+}
+
+// Returns what the improved assignment is worth.
+Worth improve(Assignment& assignment, const Cluster& cluster, std::span<const int> islands) {
+  Users users{cluster, assignment, islands};
+  Worth total;
+  for (bool changed = true; changed;) {
+    changed = false;
+    total = {};
+    for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
+      const auto& candidates = cluster.candidates[rank];
+      if (candidates.empty()) continue;
+      auto& chosen = assignment[rank];
+      const auto now = static_cast<std::size_t>(chosen);
+      auto best = now;
+      auto best_worth = worth_of(candidates[now], islands[rank], cluster, users);
+      for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const auto worth = worth_of(candidates[i], islands[rank], cluster, users);
+        if (worth <= best_worth) continue;
+        best = i;
+        best_worth = worth;
+      }
+      if (best != now) {
+        users.add(islands[rank], candidates[now].network, -1);
+        users.add(islands[rank], candidates[best].network, 1);
+        chosen = static_cast<int>(best);
+        changed = true;
+      }
+      total.peers += best_worth.peers;
+      total.peers_in_subnet += best_worth.peers_in_subnet;
+      total.score += best_worth.score;
+    }
+  }
+  return total;
+}
+
+// Every rank by the port that reaches the anchor best, its first one where several do.
+Assignment start(const Cluster& cluster, std::size_t anchor) {
+  Assignment assignment;
+  for (const auto& candidates : cluster.candidates) {
+    const auto best = std::ranges::max_element(candidates, {}, [&](const Candidate& each) {
+      return cluster.reach[each.network * cluster.networks.size() + anchor];
+    });
+    assignment.push_back(best == candidates.end() ? no_port : static_cast<int>(best - candidates.begin()));
+  }
+  return assignment;
+}
+
+Assignment start_with_the_first(const Cluster& cluster) {
+  Assignment assignment;
+  for (const auto& candidates : cluster.candidates) assignment.push_back(candidates.empty() ? no_port : 0);
+  return assignment;
+}
+
+}  // namespace
+
+std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> islands) {
+  assert(islands.empty() || islands.size() == offers.size());
+  std::vector<int> each_its_own(offers.size());
+  std::iota(each_its_own.begin(), each_its_own.end(), 0);
+  if (islands.empty()) islands = each_its_own;
+
+  const auto cluster = survey(offers);
+  auto best = start_with_the_first(cluster);
+  auto best_worth = improve(best, cluster, islands);
+  constexpr std::size_t anchors_max = 16;  // a network that all share is among the first rank's
+  for (std::size_t anchor = 0; anchor < std::min(cluster.networks.size(), anchors_max); ++anchor) {
+    auto assignment = start(cluster, anchor);
+    const auto worth = improve(assignment, cluster, islands);
+    if (worth <= best_worth) continue;
+    best = std::move(assignment);
+    best_worth = worth;
+  }
+  std::vector<PortChoice> choices;
+  for (std::size_t rank = 0; rank < best.size(); ++rank) {
+    choices.push_back(best[rank] == no_port
+                          ? PortChoice{}
+                          : cluster.candidates[rank][static_cast<std::size_t>(best[rank])].port);
+  }
+  return choices;
+}
+
+}  // namespace qpmesh::transport::verbs

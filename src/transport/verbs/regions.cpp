@@ -1,0 +1,80 @@
+#include "transport/verbs/regions.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "qpmesh/error.hpp"
+#include "transport/verbs/calls.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+[[noreturn]] void fail(std::size_t bytes, std::size_t registered_bytes, int error) {
+  rlimit limit{};
+  const bool limited = ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const bool memlock = limited && (error == ENOMEM || error == EPERM || error == EAGAIN);
+  const std::string have =
+      memlock ? fmt::format("; this process may lock {} bytes (RLIMIT_MEMLOCK)", limit.rlim_cur) : "";
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "register_memory",
+               .cause = fmt::format("{} bytes could not be registered with the device, {} are already{}",
+                                    bytes, registered_bytes, have),
+               .system_error = error,
+               .hint = memlock ? "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf, or "
+                                 "LimitMEMLOCK=infinity in the service"
+                               : ""}};
+}
+
+}  // namespace
+
+RemoteAddress Regions::add(std::span<const std::byte> memory, Access access) {
+  regions_.reserve(regions_.size() + 1);  // before the region exists: nothing below throws
+  const unsigned flags = access == Access::peers_read
+                             ? IBV_ACCESS_REMOTE_READ
+                             : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  MemoryRegion handle{call_for_object(system_, "ibv_reg_mr", [&] {
+    return ibv_reg_mr(&domain_, const_cast<std::byte*>(memory.data()), memory.size(), flags);
+  })};
+  if (!handle) fail(memory.size(), bytes_, errno);
+  const RemoteAddress address{handle->rkey, reinterpret_cast<std::uintptr_t>(memory.data())};
+  regions_.push_back({std::move(handle), memory.data(), memory.size()});
+  bytes_ += memory.size();
+  return address;
+}
+
+void Regions::remove(std::uint32_t remote_key) noexcept {
+  const auto found = std::find_if(regions_.begin(), regions_.end(),
+                                  [=](const Region& region) { return region.handle->rkey == remote_key; });
+  if (found == regions_.end()) return;
+  bytes_ -= found->bytes;
+  regions_.erase(found);
+  last_ = 0;
+}
+
+// Few: the rings, Buffers, and buffers of large messages on their way.
+const Regions::Region* Regions::find(std::span<const std::byte> memory) const noexcept {
+  if (last_ < regions_.size() && regions_[last_].contains(memory)) return &regions_[last_];
+  for (std::size_t i = 0; i < regions_.size(); ++i) {
+    if (!regions_[i].contains(memory)) continue;
+    last_ = i;
+    return &regions_[i];
+  }
+  return nullptr;
+}
+
+std::optional<RemoteAddress> Regions::address_of(std::span<const std::byte> memory) const noexcept {
+  const Region* const region = find(memory);
+  if (region == nullptr) return std::nullopt;
+  return RemoteAddress{region->handle->rkey, reinterpret_cast<std::uintptr_t>(memory.data())};
+}
+
+std::optional<std::uint32_t> Regions::local_key(std::span<const std::byte> memory) const noexcept {
+  const Region* const region = find(memory);
+  if (region == nullptr) return std::nullopt;
+  return region->handle->lkey;
+}
+
+}  // namespace qpmesh::transport::verbs

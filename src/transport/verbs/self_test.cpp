@@ -1,0 +1,149 @@
+#include "transport/verbs/self_test.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/log.hpp"
+#include "qpmesh/error.hpp"
+#include "transport/verbs/connection.hpp"
+#include "transport/verbs/transport.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+constexpr std::uint32_t records_max = 256;
+constexpr std::int64_t time_max_ms = 100;
+constexpr std::size_t record_words = 54;     // of four bytes: 216, the longest record
+constexpr std::size_t payload_words = 1024;  // 4 KiB: one packet on most networks, several on the others
+constexpr std::int64_t link_timeout_ms = 100;
+
+using Word = std::uint32_t;
+
+struct Memory {
+  alignas(128) std::array<Word, record_words> record{};
+  alignas(128) std::array<Word, payload_words> payload{};
+};
+
+Word look(const Word& word) noexcept {
+  return std::atomic_ref{const_cast<Word&>(word)}.load(std::memory_order_acquire);
+}
+
+template <std::size_t count>
+bool all_are(const std::array<Word, count>& words, Word value) noexcept {
+  return std::all_of(words.begin(), words.end(), [=](const Word& word) { return look(word) == value; });
+}
+
+// Two transports on the same device, joined to each other.
+class Loop {
+ public:
+  Loop(const base::System& system, const Endpoint& endpoint) {
+    for (const int side : {0, 1}) {
+      auto& transport = transports_[static_cast<std::size_t>(side)];
+      transport = std::make_unique<VerbsTransport>(
+          system, log_,
+          Settings{.rank = side,
+                   .host = "self-test",
+                   .port = {endpoint.device, endpoint.port},
+                   .peers = 1,
+                   .receives = 1,
+                   .link_timeout_ms = link_timeout_ms,
+                   .notification = {Notification::poll, Notification::poll, "self-test"}});
+      transport->plan(1 - side, {.peer_host = "self-test", .ways = {{endpoint, endpoint}}});
+    }
+    const std::array addresses{transports_[0]->address_for(1), transports_[1]->address_for(0)};
+    connections_[0] = transports_[0]->connect(1, addresses[1]);
+    connections_[1] = transports_[1]->connect(0, addresses[0]);
+    source_ = transports_[0]->register_memory(std::as_writable_bytes(std::span{&outgoing, 1}));
+    target_ = transports_[1]->register_memory(std::as_writable_bytes(std::span{&incoming, 1}));
+  }
+
+  Memory outgoing;
+  Memory incoming;
+
+  bool vouched_in_order() const {
+    return static_cast<const VerbsConnection&>(*connections_[1]).vouches_for_order();
+  }
+  // Payload, then the record, as a polled message travels. False: the link failed.
+  bool send() {
+    const auto payload = std::as_bytes(std::span{outgoing.payload});
+    const auto record = std::as_bytes(std::span{outgoing.record});
+    const std::array chain{
+        Write{.body = payload, .target = at(offsetof(Memory, payload)), .immediate = {}},
+        Write{.head = record, .target = at(offsetof(Memory, record)), .immediate = {}, .tell = true}};
+    ++told_;
+    return connections_[0]->post(chain) == Post::posted;
+  }
+  bool done() {
+    transports_[0]->progress();
+    return connections_[0]->completed() == told_;
+  }
+  bool failed() const { return connections_[0]->fault() != nullptr; }
+
+ private:
+  RemoteAddress at(std::size_t offset) const { return {target_.region, target_.offset + offset}; }
+
+  base::Log log_{base::LogLevel::off};  // these links are nobody's news
+  std::array<std::unique_ptr<VerbsTransport>, 2> transports_;
+  std::array<std::unique_ptr<Connection>, 2> connections_;
+  RemoteAddress source_;
+  RemoteAddress target_;
+  std::uint64_t told_ = 0;
+};
+
+// Watches one record land. False: it did not come in time.
+bool watch(Loop& loop, const base::System& system, Word value, Placement& seen, Deadline deadline) {
+  const Memory& memory = loop.incoming;
+  while (look(memory.record.front()) != value && look(memory.record.back()) != value) {
+    if (loop.failed() || system.now() > deadline) return false;
+    ::sched_yield();  // a software device needs the processor
+  }
+  const bool last_first = look(memory.record.back()) == value && !all_are(memory.record, value);
+  seen.out_of_order += last_first ? 1U : 0U;
+  bool whole = all_are(memory.record, value);
+  seen.partial += whole ? 0U : 1U;
+  while (!whole) {
+    if (loop.failed() || system.now() > deadline) return false;
+    whole = all_are(memory.record, value);
+  }
+  seen.overtaken += all_are(memory.payload, value) ? 0U : 1U;
+  ++seen.records;
+  return true;
+}
+
+}  // namespace
+
+Placement test_placement(const base::System& system, const Endpoint& endpoint) {
+  Placement seen;
+  try {
+    const auto loop = std::make_unique<Loop>(system, endpoint);
+    seen.vouched_in_order = loop->vouched_in_order();
+    const Deadline deadline = base::after_ms(system, time_max_ms);
+    for (Word value = 1; value <= records_max; ++value) {
+      loop->outgoing.record.fill(value);
+      loop->outgoing.payload.fill(value);
+      if (!loop->send() || !watch(*loop, system, value, seen, deadline)) break;
+      while (!loop->done() && !loop->failed()) ::sched_yield();
+      if (loop->failed()) break;
+    }
+    if (seen.records == 0) seen.failure = "no record came back";
+  } catch (const Error& error) {
+    seen.failure = error.what();
+  }
+  return seen;
+}
+
+Findings judge_placement(const DefaultNotification& believed, const Placement& seen) noexcept {
+  Findings left{.notification = believed,
+                .bytes_in_order = seen.vouched_in_order && seen.records > 0 && seen.out_of_order == 0};
+  if (seen.overtaken > 0)
+    left.notification = {Notification::immediate, Notification::immediate,
+                         "self-test: a record overtook its payload"};
+  return left;
+}
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,34 @@
+// What a receiver on this device really sees of writes: a few records to ourselves, watched while they land. It may take
+// away what the device is believed to keep, never add to it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/system.hpp"
+#include "transport/verbs/choice.hpp"
+#include "transport/verbs/notification.hpp"
+
+namespace qpmesh::transport::verbs {
+
+struct Placement {
+  std::uint32_t records = 0;       // watched
+  std::uint32_t partial = 0;       // whose first word was seen before the rest: the CRC's daily work
+  std::uint32_t out_of_order = 0;  // whose last word was seen before an earlier one
+  std::uint32_t overtaken = 0;     // that were whole before the payload written ahead of them
+  bool vouched_in_order = false;   // ibv_query_qp_data_in_order
+  std::string failure;             // why it could not be tried; empty: it could
+};
+
+// Takes a few milliseconds; never longer than a fraction of a second, whatever the device does. Never throws for the device's
+// doings: a test that cannot run is a finding too.
+Placement test_placement(const base::System& system, const Endpoint& endpoint);
+
+struct Findings {
+  DefaultNotification notification;
+  bool bytes_in_order = false;
+};
+// What is left to rely on.
+Findings judge_placement(const DefaultNotification& believed, const Placement& seen) noexcept;
+
+}  // namespace qpmesh::transport::verbs

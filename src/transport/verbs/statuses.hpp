@@ -1,0 +1,73 @@
+// What completion statuses and asynchronous events mean, what usually causes them, and what to do next.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "transport/verbs/attributes.hpp"
+
+namespace qpmesh::transport::verbs {
+
+// One row for every value but IBV_WC_SUCCESS.
+struct StatusRow {
+  ibv_wc_status status = IBV_WC_SUCCESS;
+  std::string_view name{};     // as in verbs.h, without IBV_WC_
+  std::string_view meaning{};  // reads on after "failed with NAME: "
+  std::string_view cause{};    // the usual one; reads on after "usually "
+  std::string_view hint{};
+};
+std::span<const StatusRow> status_table() noexcept;
+// IBV_WC_WR_FLUSH_ERR only says that another completion failed before: that one is to be reported.
+constexpr bool is_consequence(ibv_wc_status status) noexcept { return status == IBV_WC_WR_FLUSH_ERR; }
+
+enum class Severity : std::uint8_t {
+  harmless,    // to be logged
+  suspicious,  // to be warned of: what was chosen from the port's tables may be stale
+  connection,  // the queue pair is lost
+  context,     // the device is lost, and with it every connection of the context
+};
+struct EventRow {
+  ibv_event_type event = IBV_EVENT_CQ_ERR;
+  std::string_view name{};     // as in verbs.h, without IBV_EVENT_
+  std::string_view meaning{};  // reads on after "mlx5_0 port 1: "
+  std::string_view hint{};
+  Severity severity = Severity::harmless;
+};
+std::span<const EventRow> event_table() noexcept;
+// Of an event that this library does not know: suspicious.
+Severity severity_of(ibv_event_type event) noexcept;
+
+struct LinkEnd {
+  std::string host{};
+  Endpoint endpoint{};
+  std::uint32_t qpn = 0;
+};
+// The two ends of a connection, for messages.
+struct LinkDescription {
+  LinkEnd local{};
+  LinkEnd peer{};
+  Timers timers{};
+};
+// "host a, rxe0 port 1, GID 1 …, MTU 1024, QP 0x11 to host b, …"
+std::string to_string(const LinkDescription& link);
+
+// For Error::cause and Error::hint.
+struct Explanation {
+  std::string cause{};
+  std::string hint{};
+};
+// Of a failed completion. operation is what was posted ("RDMA write"): a failed completion itself does not say.
+Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::string_view operation,
+                     const LinkDescription& link);
+// Of an event of a device and, where it concerns one, its port (0: none).
+Explanation describe(ibv_event_type event, std::string_view device, int port);
+// Of a step of bring-up ("INIT to RTR", "ibv_create_ah") that failed with an errno.
+Explanation describe_bring_up(std::string_view step, int error, const LinkDescription& link);
+// Where bring-up did not end before its deadline: what stands between the two ends.
+Explanation describe_silence(std::string_view step, const LinkDescription& link);
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,307 @@
+#include "transport/verbs/transport.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "base/bytes.hpp"
+#include "qpmesh/error.hpp"
+#include "transport/verbs/calls.hpp"
+#include "transport/verbs/connection.hpp"
+#include "transport/verbs/device.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+// Records travel inline: 220 bytes are what one work request of mlx5 can carry on its fast way.
+constexpr std::uint32_t inline_bytes_wanted = 220;
+// Longer zero-copy messages are cut: a lost packet sends less again, and no device has a smaller limit worth naming.
+constexpr std::uint32_t write_bytes_max = 1U << 20;
+constexpr std::chrono::microseconds polled_sleep_max{50};
+
+constexpr unsigned access_of_queue_pair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+// What one end tells the other. Little-endian, by ByteWriter.
+struct Address {
+  std::uint32_t qpn = 0;
+  std::uint32_t psn = 0;
+  std::uint64_t unroutable = 0;
+  Notification small = Notification::immediate;
+  Notification medium = Notification::immediate;
+  bool bytes_in_order = false;
+};
+
+Blob encode(const Address& address) {
+  base::ByteWriter out;
+  out.put(address.qpn).put(address.psn).put(address.unroutable);
+  out.put(static_cast<std::uint8_t>(address.small)).put(static_cast<std::uint8_t>(address.medium));
+  out.put(static_cast<std::uint8_t>(address.bytes_in_order));
+  return std::move(out).blob();
+}
+
+Address decode_address(BlobView bytes, int peer) {
+  base::ByteReader in{bytes};
+  Address address;
+  address.qpn = in.get<std::uint32_t>();
+  address.psn = in.get<std::uint32_t>();
+  address.unroutable = in.get<std::uint64_t>();
+  const auto small = in.get<std::uint8_t>();
+  const auto medium = in.get<std::uint8_t>();
+  address.bytes_in_order = in.get<std::uint8_t>() != 0;
+  if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff || small > 1 || medium > 1) {
+    throw Error{{.code = ErrorCode::corrupt,
+                 .peer = peer,
+                 .operation = "connect",
+                 .cause = fmt::format("{} bytes are not the address of a queue pair", bytes.size())}};
+  }
+  address.small = static_cast<Notification>(small);
+  address.medium = static_cast<Notification>(medium);
+  return address;
+}
+
+Notification weaker(Notification a, Notification b) noexcept {
+  return a == Notification::poll && b == Notification::poll ? Notification::poll : Notification::immediate;
+}
+
+[[noreturn]] void fail_opening(const std::string& device, std::string_view step, int error) {
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "init",
+               .cause = fmt::format("{} failed on device {}", step, device),
+               .system_error = error,
+               .hint = error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : ""}};
+}
+
+void set_nonblocking(int descriptor) noexcept {
+  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+}
+
+}  // namespace
+
+VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log, Settings settings)
+    : system_{system},
+      log_{log},
+      settings_{std::move(settings)},
+      device_{open_device(system, settings_.port.device)},
+      domain_{call_for_object(system, "ibv_alloc_pd", [&] { return ibv_alloc_pd(device_.get()); })},
+      regions_{system, *domain_},
+      connections_(settings_.peers, nullptr) {
+  const std::string& device = settings_.port.device;
+  if (!domain_) fail_opening(device, "ibv_alloc_pd", errno);
+  channel_.reset(call_for_object(system, "ibv_create_comp_channel",
+                                 [&] { return ibv_create_comp_channel(device_.get()); }));
+  if (!channel_) fail_opening(device, "ibv_create_comp_channel", errno);
+  // Unsignalled writes complete too when a queue pair fails: there is room for all of them.
+  const auto create_queue = [&](std::uint32_t entries) {
+    return call_for_object(system, "ibv_create_cq", [&] {
+      return ibv_create_cq(device_.get(), static_cast<int>(std::max(entries, 1U)), nullptr, channel_.get(),
+                           0);
+    });
+  };
+  sent_.reset(create_queue(settings_.peers * send_depth));
+  if (!sent_) fail_opening(device, "ibv_create_cq", errno);
+  arrived_.reset(create_queue(settings_.peers * settings_.receives));
+  if (!arrived_) fail_opening(device, "ibv_create_cq", errno);
+  set_nonblocking(channel_->fd);
+  set_nonblocking(device_->async_fd);
+  wake_.reset(system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); }));
+  if (!wake_) fail_opening(device, "epoll_create1", errno);
+  for (const int descriptor : {channel_->fd, device_->async_fd}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
+    if (::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+      fail_opening(device, "epoll_ctl", errno);
+  }
+}
+
+VerbsTransport::~VerbsTransport() = default;
+
+void VerbsTransport::plan(int peer, Plan plan) {
+  pending_.push_back({.peer = peer,
+                      .index = static_cast<std::uint32_t>(pending_.size()),
+                      .plan = std::move(plan),
+                      .queue_pair = {}});
+}
+
+VerbsTransport::Pending& VerbsTransport::pending(int peer) {
+  const auto found =
+      std::find_if(pending_.begin(), pending_.end(), [=](const Pending& one) { return one.peer == peer; });
+  assert(found != pending_.end());
+  return *found;
+}
+
+LinkDescription VerbsTransport::describe_link(const Pending& pending, const Plan::Way& way,
+                                              std::uint32_t peer_qpn) const {
+  return {.local = {.host = settings_.host,
+                    .endpoint = way.local,
+                    .qpn = pending.queue_pair ? pending.queue_pair->qp_num : 0},
+          .peer = {.host = pending.plan.peer_host, .endpoint = way.peer, .qpn = peer_qpn},
+          .timers = timers_for(way.local, settings_.link_timeout_ms)};
+}
+
+void VerbsTransport::to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
+                              const LinkDescription& link) const {
+  ibv_qp_attr values = attributes.values;
+  const int error = call_for_status(system_, "ibv_modify_qp",
+                                    [&] { return ibv_modify_qp(&queue_pair, &values, attributes.mask); });
+  if (error == 0) return;
+  Explanation explanation = describe_bring_up(step, error, link);
+  throw Error{{.code = ErrorCode::link_failed,
+               .operation = "connect",
+               .cause = std::move(explanation.cause),
+               .system_error = error,
+               .hint = std::move(explanation.hint)}};
+}
+
+void VerbsTransport::open_queue_pair(Pending& pending) {
+  // What a device grants inline is only known by asking.
+  for (const std::uint32_t inline_bytes : {inline_bytes_wanted, 64U, 0U}) {
+    ibv_qp_init_attr wanted{};
+    wanted.send_cq = sent_.get();
+    wanted.recv_cq = arrived_.get();
+    wanted.qp_type = IBV_QPT_RC;
+    wanted.cap = {.max_send_wr = send_depth,
+                  .max_recv_wr = settings_.receives,
+                  .max_send_sge = 2,
+                  .max_recv_sge = 1,
+                  .max_inline_data = inline_bytes};
+    pending.queue_pair.reset(
+        call_for_object(system_, "ibv_create_qp", [&] { return ibv_create_qp(domain_.get(), &wanted); }));
+    pending.inline_bytes_max = wanted.cap.max_inline_data;
+    if (pending.queue_pair || errno != EINVAL) break;
+  }
+  if (!pending.queue_pair) fail_opening(settings_.port.device, "ibv_create_qp", errno);
+}
+
+Blob VerbsTransport::address_for(int peer) {
+  Pending& mine = pending(peer);
+  open_queue_pair(mine);
+  mine.psn = static_cast<std::uint32_t>(system_.random_u64() & 0xffffff);
+  const Plan::Way& first = mine.plan.ways.front();
+  to_state(*mine.queue_pair, to_init(first.local, access_of_queue_pair), "INIT",
+           describe_link(mine, first, 0));
+  for (std::size_t i = 0; i < mine.plan.ways.size(); ++i) {
+    ibv_ah_attr route = route_to(mine.plan.ways[i].local, mine.plan.ways[i].peer);
+    const AddressHandle probe{
+        call_for_object(system_, "ibv_create_ah", [&] { return ibv_create_ah(domain_.get(), &route); })};
+    if (!probe) mine.unroutable |= std::uint64_t{1} << i;
+  }
+  return encode({.qpn = mine.queue_pair->qp_num,
+                 .psn = mine.psn,
+                 .unroutable = mine.unroutable,
+                 .small = settings_.notification.small,
+                 .medium = settings_.notification.medium,
+                 .bytes_in_order = settings_.bytes_in_order});
+}
+
+std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {
+  Pending& mine = pending(peer);
+  const Address theirs = decode_address(peer_address, peer);
+  const std::uint64_t unroutable = mine.unroutable | theirs.unroutable;
+  std::size_t choice = 0;
+  while (choice < mine.plan.ways.size() && (unroutable >> choice & 1) != 0) ++choice;
+  if (choice == mine.plan.ways.size()) {
+    const Plan::Way& first = mine.plan.ways.front();
+    Explanation why =
+        describe_bring_up("address handle", EHOSTUNREACH, describe_link(mine, first, theirs.qpn));
+    throw Error{
+        {.code = ErrorCode::link_failed,
+         .peer = peer,
+         .operation = "connect",
+         .cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}", choice, why.cause),
+         .hint = std::move(why.hint)}};
+  }
+  const Plan::Way& way = mine.plan.ways[choice];
+  LinkDescription link = describe_link(mine, way, theirs.qpn);
+  const QueuePairEnd local{way.local, mine.queue_pair->qp_num, mine.psn};
+  const QueuePairEnd remote{way.peer, theirs.qpn, theirs.psn};
+  try {
+    to_state(*mine.queue_pair, to_rtr(local, remote, link.timers), "RTR", link);
+    to_state(*mine.queue_pair, to_rts(local, remote, link.timers), "RTS", link);
+  } catch (const Error& error) {
+    ErrorDetail detail = error.detail();
+    detail.peer = peer;
+    throw Error{std::move(detail)};
+  }
+  const Capabilities capabilities{.name = name,
+                                  .bytes_in_order = settings_.bytes_in_order && theirs.bytes_in_order,
+                                  .writes_user_memory = true,
+                                  .registered_sources = true,
+                                  .small = weaker(settings_.notification.small, theirs.small),
+                                  .medium = weaker(settings_.notification.medium, theirs.medium),
+                                  .inline_bytes_max = mine.inline_bytes_max,
+                                  .write_bytes_max = write_bytes_max};
+  const bool immediates =
+      capabilities.small == Notification::immediate || capabilities.medium == Notification::immediate;
+  immediates_ |= immediates;
+  polled_ |= capabilities.small == Notification::poll || capabilities.medium == Notification::poll;
+  const auto text = [](Notification n) { return n == Notification::poll ? "polled" : "immediate"; };
+  log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link), text(capabilities.small),
+            text(capabilities.medium), capabilities.bytes_in_order ? ", bytes in order" : "");
+  return std::make_unique<VerbsConnection>(
+      VerbsConnection::Parts{.transport = this,
+                             .regions = &regions_,
+                             .peer = peer,
+                             .index = mine.index,
+                             .queue_pair = std::move(mine.queue_pair),
+                             .capabilities = capabilities,
+                             .link = std::move(link),
+                             .receives = immediates ? settings_.receives : 0});
+}
+
+// ---- while it runs ----
+
+template <class Handle>
+void VerbsTransport::drain(ibv_cq& queue, Handle&& handle) noexcept {
+  std::array<ibv_wc, 16> completions;
+  const int count = ibv_poll_cq(&queue, static_cast<int>(completions.size()), completions.data());
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
+    if (VerbsConnection* const connection = connections_[decode_work_id(completion.wr_id).connection])
+      handle(*connection, completion);
+  }
+}
+
+void VerbsTransport::progress() noexcept {
+  drain(*sent_,
+        [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_sent(completion); });
+  if (!immediates_) return;
+  drain(*arrived_,
+        [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_arrival(completion); });
+}
+
+std::chrono::microseconds VerbsTransport::arm() noexcept {
+  ibv_req_notify_cq(sent_.get(), 0);
+  if (immediates_) ibv_req_notify_cq(arrived_.get(), 0);
+  return polled_ ? polled_sleep_max : std::chrono::microseconds::max();
+}
+
+// Both descriptors do not block: nothing there is an answer.
+void VerbsTransport::look_around() noexcept {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+  ibv_async_event event{};
+  while (ibv_get_async_event(device_.get(), &event) == 0) {
+    handle_event(event);
+    ibv_ack_async_event(&event);
+  }
+}
+
+void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
+  const Severity severity = severity_of(event.event_type);
+  const bool of_port = event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR;
+  const Explanation what =
+      describe(event.event_type, settings_.port.device, of_port ? event.element.port_num : 0);
+  if (severity == Severity::harmless) return log_.info("{}", what.cause);
+  if (severity == Severity::suspicious) return log_.warning("{}. {}", what.cause, what.hint);
+  for (VerbsConnection* const connection : connections_) {
+    if (connection == nullptr) continue;
+    if (severity == Severity::context || connection->queue_pair() == event.element.qp)
+      connection->fail(what, 0);
+  }
+}
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,122 @@
+// RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
+//
+// Bring-up, per peer: plan (which GIDs may be used) → address_for (queue pair in INIT; carried by the bootstrap) → connect
+// (RTR, RTS). Both ends reach RTS before the first write, because nothing is posted until every rank has connected: a
+// packet that meets a queue pair in INIT is dropped and costs a retransmission timeout.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "transport/connection.hpp"
+#include "transport/verbs/attributes.hpp"
+#include "transport/verbs/handles.hpp"
+#include "transport/verbs/notification.hpp"
+#include "transport/verbs/pairing.hpp"
+#include "transport/verbs/regions.hpp"
+#include "transport/verbs/statuses.hpp"
+
+namespace qpmesh::transport::verbs {
+
+class VerbsConnection;
+
+inline constexpr std::string_view name = "verbs";
+
+struct Settings {
+  int rank = 0;
+  std::string host;
+  PortChoice port;                   // of the device that is opened
+  std::uint32_t peers = 0;           // how many connections there will be at most
+  std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
+  std::int64_t link_timeout_ms = 0;  // option of that name
+  DefaultNotification notification;  // what this rank, as a receiver, can rely on
+  bool bytes_in_order = false;       // the device vouches for it, and the self-test did not see otherwise
+};
+
+// How a peer might be reached: pairs of endpoints, best first, the same at both ends.
+struct Plan {
+  struct Way {
+    Endpoint local;
+    Endpoint peer;
+  };
+  std::string peer_host;
+  std::vector<Way> ways;  // at most 64
+};
+
+class VerbsTransport final : public Transport {
+ public:
+  // Opens the device. Throws Error{no_resource} naming it and the step that failed; leaves nothing behind.
+  VerbsTransport(const base::System& system, const base::Log& log, Settings settings);
+  ~VerbsTransport() override;
+  VerbsTransport(const VerbsTransport&) = delete;
+  VerbsTransport& operator=(const VerbsTransport&) = delete;
+
+  void plan(int peer, Plan plan);
+
+  RemoteAddress register_memory(std::span<std::byte> memory) override {
+    return regions_.add(memory, Regions::Access::peers_write);
+  }
+  RemoteAddress register_source(std::span<const std::byte> memory) override {
+    return regions_.add(memory, Regions::Access::peers_read);
+  }
+  void deregister_memory(std::uint32_t region) noexcept override { regions_.remove(region); }
+  std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {
+    return regions_.address_of(memory);
+  }
+  Blob address_for(int peer) override;
+  std::unique_ptr<Connection> connect(int peer, BlobView peer_address) override;
+  void progress() noexcept override;
+  int wake_descriptor() const noexcept override { return wake_.get(); }
+  std::chrono::microseconds arm() noexcept override;
+  void look_around() noexcept override;
+
+  std::size_t registered_bytes() const noexcept { return regions_.bytes(); }
+  const base::System& system() const noexcept { return system_; }
+
+ private:
+  friend class VerbsConnection;
+  // A queue pair on its way: plan, then INIT, then handed to its connection.
+  struct Pending {
+    int peer = -1;
+    std::uint32_t index = 0;
+    Plan plan;
+    std::uint64_t unroutable = 0;  // bit i: ways[i] has no route from here
+    QueuePair queue_pair;
+    std::uint32_t psn = 0;
+    std::uint32_t inline_bytes_max = 0;
+  };
+
+  void add(VerbsConnection& connection, std::uint32_t index) noexcept { connections_[index] = &connection; }
+  void remove(std::uint32_t index) noexcept { connections_[index] = nullptr; }
+  Pending& pending(int peer);
+  void open_queue_pair(Pending& pending);
+  void to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
+                const LinkDescription& link) const;
+  LinkDescription describe_link(const Pending& pending, const Plan::Way& way, std::uint32_t peer_qpn) const;
+  template <class Handle>
+  void drain(ibv_cq& queue, Handle&& handle) noexcept;
+  void handle_event(const ibv_async_event& event) noexcept;
+
+  const base::System& system_;
+  const base::Log& log_;
+  Settings settings_;
+  DeviceContext device_;
+  ProtectionDomain domain_;
+  CompletionChannel channel_;
+  CompletionQueue sent_;
+  CompletionQueue arrived_;
+  Regions regions_;
+  base::UniqueFd wake_;  // epoll over the completion channel and the device's events
+  std::vector<Pending> pending_;
+  std::vector<VerbsConnection*> connections_;  // by index; nullptr: not yet, or no more
+  bool polled_ = false;                        // some connection's news are only seen in memory
+  bool immediates_ = false;                    // some connection's news are completions
+};
+
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,272 @@
+// Arguments that cannot mean anything, through every call that takes them: what the caller is told, and that nothing came of it.
+#include <array>
+#include <limits>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+constexpr ErrorCode bad = ErrorCode::bad_argument;
+constexpr int least = std::numeric_limits<int>::min();
+constexpr int most = std::numeric_limits<int>::max();
+
+// Good arguments, of which a test spoils one.
+struct Given {
+  std::span<int> out;
+  std::span<int> in;
+  int to = 0;
+  int from = 0;
+  int tag = 0;
+  Call call{};
+};
+
+struct OneCall {
+  std::string operation;
+  bool sends;
+  bool receives;  // or looks for a message
+  bool has_data;
+  bool has_deadline;
+  void (*make)(Communicator& world, const Given& given);
+};
+
+// An asynchronous call throws where it is made, so its request is never one to wait for.
+const std::array<OneCall, 8> message_calls{{
+    {"send", true, false, true, true,
+     [](Communicator& world, const Given& given) { world.send(given.out, given.to, given.tag, given.call); }},
+    {"send_async", true, false, true, true,
+     [](Communicator& world, const Given& given) {
+       const Request request = world.send_async(given.out, given.to, given.tag, given.call);
+     }},
+    {"receive", false, true, true, true,
+     [](Communicator& world, const Given& given) {
+       world.receive(given.in, given.from, given.tag, given.call);
+     }},
+    {"receive_async", false, true, true, true,
+     [](Communicator& world, const Given& given) {
+       const Request request = world.receive_async(given.in, given.from, given.tag, given.call);
+     }},
+    {"exchange", true, true, true, true,
+     [](Communicator& world, const Given& given) {
+       world.exchange(given.out, given.to, given.in, given.from, given.tag, given.call);
+     }},
+    {"exchange_async", true, true, true, true,
+     [](Communicator& world, const Given& given) {
+       const Request request =
+           world.exchange_async(given.out, given.to, given.in, given.from, given.tag, given.call);
+     }},
+    {"probe", false, true, false, true,
+     [](Communicator& world, const Given& given) { world.probe(given.from, given.tag, given.call); }},
+    {"try_probe", false, true, false, false,
+     [](Communicator& world, const Given& given) { world.try_probe(given.from, given.tag); }},
+}};
+
+struct Memory {
+  std::vector<int> sent = std::vector<int>(8);
+  std::vector<int> received = std::vector<int>(8);
+  Given good() { return {.out = std::span{sent}.first(4), .in = std::span{received}.first(4)}; }
+};
+
+// Nothing of what was refused was counted or sent: the next calls match on every rank.
+void check_nothing_happened(Communicator& world) {
+  check(!world.try_probe().has_value(), "nothing was sent");
+  std::vector<std::int64_t> sums = addends(world.rank(), 5);
+  world.allreduce(sums, sum);
+  check_sum(sums, world.size());
+}
+
+void ranks_and_tags_out_of_range(Communicator& world, Arguments) {
+  Memory memory;
+  const std::string hint = "ranks here are 0 to " + std::to_string(world.size() - 1);
+  for (const OneCall& call : message_calls) {
+    for (const int peer : {world.size(), most, -2, least, any_source}) {
+      const auto told = [&](const std::string& what) {
+        const std::string cause = what + " " + std::to_string(peer) + " is not a rank of this communicator";
+        return Expected{bad, peer, call.operation, cause, hint};
+      };
+      Given given = memory.good();
+      given.to = peer;
+      if (call.sends) expect_error([&] { call.make(world, given); }, told("destination"));
+      given = memory.good();
+      given.from = peer;
+      if (call.receives && peer != any_source) expect_error([&] { call.make(world, given); }, told("source"));
+    }
+    for (const int tag : {any_tag, -2, least}) {
+      if (tag == any_tag && !call.sends) continue;
+      Given given = memory.good();
+      given.tag = tag;
+      expect_error([&] { call.make(world, given); },
+                   {bad, no_peer, call.operation, "tag " + std::to_string(tag) + " is negative",
+                    "tags are 0 to 2147483647"});
+    }
+  }
+  check_nothing_happened(world);
+}
+
+// Every way to spoil a range of ints, and what is said about it.
+struct BadRange {
+  std::span<int> range;
+  std::string cause;
+  std::string hint;
+};
+
+std::vector<BadRange> bad_ranges(std::vector<int>& data) {
+  const std::string negative = "a negative count, turned unsigned, looks like this";
+  std::vector<BadRange> all{
+      {{static_cast<int*>(nullptr), 3}, "null with a count of 3", "a range without memory has a count of 0"}};
+  constexpr auto bytes_max = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  for (const std::size_t count : {bytes_max / sizeof(int) + 1, static_cast<std::size_t>(-1)}) {
+    const std::string cause = std::to_string(count) + " elements of 4 bytes are more than memory can hold";
+    all.push_back({{data.data(), count}, cause, negative});
+    all.push_back({{static_cast<int*>(nullptr), count}, cause, negative});
+  }
+  return all;
+}
+
+void ranges_that_are_none(Communicator& world, Arguments) {
+  Memory memory;
+  for (const auto& [range, cause, hint] : bad_ranges(memory.sent)) {
+    for (const OneCall& call : message_calls) {
+      if (!call.has_data) continue;
+      Given given = memory.good();
+      given.out = range;
+      if (call.sends)
+        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, cause, hint});
+      given = memory.good();
+      given.in = range;
+      if (call.receives)
+        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, cause, hint});
+    }
+    const std::span<int> good = std::span{memory.received}.first(4);
+    const Expected told{bad, no_peer, "allreduce", cause, hint};
+    expect_error([&] { world.allreduce(range, sum); }, told);
+    expect_error([&] { world.allreduce(range, good, sum); }, told);
+    expect_error([&] { world.allreduce(good, range, sum); }, told);
+    const Expected told_async{bad, no_peer, "allreduce_async", cause, hint};
+    expect_error([&] { const Request request = world.allreduce_async(range, sum); }, told_async);
+    expect_error([&] { const Request request = world.allreduce_async(range, good, sum); }, told_async);
+    expect_error([&] { const Request request = world.allreduce_async(good, range, sum); }, told_async);
+  }
+  for (const std::size_t count : {static_cast<std::size_t>(-1), std::size_t{1} << 62}) {
+    expect_error([&] { world.allocate<int>(count); },
+                 {bad, no_peer, "allocate",
+                  std::to_string(count) + " elements of 4 bytes are more than memory can hold",
+                  "a negative count, turned unsigned, looks like this"});
+  }
+  // No memory and no elements is a message like any other.
+  const std::span<int> nothing{static_cast<int*>(nullptr), 0};
+  check_status(world.exchange(nothing, world.rank(), nothing, world.rank(), 6), world.rank(), 6, 0U);
+  world.allreduce(nothing, sum);
+  check_nothing_happened(world);
+}
+
+void ranges_that_overlap_or_differ(Communicator& world, Arguments) {
+  std::vector<int> data(8);
+  const std::span<int> front = std::span{data}.first(4);
+  const std::span<int> shifted = std::span{data}.subspan(1, 4);
+  for (const auto& [out, in] : {std::pair{front, shifted}, {shifted, front}, {front, front}}) {
+    Given given{.out = out, .in = in};
+    for (const OneCall& call : message_calls) {
+      if (!call.sends || !call.receives) continue;
+      expect_error(
+          [&] { call.make(world, given); },
+          {bad, no_peer, call.operation, "the 16 bytes to send and the 16 bytes to receive into overlap",
+           "send from one range and receive into another"});
+    }
+    if (out.data() == in.data()) continue;  // in place
+    const std::string cause = "in and out overlap without being the same 16 bytes";
+    const std::string hint = "use one range in place, or two that do not touch";
+    expect_error([&] { world.allreduce(out, in, sum); }, {bad, no_peer, "allreduce", cause, hint});
+    expect_error([&] { const Request request = world.allreduce_async(out, in, sum); },
+                 {bad, no_peer, "allreduce_async", cause, hint});
+  }
+  const std::vector<int> four(4);
+  const std::string cause = "in has 4 elements, out has 8";
+  const std::string hint = "give in and out equal counts";
+  expect_error([&] { world.allreduce(four, data, sum); }, {bad, no_peer, "allreduce", cause, hint});
+  expect_error([&] { const Request request = world.allreduce_async(four, data, sum); },
+               {bad, no_peer, "allreduce_async", cause, hint});
+  check_nothing_happened(world);
+}
+
+void reductions_without_a_meaning(Communicator& world, Arguments) {
+  std::vector<float> floats(2);
+  std::vector<double> doubles(2);
+  const auto refused = [&](Reduction reduction, const std::string& cause, const std::string& hint) {
+    const Expected told{bad, no_peer, "allreduce", cause, hint};
+    expect_error([&] { world.allreduce(floats, reduction); }, told);
+    expect_error([&] { world.allreduce(doubles, reduction); }, told);
+    expect_error([&] { const Request request = world.allreduce_async(floats, reduction); },
+                 {bad, no_peer, "allreduce_async", cause, hint});
+  };
+  for (const Reduction reduction : {bit_and, bit_or, bit_xor}) {
+    refused(reduction, "a bitwise reduction of a floating type has no meaning",
+            "bit_and, bit_or and bit_xor take integers");
+  }
+  refused(Reduction{static_cast<ReductionKind>(200)}, "reduction 200 does not exist",
+          "take qpmesh::sum or one of its like");
+  for (const int color : {-7, least}) {
+    expect_error([&] { world.split(color); },
+                 {bad, no_peer, "split", "color " + std::to_string(color) + " is negative",
+                  "a color is 0 or more, or qpmesh::no_color"});
+  }
+  check_nothing_happened(world);
+}
+
+void deadlines_out_of_range(Communicator& world, Arguments) {
+  Memory memory;
+  std::vector<int>& data = memory.sent;
+  constexpr std::int64_t year_ms = 31'536'000'000;
+  for (const std::int64_t timeout_ms : {std::int64_t{-2}, std::numeric_limits<std::int64_t>::min(),
+                                        year_ms + 1, std::numeric_limits<std::int64_t>::max()}) {
+    const Call call{.timeout_ms = timeout_ms};
+    const auto refused = [&](auto&& make, const std::string& operation) {
+      expect_error(make, {bad, no_peer, operation, "a timeout of " + std::to_string(timeout_ms) + " ms",
+                          "1 to 31536000000 ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS"});
+    };
+    for (const OneCall& one : message_calls) {
+      if (!one.has_deadline) continue;
+      Given given = memory.good();
+      given.call = call;
+      refused([&] { one.make(world, given); }, one.operation);
+    }
+    refused([&] { world.barrier(call); }, "barrier");
+    refused([&] { const Request request = world.barrier_async(call); }, "barrier_async");
+    refused([&] { world.allreduce(data, sum, call); }, "allreduce");
+    refused([&] { const Request request = world.allreduce_async(data, sum, call); }, "allreduce_async");
+    refused([&] { world.allocate<int>(4, call); }, "allocate");
+    refused([&] { world.split(0, 0, call); }, "split");
+    refused([&] { world.split_node(call); }, "split_node");
+    refused([&] { world.duplicate(call); }, "duplicate");
+    refused([&] { world.independent(call); }, "independent");
+    refused([&] { world.finish(call); }, "finish");
+  }
+  world.barrier({.timeout_ms = year_ms});
+  world.barrier({.timeout_ms = 0});
+  check_nothing_happened(world);
+}
+
+// One rank's arguments make no sense, the others' do: it may call again, and they never knew.
+void a_refused_call_can_be_made_again(Communicator& world, Arguments) {
+  std::vector<std::int64_t> sums = addends(world.rank(), 5);
+  std::vector<std::int64_t> out(5);
+  if (world.rank() == 1) {
+    expect_error([&] { world.allreduce(std::span{sums}.first(4), out, sum); },
+                 {bad, no_peer, "allreduce", "in has 4 elements, out has 5", "give in and out equal counts"});
+  }
+  world.allreduce(sums, out, sum);
+  check_sum(out, world.size());
+}
+
+}  // namespace
+
+std::vector<Scenario> argument_scenarios() {
+  return {in_world("ranks_and_tags_out_of_range", ranks_and_tags_out_of_range),
+          in_world("ranges_that_are_none", ranges_that_are_none),
+          in_world("ranges_that_overlap_or_differ", ranges_that_overlap_or_differ),
+          in_world("reductions_without_a_meaning", reductions_without_a_meaning),
+          in_world("deadlines_out_of_range", deadlines_out_of_range),
+          in_world("a_refused_call_can_be_made_again", a_refused_call_can_be_made_again)};
+}
+
+}  // namespace qpmesh::ranks

@@ -1,0 +1,23 @@
+// Tables of RDMA devices as text, so that a test shows a machine the way show_gids and ip do:
+//
+//   device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4121 numa=0
+//   port 1 active ethernet mtu=4096 rate=100000
+//   gid 0 fe80::1 v1 eth2
+//   gid 3 10.0.0.1 v2 eth2
+//   netdev eth2 up 10.0.0.1/24 fe80::1/64
+//
+// A device's ports, a port's GIDs follow it. Words after the fixed ones may be left out.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "transport/verbs/facts.hpp"
+
+namespace qpmesh::test {
+
+// "10.0.0.1" or "fe80::1". Throws std::invalid_argument, as devices() does.
+transport::verbs::Gid gid(std::string_view address);
+std::vector<transport::verbs::DeviceFacts> devices(std::string_view table);
+
+}  // namespace qpmesh::test

@@ -1,0 +1,37 @@
+// A program where every user may run it: the build may lie in a folder of one user alone.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace qpmesh::test {
+
+class PublicCopy {
+ public:
+  explicit PublicCopy(const std::filesystem::path& program) {
+    std::string name = (std::filesystem::temp_directory_path() / "qpmesh-public-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp failed"};
+    folder_ = name;
+    constexpr auto for_all = static_cast<std::filesystem::perms>(0755);
+    std::filesystem::permissions(folder_, for_all);
+    std::filesystem::copy_file(program, path());
+    std::filesystem::permissions(path(), for_all);
+  }
+  ~PublicCopy() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  PublicCopy(const PublicCopy&) = delete;
+  PublicCopy& operator=(const PublicCopy&) = delete;
+
+  std::string path() const { return folder_ / "program"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace qpmesh::test

@@ -1,0 +1,180 @@
+// What a queue pair is told on its way to RTS, for RoCE and InfiniBand.
+#include "transport/verbs/attributes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/device_tables.hpp"
+
+namespace qpmesh::transport::verbs {
+namespace {
+
+using test::gid;
+
+Endpoint roce(const char* address, int index, GidType type = GidType::roce_v2) {
+  return {.device = "mlx5_0",
+          .port = 2,
+          .link_layer = LinkLayer::ethernet,
+          .gid_index = index,
+          .gid = gid(address),
+          .gid_type = type,
+          .mtu_bytes = 4096,
+          .responder_reads_max = 16,
+          .initiator_reads_max = 16};
+}
+Endpoint infiniband(const char* address, std::uint16_t lid, bool grh_required = false) {
+  return {.device = "mlx5_0",
+          .port = 1,
+          .link_layer = LinkLayer::infiniband,
+          .lid = lid,
+          .grh_required = grh_required,
+          .gid_index = 0,
+          .gid = gid(address),
+          .gid_type = GidType::infiniband,
+          .mtu_bytes = 2048,
+          .responder_reads_max = 16,
+          .initiator_reads_max = 16};
+}
+bool goes_to(const ibv_ah_attr& route, const char* address) {
+  return std::ranges::equal(route.grh.dgid.raw, gid(address).bytes);
+}
+
+TEST(init, opens_the_port_of_the_endpoint_with_the_access_that_was_asked_for) {
+  const auto [values, mask] = to_init(roce("10.0.0.1", 3), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  EXPECT_EQ(values.qp_state, IBV_QPS_INIT);
+  EXPECT_EQ(values.port_num, 2);
+  EXPECT_EQ(values.pkey_index, 0);
+  EXPECT_EQ(values.qp_access_flags, static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+}
+
+TEST(rtr, over_roce_addresses_the_peers_gid_and_nothing_of_infiniband) {
+  for (const auto type : {GidType::roce_v1, GidType::roce_v2}) {
+    const QueuePairEnd local{roce("10.0.0.1", 3, type), 0x11, 0xabc};
+    const QueuePairEnd peer{roce("10.0.0.2", 5, type), 0x22, 0xdef};
+    const auto [values, mask] = to_rtr(local, peer, {});
+    EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    EXPECT_EQ(values.qp_state, IBV_QPS_RTR);
+    EXPECT_EQ(values.dest_qp_num, 0x22U);
+    EXPECT_EQ(values.rq_psn, 0xdefU) << "what the peer sends first";
+    EXPECT_EQ(values.min_rnr_timer, 12);
+    EXPECT_EQ(values.ah_attr.port_num, 2);
+    EXPECT_EQ(values.ah_attr.is_global, 1);
+    EXPECT_TRUE(goes_to(values.ah_attr, "10.0.0.2"));
+    EXPECT_EQ(values.ah_attr.grh.sgid_index, 3) << "our own table's index";
+    EXPECT_EQ(values.ah_attr.grh.hop_limit, 64);
+    EXPECT_EQ(values.ah_attr.dlid, 0);
+    EXPECT_EQ(values.ah_attr.sl, 0);
+  }
+}
+
+TEST(rtr, within_an_infiniband_subnet_needs_the_lid_alone) {
+  const auto route = route_to(infiniband("fe80::1", 4), infiniband("fe80::2", 9));
+  EXPECT_EQ(route.dlid, 9);
+  EXPECT_EQ(route.is_global, 0);
+  EXPECT_EQ(route.port_num, 1);
+}
+
+TEST(rtr, over_infiniband_carries_a_grh_where_either_port_requires_it) {
+  for (const auto& [local_needs, peer_needs] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    const auto route = route_to(infiniband("fe80::1", 4, local_needs), infiniband("fe80::2", 9, peer_needs));
+    EXPECT_EQ(route.dlid, 9);
+    EXPECT_EQ(route.is_global, 1);
+    EXPECT_TRUE(goes_to(route, "fe80::2"));
+    EXPECT_EQ(route.grh.sgid_index, 0);
+    EXPECT_EQ(route.grh.hop_limit, 64);
+  }
+}
+
+TEST(rtr, between_infiniband_subnets_carries_a_grh) {
+  const auto route = route_to(infiniband("fec0:0:0:1::1", 4), infiniband("fec0:0:0:2::2", 9));
+  EXPECT_EQ(route.is_global, 1);
+  EXPECT_TRUE(goes_to(route, "fec0:0:0:2::2"));
+}
+
+TEST(rtr, uses_the_smaller_mtu_of_the_two_ports) {
+  constexpr std::pair<int, ibv_mtu> mtus[]{{256, IBV_MTU_256},
+                                           {512, IBV_MTU_512},
+                                           {1024, IBV_MTU_1024},
+                                           {2048, IBV_MTU_2048},
+                                           {4096, IBV_MTU_4096}};
+  for (const auto& [mine, my_code] : mtus) {
+    for (const auto& [theirs, their_code] : mtus) {
+      QueuePairEnd local{roce("10.0.0.1", 3)};
+      QueuePairEnd peer{roce("10.0.0.2", 3)};
+      local.endpoint.mtu_bytes = mine;
+      peer.endpoint.mtu_bytes = theirs;
+      EXPECT_EQ(to_rtr(local, peer, {}).values.path_mtu, std::min(my_code, their_code));
+      EXPECT_EQ(path_mtu_bytes(local.endpoint, peer.endpoint), std::min(mine, theirs));
+    }
+  }
+}
+
+TEST(reads, under_way_are_what_both_ends_can_and_never_none) {
+  QueuePairEnd local{roce("10.0.0.1", 3)};
+  QueuePairEnd peer{roce("10.0.0.2", 3)};
+  local.endpoint.initiator_reads_max = 8;
+  local.endpoint.responder_reads_max = 128;
+  peer.endpoint.initiator_reads_max = 4;
+  peer.endpoint.responder_reads_max = 16;
+  EXPECT_EQ(to_rts(local, peer, {}).values.max_rd_atomic, 8);
+  EXPECT_EQ(to_rtr(local, peer, {}).values.max_dest_rd_atomic, 4);
+  EXPECT_EQ(to_rts(peer, local, {}).values.max_rd_atomic, 4) << "what one end starts the other answers";
+  EXPECT_EQ(to_rtr(peer, local, {}).values.max_dest_rd_atomic, 8);
+
+  peer.endpoint.responder_reads_max = 0;
+  EXPECT_EQ(to_rts(local, peer, {}).values.max_rd_atomic, 1);
+  local.endpoint.initiator_reads_max = peer.endpoint.responder_reads_max = 1000;
+  EXPECT_EQ(to_rts(local, peer, {}).values.max_rd_atomic, 255);
+}
+
+TEST(rts, starts_with_our_own_packet_number_and_the_timers) {
+  const QueuePairEnd local{roce("10.0.0.1", 3), 0x11, 0xabc};
+  const QueuePairEnd peer{roce("10.0.0.2", 5), 0x22, 0xdef};
+  const auto [values, mask] = to_rts(local, peer, timers_for(local.endpoint, 0));
+  EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                      IBV_QP_MAX_QP_RD_ATOMIC);
+  EXPECT_EQ(values.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(values.sq_psn, 0xabcU);
+  EXPECT_EQ(values.timeout, 15);
+  EXPECT_EQ(values.retry_cnt, 7);
+  EXPECT_EQ(values.rnr_retry, 6);
+}
+
+TEST(timers, never_try_for_ever) {
+  auto endpoint = roce("10.0.0.1", 3);
+  for (const bool software : {false, true}) {
+    endpoint.software = software;
+    for (const std::int64_t ms : {0, 1, 100, 1'000, 10'000, 600'000}) {
+      const auto timers = timers_for(endpoint, ms);
+      EXPECT_EQ(timers.retry_count, software ? 6 : 7) << "7 means for ever on rxe";
+      EXPECT_EQ(timers.rnr_retry, 6);
+      EXPECT_GE(timers.timeout, 1) << "0 means for ever";
+      EXPECT_LE(timers.timeout, 31);
+    }
+  }
+}
+
+TEST(timers, give_up_after_the_time_that_was_asked_for_and_before_twice_of_it) {
+  auto endpoint = roce("10.0.0.1", 3);
+  for (const bool software : {false, true}) {
+    endpoint.software = software;
+    for (const std::int64_t ms : {1, 100, 1'000, 10'000, 600'000}) {
+      const auto given_up = give_up_ms(timers_for(endpoint, ms));
+      EXPECT_GE(given_up, ms);
+      EXPECT_LE(given_up, 2 * ms);
+    }
+  }
+}
+
+TEST(timers, give_up_after_about_a_second_by_default) {
+  auto endpoint = roce("10.0.0.1", 3);
+  EXPECT_EQ(give_up_ms(timers_for(endpoint, 0)), 1073);
+  endpoint.software = true;
+  EXPECT_EQ(give_up_ms(timers_for(endpoint, 0)), 939);
+}
+
+}  // namespace
+}  // namespace qpmesh::transport::verbs

@@ -1,0 +1,80 @@
+// Which pairs of ranks use the network: a function of nodes and options, the same on every rank.
+#include <gtest/gtest.h>
+
+#include "network_links.hpp"
+
+namespace qpmesh::detail {
+namespace {
+
+std::vector<bootstrap::RankIdentity> on_nodes(const std::vector<int>& nodes) {
+  std::vector<bootstrap::RankIdentity> ranks;
+  for (const int node : nodes)
+    ranks.push_back({.host = "host" + std::to_string(node), .pid = 1, .node = node, .facts = {}});
+  return ranks;
+}
+
+Options with(std::string transport, std::string require = {}) {
+  Options options;
+  options.transport = std::move(transport);
+  options.require = std::move(require);
+  return options;
+}
+
+TEST(reach, of_ranks_on_one_node_is_shared_memory_and_nothing_is_gathered) {
+  for (const char* const transport : {"", "shm"}) {
+    const Reach reach{with(transport), on_nodes({0, 0, 0})};
+    EXPECT_FALSE(reach.any_by_network());
+    EXPECT_FALSE(reach.by_network(0, 2));
+  }
+}
+
+TEST(reach, refuses_ranks_of_two_nodes_when_only_shared_memory_is_allowed) {
+  try {
+    const Reach reach{with("shm"), on_nodes({0, 0, 1})};
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::no_resource);
+    EXPECT_EQ(error.peer(), 2);
+    EXPECT_EQ(error.operation(), "init");
+    EXPECT_TRUE(error.cause().starts_with("rank 0 (on host0) and rank 2 (on host1) share no memory, and "))
+        << error.cause();
+    EXPECT_FALSE(error.hint().empty());
+  }
+}
+
+#ifdef QPMESH_WITH_VERBS
+
+TEST(reach, of_ranks_on_two_nodes_is_the_network_between_them_only) {
+  const Reach reach{with(""), on_nodes({0, 0, 1})};
+  EXPECT_TRUE(reach.any_by_network());
+  EXPECT_FALSE(reach.by_network(0, 1));
+  EXPECT_TRUE(reach.by_network(0, 2));
+  EXPECT_TRUE(reach.by_network(2, 1));
+  EXPECT_FALSE(reach.may_fall_back());
+}
+
+TEST(reach, by_verbs_alone_is_the_network_on_a_node_too_but_not_to_oneself) {
+  const Reach reach{with("verbs"), on_nodes({0, 0})};
+  EXPECT_TRUE(reach.by_network(0, 1));
+  EXPECT_FALSE(reach.by_network(1, 1));
+  EXPECT_FALSE(reach.may_fall_back());
+}
+
+TEST(reach, falls_back_to_shared_memory_where_the_options_name_it_and_all_ranks_share_a_node) {
+  Reach reach{with("verbs+shm"), on_nodes({0, 0})};
+  EXPECT_TRUE(reach.by_network(0, 1));
+  EXPECT_TRUE(reach.may_fall_back());
+  reach.fall_back();
+  EXPECT_FALSE(reach.by_network(0, 1));
+  EXPECT_FALSE(reach.any_by_network());
+  EXPECT_FALSE((Reach{with("verbs+shm"), on_nodes({0, 0, 1})}.may_fall_back()));
+}
+
+TEST(reach, never_falls_back_where_rdma_is_required) {
+  EXPECT_FALSE((Reach{with("verbs+shm", "rdma"), on_nodes({0, 0})}.may_fall_back()));
+}
+
+#endif
+
+}  // namespace
+}  // namespace qpmesh::detail

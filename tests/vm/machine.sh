@@ -1,0 +1,38 @@
+# How guests' machines are started, and whether with hardware virtualisation or software emulation; sourced, not run.
+# shellcheck shell=bash
+
+qemu_bare=(-nodefaults -no-user-config -display none -no-reboot)
+
+# Self-tests and certificates cost a second of emulation. The emulated TSC is the same on all CPUs, but Linux does not trust
+# it, and with another clock every look at it leaves the guest's CPU. An oops ends the guest, which the host sees at once.
+kernel_arguments="console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr net.ifnames=0 tsc=reliable nowatchdog \
+random.trust_cpu=on cryptomgr.notests=1 \
+initcall_blacklist=init_kprobe_trace,crypto_kdf108_init,load_system_certificate_list"
+
+probe_seconds=4
+
+# choose_accelerator DIR: sets accelerator to kvm or tcg. /dev/kvm may be there and hang a guest, so it counts only after a
+# guest has booted on it. What was found holds until the host boots again.
+choose_accelerator() {
+  local dir=$1 boot_id found=
+  accelerator=${VM_ACCELERATOR:-}
+  case $accelerator in
+    kvm | tcg) return ;;
+    "") ;;
+    *) fail "VM_ACCELERATOR is $accelerator; it may be kvm or tcg" ;;
+  esac
+  boot_id=$(cat /proc/sys/kernel/random/boot_id)
+  [ ! -f "$dir/accelerator" ] || read -r found accelerator <"$dir/accelerator"
+  [ "$found" != "$boot_id" ] || return 0
+  accelerator=tcg
+  [ -w /dev/kvm ] || return 0
+  ! kvm_boots "$dir" || accelerator=kvm
+  say "/dev/kvm is there; after a probe, guests use $accelerator"
+  printf '%s %s\n' "$boot_id" "$accelerator" >"$dir/accelerator"
+}
+
+kvm_boots() {  # DIR
+  { timeout --signal=KILL "$probe_seconds" qemu-system-x86_64 -M q35 -accel kvm -cpu max -smp 2 -m 256M "${qemu_bare[@]}" \
+      -serial "file:$1/probe" -kernel "$image_kernel" -initrd "$image_initramfs" -append "$kernel_arguments VM_PROBE=1" \
+      </dev/null && grep -q '^guest: up' "$1/probe"; } >/dev/null 2>&1
+}
