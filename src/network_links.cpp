@@ -8,6 +8,8 @@
 #include "base/bytes.hpp"
 #include "bootstrap/agreement.hpp"
 #include "messaging/layout.hpp"
+#include "topology/numa_nodes.hpp"
+#include "topology/usable_cores.hpp"
 #ifdef QPMESH_WITH_VERBS
 #include "transport/verbs/choice.hpp"
 #include "transport/verbs/device.hpp"
@@ -125,14 +127,14 @@ class Linking {
  private:
   int size() const { return static_cast<int>(parts_.identities.size()); }
   const std::string& host(int rank) const { return parts_.identities[at(rank)].host; }
-  std::size_t per_peer_bytes() const { return layout_.slot_bytes() + staging_bytes(); }
-  // Half a payload ring: enough for two eager messages and a few records to be on their way.
-  std::size_t staging_bytes() const { return layout_.payload_ring_units * messaging::unit_bytes / 2; }
+  std::size_t per_peer_bytes() const { return layout_.slot_bytes() + layout_.staging_bytes(); }
 
   void exchange_offers() {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       devices_ = discover(*parts_.system);
-      return encode(make_offer(devices_, wishes_of(parts_.options), host(parts_.rank)));
+      Wishes wishes = wishes_of(parts_.options);
+      wishes.numa_node = topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
+      return encode(make_offer(devices_, wishes, host(parts_.rank)));
     });
     for (int rank = 0; rank < size(); ++rank) offers_.push_back(decode(blobs[at(rank)], rank));
   }
@@ -259,14 +261,15 @@ class Linking {
              .cause = fmt::format("its {} bytes hold no address for this rank", addresses[at(peer)].size())}};
       }
       std::byte* const own = memory_.data() + i * per_peer_bytes();
-      result_.links[at(peer)] = {.connection = transport_->connect(peer, address),
-                                 .places = {.transport = transport_,
-                                            .connection = nullptr,
-                                            .layout = layout_,
-                                            .slot = own,
-                                            .remote_slot = slot,
-                                            .remote_revocations = {},
-                                            .staging = {own + layout_.slot_bytes(), staging_bytes()}}};
+      result_.links[at(peer)] = {
+          .connection = transport_->connect(peer, address),
+          .places = {.transport = transport_,
+                     .connection = nullptr,
+                     .layout = layout_,
+                     .slot = own,
+                     .remote_slot = slot,
+                     .remote_revocations = {},
+                     .staging = {own + layout_.slot_bytes(), layout_.staging_bytes()}}};
     }
   }
 

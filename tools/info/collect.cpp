@@ -43,9 +43,9 @@ LockedMemory locked_memory(const Options& options) {
     found.limit_bytes = static_cast<std::int64_t>(limit.rlim_cur);
   found.exempt = may_lock_any_memory();
   const messaging::RingLayout rings{
-      .payload_ring_units = static_cast<std::uint32_t>(static_cast<std::size_t>(options.payload_ring_bytes) /
+      .payload_ring_units = static_cast<std::uint32_t>(static_cast<std::size_t>(options.network_ring_bytes) /
                                                        messaging::unit_bytes)};
-  found.peer_bytes = static_cast<std::int64_t>(rings.slot_bytes());
+  found.peer_bytes = static_cast<std::int64_t>(rings.slot_bytes() + rings.staging_bytes());
   return found;
 }
 
