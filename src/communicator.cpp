@@ -180,7 +180,7 @@ Status Communicator::receive_elements(Elements data, int source, int tag, Call c
   prepare_receive(request, data, source, tag);
   const messaging::ReceiveOperation& receive = request.receive;
   state_->context().messaging().start(request.receive);
-  const bool done = receive.done || state_->wait([&] { return receive.done; }, "receive", call);
+  const bool done = receive.done || detail::wait_until(request, [&] { return receive.done; });
   if (!done) return detail::finish_late(request);
   if (receive.failure != nullptr || receive.truncated) return detail::settle(request);
   return detail::received(request);

@@ -63,7 +63,9 @@ void CommunicatorState::throw_unusable(std::string_view operation) const {
 
 void CommunicatorState::fail(ErrorDetail detail, bool tell) {
   if (failure_) return;
-  failure_ = std::make_unique<const Error>(std::move(detail));
+  auto failure = std::make_unique<const Error>(std::move(detail));
+  context_->messaging().fail(id_, *failure);  // before anything else that may throw: now no operation is left
+  failure_ = std::move(failure);
   context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
   if (tell) {
     const Blob frame =
@@ -72,7 +74,6 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell) {
       if (member != context_->rank()) context_->send_control(member, frame);
     }
   }
-  context_->messaging().fail(id_, *failure_);
 }
 
 collectives::Group CommunicatorState::begin(const CollectiveCall& call) {

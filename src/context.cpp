@@ -201,7 +201,7 @@ void Context::pass_verdicts() {
 void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail) {
   CommunicatorState* const state = find(communicator);
   if (state == nullptr) return;
-  detail.peer = state->rank_of(detail.peer);
+  detail.peer = state->rank_of(detail.peer == no_peer ? rank() : detail.peer);  // nobody else: it is ours
   state->fail(std::move(detail), true);
 }
 

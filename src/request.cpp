@@ -35,6 +35,12 @@ void end_expired(Waiting& request) {
 
 }  // namespace
 
+void end_broken(Waiting& request, const char* cause) noexcept {
+  CommunicatorState& communicator = *request.communicator;
+  communicator.fail({.code = ErrorCode::no_resource, .peer = communicator.rank(), .cause = cause}, true);
+  communicator.context().engine().run_ready();
+}
+
 Status settle(Waiting& request) {
   if (request.settled) return request.status;
   request.settled = true;
@@ -72,8 +78,7 @@ Status finish_late(Waiting& request) {
 }
 
 Status finish_waiting(Waiting& request) {
-  const bool in_time = request.done() || request.communicator->wait([&] { return request.done(); },
-                                                                    request.operation, request.call);
+  const bool in_time = request.done() || wait_until(request, [&] { return request.done(); });
   return in_time ? settle(request) : finish_late(request);
 }
 

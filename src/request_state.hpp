@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -40,6 +41,21 @@ struct Waiting {
     return (!has_send || send.done) && (!has_receive || receive.done) && (!has_task || task.done);
   }
 };
+
+// Ends an operation that something else than itself brought down, such as std::bad_alloc while it was waited for, with its
+// communicator. Where there is no memory even for that the process ends.
+void end_broken(Waiting& waiting, const char* cause) noexcept;
+
+// Waits; false: the deadline has passed. Nothing is thrown past an operation that is registered and lies in the caller's frame.
+template <class Done>
+bool wait_until(Waiting& waiting, Done&& done) {
+  try {
+    return waiting.communicator->wait(done, waiting.operation, waiting.call);
+  } catch (const std::exception& error) {
+    end_broken(waiting, error.what());
+    return done();
+  }
+}
 
 // What a receive that ended well got.
 inline Status received(const Waiting& waiting) noexcept {

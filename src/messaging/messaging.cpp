@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <exception>
+#include <new>
 
 #include "messaging/peer.hpp"
 
@@ -56,9 +58,27 @@ void Messaging::add_peer(int rank, const PeerPlaces& places) {
   peers_[static_cast<std::size_t>(rank)] = std::move(peer);
 }
 
+void Messaging::start(SendOperation& send) noexcept { start_or_fail(send); }
+void Messaging::start(ReceiveOperation& receive) noexcept { start_or_fail(receive); }
+
+// An operation that throws is linked where the failing communicator finds it, or nowhere. Where there is no memory
+// even for the failure the process ends here.
+template <class Operation>
+void Messaging::start_or_fail(Operation& operation) noexcept {
+  try {
+    begin(operation);
+  } catch (const std::exception& error) {
+    listener_.communicator_failed(operation.communicator,
+                                  {.code = ErrorCode::no_resource, .cause = error.what()});
+    const Error* const failure = failure_of(operation.communicator);
+    assert(failure != nullptr);
+    if (!operation.done) engine_.complete(operation, failure);
+  }
+}
+
 // ---- sending ----
 
-void Messaging::start(SendOperation& send) {
+void Messaging::begin(SendOperation& send) {
   Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
   send.moved_bytes = 0;
   if (!failed_.empty()) {
@@ -178,6 +198,15 @@ bool Messaging::poll() {
 
 bool Messaging::poll_peer(Peer& peer) {
   if (peer.failed) return false;
+  try {
+    return sweep(peer);
+  } catch (const std::bad_alloc&) {  // a message of it is lost; words as short as these need no memory
+    link_failed(peer, ErrorCode::no_resource, "no memory here");
+    return true;
+  }
+}
+
+bool Messaging::sweep(Peer& peer) {
   bool worked = false;
   TakenMessage message;
   for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
@@ -337,7 +366,7 @@ void Messaging::move_out_of_ring(Peer& peer) {
   }
 }
 
-void Messaging::start(ReceiveOperation& receive) {
+void Messaging::begin(ReceiveOperation& receive) {
   receive.moved_bytes = 0;
   if (!failed_.empty()) {
     if (const Error* const failure = failure_of(receive.communicator))

@@ -74,9 +74,11 @@ class Messaging final : public progress::Pollable {
 
   void add_peer(int rank, const PeerPlaces& places);  // set-up
 
-  // The operation's fields up to its state are the caller's to set. May complete before it returns.
-  void start(SendOperation& send);
-  void start(ReceiveOperation& receive);
+  // The operation's fields up to its state are the caller's to set. May complete before it returns. Where memory is
+  // missing the operation and its communicator fail: an exception would unwind the frame in which operations that
+  // were started before are registered.
+  void start(SendOperation& send) noexcept;
+  void start(ReceiveOperation& receive) noexcept;
 
   // Takes back a receive that no message has matched; false: it is matched, or done.
   bool cancel(ReceiveOperation& receive) noexcept;
@@ -129,7 +131,12 @@ class Messaging final : public progress::Pollable {
   };
 
   // messaging.cpp: eager, matching, credits
+  template <class Operation>
+  void start_or_fail(Operation& operation) noexcept;
+  void begin(SendOperation& send);
+  void begin(ReceiveOperation& receive);
   bool poll_peer(Peer& peer);
+  bool sweep(Peer& peer);
   void handle(Peer& peer, TakenMessage& message);
   void handle_message(Peer& peer, const TakenMessage& message);
   void deliver(ReceiveOperation& receive, const Envelope& envelope, const std::byte* payload) noexcept;

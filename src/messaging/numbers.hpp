@@ -2,7 +2,10 @@
 // to an operation that is gone finds nothing.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace qpmesh::messaging {
@@ -10,13 +13,9 @@ namespace qpmesh::messaging {
 template <class T>
 class Numbers {
  public:
-  // Throws std::bad_alloc; never fails otherwise before 65536 operations are in flight (returns 0 then).
-  std::uint32_t add(T& item) {
-    if (free_.empty()) {
-      if (slots_.size() == slots_max) return 0;
-      free_.push_back(static_cast<std::uint32_t>(slots_.size()));
-      slots_.push_back({});
-    }
+  // 0: none is left, because 65536 operations are in flight or memory is missing.
+  std::uint32_t add(T& item) noexcept {
+    if (free_.empty() && !grow()) return 0;
     const std::uint32_t slot = free_.back();
     free_.pop_back();
     slots_[slot].item = &item;
@@ -31,7 +30,7 @@ class Numbers {
     Slot& slot = slots_[number >> 16];
     slot.item = nullptr;
     slot.generation = static_cast<std::uint16_t>(slot.generation == 0xffff ? 1 : slot.generation + 1);
-    free_.push_back(number >> 16);  // has had this capacity before: does not allocate
+    free_.push_back(number >> 16);  // has room for every slot: does not allocate
   }
   template <class F>
   void for_each(F&& f) {
@@ -41,6 +40,19 @@ class Numbers {
   }
 
  private:
+  bool grow() noexcept {
+    constexpr std::size_t room_min = 16;
+    if (slots_.size() == slots_max) return false;
+    try {
+      if (free_.capacity() == slots_.size()) free_.reserve(std::max(room_min, 2 * slots_.size()));
+      slots_.push_back({});
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    free_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
+    return true;
+  }
+
   static constexpr std::size_t slots_max = 1U << 16;
   struct Slot {
     T* item = nullptr;

@@ -79,7 +79,7 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
                                          {.code = ErrorCode::no_resource,
                                           .peer = peer.rank,
                                           .operation = "receive",
-                                          .cause = "65536 large messages are on their way",
+                                          .cause = "65536 large messages are on their way, or memory is missing",
                                           .hint = "wait for some of them before more are sent"});
   }
   RendezvousBody body{.sender_operation = offered.sender_operation,

@@ -50,11 +50,15 @@ struct LoneRank final : messaging::Listener {
 
   bool admit(int, std::uint64_t, std::uint64_t, std::uint32_t) override { return true; }
   void link_failed(ErrorDetail detail) override { failures.push_back(std::move(detail)); }
-  void communicator_failed(std::uint64_t, ErrorDetail detail) override {
-    failures.push_back(std::move(detail));
+  void communicator_failed(std::uint64_t id, ErrorDetail detail) override {
+    failures.push_back(detail);
+    if (failure) return;
+    failure = std::make_unique<const Error>(std::move(detail));
+    messaging.fail(id, *failure);
   }
 
   std::vector<ErrorDetail> failures;
+  std::unique_ptr<const Error> failure;  // of the communicator
   base::System system;
   base::Log log;
   base::UniqueFd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};

@@ -14,6 +14,7 @@
 #include "messaging/numbers.hpp"
 #include "messaging/receive_ring.hpp"
 #include "messaging/send_ring.hpp"
+#include "support/heap.hpp"
 #include "support/lone_rank.hpp"
 
 namespace {
@@ -193,6 +194,27 @@ TEST(numbers, are_never_zero_though_generations_wrap) {
     numbers.remove(number);
     previous = number;
   }
+}
+
+TEST(numbers, take_no_memory_to_be_given_back) {
+  Numbers<int> numbers;
+  int item = 0;
+  std::vector<std::uint32_t> given(1000);
+  for (std::uint32_t& number : given) number = numbers.add(item);
+  const std::uint64_t before = test::heap_allocations();
+  for (const std::uint32_t number : given) numbers.remove(number);
+  EXPECT_EQ(test::heap_allocations(), before);
+}
+
+TEST(numbers, are_not_given_where_memory_is_missing) {
+  Numbers<int> numbers;
+  int item = 0;
+  for (std::uint64_t index = 0; index < 2; ++index) {
+    const test::FailingAllocation failing{index};
+    EXPECT_EQ(numbers.add(item), 0U);
+    EXPECT_TRUE(test::FailingAllocation::fired());
+  }
+  EXPECT_EQ(numbers.find(numbers.add(item)), &item);
 }
 
 TEST(numbers, run_out_at_65536_operations_and_come_back) {

@@ -2,11 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -16,21 +14,8 @@
 #include "collectives/group.hpp"
 #include "progress/task.hpp"
 #include "qpmesh/error.hpp"
+#include "support/heap.hpp"
 #include "support/lone_rank.hpp"
-
-// Every heap allocation of this program is counted: the pool's promise is about their number.
-namespace {
-std::atomic<std::uint64_t> heap_allocations{0};
-}
-
-// Not inlined: gcc 12 takes what it sees of them for a mismatch of new and free.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  heap_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc{};
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -171,9 +156,9 @@ TEST(an_exception, caught_half_way_lets_the_task_go_on) {
 // Returns what function() took from the heap.
 template <class F>
 std::uint64_t allocations_of(F&& function) {
-  const std::uint64_t before = heap_allocations.load(std::memory_order_relaxed);
+  const std::uint64_t before = test::heap_allocations();
   function();
-  return heap_allocations.load(std::memory_order_relaxed) - before;
+  return test::heap_allocations() - before;
 }
 
 TEST(frames, come_from_the_pool_and_a_later_start_allocates_nothing) {
@@ -380,6 +365,54 @@ TEST_F(round_test, ends_with_the_communicators_failure_when_it_fails) {
     EXPECT_EQ(error.code(), ErrorCode::aborted);
     EXPECT_EQ(error.cause(), "enough");
   }
+}
+
+// Receives that answer offers, more of them than there are lines for answers, and a send that makes one.
+// The frame is there already when memory begins to fail.
+Task answer_offers(collectives::Group group, std::span<std::byte> large,
+                   std::optional<test::FailingAllocation>& failing, std::uint64_t index) {
+  collectives::Round<8> round{group};
+  for (int i = 0; i < 8; ++i) round.receive(0, large);
+  round.send(0, large);
+  failing.emplace(index);
+  co_await round;
+}
+
+TEST(a_round_that_runs_out_of_memory, wherever_it_does_leaves_no_operation_behind) {
+  int failed = 0;
+  bool fired = true;
+  for (std::uint64_t index = 0; fired; ++index) {
+    SCOPED_TRACE(index);
+    test::LoneRank rank;
+    std::vector<std::byte> large(2000);
+    std::array<messaging::SendOperation, 8> offers;
+    for (messaging::SendOperation& offer : offers) {
+      offer = rank.group().send_operation(0, large);
+      rank.messaging.start(offer);
+    }
+    rank.steps();
+    messaging::SendOperation small = rank.group().send_operation(0, std::span{large}.first(8));
+    do {
+      small.done = false;
+      rank.messaging.start(small);
+    } while (small.done);  // the last one waits for a line
+
+    TaskOperation task;
+    std::optional<test::FailingAllocation> failing;
+    rank.engine.start(task, [&] { return answer_offers(rank.group(), large, failing, index); });
+    failing.reset();
+    fired = test::FailingAllocation::fired();
+    EXPECT_EQ(task.done, rank.failure != nullptr);
+    if (task.done) {
+      ++failed;
+      EXPECT_TRUE(task.error);
+      EXPECT_FALSE(rank.messaging.awaited(test::LoneRank::communicator)) << "it lies in a frame that is gone";
+    } else {  // nothing was missing, or what was can wait
+      rank.communicator_failed(test::LoneRank::communicator, {.code = ErrorCode::aborted});
+      rank.steps();
+    }
+  }
+  EXPECT_GT(failed, 1);
 }
 
 }  // namespace
