@@ -75,12 +75,12 @@ void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const Rendez
   receive.number = receives_.add(receive);
   if (receive.number == 0) {
     matching_.post(receive);  // where the failing communicator finds it
-    return listener_.communicator_failed(receive.communicator,
-                                         {.code = ErrorCode::no_resource,
-                                          .peer = peer.rank,
-                                          .operation = "receive",
-                                          .cause = "65536 large messages are on their way, or memory is missing",
-                                          .hint = "wait for some of them before more are sent"});
+    return listener_.communicator_failed(
+        receive.communicator, {.code = ErrorCode::no_resource,
+                               .peer = peer.rank,
+                               .operation = "receive",
+                               .cause = "65536 large messages are on their way, or memory is missing",
+                               .hint = "wait for some of them before more are sent"});
   }
   RendezvousBody body{.sender_operation = offered.sender_operation,
                       .receiver_operation = receive.number,
