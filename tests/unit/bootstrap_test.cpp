@@ -368,7 +368,7 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
                 .peer = 0,
                 .cause = fmt::format("rank 0 closed the connection at {} during start-up", venue.place()),
                 .hint = "look at what rank 0 said before it ended",
-                .system_error = ECONNRESET});  // over a blob that it had not read
+                .system_error = test::any_system_error});  // ECONNRESET, if our blob was there before it died
 }
 
 TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
