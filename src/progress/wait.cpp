@@ -79,6 +79,11 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit) {
   return passed;
 }
 
+Waiter::Passed Waiter::look_between_steps(WaitLimit& limit) {
+  engine_.poll_slow();
+  return look_at_clock(limit, system_.now());
+}
+
 Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
   if (!limit.started) {
     limit.started = true;

@@ -67,12 +67,14 @@ class Waiter {
   bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall) {
     std::uint32_t steps = 0;
     for (std::uint32_t idle = 0; !done();) {
-      if (engine_.step()) {
+      Passed passed = Passed::on;
+      if (!engine_.step()) {
+        passed = pass_time(++idle, limit);
+      } else {
         idle = 0;
-        if (++steps % steps_between_looks != 0) continue;
-        engine_.poll_slow();
+        if (++steps % steps_between_looks == 0) passed = look_between_steps(limit);
       }
-      switch (pass_time(++idle, limit)) {
+      switch (passed) {
         case Passed::on: break;
         case Passed::stalled: on_stall(); break;
         case Passed::expired: return done();
@@ -87,6 +89,7 @@ class Waiter {
 
   enum class Passed : std::uint8_t { on, stalled, expired };
   Passed pass_time(std::uint32_t idle, WaitLimit& limit);
+  Passed look_between_steps(WaitLimit& limit);
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit);
   void nap(std::chrono::microseconds length);

@@ -1,0 +1,71 @@
+// The one function that waits: what ends a wait whose own operation makes no progress.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+
+#include "base/system.hpp"
+#include "progress/engine.hpp"
+#include "progress/wait.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using progress::WaitPolicy;
+
+// Time passes only where somebody looks at the clock.
+class TickingClock final : public base::System {
+ public:
+  Deadline now() const noexcept override { return Deadline{std::chrono::milliseconds{++looks_}}; }
+  std::int64_t looks() const noexcept { return looks_; }
+
+ private:
+  mutable std::int64_t looks_ = 0;
+};
+
+struct Source final : progress::Pollable {
+  explicit Source(bool has_news) : always_has_news{has_news} {}
+  bool always_has_news;
+  std::int64_t polls = 0;
+
+  bool poll() override {
+    // A wait that never ends is the failure that these tests are about.
+    if (++polls == 10'000'000) throw std::runtime_error{"the wait has not ended after 10 million steps"};
+    return always_has_news;
+  }
+};
+
+class WaitWith : public testing::TestWithParam<WaitPolicy> {};
+INSTANTIATE_TEST_SUITE_P(every_policy, WaitWith,
+                         testing::Values(WaitPolicy::own_core(), WaitPolicy::shared_core(),
+                                         WaitPolicy::spin_for(50), WaitPolicy{}));
+
+TEST_P(WaitWith, ends_at_its_deadline_and_warns_before_though_others_always_have_traffic) {
+  TickingClock clock;
+  progress::Engine engine;
+  Source traffic{true};
+  Source control{false};
+  engine.set_sources(&traffic, &control);
+  progress::Waiter waiter{engine, clock, GetParam(), {}};
+  int warnings = 0;
+  const bool done =
+      waiter.wait_until([] { return false; }, {.timeout_ms = 20, .warning_ms = 10}, [&] { ++warnings; });
+  EXPECT_FALSE(done);
+  EXPECT_EQ(warnings, 1);
+  EXPECT_EQ(clock.looks(), 21);
+  EXPECT_GE(control.polls, 20) << "news of deaths come that way";
+}
+
+TEST_P(WaitWith, does_not_read_the_clock_while_it_is_done_soon) {
+  TickingClock clock;
+  progress::Engine engine;
+  Source traffic{true};
+  engine.set_sources(&traffic, nullptr);
+  progress::Waiter waiter{engine, clock, GetParam(), {}};
+  const bool done = waiter.wait_until([&] { return traffic.polls == 1000; }, {.timeout_ms = 20}, [] {});
+  EXPECT_TRUE(done);
+  EXPECT_EQ(clock.looks(), 0);
+}
+
+}  // namespace
