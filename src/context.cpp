@@ -363,9 +363,9 @@ void Context::take_abort() {
     detail = abort_detail_;
   }
   for (const auto& [id, state] : communicators_) {
-    if (state->failure() != nullptr) continue;
     detail.peer = state->rank_of(abort_peer_ >= 0 ? abort_peer_ : rank());
     state->fail(detail, false);
+    messaging_.sever(id);  // nobody needs a link any more
   }
 }
 

@@ -16,6 +16,12 @@ Error truncated(const Waiting& request) {
                 .hint = "the message stays in line for the next receive; probe() tells its size"}};
 }
 
+// Of a communicator that has failed: nothing is left in flight.
+void end_now(CommunicatorState& communicator) noexcept {
+  communicator.context().messaging().sever(communicator.id());
+  communicator.context().engine().run_ready();  // tasks end by being resumed
+}
+
 // What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything
 // else may be half done, here or at a peer, and breaks it.
 void end_expired(Waiting& request) {
@@ -30,7 +36,7 @@ void end_expired(Waiting& request) {
     throw Error{detail};
   }
   communicator.fail(detail, true);
-  communicator.context().engine().run_ready();  // tasks end by being resumed
+  end_now(communicator);
 }
 
 }  // namespace
@@ -38,7 +44,7 @@ void end_expired(Waiting& request) {
 void end_broken(Waiting& request, const char* cause) noexcept {
   CommunicatorState& communicator = *request.communicator;
   communicator.fail({.code = ErrorCode::no_resource, .peer = communicator.rank(), .cause = cause}, true);
-  communicator.context().engine().run_ready();
+  end_now(communicator);
 }
 
 Status settle(Waiting& request) {

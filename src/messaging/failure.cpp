@@ -1,9 +1,20 @@
 // How operations end when they cannot succeed: links that fail, communicators that fail, and who is still awaited.
 #include <algorithm>
+#include <new>
+#include <type_traits>
+#include <utility>
 
 #include "messaging/peer.hpp"
 
 namespace qpmesh::messaging {
+
+namespace {
+
+RecordFields withdrawal_fields(RecordKind kind, std::uint64_t communicator) noexcept {
+  return {.kind = kind, .body_bytes = sizeof(RendezvousBody), .communicator = communicator};
+}
+
+}  // namespace
 
 // The listener hears of it at the end of poll: it ends operations, some of
 // which are just being started or moved.
@@ -29,11 +40,13 @@ void Messaging::look_at_links() {
     link_failed(*peer, ErrorCode::link_failed, "the connection failed");
   }
   if (links_failed_) report_failed_links();
+  if (closing_ > 0 && system_.now() >= closing_until_) sever_closing([](std::uint64_t, int) { return true; });
 }
 
 void Messaging::give_up(int rank) noexcept {
   Peer& peer = *peers_[static_cast<std::size_t>(rank)];
   peer.failed = peer.reported = true;
+  sever_closing([=](std::uint64_t, int its_rank) { return its_rank == rank; });
 }
 
 void Messaging::report_failed_links() {
@@ -41,6 +54,7 @@ void Messaging::report_failed_links() {
   for (Peer* const peer : connected_) {
     if (!peer->failed || peer->reported) continue;
     peer->reported = true;
+    sever_closing([=](std::uint64_t, int rank) { return rank == peer->rank; });
     listener_.link_failed(peer->failure);
   }
 }
@@ -52,8 +66,6 @@ const Error* Messaging::failure_of(std::uint64_t communicator) const noexcept {
   return nullptr;
 }
 
-// Where a peer may still write into a user's buffer, or a device read from one, the
-// connection is severed before the buffer goes back.
 void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   failed_.emplace_back(communicator, &failure);
   discard_messages(communicator);
@@ -61,14 +73,10 @@ void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   matching_.for_each_posted([&](ReceiveOperation& receive) {
     if (receive.communicator != communicator) return;
     matching_.unpost(receive);
-    engine_.complete(receive, &failure);
+    if (!std::exchange(receive.announced, false)) engine_.complete(receive, &failure);
   });
   receives_.for_each([&](ReceiveOperation& receive) {
-    if (receive.communicator != communicator) return;
-    Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
-    if (receive.state == ReceiveOperation::State::open) peer.connection.sever();
-    finish_receive(receive);
-    engine_.complete(receive, &failure);
+    if (receive.communicator == communicator) close(receive, failure);
   });
   for (Peer* const peer : connected_) {
     peer->queued.for_each([&](SendOperation& send) {
@@ -78,14 +86,101 @@ void Messaging::fail(std::uint64_t communicator, const Error& failure) {
     });
   }
   sends_.for_each([&](SendOperation& send) {
-    if (send.communicator != communicator) return;
-    Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
-    const bool being_read =
-        send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
-    if (being_read) peer.connection.sever();
-    finish_send(send);
-    engine_.complete(send, &failure);
+    if (send.communicator == communicator) close(send, failure);
   });
+}
+
+// ---- buffers that a device may still touch ----
+//
+// The ranks of a failed communicator mostly live, and other communicators need the links between them. So a receiver asks for
+// its memory back: the sender posts no write behind its answer, and writes and records of a connection arrive in order. A sender
+// waits for the completion of what it has posted. Only where that takes too long the connection is severed, which ends both.
+
+void Messaging::close(ReceiveOperation& receive, const Error& failure) noexcept {
+  Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
+  const bool exposed = receive.state == ReceiveOperation::State::open;
+  if (!exposed || peer.failed) {
+    if (exposed) peer.connection.sever();
+    finish_receive(receive);
+    return engine_.complete(receive, &failure);
+  }
+  receive.failure = &failure;
+  receive.state = ReceiveOperation::State::closing;
+  if (closing_++ == 0) closing_until_ = base::after_ms(system_, withdrawal_ms_max);
+  try {
+    send_control(
+        peer, withdrawal_fields(RecordKind::withdraw, receive.communicator),
+        {.sender_operation = 0, .receiver_operation = receive.number, .region = 0, .place = 0, .offset = 0});
+  } catch (const std::bad_alloc&) {
+    peer.connection.sever();
+    end_closing(receive);
+  }
+}
+
+void Messaging::close(SendOperation& send, const Error& failure) noexcept {
+  Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
+  const bool being_read =
+      send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
+  if (!being_read || peer.failed || peer.out.completed(send.told)) {
+    if (being_read && peer.failed) peer.connection.sever();
+    finish_send(send);
+    return engine_.complete(send, &failure);
+  }
+  send.failure = &failure;
+  send.state = SendOperation::State::closing;
+  if (closing_++ == 0) closing_until_ = base::after_ms(system_, withdrawal_ms_max);
+}
+
+void Messaging::handle_withdraw(Peer& peer, const RendezvousBody& body) {
+  const auto is_meant = [&](std::uint32_t number) { return number == body.receiver_operation; };
+  std::erase_if(peer.announcements, [&](const Announcement& announcement) {
+    return is_meant(announcement.body.receiver_operation);
+  });
+  peer.writes.for_each([&](SendOperation& send) {  // its communicator fails here too
+    if (is_meant(send.receiver_number) && send.state == SendOperation::State::writing)
+      send.state = SendOperation::State::completing;
+  });
+  send_control(peer, withdrawal_fields(RecordKind::withdrawn, 0), body);
+}
+
+void Messaging::handle_withdrawn(Peer& peer, const RendezvousBody& body) {
+  ReceiveOperation* const receive = receives_.find(body.receiver_operation);
+  if (receive == nullptr || receive->message_source != peer.rank ||
+      receive->state != ReceiveOperation::State::closing) {
+    ++counters_.stale_answers;
+    return;
+  }
+  end_closing(*receive);
+}
+
+void Messaging::end_closing(ReceiveOperation& receive) noexcept {
+  --closing_;
+  finish_receive(receive);
+  engine_.complete(receive, receive.failure);
+}
+
+void Messaging::end_closing(SendOperation& send) noexcept {
+  --closing_;
+  finish_send(send);
+  engine_.complete(send, send.failure);
+}
+
+// concerns(communicator, rank): which operations are ended.
+template <class F>
+void Messaging::sever_closing(F&& concerns) noexcept {
+  if (closing_ == 0) return;
+  const auto end = [&](auto& operation, int rank) {
+    using State = typename std::remove_reference_t<decltype(operation)>::State;
+    if (operation.state != State::closing || !concerns(operation.communicator, rank)) return;
+    peers_[static_cast<std::size_t>(rank)]->connection.sever();
+    end_closing(operation);
+  };
+  receives_.for_each([&](ReceiveOperation& receive) { end(receive, receive.message_source); });
+  sends_.for_each([&](SendOperation& send) { end(send, send.target); });
+}
+
+void Messaging::sever(std::uint64_t communicator) noexcept {
+  sever_closing([=](std::uint64_t its_communicator, int) { return its_communicator == communicator; });
 }
 
 // f(peer) for every operation of the communicator that waits for somebody in particular.
@@ -128,6 +223,11 @@ void Messaging::discard_messages(std::uint64_t communicator) noexcept {
   matching_.for_each_unexpected([&](Unexpected& message) {
     if (message.envelope.communicator == communicator) discard(message);
   });
+  for (Peer* const peer : connected_) {
+    std::erase_if(peer->announcements, [=](const Announcement& announcement) {
+      return announcement.communicator == communicator;
+    });
+  }
 }
 
 // A receiver loads an open source by itself, whenever it comes to it. After this it finds that the offer is void, before or

@@ -125,6 +125,8 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
     return false;
   }
   send.state = SendOperation::State::offered;
+  peer.offered.push_back(send);
+  if (!peer.announcements.empty()) take_announcement(peer, send);
   return true;
 }
 
@@ -245,6 +247,8 @@ void Messaging::handle(Peer& peer, TakenMessage& message) {
     case RecordKind::clear_to_send: handle_clear_to_send(peer, message.record); break;
     case RecordKind::segment: handle_segment(peer, message); break;
     case RecordKind::finished: handle_finished(peer, message.record); break;
+    case RecordKind::withdraw: handle_withdraw(peer, message.record.rendezvous()); break;
+    case RecordKind::withdrawn: handle_withdrawn(peer, message.record.rendezvous()); break;
     default:
       return link_failed(peer, ErrorCode::corrupt,
                          fmt::format("a record of kind {}", static_cast<int>(header.kind)));
@@ -267,7 +271,7 @@ void Messaging::handle_message(Peer& peer, const TakenMessage& message) {
     return;
   ReceiveOperation* receive = matching_.take_posted(envelope);
   // Too small for the message: told so, and the message stays first in line for the receives behind it.
-  while (receive != nullptr && envelope.bytes > receive->capacity_bytes) {
+  while (receive != nullptr && !receive->announced && envelope.bytes > receive->capacity_bytes) {
     receive->message_source = envelope.source;
     receive->message_key = envelope.key;
     receive->message_bytes = envelope.bytes;
@@ -276,13 +280,12 @@ void Messaging::handle_message(Peer& peer, const TakenMessage& message) {
     receive = matching_.take_posted(envelope);
   }
   if (receive == nullptr) return keep(peer, envelope, message);
+  if (receive->announced) return confirm(peer, *receive, header);
   receive->message_source = envelope.source;
   receive->message_key = envelope.key;
   receive->message_bytes = envelope.bytes;
   if (header.kind == RecordKind::rendezvous) {
-    RendezvousBody body;
-    std::memcpy(&body, message.record.body(), sizeof body);
-    return accept_offer(peer, *receive, body, header.flags);
+    return accept_offer(peer, *receive, message.record.rendezvous(), header.flags);
   }
   deliver(*receive, envelope,
           header.kind == RecordKind::eager_inline ? message.record.body() : message.payload);
@@ -321,7 +324,7 @@ void Messaging::keep(Peer& peer, const Envelope& envelope, const TakenMessage& m
   if (header.kind == RecordKind::eager_inline) {
     std::memcpy(kept.inline_payload, message.record.body(), envelope.bytes);
   } else if (header.kind == RecordKind::rendezvous) {
-    std::memcpy(&kept.offer, message.record.body(), sizeof kept.offer);
+    kept.offer = message.record.rendezvous();
   } else {
     kept.ring_payload = message.payload;
     kept.place = message.place;
@@ -377,6 +380,7 @@ void Messaging::begin(ReceiveOperation& receive) {
   } else {
     receive.state = ReceiveOperation::State::posted;
     matching_.post(receive);
+    if (receive.capacity_bytes > inline_bytes_max && is_collective(receive.key)) announce(receive);
   }
 }
 

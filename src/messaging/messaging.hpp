@@ -53,6 +53,10 @@ struct MessagingConfig {
   std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
 };
 
+// So long a peer may take to answer a withdrawal: beyond, the link between two healthy ranks is given up rather than an error
+// kept from the user.
+inline constexpr std::int64_t withdrawal_ms_max = 100;
+
 // What messaging needs to talk to one rank.
 struct PeerPlaces {
   transport::Transport* transport = nullptr;
@@ -91,9 +95,12 @@ class Messaging final : public progress::Pollable {
   bool waits_for(std::uint64_t communicator, int peer);
   bool waits_for_anybody(std::uint64_t communicator);  // a receive from any source
 
-  // Ends every operation of the communicator, and every one that it starts later.
+  // Ends every operation of the communicator, and every one that it starts later. Where a device may still touch a buffer the
+  // operation ends when it does no more: the peer is asked, and the connection severed if it does not answer in time.
   // failure must live as long as the communicator.
   void fail(std::uint64_t communicator, const Error& failure);
+  // After fail: ends at once what still waits, by severing connections.
+  void sever(std::uint64_t communicator) noexcept;
   // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
   // Those of one collective that came before the call: asks the listener about
@@ -116,6 +123,8 @@ class Messaging final : public progress::Pollable {
     std::uint64_t segments_sent = 0;
     std::uint64_t zero_copy_sends = 0;
     std::uint64_t pulls = 0;
+    std::uint64_t announcements = 0;    // receives answered before their offer came
+    std::uint64_t announced_sends = 0;  // sends that found their answer waiting
     std::uint64_t credit_writes = 0;
     std::uint64_t control_waits = 0;  // rendezvous control that found no line
     std::uint64_t degraded = 0;       // eager sends that became rendezvous for want of payload space
@@ -128,6 +137,13 @@ class Messaging final : public progress::Pollable {
   struct Peer;
   struct Control {  // a rendezvous control record that waits for a line
     Record record;
+  };
+  struct Announcement {  // an answer that came before its send began
+    std::uint64_t communicator;
+    std::uint64_t key;
+    std::uint64_t bytes;
+    std::uint8_t flags;
+    RendezvousBody body;
   };
 
   // messaging.cpp: eager, matching, credits
@@ -152,6 +168,14 @@ class Messaging final : public progress::Pollable {
                                       SendRing<ProcessAtomics>::Priority priority);
 
   // failure.cpp
+  void close(ReceiveOperation& receive, const Error& failure) noexcept;
+  void close(SendOperation& send, const Error& failure) noexcept;
+  void handle_withdraw(Peer& peer, const RendezvousBody& body);
+  void handle_withdrawn(Peer& peer, const RendezvousBody& body);
+  template <class F>
+  void sever_closing(F&& concerns) noexcept;
+  void end_closing(ReceiveOperation& receive) noexcept;
+  void end_closing(SendOperation& send) noexcept;
   void report_failed_links();
   void discard_messages(std::uint64_t communicator) noexcept;
   void revoke_offers(std::uint64_t communicator) noexcept;
@@ -163,19 +187,28 @@ class Messaging final : public progress::Pollable {
   // rendezvous.cpp
   void offer(Peer& peer, SendOperation& send, Record& record);
   void accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
+  std::optional<transport::RemoteAddress> open_target(Peer& peer, ReceiveOperation& receive);
+  void fail_without_number(const Peer& peer, const ReceiveOperation& receive);
+  bool answer(Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
   std::optional<std::uint32_t> revocations_of(Peer& peer);
   bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
   void handle_clear_to_send(Peer& peer, const Record& record);
+  void proceed(Peer& peer, SendOperation& send, std::uint8_t flags, const RendezvousBody& body);
   void handle_segment(Peer& peer, const TakenMessage& message);
   void handle_finished(Peer& peer, const Record& record);
   bool stream(Peer& peer, SendOperation& send);
   bool write_through(Peer& peer, SendOperation& send);
   template <class Register>
   std::optional<transport::RemoteAddress> try_to_register(std::size_t bytes, Register&& register_it);
-  void send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
-                    const RendezvousBody& body);
+  void send_control(Peer& peer, const RecordFields& fields, const RendezvousBody& body);
   void finish_receive(ReceiveOperation& receive) noexcept;
   void finish_send(SendOperation& send) noexcept;
+
+  // announcements.cpp
+  void announce(ReceiveOperation& receive);
+  void confirm(Peer& peer, ReceiveOperation& receive, const RecordHeader& header);
+  void handle_announcement(Peer& peer, const RecordHeader& header, const RendezvousBody& body);
+  void take_announcement(Peer& peer, SendOperation& send);
 
   progress::Engine& engine_;
   const base::System& system_;
@@ -191,6 +224,8 @@ class Messaging final : public progress::Pollable {
   std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
   bool registration_failed_ = false;                            // and was warned of
   bool links_failed_ = false;                                   // some peer's failure is not reported yet
+  int closing_ = 0;                                             // operations in that state
+  Deadline closing_until_{};                                    // then their connections are severed
   std::size_t unexpected_bytes_ = 0;
   Counters counters_;
 };

@@ -68,10 +68,11 @@ struct SendOperation : progress::Operation {
   enum class State : std::uint8_t {
     idle,
     queued,      // in the peer's queue: no line, or others are before it
-    offered,     // rendezvous: request sent
+    offered,     // rendezvous: request sent, not answered
     streaming,   // rendezvous through the payload ring
     writing,     // zero-copy: writes being posted
     completing,  // zero-copy: all posted, the source is still read
+    closing,     // failed, and the source is still read
   };
 
   std::uint64_t communicator = 0;
@@ -105,6 +106,7 @@ struct ReceiveOperation : progress::Operation {
     posted,     // waits for its message
     streaming,  // rendezvous through the payload ring
     open,       // zero-copy: the peer writes into data
+    closing,    // failed, and the peer may still write into data
   };
 
   std::uint64_t communicator = 0;
@@ -119,6 +121,7 @@ struct ReceiveOperation : progress::Operation {
 
   State state = State::idle;
   bool truncated = false;      // done, but message_bytes > capacity_bytes: the message is still first in line
+  bool announced = false;      // answered before its offer came: streaming or open, and still posted
   bool opened_region = false;  // region was registered for this operation alone
   int message_source = -1;
   std::uint64_t message_key = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <vector>
 
 #include "messaging/messaging.hpp"
 
@@ -24,8 +25,8 @@ struct Messaging::Peer {
             places.receive_seed},
         in{connection, capabilities, places.slot, places.layout, places.receive_seed},
         remote_revocations{places.remote_revocations},
-        // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the ring wraps.
-        eager_bytes_max{std::min(eager_bytes, places.layout.payload_ring_units * unit_bytes / 4)} {}
+        eager_bytes_limit{places.layout.payload_ring_units * unit_bytes / 4},
+        eager_bytes_max{std::min(eager_bytes, eager_bytes_limit)} {}
 
   int rank;
   transport::Transport& transport;
@@ -34,6 +35,9 @@ struct Messaging::Peer {
   SendRing<ProcessAtomics> out;
   ReceiveRing<ProcessAtomics> in;
   transport::RemoteAddress remote_revocations;
+  // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the ring wraps. Both ends have
+  // this bound, whatever their options say.
+  std::size_t eager_bytes_limit;
   std::size_t eager_bytes_max;
 
   // What could not be posted yet, in the order in which it is tried: control, then sends in their
@@ -42,6 +46,9 @@ struct Messaging::Peer {
   List<SendOperation> queued;
   List<SendOperation> streams;
   List<SendOperation> writes;
+
+  List<SendOperation> offered;              // in order; not answered
+  std::vector<Announcement> announcements;  // in order; their sends have not begun
 
   Unexpected* first_pinned = nullptr;  // unmatched payloads still in the payload ring, in ring order
   Unexpected* last_pinned = nullptr;

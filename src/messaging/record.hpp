@@ -41,8 +41,10 @@ enum class RecordKind : std::uint8_t {
   segment,           // part of a pipelined rendezvous, in the payload ring
   finished,          // zero-copy: all bytes are written; pull: the source may be reused
   pad,               // skips the rest of the ring
+  withdraw,          // the receiver takes back memory that it had opened: write no more
+  withdrawn,         // the answer, behind the last write
 };
-inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::pad);
+inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::withdrawn);
 
 enum RecordFlags : std::uint8_t {
   flag_want_credit = 1,  // the writer is short: return credits now
@@ -70,7 +72,7 @@ inline constexpr std::size_t record_body_offset =
 static_assert(offsetof(RecordHeader, signature) + sizeof(std::uint32_t) == record_body_offset);
 static_assert(offsetof(RecordHeader, communicator) == 16 && std::is_trivially_copyable_v<RecordHeader>);
 
-// Body of rendezvous, clear_to_send, segment and finished.
+// Body of rendezvous, clear_to_send, segment, finished, withdraw and withdrawn.
 struct RendezvousBody {
   std::uint32_t sender_operation;    // the sender's number
   std::uint32_t receiver_operation;  // the receiver's number
@@ -101,6 +103,12 @@ struct alignas(line_bytes) Record {
   std::byte* body() noexcept { return bytes + record_body_offset; }
   const std::byte* body() const noexcept { return bytes + record_body_offset; }
   std::size_t length() const noexcept { return std::size_t{header().length_words} * 8; }
+
+  RendezvousBody rendezvous() const noexcept {
+    RendezvousBody value;
+    std::memcpy(&value, body(), sizeof value);
+    return value;
+  }
 
   // RendezvousBody::place. The body lies on four bytes only: its fields are copied, never referred to.
   std::uint32_t place() const noexcept {

@@ -1,4 +1,4 @@
-// Large messages: the sender offers, the receiver answers how.
+// Large messages: the sender offers, the receiver answers how (inside collectives, before the offer: announcements.cpp).
 //
 //   pull        the offer names the source, and the receiver can load it: it copies and says finished
 //   zero-copy   the receiver opens its buffer; the sender writes into it and says finished behind the last
@@ -17,6 +17,17 @@
 namespace qpmesh::messaging {
 
 using Ring = SendRing<ProcessAtomics>;
+
+namespace {
+
+RecordFields finished_fields(std::uint64_t communicator, std::uint8_t flags = 0) noexcept {
+  return {.kind = RecordKind::finished,
+          .flags = flags,
+          .body_bytes = sizeof(RendezvousBody),
+          .communicator = communicator};
+}
+
+}  // namespace
 
 void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
   send.number = sends_.add(send);
@@ -39,11 +50,9 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
   std::memcpy(record.body(), &body, sizeof body);
 }
 
-void Messaging::send_control(Peer& peer, RecordKind kind, std::uint8_t flags, std::uint64_t communicator,
-                             const RendezvousBody& body) {
+void Messaging::send_control(Peer& peer, const RecordFields& fields, const RendezvousBody& body) {
   Control control;
-  start_record(control.record,
-               {.kind = kind, .flags = flags, .body_bytes = sizeof body, .communicator = communicator});
+  start_record(control.record, fields);
   std::memcpy(control.record.body(), &body, sizeof body);
   if (peer.control.empty()) {
     const Ring::Sent sent = post(peer, control.record, {}, Ring::Priority::control);
@@ -72,42 +81,57 @@ std::optional<transport::RemoteAddress> Messaging::try_to_register(std::size_t b
 void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
                              std::uint8_t flags) {
   if ((flags & flag_source_open) != 0 && pull(peer, receive, offered)) return;
+  if (answer(peer, receive, offered.sender_operation)) return;
+  matching_.post(receive);  // where the failing communicator finds it
+  fail_without_number(peer, receive);
+}
+
+// Opens the receive to the peer, in whichever way it can be, and says so. False: no number is left for it.
+bool Messaging::answer(Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation) {
   receive.number = receives_.add(receive);
-  if (receive.number == 0) {
-    matching_.post(receive);  // where the failing communicator finds it
-    return listener_.communicator_failed(
-        receive.communicator, {.code = ErrorCode::no_resource,
-                               .peer = peer.rank,
-                               .operation = "receive",
-                               .cause = "65536 large messages are on their way, or memory is missing",
-                               .hint = "wait for some of them before more are sent"});
-  }
-  RendezvousBody body{.sender_operation = offered.sender_operation,
+  if (receive.number == 0) return false;
+  RecordFields fields{.kind = RecordKind::clear_to_send,
+                      .body_bytes = sizeof(RendezvousBody),
+                      .communicator = receive.communicator,
+                      .key = receive.message_key,
+                      .total_bytes = receive.message_bytes};
+  RendezvousBody body{.sender_operation = sender_operation,
                       .receiver_operation = receive.number,
                       .region = 0,
                       .place = 0,
                       .offset = 0};
-  if (peer.capabilities.writes_user_memory && receive.combine == nullptr) {
-    const std::span<std::byte> target{receive.data, receive.message_bytes};
-    auto address = peer.transport.address_of(target);
-    if (!address) {
-      address = try_to_register(target.size(), [&] { return peer.transport.register_memory(target); });
-      if (address) {
-        receive.opened_region = true;
-        receive.region = address->region;
-      }
-    }
-    if (address) {
-      receive.state = ReceiveOperation::State::open;
-      body.region = address->region;
-      body.offset = address->offset;
-      return send_control(peer, RecordKind::clear_to_send, flag_zero_copy, receive.communicator, body);
-    }
+  if (const auto address = open_target(peer, receive)) {
+    receive.state = ReceiveOperation::State::open;
+    fields.flags = flag_zero_copy;
+    body.region = address->region;
+    body.offset = address->offset;
+  } else {
+    receive.state = ReceiveOperation::State::streaming;
+    ++peer.streams_in;
+    move_out_of_ring(peer);
   }
-  receive.state = ReceiveOperation::State::streaming;
-  ++peer.streams_in;
-  move_out_of_ring(peer);
-  send_control(peer, RecordKind::clear_to_send, 0, receive.communicator, body);
+  send_control(peer, fields, body);
+  return true;
+}
+
+// Where the peer may write the message; nothing: it comes through the payload ring.
+std::optional<transport::RemoteAddress> Messaging::open_target(Peer& peer, ReceiveOperation& receive) {
+  if (!peer.capabilities.writes_user_memory || receive.combine != nullptr) return std::nullopt;
+  const std::span<std::byte> target{receive.data, receive.message_bytes};
+  if (const auto address = peer.transport.address_of(target)) return address;
+  const auto address = try_to_register(target.size(), [&] { return peer.transport.register_memory(target); });
+  receive.opened_region = address.has_value();
+  receive.region = address ? address->region : 0;
+  return address;
+}
+
+void Messaging::fail_without_number(const Peer& peer, const ReceiveOperation& receive) {
+  listener_.communicator_failed(receive.communicator,
+                                {.code = ErrorCode::no_resource,
+                                 .peer = peer.rank,
+                                 .operation = "receive",
+                                 .cause = "65536 large messages are on their way, or memory is missing",
+                                 .hint = "wait for some of them before more are sent"});
 }
 
 // The peer's count of revocations, or nothing where it cannot be loaded.
@@ -143,20 +167,19 @@ bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody
   engine_.complete(receive);
   RendezvousBody body{};
   body.sender_operation = offered.sender_operation;
-  send_control(peer, RecordKind::finished, 0, communicator, body);
+  send_control(peer, finished_fields(communicator), body);
   return true;
 }
 
 void Messaging::handle_segment(Peer& peer, const TakenMessage& message) {
-  RendezvousBody body;
-  std::memcpy(&body, message.record.body(), sizeof body);
+  const RendezvousBody body = message.record.rendezvous();
   ReceiveOperation* const receive = receives_.find(body.receiver_operation);
   if (receive == nullptr) {
     ++counters_.stale_answers;
     return;
   }
   const std::size_t bytes = message.record.header().total_bytes;
-  const bool expected = receive->message_source == peer.rank &&
+  const bool expected = receive->message_source == peer.rank && !receive->announced &&
                         receive->state == ReceiveOperation::State::streaming &&
                         bytes <= receive->message_bytes - receive->moved_bytes;
   if (!expected)
@@ -176,17 +199,20 @@ void Messaging::handle_segment(Peer& peer, const TakenMessage& message) {
 }
 
 void Messaging::handle_finished(Peer& peer, const Record& record) {
-  RendezvousBody body;
-  std::memcpy(&body, record.body(), sizeof body);
+  const RendezvousBody body = record.rendezvous();
   if ((record.header().flags & flag_to_receiver) != 0) {
     ReceiveOperation* const receive = receives_.find(body.receiver_operation);
-    if (receive == nullptr || receive->message_source != peer.rank ||
-        receive->state != ReceiveOperation::State::open) {
+    if (receive == nullptr || receive->message_source != peer.rank || receive->announced) {
       ++counters_.stale_answers;
-      return;
+    } else if (receive->state == ReceiveOperation::State::closing) {
+      end_closing(*receive);  // nothing comes behind this
+    } else if (receive->state == ReceiveOperation::State::open) {
+      finish_receive(*receive);
+      engine_.complete(*receive);
+    } else {
+      ++counters_.stale_answers;
     }
-    finish_receive(*receive);
-    return engine_.complete(*receive);
+    return;
   }
   SendOperation* const send = sends_.find(body.sender_operation);
   if (send == nullptr || send->target != peer.rank || send->state != SendOperation::State::offered) {
@@ -209,40 +235,49 @@ void Messaging::finish_receive(ReceiveOperation& receive) noexcept {
 // ---- sender ----
 
 void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
-  RendezvousBody body;
-  std::memcpy(&body, record.body(), sizeof body);
+  const RendezvousBody body = record.rendezvous();
+  if (body.sender_operation == 0) return handle_announcement(peer, record.header(), body);
   SendOperation* const send = sends_.find(body.sender_operation);
   if (send == nullptr || send->target != peer.rank || send->state != SendOperation::State::offered) {
     ++counters_.stale_answers;
     return;
   }
-  send->receiver_number = body.receiver_operation;
-  if ((record.header().flags & flag_zero_copy) != 0) {
-    // Where a write is a store into a mapping, no device checks the target: another's
-    // word must not make us write beside it.
-    const bool checked_by_device = !peer.capabilities.loads_peer_memory;
-    if (!checked_by_device && peer.connection.load({body.region, body.offset}, send->bytes) == nullptr) {
-      return link_failed(peer, ErrorCode::corrupt,
-                         "an answer to a rendezvous that names memory which is not the peer's");
-    }
-    const std::span source{send->data, send->bytes};
-    if (peer.capabilities.registered_sources && !peer.transport.address_of(source)) {
-      const auto address =
-          try_to_register(source.size(), [&] { return peer.transport.register_source(source); });
-      send->opened_region = address.has_value();
-      send->region = address ? address->region : 0;
-      send->staged = !address;
-    }
-    ++counters_.zero_copy_sends;
-    send->state = SendOperation::State::writing;
-    send->destination = {body.region, body.offset};
-    peer.writes.push_back(*send);
-    write_through(peer, *send);
+  proceed(peer, *send, record.header().flags, body);
+}
+
+// The receiver has answered.
+void Messaging::proceed(Peer& peer, SendOperation& send, std::uint8_t flags, const RendezvousBody& body) {
+  const bool zero_copy = (flags & flag_zero_copy) != 0;
+  // Where a write is a store into a mapping, no device checks the target: another's
+  // word must not make us write beside it.
+  const bool checked_by_device = !peer.capabilities.loads_peer_memory;
+  if (zero_copy && !checked_by_device &&
+      peer.connection.load({body.region, body.offset}, send.bytes) == nullptr) {
+    return link_failed(peer, ErrorCode::corrupt,
+                       "an answer to a rendezvous that names memory which is not the peer's");
+  }
+  peer.offered.remove(send);
+  send.receiver_number = body.receiver_operation;
+  if (!zero_copy) {
+    send.state = SendOperation::State::streaming;
+    peer.streams.push_back(send);
+    while (peer.streams.first() == &send && stream(peer, send)) {}
     return;
   }
-  send->state = SendOperation::State::streaming;
-  peer.streams.push_back(*send);
-  while (peer.streams.first() == send && stream(peer, *send)) {}
+  const std::span source{send.data, send.bytes};
+  if (peer.capabilities.registered_sources && !peer.transport.address_of(source)) {
+    const auto address =
+        try_to_register(source.size(), [&] { return peer.transport.register_source(source); });
+    send.opened_region = address.has_value();
+    send.region = address ? address->region : 0;
+    send.staged = !address;
+  }
+  ++counters_.zero_copy_sends;
+  send.state = SendOperation::State::writing;
+  send.destination = {body.region, body.offset};
+  send.told = 0;
+  peer.writes.push_back(send);
+  write_through(peer, send);
 }
 
 // One segment. False: nothing can be posted now.
@@ -301,7 +336,7 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
     send.moved_bytes += bytes;
     if (send.moved_bytes < send.bytes) continue;
     send.state = SendOperation::State::completing;
-    send_control(peer, RecordKind::finished, flag_to_receiver, send.communicator,
+    send_control(peer, finished_fields(send.communicator, flag_to_receiver),
                  {.sender_operation = send.number,
                   .receiver_operation = send.receiver_number,
                   .region = 0,
@@ -309,6 +344,10 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
                   .offset = 0});
   }
   if (!peer.out.completed(send.told)) return false;
+  if (send.state == SendOperation::State::closing) {
+    end_closing(send);
+    return true;
+  }
   finish_send(send);
   engine_.complete(send);
   return true;
@@ -317,9 +356,11 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
 void Messaging::finish_send(SendOperation& send) noexcept {
   Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
   switch (send.state) {
+    case SendOperation::State::offered: peer.offered.remove(send); break;
     case SendOperation::State::streaming: peer.streams.remove(send); break;
     case SendOperation::State::writing:
-    case SendOperation::State::completing: peer.writes.remove(send); break;
+    case SendOperation::State::completing:
+    case SendOperation::State::closing: peer.writes.remove(send); break;
     default: break;
   }
   if (send.opened_region) peer.transport.deregister_memory(send.region);

@@ -204,6 +204,8 @@ messaging::Messaging::Counters SimulatedJob::counters() {
     sum.segments_sent += mine.segments_sent;
     sum.zero_copy_sends += mine.zero_copy_sends;
     sum.pulls += mine.pulls;
+    sum.announcements += mine.announcements;
+    sum.announced_sends += mine.announced_sends;
     sum.credit_writes += mine.credit_writes;
     sum.control_waits += mine.control_waits;
     sum.degraded += mine.degraded;

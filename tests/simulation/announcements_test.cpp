@@ -1,0 +1,243 @@
+// Large steps of collectives, whose receivers answer before they are asked, and memory that is taken back from a peer.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "collectives/group.hpp"
+#include "communicator_state.hpp"
+#include "simulation/scenarios.hpp"
+
+namespace qpmesh::test {
+namespace {
+
+using collectives::Group;
+using collectives::Round;
+using collectives::Task;
+using transport::simulated::Random;
+
+// Of one collective: rank 0 sends, rank 1 receives.
+struct Step {
+  std::size_t sent_bytes;
+  std::size_t received_bytes;
+  bool combined = false;
+};
+
+constexpr int steps_at_once = 4;
+
+std::byte sent_byte(std::size_t step, std::size_t i) { return static_cast<std::byte>(step * 31 + i * 7 + 1); }
+
+void add_bytes(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
+               const void*) {
+  for (std::size_t i = 0; i < bytes; ++i)
+    target[i] = static_cast<std::byte>(std::to_integer<int>(operand[i]) + std::to_integer<int>(arrived[i]));
+}
+
+using Buffers = std::vector<std::vector<std::byte>>;
+
+Task sends_steps(Group group, const Buffers* buffers) {
+  Round<steps_at_once> round{group};
+  for (std::size_t step = 0; step < buffers->size(); ++step) {
+    round.send(1, (*buffers)[step]);
+    if (step % steps_at_once == steps_at_once - 1) co_await round;
+  }
+  co_await round;
+}
+
+Task receives_steps(Group group, const std::vector<Step>* steps, Buffers* buffers) {
+  Round<steps_at_once> round{group};
+  for (std::size_t step = 0; step < steps->size(); ++step) {
+    std::vector<std::byte>& buffer = (*buffers)[step];
+    if ((*steps)[step].combined) round.receive_combine(0, buffer, buffer.data(), add_bytes, nullptr);
+    else round.receive(0, buffer);
+    if (step % steps_at_once == steps_at_once - 1) co_await round;
+  }
+  co_await round;
+}
+
+struct End {
+  std::optional<ErrorDetail> error;
+  Deadline time{};
+};
+
+// One rank's part of the collective, as the public face would start it.
+Script takes_part(SimulatedJob* job, int rank, std::int64_t after_ns, const std::vector<Step>* steps,
+                  End* end) {
+  co_await job->until_after(rank, after_ns);
+  Buffers buffers;
+  for (std::size_t step = 0; step < steps->size(); ++step) {
+    std::vector<std::byte>& buffer =
+        buffers.emplace_back(rank == 0 ? (*steps)[step].sent_bytes : (*steps)[step].received_bytes);
+    for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = rank == 0 ? sent_byte(step, i) : std::byte{1};
+  }
+  progress::TaskOperation operation;
+  const EndsOperations ends{*job, rank};
+  const Group group = job->world(rank).state()->begin({.operation = "steps"});
+  job->context(rank).engine().start(operation, [&] {
+    return rank == 0 ? sends_steps(group, &buffers) : receives_steps(group, steps, &buffers);
+  });
+  co_await until(operation.done);
+  end->time = job->network().now();
+  try {
+    if (operation.error) std::rethrow_exception(operation.error);
+  } catch (const Error& error) {
+    end->error = error.detail();
+    job->world(rank).state()->fail(error.detail(), true);
+    co_return;
+  }
+  if (rank == 0) co_return;
+  for (std::size_t step = 0; step < steps->size(); ++step) {
+    for (std::size_t i = 0; i < buffers[step].size(); ++i) {
+      const int added = (*steps)[step].combined ? 1 : 0;
+      if (std::to_integer<int>(buffers[step][i]) != (std::to_integer<int>(sent_byte(step, i)) + added) % 256)
+        throw std::runtime_error(fmt::format("byte {} of step {} is wrong", i, step));
+    }
+  }
+}
+
+struct Result {
+  std::array<End, 2> ends;
+  messaging::Messaging::Counters counters;
+};
+
+Result run_steps(const NetworkConfig& network, const std::vector<Step>& steps,
+                 std::array<std::int64_t, 2> begin_ns) {
+  Result result;
+  SimulatedJob job{network};
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    job.start(rank, takes_part(&job, rank, begin_ns[at], &steps, &result.ends[at]));
+  }
+  EXPECT_EQ(job.run(), "");
+  EXPECT_EQ(job.close(), "");
+  result.counters = job.counters();
+  return result;
+}
+
+constexpr std::int64_t late_ns = 1'000'000;
+
+class Announcements : public testing::TestWithParam<Flavour> {
+ protected:
+  static NetworkConfig network(std::uint64_t seed) { return GetParam().config(2, seed); }
+  static std::uint64_t when_opened(std::uint64_t count) { return network(1).writes_user_memory ? count : 0; }
+};
+
+TEST_P(Announcements, a_send_that_begins_late_finds_its_answer_waiting) {
+  const Result result = run_steps(network(1), {{5'000, 5'000}, {7'000, 7'000, true}}, {late_ns, 0});
+  EXPECT_EQ(result.counters.announcements, when_opened(2));
+  EXPECT_EQ(result.counters.announced_sends, when_opened(2));
+  EXPECT_EQ(result.counters.zero_copy_sends, when_opened(1)) << "what is combined comes through the ring";
+}
+
+TEST_P(Announcements, an_offer_that_came_before_its_receive_is_answered_once) {
+  const Result result = run_steps(network(2), {{5'000, 5'000}}, {0, late_ns});
+  EXPECT_EQ(result.counters.announcements, 0U);
+  EXPECT_EQ(result.counters.announced_sends, 0U);
+}
+
+TEST_P(Announcements, steps_of_all_sizes_find_their_receives_whoever_is_first) {
+  constexpr std::array<std::size_t, 8> sizes{0, 8, 168, 169, 1'024, 1'025, 5'000, 20'000};
+  messaging::Messaging::Counters sum;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    Random random{seed};
+    std::vector<Step> steps;
+    for (int i = 0; i < 24; ++i) {
+      const std::size_t bytes = sizes[random.below(sizes.size())];
+      steps.push_back({bytes, bytes, random.chance(0.3)});
+    }
+    const Result result =
+        run_steps(network(seed), steps, {random.between(0, 30'000), random.between(0, 30'000)});
+    for (const End& end : result.ends) ASSERT_FALSE(end.error) << "seed " << seed << ": " << end.error->cause;
+    sum.announcements += result.counters.announcements;
+    sum.announced_sends += result.counters.announced_sends;
+  }
+  EXPECT_EQ(sum.announcements > sum.announced_sends, network(1).writes_user_memory)
+      << "some cross their offers";
+  EXPECT_EQ(sum.announced_sends > 0, network(1).writes_user_memory);
+}
+
+TEST_P(Announcements,
+       a_step_of_another_length_breaks_the_communicator_and_is_not_written_where_it_was_announced) {
+  for (const Step step : {Step{6'000, 5'000}, Step{5'000, 6'000}, Step{8, 5'000}, Step{1'000, 5'000}}) {
+    for (const auto& begin_ns : {std::array<std::int64_t, 2>{0, 0}, {late_ns, 0}, {0, late_ns}}) {
+      const Result result = run_steps(network(3), {step}, begin_ns);
+      const auto& error = result.ends[1].error;
+      ASSERT_TRUE(error.has_value()) << step.sent_bytes;
+      EXPECT_EQ(error->code, ErrorCode::corrupt) << error->cause;
+      EXPECT_EQ(error->peer, 0);
+      EXPECT_EQ(error->cause, fmt::format("a step of {} bytes arrived where {} were due", step.sent_bytes,
+                                          step.received_bytes));
+      if (begin_ns[1] == 0) {
+        EXPECT_EQ(result.counters.zero_copy_sends, 0U);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(all, Announcements, testing::ValuesIn(flavours()),
+                         [](const auto& flavour) { return std::string{flavour.param.name}; });
+
+// ---- withdrawals ----
+
+Script reduces_once(SimulatedJob* job, Communicator* communicator, std::size_t count, End* end) {
+  std::vector<std::uint64_t> values(count, 1);
+  try {
+    Request request = communicator->allreduce_async(values, sum);
+    co_await until(request);
+    request.wait();
+  } catch (const Error& error) {
+    end->error = error.detail();
+  }
+  end->time = job->network().now();
+}
+
+// Rank 0 stands still, rank 2 dies: what rank 1 has opened to rank 0 can only be taken back by severing.
+TEST(withdrawals, do_not_wait_for_a_peer_that_stands_still) {
+  SimulatedJob job{transport::simulated::immediate_network(3, 1)};
+  std::array<End, 3> ends;
+  const std::vector<Step> never_sent{{5'000, 5'000}};
+  job.network().at(job.network().after_ms(1), [&] { job.network().freeze(0); });
+  const Deadline death = job.network().after_ms(2);
+  job.network().at(death, [&] { job.network().kill(2); });
+  job.start(1, takes_part(&job, 1, 0, &never_sent, &ends[1]));
+  job.run();
+  ASSERT_TRUE(ends[1].error.has_value());
+  EXPECT_EQ(ends[1].error->code, ErrorCode::peer_dead) << ends[1].error->cause;
+  EXPECT_EQ(ends[1].error->peer, 2);
+  EXPECT_GE(ends[1].time - death, std::chrono::milliseconds{messaging::withdrawal_ms_max});
+  EXPECT_LE(ends[1].time - death, std::chrono::milliseconds{2 * messaging::withdrawal_ms_max});
+  EXPECT_NE(job.context(1).messaging().counters().announcements, 0U);
+}
+
+// The same with a rank 0 that answers: the link between the two stays whole, and is used afterwards.
+TEST(withdrawals, leave_the_link_to_a_peer_that_answers) {
+  SimulatedJob job{transport::simulated::immediate_network(3, 1)};
+  std::array<End, 3> ends;
+  const std::vector<Step> never_sent{{5'000, 5'000}};
+  const Deadline death = job.network().after_ms(2);
+  job.network().at(death, [&] { job.network().kill(2); });
+  job.start(1, takes_part(&job, 1, 0, &never_sent, &ends[1]));
+  job.run();
+  ASSERT_TRUE(ends[1].error.has_value());
+  EXPECT_EQ(ends[1].error->code, ErrorCode::peer_dead) << ends[1].error->cause;
+  EXPECT_LE(ends[1].time - death, std::chrono::milliseconds{messaging::withdrawal_ms_max / 2});
+  std::array<End, 2> after;
+  std::vector<Communicator> pair;
+  for (int rank = 0; rank < 2; ++rank) pair.push_back(job.communicator(rank, 7, {0, 1}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    job.start(rank, reduces_once(&job, &pair[at], 4'000, &after[at]));
+  }
+  EXPECT_EQ(job.run(), "");
+  EXPECT_EQ(job.close(), "");
+  for (const End& end : after) EXPECT_FALSE(end.error.has_value()) << end.error->cause;
+  pair.clear();
+}
+
+}  // namespace
+}  // namespace qpmesh::test
