@@ -33,6 +33,8 @@ struct Options {
   std::int64_t network_ring_bytes = std::int64_t{32} << 10;
   // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the message, between nodes
   std::int64_t register_bytes_min = std::int64_t{256} << 10;
+  // QPMESH_RENDEZVOUS: write = the sender of a large message writes it, read = its receiver reads it, where the device can (agreed)
+  std::string rendezvous = "write";
   // QPMESH_EAGER_BYTES_MAX: larger messages go by rendezvous (agreed)
   std::int64_t eager_bytes_max = std::int64_t{16} << 10;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context

@@ -24,9 +24,10 @@ constexpr std::int64_t gib = 1024 * mib;
 constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "verbs+shm"};
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
+constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 22> table{{
+constexpr std::array<OptionRow, 23> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
@@ -116,6 +117,15 @@ constexpr std::array<OptionRow, 22> table{{
      .doc = "Between nodes, private buffers of messages from this size on are registered for the message; "
             "smaller ones "
             "are copied."},
+    {.field = "rendezvous",
+     .variable = "QPMESH_RENDEZVOUS",
+     .member = &Options::rendezvous,
+     .unit = "name",
+     .names = rendezvous_names,
+     .agreed = true,
+     .doc = "Between nodes, who moves the bytes of a large message: `write` lets its sender write them, "
+            "`read` its receiver "
+            "read them."},
     {.field = "eager_bytes_max",
      .variable = "QPMESH_EAGER_BYTES_MAX",
      .member = &Options::eager_bytes_max,

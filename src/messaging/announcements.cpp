@@ -27,7 +27,7 @@ void Messaging::announce(ReceiveOperation& receive) {
   Peer& peer = *peers_[static_cast<std::size_t>(receive.source)];
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
   if (!peer.capabilities.writes_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit) return;
-  if (peer.failed) return;
+  if (peer.failed || config_.rendezvous == Rendezvous::read) return;
   receive.message_source = receive.source;
   receive.message_key = receive.key;
   receive.message_bytes = receive.capacity_bytes;

@@ -8,14 +8,6 @@
 
 namespace qpmesh::messaging {
 
-namespace {
-
-RecordFields withdrawal_fields(RecordKind kind, std::uint64_t communicator) noexcept {
-  return {.kind = kind, .body_bytes = sizeof(RendezvousBody), .communicator = communicator};
-}
-
-}  // namespace
-
 // The listener hears of it at the end of poll: it ends operations, some of
 // which are just being started or moved.
 void Messaging::link_failed(Peer& peer, ErrorCode code, std::string cause) {
@@ -92,65 +84,108 @@ void Messaging::fail(std::uint64_t communicator, const Error& failure) {
 
 // ---- buffers that a device may still touch ----
 //
-// The ranks of a failed communicator mostly live, and other communicators need the links between them. So a receiver asks for
-// its memory back: the sender posts no write behind its answer, and writes and records of a connection arrive in order. A sender
-// waits for the completion of what it has posted. Only where that takes too long the connection is severed, which ends both.
+// The ranks of a failed communicator mostly live, and other communicators need the links between them. So the owner of memory
+// that a peer's device may write (or read) asks for it back: the peer posts nothing behind its answer, and what it had posted
+// is done when the answer comes, because writes and records of a connection arrive in order. Who posted itself waits
+// for the completion. Only where that takes too long the connection is severed, which ends all of it.
 
 void Messaging::close(ReceiveOperation& receive, const Error& failure) noexcept {
   Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
-  const bool exposed = receive.state == ReceiveOperation::State::open;
-  if (!exposed || peer.failed) {
-    if (exposed) peer.connection.sever();
+  const bool open = receive.state == ReceiveOperation::State::open;
+  const bool reading = receive.state == ReceiveOperation::State::reading;
+  if (!open && !reading) {
     finish_receive(receive);
     return engine_.complete(receive, &failure);
   }
-  receive.failure = &failure;
-  receive.state = ReceiveOperation::State::closing;
-  if (closing_++ == 0) closing_until_ = base::after_ms(system_, withdrawal_ms_max);
-  try {
-    send_control(
-        peer, withdrawal_fields(RecordKind::withdraw, receive.communicator),
-        {.sender_operation = 0, .receiver_operation = receive.number, .region = 0, .place = 0, .offset = 0});
-  } catch (const std::bad_alloc&) {
-    peer.connection.sever();
-    end_closing(receive);
-  }
+  begin_closing(receive, failure);
+  if (!peer.failed && (reading || send_withdrawal(peer, RecordKind::withdraw, 0, receive.number))) return;
+  peer.connection.sever();
+  end_closing(receive);
 }
 
 void Messaging::close(SendOperation& send, const Error& failure) noexcept {
   Peer& peer = *peers_[static_cast<std::size_t>(send.target)];
-  const bool being_read =
+  const bool writing =
       send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
-  if (!being_read || peer.failed || peer.out.completed(send.told)) {
-    if (being_read && peer.failed) peer.connection.sever();
+  const bool read_by_peer = send.state == SendOperation::State::offered && send.readable;
+  if (!read_by_peer && (!writing || peer.out.completed(send.told))) {
     finish_send(send);
     return engine_.complete(send, &failure);
   }
-  send.failure = &failure;
-  send.state = SendOperation::State::closing;
+  if (read_by_peer) peer.offered.remove(send);
+  begin_closing(send, failure);
+  if (!peer.failed && (writing || send_withdrawal(peer, RecordKind::withdraw, send.number, 0))) return;
+  peer.connection.sever();
+  end_closing(send);
+}
+
+template <class Operation>
+void Messaging::begin_closing(Operation& operation, const Error& failure) noexcept {
+  operation.failure = &failure;
+  operation.state = Operation::State::closing;
   if (closing_++ == 0) closing_until_ = base::after_ms(system_, withdrawal_ms_max);
 }
 
+// False: there is no memory to keep it in until a line is free.
+bool Messaging::send_withdrawal(Peer& peer, RecordKind kind, std::uint32_t sender_operation,
+                                std::uint32_t receiver_operation) noexcept {
+  try {
+    send_control(peer, {.kind = kind, .body_bytes = sizeof(RendezvousBody)},
+                 {.sender_operation = sender_operation,
+                  .receiver_operation = receiver_operation,
+                  .region = 0,
+                  .place = 0,
+                  .offset = 0});
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// The peer takes back a target (its number is the receiver's) or a source (the sender's). Its communicator fails, and so will
+// ours, which ends our operation.
 void Messaging::handle_withdraw(Peer& peer, const RendezvousBody& body) {
-  const auto is_meant = [&](std::uint32_t number) { return number == body.receiver_operation; };
-  std::erase_if(peer.announcements, [&](const Announcement& announcement) {
-    return is_meant(announcement.body.receiver_operation);
+  if (body.receiver_operation != 0) stop_writing(peer, body.receiver_operation);
+  else if (!stop_reading(peer, body.sender_operation)) return;  // finished will come behind the last read
+  if (!send_withdrawal(peer, RecordKind::withdrawn, body.sender_operation, body.receiver_operation))
+    link_failed(peer, ErrorCode::no_resource, "no memory here");
+}
+
+void Messaging::stop_writing(Peer& peer, std::uint32_t receiver_number) noexcept {
+  std::erase_if(peer.announcements, [=](const Announcement& announcement) {
+    return announcement.body.receiver_operation == receiver_number;
   });
-  peer.writes.for_each([&](SendOperation& send) {  // its communicator fails here too
-    if (is_meant(send.receiver_number) && send.state == SendOperation::State::writing)
+  peer.writes.for_each([&](SendOperation& send) {
+    if (send.receiver_number == receiver_number && send.state == SendOperation::State::writing)
       send.state = SendOperation::State::completing;
   });
-  send_control(peer, withdrawal_fields(RecordKind::withdrawn, 0), body);
+}
+
+// False: reads are under way.
+bool Messaging::stop_reading(Peer& peer, std::uint32_t sender_number) noexcept {
+  bool under_way = false;
+  peer.reads.for_each(
+      [&](ReceiveOperation& receive) { under_way |= receive.sender_number == sender_number; });
+  if (under_way) return false;
+  matching_.for_each_unexpected([&](Unexpected& message) {
+    const bool offered = message.kind == RecordKind::rendezvous && message.envelope.source == peer.rank;
+    if (offered && message.offer.sender_operation == sender_number) discard(message);
+  });
+  return true;
 }
 
 void Messaging::handle_withdrawn(Peer& peer, const RendezvousBody& body) {
-  ReceiveOperation* const receive = receives_.find(body.receiver_operation);
-  if (receive == nullptr || receive->message_source != peer.rank ||
-      receive->state != ReceiveOperation::State::closing) {
-    ++counters_.stale_answers;
-    return;
+  if (body.receiver_operation != 0) {
+    ReceiveOperation* const receive = receives_.find(body.receiver_operation);
+    if (receive != nullptr && receive->message_source == peer.rank &&
+        receive->state == ReceiveOperation::State::closing)
+      return end_closing(*receive);
+  } else {
+    SendOperation* const send = sends_.find(body.sender_operation);
+    if (send != nullptr && send->target == peer.rank && send->state == SendOperation::State::closing)
+      return end_closing(*send);
   }
-  end_closing(*receive);
+  ++counters_.stale_answers;
 }
 
 void Messaging::end_closing(ReceiveOperation& receive) noexcept {

@@ -120,8 +120,7 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
   offer(peer, send, record);
   if (send.number == 0) return false;
   if (post(peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) {
-    sends_.remove(send.number);
-    send.number = 0;
+    withdraw_offer(peer, send);
     return false;
   }
   send.state = SendOperation::State::offered;
@@ -172,6 +171,7 @@ void Messaging::advance(Peer& peer) {
     if (!stream(peer, *send)) break;
   }
   peer.writes.for_each([&](SendOperation& send) { write_through(peer, send); });
+  peer.reads.for_each([&](ReceiveOperation& receive) { read_through(peer, receive); });
 }
 
 void Messaging::return_credits(Peer& peer) {

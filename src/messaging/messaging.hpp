@@ -44,10 +44,14 @@ class Listener {
   virtual void communicator_failed(std::uint64_t communicator, ErrorDetail detail) = 0;
 };
 
+// Who moves the bytes of a large message, where a device can do it.
+enum class Rendezvous : std::uint8_t { write, read };
+
 struct MessagingConfig {
   std::size_t eager_bytes_max = 0;  // at most a quarter of a peer's payload ring, whatever is asked for
   // Private buffers are registered for one message from this size on; smaller ones are cheaper to copy.
   std::size_t register_bytes_min = 0;
+  Rendezvous rendezvous = Rendezvous::write;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
@@ -123,6 +127,7 @@ class Messaging final : public progress::Pollable {
     std::uint64_t segments_sent = 0;
     std::uint64_t zero_copy_sends = 0;
     std::uint64_t pulls = 0;
+    std::uint64_t reads = 0;
     std::uint64_t announcements = 0;    // receives answered before their offer came
     std::uint64_t announced_sends = 0;  // sends that found their answer waiting
     std::uint64_t credit_writes = 0;
@@ -170,7 +175,13 @@ class Messaging final : public progress::Pollable {
   // failure.cpp
   void close(ReceiveOperation& receive, const Error& failure) noexcept;
   void close(SendOperation& send, const Error& failure) noexcept;
+  template <class Operation>
+  void begin_closing(Operation& operation, const Error& failure) noexcept;
+  bool send_withdrawal(Peer& peer, RecordKind kind, std::uint32_t sender_operation,
+                       std::uint32_t receiver_operation) noexcept;
   void handle_withdraw(Peer& peer, const RendezvousBody& body);
+  void stop_writing(Peer& peer, std::uint32_t receiver_number) noexcept;
+  bool stop_reading(Peer& peer, std::uint32_t sender_number) noexcept;
   void handle_withdrawn(Peer& peer, const RendezvousBody& body);
   template <class F>
   void sever_closing(F&& concerns) noexcept;
@@ -186,12 +197,18 @@ class Messaging final : public progress::Pollable {
 
   // rendezvous.cpp
   void offer(Peer& peer, SendOperation& send, Record& record);
+  void withdraw_offer(Peer& peer, SendOperation& send) noexcept;
   void accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
   std::optional<transport::RemoteAddress> open_target(Peer& peer, ReceiveOperation& receive);
   void fail_without_number(const Peer& peer, const ReceiveOperation& receive);
+  void close_target(Peer& peer, ReceiveOperation& receive) noexcept;
+  std::optional<transport::RemoteAddress> open_source(Peer& peer, SendOperation& send);
+  void close_source(Peer& peer, SendOperation& send) noexcept;
   bool answer(Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
   std::optional<std::uint32_t> revocations_of(Peer& peer);
   bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
+  bool begin_read(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
+  bool read_through(Peer& peer, ReceiveOperation& receive);
   void handle_clear_to_send(Peer& peer, const Record& record);
   void proceed(Peer& peer, SendOperation& send, std::uint8_t flags, const RendezvousBody& body);
   void handle_segment(Peer& peer, const TakenMessage& message);

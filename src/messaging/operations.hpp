@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "progress/operation.hpp"
@@ -88,9 +89,9 @@ struct SendOperation : progress::Operation {
   std::size_t moved_bytes = 0;
   transport::RemoteAddress destination{};
   std::uint64_t told = 0;
-  bool opened_region = false;  // region was registered for this operation alone
-  bool staged = false;         // the source is copied before the device reads it
-  std::uint32_t region = 0;
+  bool readable = false;                  // the peer's device may read the source
+  bool staged = false;                    // the source is copied before the device reads it
+  std::optional<std::uint32_t> region{};  // registered for this operation alone
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;
 };
@@ -106,7 +107,8 @@ struct ReceiveOperation : progress::Operation {
     posted,     // waits for its message
     streaming,  // rendezvous through the payload ring
     open,       // zero-copy: the peer writes into data
-    closing,    // failed, and the peer may still write into data
+    reading,    // zero-copy: our device reads the peer's source into data
+    closing,    // failed, and the peer or our device may still write into data
   };
 
   std::uint64_t communicator = 0;
@@ -120,15 +122,17 @@ struct ReceiveOperation : progress::Operation {
   const void* context = nullptr;
 
   State state = State::idle;
-  bool truncated = false;      // done, but message_bytes > capacity_bytes: the message is still first in line
-  bool announced = false;      // answered before its offer came: streaming or open, and still posted
-  bool opened_region = false;  // region was registered for this operation alone
+  bool truncated = false;  // done, but message_bytes > capacity_bytes: the message is still first in line
+  bool announced = false;  // answered before its offer came: streaming or open, and still posted
   int message_source = -1;
   std::uint64_t message_key = 0;
   std::size_t message_bytes = 0;
   std::size_t moved_bytes = 0;
   std::uint32_t number = 0;
-  std::uint32_t region = 0;
+  std::optional<std::uint32_t> region{};  // registered for this operation alone
+  std::uint32_t sender_number = 0;        // reading
+  std::uint64_t told = 0;
+  transport::RemoteAddress origin{};
   ReceiveOperation* previous = nullptr;
   ReceiveOperation* next = nullptr;
 };

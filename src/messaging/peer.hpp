@@ -46,6 +46,7 @@ struct Messaging::Peer {
   List<SendOperation> queued;
   List<SendOperation> streams;
   List<SendOperation> writes;
+  List<ReceiveOperation> reads;
 
   List<SendOperation> offered;              // in order; not answered
   std::vector<Announcement> announcements;  // in order; their sends have not begun
@@ -72,7 +73,7 @@ struct Messaging::Peer {
   }
   bool has_more_to_do() const noexcept { return wants_credit || !idle_out(); }
   bool idle_out() const noexcept {
-    return control.empty() && queued.empty() && streams.empty() && writes.empty();
+    return control.empty() && queued.empty() && streams.empty() && writes.empty() && reads.empty();
   }
 };
 

@@ -51,6 +51,8 @@ enum RecordFlags : std::uint8_t {
   flag_source_open = 2,  // rendezvous: region and offset name the source, which the receiver may load
   flag_zero_copy = 4,    // clear_to_send: region and offset name the target
   flag_to_receiver = 8,  // finished: operation is the receiver's number
+  flag_source_readable =
+      16,  // rendezvous: region and offset name the source, for the receiver's device to read
 };
 
 struct RecordHeader {

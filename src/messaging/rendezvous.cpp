@@ -1,12 +1,13 @@
 // Large messages: the sender offers, the receiver answers how (inside collectives, before the offer: announcements.cpp).
 //
 //   pull        the offer names the source, and the receiver can load it: it copies and says finished
-//   zero-copy   the receiver opens its buffer; the sender writes into it and says finished behind the last
+//   read        the offer names the source, and the receiver's device reads it: an option (MessagingConfig::rendezvous)
+//   write       the receiver opens its buffer; the sender writes into it and says finished behind the last
 //               write
 //   pipelined   the sender streams segments through the payload ring; works everywhere
 //
-// Who may touch the buffers: the source belongs to the operation until it is done (pull: until
-// finished comes; zero-copy: until the last write's completion). The target is written by the
+// Who may touch the buffers: the source belongs to the operation until it is done (pull and read: until
+// finished comes; write: until the last write's completion). The target is written by the
 // peer only between clear_to_send and finished.
 #include <algorithm>
 #include <cstring>
@@ -29,25 +30,66 @@ RecordFields finished_fields(std::uint64_t communicator, std::uint8_t flags = 0)
 
 }  // namespace
 
+// Leaves number 0 where the offer cannot be made now.
 void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
+  send.number = 0;
+  const RecordFields fields{.kind = RecordKind::rendezvous,
+                            .body_bytes = sizeof(RendezvousBody),
+                            .communicator = send.communicator,
+                            .key = send.key,
+                            .total_bytes = send.bytes,
+                            .signature = send.signature};
+  const std::span source{send.data, send.bytes};
+  auto address = peer.transport.address_of(source);
+  send.readable = config_.rendezvous == Rendezvous::read && peer.capabilities.reads_peer_memory;
+  if (send.readable && !address) {
+    // Not for an offer that finds no line: it would be registered again at every attempt.
+    if (!peer.out.has_lines(record_lines(record_length(sizeof(RendezvousBody))), Ring::Priority::data)) {
+      peer.starved = true;
+      peer.out.poll_credit_cell();
+      return;
+    }
+    address = open_source(peer, send);
+    send.readable = address.has_value();
+  }
   send.number = sends_.add(send);
+  if (send.number == 0) return close_source(peer, send);
   RendezvousBody body{
       .sender_operation = send.number, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0};
-  start_record(record, {.kind = RecordKind::rendezvous,
-                        .body_bytes = sizeof body,
-                        .communicator = send.communicator,
-                        .key = send.key,
-                        .total_bytes = send.bytes,
-                        .signature = send.signature});
-  const auto source =
-      config_.revocations != nullptr ? peer.transport.address_of({send.data, send.bytes}) : std::nullopt;
-  if (source) {
-    body.place = config_.revocations->load(std::memory_order_relaxed);
+  start_record(record, fields);
+  if (send.readable) {
+    record.header().flags |= flag_source_readable;
+  } else if (address && config_.revocations != nullptr) {
     record.header().flags |= flag_source_open;
-    body.region = source->region;
-    body.offset = source->offset;
+    body.place = config_.revocations->load(std::memory_order_relaxed);
+  }
+  if (address) {
+    body.region = address->region;
+    body.offset = address->offset;
   }
   std::memcpy(record.body(), &body, sizeof body);
+}
+
+// Registers the source for this message; nothing where that fails, or does not pay.
+std::optional<transport::RemoteAddress> Messaging::open_source(Peer& peer, SendOperation& send) {
+  const auto address = try_to_register(send.bytes, [&] {
+    return peer.transport.register_source({send.data, send.bytes});
+  });
+  if (address) send.region = address->region;
+  return address;
+}
+
+void Messaging::close_source(Peer& peer, SendOperation& send) noexcept {
+  if (send.region) peer.transport.deregister_memory(*send.region);
+  send.region.reset();
+  send.readable = false;
+}
+
+// It could not be posted.
+void Messaging::withdraw_offer(Peer& peer, SendOperation& send) noexcept {
+  close_source(peer, send);
+  sends_.remove(send.number);
+  send.number = 0;
 }
 
 void Messaging::send_control(Peer& peer, const RecordFields& fields, const RendezvousBody& body) {
@@ -81,6 +123,7 @@ std::optional<transport::RemoteAddress> Messaging::try_to_register(std::size_t b
 void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
                              std::uint8_t flags) {
   if ((flags & flag_source_open) != 0 && pull(peer, receive, offered)) return;
+  if ((flags & flag_source_readable) != 0 && begin_read(peer, receive, offered)) return;
   if (answer(peer, receive, offered.sender_operation)) return;
   matching_.post(receive);  // where the failing communicator finds it
   fail_without_number(peer, receive);
@@ -119,10 +162,14 @@ std::optional<transport::RemoteAddress> Messaging::open_target(Peer& peer, Recei
   if (!peer.capabilities.writes_user_memory || receive.combine != nullptr) return std::nullopt;
   const std::span<std::byte> target{receive.data, receive.message_bytes};
   if (const auto address = peer.transport.address_of(target)) return address;
-  const auto address = try_to_register(target.size(), [&] { return peer.transport.register_memory(target); });
-  receive.opened_region = address.has_value();
-  receive.region = address ? address->region : 0;
+  const auto address = try_to_register(target.size(), [&] { return peer.transport.register_target(target); });
+  if (address) receive.region = address->region;
   return address;
+}
+
+void Messaging::close_target(Peer& peer, ReceiveOperation& receive) noexcept {
+  if (receive.region) peer.transport.deregister_memory(*receive.region);
+  receive.region.reset();
 }
 
 void Messaging::fail_without_number(const Peer& peer, const ReceiveOperation& receive) {
@@ -171,6 +218,54 @@ bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody
   return true;
 }
 
+// False: answer the offer in another way.
+bool Messaging::begin_read(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered) {
+  if (!peer.capabilities.reads_peer_memory || receive.message_bytes == 0) return false;
+  if (!open_target(peer, receive)) return false;
+  receive.number = receives_.add(receive);  // where the failing communicator finds it
+  if (receive.number == 0) {
+    close_target(peer, receive);
+    return false;
+  }
+  receive.state = ReceiveOperation::State::reading;
+  receive.sender_number = offered.sender_operation;
+  receive.origin = {offered.region, offered.offset};
+  receive.told = 0;
+  ++counters_.reads;
+  peer.reads.push_back(receive);
+  read_through(peer, receive);
+  return true;
+}
+
+// Posts what the connection takes, then waits for the completion and tells the sender. True: nothing is left to do.
+bool Messaging::read_through(Peer& peer, ReceiveOperation& receive) {
+  while (receive.state == ReceiveOperation::State::reading && receive.moved_bytes < receive.message_bytes) {
+    const std::size_t bytes =
+        std::min(peer.capabilities.write_bytes_max, receive.message_bytes - receive.moved_bytes);
+    const Ring::Sent sent =
+        peer.out.read({receive.data + receive.moved_bytes, bytes}, receive.region,
+                      {receive.origin.region, receive.origin.offset + receive.moved_bytes}, receive.told);
+    if (sent == Ring::Sent::failed) {
+      link_failed(peer, ErrorCode::link_failed, "the connection failed");
+      return false;
+    }
+    if (sent != Ring::Sent::posted) return false;
+    receive.moved_bytes += bytes;
+  }
+  if (!peer.out.completed(receive.told)) return false;
+  RendezvousBody body{};
+  body.sender_operation = receive.sender_number;
+  const RecordFields fields = finished_fields(receive.communicator);
+  if (receive.state == ReceiveOperation::State::closing) {
+    end_closing(receive);
+  } else {
+    finish_receive(receive);
+    engine_.complete(receive);
+  }
+  send_control(peer, fields, body);
+  return true;
+}
+
 void Messaging::handle_segment(Peer& peer, const TakenMessage& message) {
   const RendezvousBody body = message.record.rendezvous();
   ReceiveOperation* const receive = receives_.find(body.receiver_operation);
@@ -215,19 +310,24 @@ void Messaging::handle_finished(Peer& peer, const Record& record) {
     return;
   }
   SendOperation* const send = sends_.find(body.sender_operation);
-  if (send == nullptr || send->target != peer.rank || send->state != SendOperation::State::offered) {
+  if (send == nullptr || send->target != peer.rank) {
     ++counters_.stale_answers;
-    return;
+  } else if (send->state == SendOperation::State::closing && send->readable) {
+    end_closing(*send);
+  } else if (send->state == SendOperation::State::offered) {
+    finish_send(*send);
+    engine_.complete(*send);
+  } else {
+    ++counters_.stale_answers;
   }
-  finish_send(*send);
-  engine_.complete(*send);
 }
 
 void Messaging::finish_receive(ReceiveOperation& receive) noexcept {
   Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
   if (receive.state == ReceiveOperation::State::streaming) --peer.streams_in;
-  if (receive.opened_region) peer.transport.deregister_memory(receive.region);
-  receive.opened_region = false;
+  if (receive.sender_number != 0) peer.reads.remove(receive);
+  receive.sender_number = 0;
+  close_target(peer, receive);
   receive.state = ReceiveOperation::State::idle;
   receives_.remove(receive.number);
 }
@@ -257,6 +357,7 @@ void Messaging::proceed(Peer& peer, SendOperation& send, std::uint8_t flags, con
                        "an answer to a rendezvous that names memory which is not the peer's");
   }
   peer.offered.remove(send);
+  send.readable = false;
   send.receiver_number = body.receiver_operation;
   if (!zero_copy) {
     send.state = SendOperation::State::streaming;
@@ -264,14 +365,9 @@ void Messaging::proceed(Peer& peer, SendOperation& send, std::uint8_t flags, con
     while (peer.streams.first() == &send && stream(peer, send)) {}
     return;
   }
-  const std::span source{send.data, send.bytes};
-  if (peer.capabilities.registered_sources && !peer.transport.address_of(source)) {
-    const auto address =
-        try_to_register(source.size(), [&] { return peer.transport.register_source(source); });
-    send.opened_region = address.has_value();
-    send.region = address ? address->region : 0;
-    send.staged = !address;
-  }
+  const bool reachable = !peer.capabilities.registered_sources || send.region ||
+                         peer.transport.address_of({send.data, send.bytes});
+  send.staged = !reachable && !open_source(peer, send);
   ++counters_.zero_copy_sends;
   send.state = SendOperation::State::writing;
   send.destination = {body.region, body.offset};
@@ -326,7 +422,7 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
     const std::size_t bytes = std::min(bytes_max, send.bytes - send.moved_bytes);
     const transport::RemoteAddress target{send.destination.region,
                                           send.destination.offset + send.moved_bytes};
-    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, target,
+    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, send.region, target,
                                            send.staged ? Ring::From::staging : Ring::From::source, send.told);
     if (sent == Ring::Sent::failed) {
       link_failed(peer, ErrorCode::link_failed, "the connection failed");
@@ -359,12 +455,13 @@ void Messaging::finish_send(SendOperation& send) noexcept {
     case SendOperation::State::offered: peer.offered.remove(send); break;
     case SendOperation::State::streaming: peer.streams.remove(send); break;
     case SendOperation::State::writing:
-    case SendOperation::State::completing:
-    case SendOperation::State::closing: peer.writes.remove(send); break;
+    case SendOperation::State::completing: peer.writes.remove(send); break;
+    case SendOperation::State::closing:
+      if (!send.readable) peer.writes.remove(send);
+      break;
     default: break;
   }
-  if (send.opened_region) peer.transport.deregister_memory(send.region);
-  send.opened_region = false;
+  close_source(peer, send);
   send.staged = false;
   send.state = SendOperation::State::idle;
   sends_.remove(send.number);

@@ -76,9 +76,14 @@ class SendRing {
   // A write into memory the peer opened; told: its completion number, see completed(). From where the source is, which stays
   // untouched until then, or through our staging.
   enum class From : std::uint8_t { source, staging };
-  Sent write(std::span<const std::byte> source, transport::RemoteAddress target, From from,
-             std::uint64_t& told) {
-    transport::Write write{.head = {}, .body = source, .target = target, .immediate = {}, .tell = true};
+  Sent write(std::span<const std::byte> source, std::optional<std::uint32_t> source_region,
+             transport::RemoteAddress target, From from, std::uint64_t& told) {
+    transport::Write write{.head = {},
+                           .body = source,
+                           .source_region = source_region,
+                           .target = target,
+                           .immediate = {},
+                           .tell = true};
     PayloadCursor staging = staging_cursor_;
     const bool stages = from == From::staging && source.size() > capabilities_.inline_bytes_max;
     if (stages && !stage(write, staging)) return Sent::busy;
@@ -91,6 +96,16 @@ class SendRing {
     }
     told = tells_posted_;
     return sent;
+  }
+  // The peer's bytes into target; told: its completion number.
+  Sent read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+            transport::RemoteAddress source, std::uint64_t& told) {
+    switch (connection_.read(target, target_region, source)) {
+      case transport::Post::posted: told = ++tells_posted_; return Sent::posted;
+      case transport::Post::busy: return Sent::busy;
+      case transport::Post::failed: break;
+    }
+    return Sent::failed;
   }
   // How much one write through the staging may carry.
   std::size_t staged_bytes_max() const noexcept { return staging_cursor_.ring_units() / 2 * unit_bytes; }

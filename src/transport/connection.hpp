@@ -1,5 +1,5 @@
 // THE WAIST: what messaging asks of a way to move bytes. A transport writes into memory that the peer
-// opened to us, in order, and tells when a source may be reused. Everything else (records, credits,
+// opened to us, in order, and tells when a source may be reused; some can also read it. Everything else (records, credits,
 // matching, rendezvous) is written once, above.
 #pragma once
 
@@ -42,6 +42,8 @@ struct Capabilities {
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
   bool writes_user_memory =
       false;  // any memory of a process can be registered as a target (zero-copy rendezvous)
+  bool reads_peer_memory =
+      false;  // Connection::read works on what the peer registered, as a target or as a source
   // Sources beyond inline_bytes_max must lie in memory that this rank registered: a device reads them.
   bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them
@@ -57,6 +59,8 @@ struct Write {
 
   std::span<const std::byte> head = {};
   std::span<const std::byte> body = {};
+  // Where registered_sources and neither inline nor in lasting memory: what register_source returned for the body.
+  std::optional<std::uint32_t> source_region = {};
   RemoteAddress target = {};
   std::uint32_t flag_offset = no_flag;          // of 4 aligned bytes inside head: what the receiver polls
   std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
@@ -85,7 +89,15 @@ class Connection {
   // after progress. failed: fault() says why.
   virtual Post post(std::span<const Write> chain) noexcept = 0;
 
-  // How many writes with tell have completed, in order, since the beginning.
+  // For reads_peer_memory. Fetches the peer's bytes from source on, at most write_bytes_max of them, into target, which must lie
+  // in lasting memory or in target_region, which register_target returned, and stay untouched. Counts in completed() once all bytes are there and visible. Writes
+  // may pass it, and it them. Never blocks; busy and failed as with post.
+  virtual Post read(std::span<std::byte> /*target*/, std::optional<std::uint32_t> /*target_region*/,
+                    RemoteAddress /*source*/) noexcept {
+    return Post::failed;
+  }
+
+  // How many writes with tell, and reads, have completed, in order, since the beginning.
   virtual std::uint64_t completed() const noexcept = 0;
 
   // The next immediate of the peer's writes, in order; the bytes of its write
@@ -108,13 +120,16 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Opens memory to peers' writes (and loads); returns how they name its first byte. Regions may overlap. Throws
+  // Lasting memory, open to peers' writes, reads and loads; returns how they name its first byte. Regions may overlap. Throws
   // Error{no_resource}.
   virtual RemoteAddress register_memory(std::span<std::byte> memory) = 0;
-  // Lets the device read it, and nobody write it: for Capabilities::registered_sources. Throws Error{no_resource}.
+  // For one message: a target that peers write, or that our reads fill; a source that our writes send, or that peers read, and
+  // nobody writes. Only who registered them uses them: another message of the same memory may outlast them, so address_of
+  // does not find them. Throw Error{no_resource}.
+  virtual RemoteAddress register_target(std::span<std::byte> memory) = 0;
   virtual RemoteAddress register_source(std::span<const std::byte> memory) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
-  // How a peer names this memory, when it lies in one of our regions. Total: nothing for any other memory.
+  // How a peer names this memory, when it lies in lasting memory. Total: nothing for any other memory.
   virtual std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept = 0;
 
   // What peer needs to connect to us, for the bootstrap to carry; then both ends connect, in any order. Nothing is posted

@@ -45,6 +45,12 @@ const PairFactory polled = factory("polled", polled_network(2, 12));
 const PairFactory polled_without_inline =
     factory("polled_without_inline", without_inline(polled_network(2, 13)));
 const PairFactory immediate = factory("immediate", immediate_network(2, 14));
+const PairFactory readable = factory("readable", [] {
+  auto config = immediate_network(2, 17);
+  config.reads_peer_memory = true;
+  config.busy_probability = 0;
+  return config;
+}());
 const PairFactory bytes_in_order = factory("bytes_in_order", [] {
   auto config = polled_network(2, 16);
   config.bytes_in_order = true;
@@ -71,6 +77,7 @@ INSTANTIATE_TEST_SUITE_P(simulated, Immediates,
                          ::testing::Values(shared_memory, polled, polled_without_inline, immediate,
                                            relaxed_with_flags),
                          factory_name);
+INSTANTIATE_TEST_SUITE_P(simulated, Reads, ::testing::Values(readable), factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, Fences,
                          ::testing::Values(shared_memory, polled, polled_without_inline, immediate),
                          factory_name);

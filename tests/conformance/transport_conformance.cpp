@@ -17,7 +17,7 @@ void TransportSuite::register_sources(int side, std::span<const Write> chain) {
     if (write.head.size() + write.body.size() <= capabilities().inline_bytes_max) continue;
     for (const auto bytes : {write.head, write.body}) {
       if (!bytes.empty() && !end(side).transport->address_of(bytes))
-        end(side).transport->register_source(bytes);
+        end(side).transport->register_memory({const_cast<std::byte*>(bytes.data()), bytes.size()});
     }
   }
 }
@@ -32,6 +32,17 @@ void TransportSuite::post(int side, std::span<const Write> chain) {
   ASSERT_EQ(answer, Post::posted) << (connection(side).fault() ? connection(side).fault()->detail
                                                                : "busy for ever");
   for (const Write& write : chain) told(side) += write.tell ? 1U : 0U;
+}
+
+void TransportSuite::read(int side, std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+                          RemoteAddress source) {
+  Post answer = Post::busy;
+  for (int i = 0; i < pumps_max && answer == Post::busy; ++i) {
+    answer = connection(side).read(target, target_region, source);
+    if (answer == Post::busy) pump();
+  }
+  ASSERT_EQ(answer, Post::posted);
+  ++told(side);
 }
 
 void TransportSuite::complete(int side) {
@@ -290,6 +301,62 @@ TEST_P(OrderedWrites, leaves_the_last_of_several_writes_to_one_place) {
   wait_for([&] { return all_are(memory(1, 0, bytes), value(199)); }, "the last write");
   pump(200);
   EXPECT_TRUE(all_are(memory(1, 0, bytes), value(199)));
+}
+
+// ---- reads ----
+
+TEST_P(Reads, fetch_what_lies_at_the_peer_into_lasting_and_into_lent_memory) {
+  ASSERT_TRUE(capabilities().reads_peer_memory);
+  const auto lent = pattern(70'000, 3);
+  const transport::RemoteAddress there = end(1).transport->register_source(lent);
+  std::vector<std::byte> here(lent.size() + 2, std::byte{0xee});
+  const std::uint32_t region = end(0).transport->register_target(here).region;
+  std::size_t offset = 1;
+  for (const std::size_t bytes : {1U, 7U, 4096U, 5000U, 60'000U}) {
+    read(0, std::span{here}.subspan(offset, bytes), region, {there.region, there.offset + offset - 1});
+    offset += bytes;
+  }
+  const auto placed = pattern(5'000, 4);
+  std::ranges::copy(placed, memory(1, 100, placed.size()).begin());
+  read(0, memory(0, 200, placed.size()), std::nullopt, at(1, 100));
+  wait_for([&] { return connection(0).completed() >= told(0); }, "the last read's completion");
+  EXPECT_EQ(connection(0).completed(), told(0)) << "each counts once";
+  EXPECT_TRUE(same(std::span{here}.subspan(1, offset - 1), std::span{lent}.first(offset - 1)));
+  EXPECT_EQ(here[0], std::byte{0xee});
+  EXPECT_TRUE(all_are(std::span{here}.subspan(offset), std::byte{0xee}));
+  EXPECT_TRUE(same(memory(0, 200, placed.size()), placed));
+  end(0).transport->deregister_memory(region);
+  end(1).transport->deregister_memory(there.region);
+}
+
+TEST_P(Reads, are_there_when_they_complete_however_many_are_posted_among_writes) {
+  constexpr std::size_t bytes = 3'000;
+  constexpr std::size_t rounds = 300;
+  const auto source = pattern(bytes, 5);
+  std::ranges::copy(source, memory(1, 0, bytes).begin());
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const auto target = memory(0, 10'000 + i * bytes, bytes);
+    read(0, target, std::nullopt, at(1, 0));
+    if (i % 3 == 0) post(0, {.head = std::span{source}.first(64), .target = at(1, 1'000'000), .tell = true});
+    if (i % 10 != 0) continue;
+    const std::uint64_t due = told(0);
+    wait_for([&] { return connection(0).completed() >= due; }, "completion");
+    ASSERT_TRUE(same(target, source)) << "round " << i;
+  }
+  complete(0);
+  for (std::size_t i = 0; i < rounds; ++i)
+    ASSERT_TRUE(same(memory(0, 10'000 + i * bytes, bytes), source)) << "round " << i;
+}
+
+TEST_P(Reads, of_memory_that_is_not_open_fail_the_link_and_say_so) {
+  const auto lent = pattern(1'000, 6);
+  const transport::RemoteAddress there = end(1).transport->register_source(lent);
+  end(1).transport->deregister_memory(there.region);
+  EXPECT_EQ(connection(0).read(memory(0, 0, 1'000), std::nullopt, there), Post::posted);
+  wait_for([&] { return connection(0).fault() != nullptr; }, "the fault");
+  EXPECT_NE(connection(0).fault()->detail.find("read"), std::string::npos) << connection(0).fault()->detail;
+  EXPECT_TRUE(all_are(memory(0, 0, 1'000), std::byte{0}));
+  EXPECT_EQ(connection(0).read(memory(0, 0, 8), std::nullopt, at(1, 0)), Post::failed);
 }
 
 TEST_P(OrderedFlags, stores_a_flag_after_every_byte_of_its_write_and_of_those_before_it) {

@@ -2,7 +2,7 @@
 // instantiates the suites whose promise it makes:
 //   INSTANTIATE_TEST_SUITE_P(shm, TransportConformance, ::testing::Values(factory), factory_name);
 // and OrderedWrites (writes of a connection are placed in order), OrderedFlags (Capabilities::ordered_flag),
-// Immediates, Fences (sever holds off a peer that knows nothing of it).
+// Immediates, Fences (sever holds off a peer that knows nothing of it), Reads (Capabilities::reads_peer_memory).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -97,6 +97,9 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
   // Posts, pumping as long as the answer is busy, and counts the writes that tell.
   void post(int side, std::span<const transport::Write> chain);
   void post(int side, const transport::Write& write) { post(side, {&write, 1}); }
+  // Posts a read, pumping as long as the answer is busy.
+  void read(int side, std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+            transport::RemoteAddress source);
   // Where a device reads them: registers the sources of a chain. They stay where they are until the test ends.
   void register_sources(int side, std::span<const transport::Write> chain);
   // Waits until everything posted so far by this side has completed (posts a write without bytes that tells).
@@ -113,5 +116,6 @@ class OrderedWrites : public TransportSuite {};
 class OrderedFlags : public TransportSuite {};
 class Immediates : public TransportSuite {};
 class Fences : public TransportSuite {};
+class Reads : public TransportSuite {};
 
 }  // namespace qpmesh::test

@@ -92,6 +92,7 @@ INSTANTIATE_TEST_SUITE_P(verbs, TransportConformance, ::testing::Values(polled, 
                          factory_name);
 INSTANTIATE_TEST_SUITE_P(verbs, OrderedWrites, ::testing::Values(polled, mixed), factory_name);
 INSTANTIATE_TEST_SUITE_P(verbs, Immediates, ::testing::Values(mixed, immediate), factory_name);
+INSTANTIATE_TEST_SUITE_P(verbs, Reads, ::testing::Values(mixed), factory_name);
 INSTANTIATE_TEST_SUITE_P(verbs, Fences, ::testing::Values(polled, immediate), factory_name);
 
 }  // namespace qpmesh::test

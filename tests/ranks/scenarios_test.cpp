@@ -35,7 +35,8 @@ std::string name_of(const testing::TestParamInfo<Case>& info) { return info.para
 
 INSTANTIATE_TEST_SUITE_P(
     messages, Scenarios,
-    testing::Values(Case{"every_size_between_all_pairs", {1, 2, 3}}, Case{"order_per_pair", {2}},
+    testing::Values(Case{"every_size_between_all_pairs", {1, 2, 3}},
+                    Case{"one_memory_is_sent_to_all_at_once", {3}}, Case{"order_per_pair", {2}},
                     Case{"any_source_from_everybody", {4}}, Case{"messages_to_itself", {1, 2}},
                     Case{"probe_tells_and_leaves", {2}}, Case{"truncated_stays_first_in_line", {2}},
                     Case{"truncated_passes_on_to_the_receive_behind", {2}}, Case{"many_unexpected", {2}},

@@ -25,6 +25,7 @@ NetworkConfig ordered_bytes_network(int rank_count, std::uint64_t seed) {
 NetworkConfig mixed_network(int rank_count, std::uint64_t seed) {
   NetworkConfig config = transport::simulated::polled_network(rank_count, seed);
   config.medium = transport::Notification::immediate;
+  config.registered_sources = true;
   return config;
 }
 
@@ -35,13 +36,22 @@ NetworkConfig pipelined_network(int rank_count, std::uint64_t seed) {
   return config;
 }
 
+NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = transport::simulated::immediate_network(rank_count, seed);
+  config.reads_peer_memory = true;
+  config.registered_sources = true;
+  config.write_bytes_max = 3'000;  // a message is several reads
+  return config;
+}
+
 const std::vector<Flavour>& flavours() {
   static const std::vector<Flavour> all{{"shared_memory", transport::simulated::shared_memory_network},
                                         {"polled", transport::simulated::polled_network},
                                         {"ordered_bytes", ordered_bytes_network},
                                         {"mixed", mixed_network},
                                         {"immediate", transport::simulated::immediate_network},
-                                        {"pipelined", pipelined_network}};
+                                        {"pipelined", pipelined_network},
+                                        {"reading", reading_network}};
   return all;
 }
 

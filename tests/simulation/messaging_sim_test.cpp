@@ -20,6 +20,7 @@ void add(Messaging::Counters& sum, const Messaging::Counters& more) {
   sum.segments_sent += more.segments_sent;
   sum.zero_copy_sends += more.zero_copy_sends;
   sum.pulls += more.pulls;
+  sum.reads += more.reads;
   sum.credit_writes += more.credit_writes;
   sum.degraded += more.degraded;
   sum.partial_records += more.partial_records;
@@ -39,7 +40,8 @@ TEST_P(OnEveryNetwork, every_message_arrives_whole_and_in_order) {
   EXPECT_GT(counters.credit_writes, 0U);
   EXPECT_GT(counters.degraded, 0U);
   EXPECT_EQ(counters.pulls > 0, config.loads_peer_memory);
-  EXPECT_EQ(counters.zero_copy_sends > 0, config.writes_user_memory);
+  EXPECT_EQ(counters.reads > 0, config.reads_peer_memory);
+  EXPECT_EQ(counters.zero_copy_sends > 0, config.writes_user_memory && !config.reads_peer_memory);
   if (!config.writes_user_memory) {
     EXPECT_GT(counters.segments_sent, 0U);
   }

@@ -25,6 +25,8 @@ NetworkConfig ordered_bytes_network(int rank_count,
                                     std::uint64_t seed);          // polled, records proved by their tails
 NetworkConfig mixed_network(int rank_count, std::uint64_t seed);  // small polled, medium by immediate: rxe
 NetworkConfig pipelined_network(int rank_count, std::uint64_t seed);  // polled, user memory closed
+NetworkConfig reading_network(int rank_count,
+                              std::uint64_t seed);  // as immediate_network, and receivers read large messages
 
 struct Outcome {
   std::string wrong;  // empty: all is well

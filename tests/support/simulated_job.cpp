@@ -37,7 +37,8 @@ Options small_rings() {
 
 SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     : network_{config}, options_{options}, ranks_(static_cast<std::size_t>(config.rank_count)) {
-  const messaging::RingLayout layout = detail::ring_layout(options);
+  if (config.reads_peer_memory) options_.rendezvous = "read";
+  const messaging::RingLayout layout = detail::ring_layout(options_);
   const int size = config.rank_count;
   const std::uint64_t epoch = base::mix64(config.seed);
   std::vector<detail::ContextParts> parts(ranks_.size());
@@ -47,7 +48,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     base::System& system = network_.system(rank);
     mine.rank = rank;
-    mine.options = options;
+    mine.options = options_;
     mine.log = base::Log{base::LogLevel::off};
     mine.system = {std::shared_ptr<void>{}, &system};  // the network owns it
     mine.epoch = epoch;
@@ -204,6 +205,7 @@ messaging::Messaging::Counters SimulatedJob::counters() {
     sum.segments_sent += mine.segments_sent;
     sum.zero_copy_sends += mine.zero_copy_sends;
     sum.pulls += mine.pulls;
+    sum.reads += mine.reads;
     sum.announcements += mine.announcements;
     sum.announced_sends += mine.announced_sends;
     sum.credit_writes += mine.credit_writes;

@@ -18,7 +18,7 @@ namespace qpmesh::test {
 
 using transport::simulated::NetworkConfig;
 
-// Rings as small as they may be, so that they wrap and fill all the time.
+// Rings as small as they may be, so that they wrap and fill all the time. On a network that reads_peer_memory rendezvous do.
 Options small_rings();
 
 class SimulatedJob {

@@ -21,8 +21,9 @@ class ShmTransport final : public Transport {
   void add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes,
                 base::UniqueFd doorbell);
 
-  // Only the arena can be reached by peers, and it is region 0.
+  // Only the arena can be reached by peers; it lasts, and is region 0.
   RemoteAddress register_memory(std::span<std::byte> memory) override;
+  RemoteAddress register_target(std::span<std::byte> memory) override { return register_source(memory); }
   RemoteAddress register_source(std::span<const std::byte> memory) override;
   void deregister_memory(std::uint32_t) noexcept override {}
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override;

@@ -25,6 +25,8 @@ struct NetworkConfig {
   Notification medium = Notification::poll;
   bool loads_peer_memory = false;
   bool writes_user_memory = true;
+  bool reads_peer_memory = false;
+  bool registered_sources = false;
   std::size_t inline_bytes_max = 220;
   std::size_t write_bytes_max = std::size_t{1} << 30;
   WriteOrder write_order = WriteOrder::strict;

@@ -6,6 +6,11 @@ Connection::~Connection() { fabric_.close_endpoint(endpoint_); }
 
 Post Connection::post(std::span<const Write> chain) noexcept { return fabric_.post(endpoint_, chain); }
 
+Post Connection::read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+                      RemoteAddress source) noexcept {
+  return fabric_.read(endpoint_, target, target_region, source);
+}
+
 std::uint64_t Connection::completed() const noexcept { return fabric_.completed(endpoint_); }
 
 std::optional<std::uint32_t> Connection::take_arrival() noexcept { return fabric_.take_arrival(endpoint_); }

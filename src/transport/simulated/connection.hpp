@@ -14,6 +14,8 @@ class Connection final : public transport::Connection {
 
   const Capabilities& capabilities() const noexcept override { return fabric_.capabilities(); }
   Post post(std::span<const Write> chain) noexcept override;
+  Post read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+            RemoteAddress source) noexcept override;
   std::uint64_t completed() const noexcept override;
   std::optional<std::uint32_t> take_arrival() noexcept override;
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;

@@ -10,6 +10,17 @@
 
 namespace qpmesh::transport::simulated {
 
+namespace {
+
+bool contains(std::span<const std::byte> region, std::span<const std::byte> memory) noexcept {
+  const std::less_equal<const std::byte*> not_after;  // total, for pointers of different objects too
+  const std::byte* const end = region.data() + region.size();
+  return not_after(region.data(), memory.data()) && not_after(memory.data(), end) &&
+         memory.size() <= static_cast<std::size_t>(end - memory.data());
+}
+
+}  // namespace
+
 Fabric::Fabric(const NetworkConfig& config, Scheduler& scheduler)
     : config_{config},
       scheduler_{scheduler},
@@ -18,6 +29,8 @@ Fabric::Fabric(const NetworkConfig& config, Scheduler& scheduler)
                     .bytes_in_order = config.bytes_in_order,
                     .loads_peer_memory = config.loads_peer_memory,
                     .writes_user_memory = config.writes_user_memory,
+                    .reads_peer_memory = config.reads_peer_memory,
+                    .registered_sources = config.registered_sources,
                     .small = config.small,
                     .medium = config.medium,
                     .inline_bytes_max = config.inline_bytes_max,
@@ -34,12 +47,12 @@ void Fabric::close_port(std::uint32_t port) noexcept {
   ports_[port].regions.clear();
 }
 
-std::uint32_t Fabric::register_memory(std::uint32_t port, std::span<std::byte> memory) {
+std::uint32_t Fabric::register_memory(std::uint32_t port, std::span<std::byte> memory, bool lasting) {
   // Random, so that a key that was made up or belongs to another rank finds nothing.
   auto& regions = ports_[port].regions;
   for (;;) {
     const auto key = static_cast<std::uint32_t>(scheduler_.random().next());
-    if (key != 0 && regions.emplace(key, memory).second) return key;
+    if (key != 0 && regions.emplace(key, Region{memory, lasting}).second) return key;
   }
 }
 
@@ -47,21 +60,24 @@ void Fabric::deregister_memory(std::uint32_t port, std::uint32_t region) noexcep
   ports_[port].regions.erase(region);
 }
 
-// The largest region that has it: a small one is more likely to be closed while the address is in use.
 std::optional<RemoteAddress> Fabric::address_of(std::uint32_t port,
                                                 std::span<const std::byte> memory) const noexcept {
-  std::optional<RemoteAddress> found;
-  std::size_t found_bytes = 0;
   for (const auto& [key, region] : ports_[port].regions) {
-    const std::less_equal<const std::byte*> not_after;  // total, for pointers of different objects too
-    const std::byte* const end = region.data() + region.size();
-    if (!not_after(region.data(), memory.data()) || !not_after(memory.data(), end)) continue;
-    if (memory.size() > static_cast<std::size_t>(end - memory.data())) continue;
-    if (found && region.size() <= found_bytes) continue;
-    found = RemoteAddress{key, static_cast<std::uint64_t>(memory.data() - region.data())};
-    found_bytes = region.size();
+    if (region.lasting && contains(region.memory, memory))
+      return RemoteAddress{key, static_cast<std::uint64_t>(memory.data() - region.memory.data())};
   }
-  return found;
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> Fabric::region_of(std::uint32_t port, std::span<const std::byte> memory,
+                                               std::optional<std::uint32_t> region) const noexcept {
+  if (region) {
+    const auto found = ports_[port].regions.find(*region);
+    const bool inside = found != ports_[port].regions.end() && contains(found->second.memory, memory);
+    return inside ? region : std::nullopt;
+  }
+  const auto address = address_of(port, memory);
+  return address ? std::optional{address->region} : std::nullopt;
 }
 
 std::uint32_t Fabric::open_endpoint(std::uint32_t port, int peer) {

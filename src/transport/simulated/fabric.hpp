@@ -25,7 +25,7 @@ class Fabric {
   // A port is what a Transport stands on, an endpoint what a Connection does.
   std::uint32_t open_port(int rank);
   void close_port(std::uint32_t port) noexcept;
-  std::uint32_t register_memory(std::uint32_t port, std::span<std::byte> memory);
+  std::uint32_t register_memory(std::uint32_t port, std::span<std::byte> memory, bool lasting);
   void deregister_memory(std::uint32_t port, std::uint32_t region) noexcept;
   std::optional<RemoteAddress> address_of(std::uint32_t port,
                                           std::span<const std::byte> memory) const noexcept;
@@ -35,6 +35,8 @@ class Fabric {
   void close_endpoint(std::uint32_t endpoint) noexcept;
 
   Post post(std::uint32_t endpoint, std::span<const Write> chain);
+  Post read(std::uint32_t endpoint, std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+            RemoteAddress source);
   const std::byte* load(std::uint32_t endpoint, RemoteAddress source, std::size_t bytes);
   void sever(std::uint32_t endpoint);
   // Completions and arrivals become visible to the rank only here, as a device's do.
@@ -59,10 +61,14 @@ class Fabric {
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
+  struct Region {
+    std::span<std::byte> memory;
+    bool lasting;
+  };
   struct Port {
     int rank = -1;
     bool open = true;
-    std::map<std::uint32_t, std::span<std::byte>> regions;
+    std::map<std::uint32_t, Region> regions;
     std::vector<std::uint32_t>
         changed;  // endpoints with completions or arrivals that progress has not shown yet
   };
@@ -92,8 +98,10 @@ class Fabric {
   };
 
   // placement.cpp: a write's way from post to completion.
-  std::optional<std::string> unusable(const Write& write) const;
-  Flight take_off(const Write& write, Endpoint& endpoint);
+  std::optional<std::string> unusable(std::uint32_t port, const Write& write) const;
+  bool admits(Endpoint& mine, std::size_t count);  // false: busy
+  void take_off(std::uint32_t endpoint, Flight flight);
+  Flight flight_of(std::uint32_t port, const Write& write) const;
   void begin(std::uint32_t endpoint, Flight& flight);
   void place_piece(std::uint32_t endpoint, std::uint64_t sequence);
   bool place(std::uint32_t endpoint, Flight& flight, Piece piece);  // false: the link has failed instead
@@ -103,6 +111,9 @@ class Fabric {
   bool store_flag(std::uint32_t endpoint, Flight& flight);
   void retire(std::uint32_t endpoint, std::uint64_t sequence);
   void complete(std::uint32_t endpoint, std::uint64_t sequence);
+  // The region in which memory of ours lies that the device reaches for a message; nothing: none, or not registered so.
+  std::optional<std::uint32_t> region_of(std::uint32_t port, std::span<const std::byte> memory,
+                                         std::optional<std::uint32_t> region) const noexcept;
   std::byte* resolve(const Endpoint& target, RemoteAddress address, std::size_t bytes) const noexcept;
   std::string why_unresolved(const Endpoint& target, const Flight& flight) const;
 

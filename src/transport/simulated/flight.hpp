@@ -1,4 +1,4 @@
-// A write on its way: where its bytes come from, the pieces they are cut into, how far it is.
+// A write or a read on its way: where its bytes come from, the pieces they are cut into, how far it is.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,10 @@ struct Flight {
   std::uint64_t sequence = 0;  // of the endpoint's writes
   std::span<const std::byte> head;
   std::span<const std::byte> body;
-  std::vector<std::byte> copied;  // what was inline: head and body in one
-  RemoteAddress target;
+  std::vector<std::byte> copied;            // what was inline: head and body in one
+  std::span<std::byte> into;                // of a read, which has neither head nor body
+  std::optional<std::uint32_t> own_region;  // that our end of it must lie in as long as it flies
+  RemoteAddress target;                     // of a read: where its bytes come from
   std::uint32_t flag_offset =
       Write::no_flag;  // of a flag that is stored last; no_flag where it is placed like any bytes
   std::optional<std::uint32_t> immediate;
@@ -33,7 +35,8 @@ struct Flight {
   bool began = false;         // its pieces have been given their times
   bool retired = false;       // all of it is visible, and all before it
 
-  std::size_t bytes() const noexcept { return head.size() + body.size(); }
+  bool is_read() const noexcept { return into.data() != nullptr; }
+  std::size_t bytes() const noexcept { return is_read() ? into.size() : head.size() + body.size(); }
   bool all_placed() const noexcept { return placed == pieces.size(); }
   // The receiver has been told that the bytes are final and may hand the memory to somebody else.
   bool settled() const noexcept {

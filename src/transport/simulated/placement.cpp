@@ -1,4 +1,4 @@
-// A write's way: posted → pieces placed, one event each → fence (flag stored, immediate delivered) → retired
+// The way of a write, and of a read: posted → pieces placed, one event each → fence (flag stored, immediate delivered) → retired
 // → completed. Strict order begins a write when the one before it has retired; relaxed order begins it when
 // it is posted. Retiring and completing follow the order of posting in both.
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ std::byte* Fabric::resolve(const Endpoint& target, RemoteAddress address, std::s
   const auto& regions = ports_[target.port].regions;
   const auto region = regions.find(address.region);
   if (region == regions.end()) return nullptr;
-  const auto memory = region->second;
+  const auto memory = region->second.memory;
   if (address.offset > memory.size() || bytes > memory.size() - address.offset) return nullptr;
   return memory.data() + address.offset;
 }
@@ -50,20 +50,27 @@ std::string Fabric::why_unresolved(const Endpoint& target, const Flight& flight)
   const auto& regions = ports_[target.port].regions;
   const auto region = regions.find(flight.target.region);
   if (region == regions.end()) {
-    return fmt::format("a write of {} bytes to rank {} names region {:#x}, which is not registered there",
-                       flight.bytes(), target.rank, flight.target.region);
+    return fmt::format("a {} of {} bytes names region {:#x}, which is not registered at rank {}",
+                       flight.is_read() ? "read" : "write", flight.bytes(), flight.target.region,
+                       target.rank);
   }
-  return fmt::format(
-      "a write of {} bytes at offset {} is outside region {:#x} of rank {}, which has {} bytes",
-      flight.bytes(), flight.target.offset, flight.target.region, target.rank, region->second.size());
+  return fmt::format("a {} of {} bytes at offset {} is outside region {:#x} of rank {}, which has {} bytes",
+                     flight.is_read() ? "read" : "write", flight.bytes(), flight.target.offset,
+                     flight.target.region, target.rank, region->second.memory.size());
 }
 
 // What no correct caller posts; a device would refuse it or corrupt memory.
-std::optional<std::string> Fabric::unusable(const Write& write) const {
+std::optional<std::string> Fabric::unusable(std::uint32_t port, const Write& write) const {
   const std::size_t bytes = write.head.size() + write.body.size();
   if (bytes > config_.write_bytes_max) {
     return fmt::format("a write of {} bytes was posted, write_bytes_max is {}", bytes,
                        config_.write_bytes_max);
+  }
+  if (config_.registered_sources && bytes > config_.inline_bytes_max) {
+    for (const auto source : {write.head, write.body}) {
+      if (!source.empty() && !region_of(port, source, write.source_region))
+        return fmt::format("a write of {} bytes from memory that is not registered", bytes);
+    }
   }
   if (write.flag_offset == Write::no_flag) return std::nullopt;
   if (write.flag_offset > write.head.size() ||
@@ -82,41 +89,73 @@ Post Fabric::post(std::uint32_t endpoint, std::span<const Write> chain) {
   Endpoint& mine = endpoints_[endpoint];
   if (mine.fault) return Post::failed;
   for (const Write& write : chain) {
-    if (auto why = unusable(write)) {
+    if (auto why = unusable(mine.port, write)) {
       break_pair(endpoint, *why, EINVAL);
       return Post::failed;
     }
   }
-  const auto depth = static_cast<std::size_t>(config_.depth);
-  // A chain longer than the queue would never fit: it may have the empty queue for itself.
-  const bool full = !mine.flights.empty() && mine.flights.size() + chain.size() > depth;
-  if (full || scheduler_.random().chance(config_.busy_probability)) {
-    scheduler_.met_busy(mine.rank);
-    return Post::busy;
-  }
-  scheduler_.met_success(mine.rank);
-  for (const Write& write : chain) {
-    const bool first = mine.flights.empty() || mine.flights.back().retired;
-    Flight& flight = mine.flights.emplace_back(take_off(write, mine));
-    if (!mine.peer_dead && (first || config_.write_order == WriteOrder::relaxed)) begin(endpoint, flight);
-  }
+  if (!admits(mine, chain.size())) return Post::busy;
+  for (const Write& write : chain) take_off(endpoint, flight_of(mine.port, write));
   return Post::posted;
 }
 
-Flight Fabric::take_off(const Write& write, Endpoint& endpoint) {
+Post Fabric::read(std::uint32_t endpoint, std::span<std::byte> target,
+                  std::optional<std::uint32_t> target_region, RemoteAddress source) {
+  Endpoint& mine = endpoints_[endpoint];
+  if (mine.fault) return Post::failed;
   Flight flight;
-  flight.sequence = endpoint.next_sequence++;
+  flight.into = target;
+  flight.own_region = region_of(mine.port, target, target_region);
+  flight.target = source;
+  flight.tell = true;
+  if (!flight.own_region || target.size() > config_.write_bytes_max) {
+    break_pair(endpoint,
+               fmt::format("a read of {} bytes, write_bytes_max is {}, into memory that is {}registered",
+                           target.size(), config_.write_bytes_max, flight.own_region ? "" : "not "),
+               EINVAL);
+    return Post::failed;
+  }
+  if (!admits(mine, 1)) return Post::busy;
+  take_off(endpoint, std::move(flight));
+  return Post::posted;
+}
+
+bool Fabric::admits(Endpoint& mine, std::size_t count) {
+  const auto depth = static_cast<std::size_t>(config_.depth);
+  // A chain longer than the queue would never fit: it may have the empty queue for itself.
+  const bool full = !mine.flights.empty() && mine.flights.size() + count > depth;
+  if (full || scheduler_.random().chance(config_.busy_probability)) {
+    scheduler_.met_busy(mine.rank);
+    return false;
+  }
+  scheduler_.met_success(mine.rank);
+  return true;
+}
+
+void Fabric::take_off(std::uint32_t endpoint, Flight flight) {
+  Endpoint& mine = endpoints_[endpoint];
+  flight.sequence = mine.next_sequence++;
+  flight.ready_ns = scheduler_.now_ns() + delay();
+  const bool first = mine.flights.empty() || mine.flights.back().retired;
+  Flight& last = mine.flights.emplace_back(std::move(flight));
+  if (!mine.peer_dead && (first || config_.write_order == WriteOrder::relaxed)) begin(endpoint, last);
+}
+
+Flight Fabric::flight_of(std::uint32_t port, const Write& write) const {
+  Flight flight;
   flight.head = write.head;
   flight.body = write.body;
   if (flight.bytes() <= config_.inline_bytes_max) {
     flight.copied.assign(write.head.begin(), write.head.end());
     flight.copied.insert(flight.copied.end(), write.body.begin(), write.body.end());
+  } else if (config_.registered_sources) {
+    const auto source = write.body.empty() ? write.head : write.body;
+    flight.own_region = region_of(port, source, write.source_region);
   }
   flight.target = write.target;
   if (config_.ordered_flag) flight.flag_offset = write.flag_offset;
   flight.immediate = write.immediate;
   flight.tell = write.tell;
-  flight.ready_ns = scheduler_.now_ns() + delay();
   return flight;
 }
 
@@ -157,9 +196,14 @@ void Fabric::place_piece(std::uint32_t endpoint, std::uint64_t sequence) {
 }
 
 bool Fabric::place(std::uint32_t endpoint, Flight& flight, Piece piece) {
-  const Endpoint& target = endpoints_[endpoints_[endpoint].peer_endpoint];
+  const Endpoint& mine = endpoints_[endpoint];
+  const Endpoint& target = endpoints_[mine.peer_endpoint];
   if (target.closed) {
     link_down(endpoint);
+    return false;
+  }
+  if (flight.own_region && !ports_[mine.port].regions.contains(*flight.own_region)) {
+    break_pair(endpoint, fmt::format("rank {} closed memory that its device still uses", mine.rank), EFAULT);
     return false;
   }
   std::byte* const memory = resolve(target, flight.target, flight.bytes());
@@ -167,7 +211,11 @@ bool Fabric::place(std::uint32_t endpoint, Flight& flight, Piece piece) {
     break_pair(endpoint, why_unresolved(target, flight), EFAULT);
     return false;
   }
-  flight.read(piece.offset, {memory + piece.offset, piece.bytes});
+  if (flight.is_read()) {
+    if (piece.bytes > 0) std::memcpy(flight.into.data() + piece.offset, memory + piece.offset, piece.bytes);
+  } else {
+    flight.read(piece.offset, {memory + piece.offset, piece.bytes});
+  }
   return true;
 }
 

@@ -10,7 +10,7 @@
 
 namespace qpmesh::transport::simulated {
 
-RemoteAddress Transport::register_memory(std::span<std::byte> memory) {
+RemoteAddress Transport::open(std::span<std::byte> memory, bool lasting) {
   if (system_.call("register_memory", [] { return 0; }) != 0) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "register_memory",
@@ -18,11 +18,8 @@ RemoteAddress Transport::register_memory(std::span<std::byte> memory) {
                  .system_error = errno,
                  .hint = {}}};
   }
-  return {.region = fabric_.register_memory(port_, memory), .offset = 0};
+  return {.region = fabric_.register_memory(port_, memory, lasting), .offset = 0};
 }
-
-// The simulated network reads sources from wherever they are.
-RemoteAddress Transport::register_source(std::span<const std::byte>) { return {}; }
 
 std::uint32_t Transport::endpoint_for(int peer) {
   const auto waiting = waiting_.find(peer);

@@ -16,8 +16,11 @@ class Transport final : public transport::Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  RemoteAddress register_memory(std::span<std::byte> memory) override;
-  RemoteAddress register_source(std::span<const std::byte> memory) override;
+  RemoteAddress register_memory(std::span<std::byte> memory) override { return open(memory, true); }
+  RemoteAddress register_target(std::span<std::byte> memory) override { return open(memory, false); }
+  RemoteAddress register_source(std::span<const std::byte> memory) override {
+    return open({const_cast<std::byte*>(memory.data()), memory.size()}, false);
+  }
   void deregister_memory(std::uint32_t region) noexcept override { fabric_.deregister_memory(port_, region); }
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {
     return fabric_.address_of(port_, memory);
@@ -28,6 +31,7 @@ class Transport final : public transport::Transport {
   int wake_descriptor() const noexcept override { return -1; }
 
  private:
+  RemoteAddress open(std::span<std::byte> memory, bool lasting);
   std::uint32_t endpoint_for(int peer);
 
   Fabric& fabric_;

@@ -50,7 +50,7 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
     request.sg_list = piece;
     for (const std::span<const std::byte> bytes : {write.head, write.body}) {
       if (bytes.empty()) continue;
-      const auto key = is_inline ? std::optional{0U} : parts_.regions->local_key(bytes);
+      const auto key = is_inline ? std::optional{0U} : parts_.regions->local_key(bytes, write.source_region);
       assert(key);  // Capabilities::registered_sources
       *piece++ = {.addr = reinterpret_cast<std::uintptr_t>(bytes.data()),
                   .length = static_cast<std::uint32_t>(bytes.size()),
@@ -68,6 +68,33 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
     request.wr.rdma.rkey = write.target.region;
     request.next = i + 1 < chain.size() ? &requests_[i + 1] : nullptr;
   }
+  return hand_over(chain.size(), signalled);
+}
+
+Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+                           RemoteAddress source) noexcept {
+  if (failed_) return Post::failed;
+  if (posted_ - retired_ + 1 > send_depth) return Post::busy;
+  const std::uint64_t number = posted_ + 1;
+  const auto key = parts_.regions->local_key(target, target_region);
+  assert(key);
+  pieces_.front() = {.addr = reinterpret_cast<std::uintptr_t>(target.data()),
+                     .length = static_cast<std::uint32_t>(target.size()),
+                     .lkey = key.value_or(0)};
+  ibv_send_wr& request = requests_.front();
+  request = {};
+  request.sg_list = pieces_.data();
+  request.num_sge = 1;
+  request.wr_id = encode({.connection = parts_.index, .number = number, .tell = true, .read = true});
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.wr.rdma.remote_addr = source.offset;
+  request.wr.rdma.rkey = source.region;
+  return hand_over(1, number);
+}
+
+// Posts the first `count` of requests_; signalled: up to which request completions will have been asked for.
+Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noexcept {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused); error != 0) {
     // Room was counted, so this is a broken queue pair. What came before the refused one was posted.
@@ -75,7 +102,7 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
     fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link)), .hint = {}}, error);
     return Post::failed;
   }
-  posted_ += chain.size();
+  posted_ += count;
   signalled_ = signalled;
   return Post::posted;
 }
@@ -89,7 +116,8 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   }
   // A flush follows another error: that one tells the cause, and comes first or from the receive side.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && in_error_state_) return;
-  fail(describe(completion.status, completion.vendor_err, "RDMA write", parts_.link), 0);
+  fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write", parts_.link),
+       0);
 }
 
 void VerbsConnection::on_arrival(const ibv_wc& completion) noexcept {

@@ -1,4 +1,4 @@
-// Data path of a reliable-connected queue pair: RDMA writes into memory that the peer registered.
+// Data path of a reliable-connected queue pair: RDMA writes into memory that the peer registered, and reads from it.
 //
 // Nothing here allocates or locks; what a post costs is the provider's affair (rxe: one system call). Bytes that fit
 // are inline. Others are read by the device until their completion, and again when it retransmits.
@@ -28,14 +28,17 @@ class VerbsTransport;
 // What a work request's 64 bits of identity hold.
 struct WorkId {
   std::uint32_t connection = 0;  // of the transport, 16 bits
-  std::uint64_t number = 0;      // of the write in its connection, 47 bits
+  std::uint64_t number = 0;      // of the write or read in its connection, 46 bits
   bool tell = false;
+  bool read = false;
 };
 constexpr std::uint64_t encode(WorkId id) noexcept {
-  return std::uint64_t{id.connection} << 48 | (id.number & 0x7fff'ffff'ffffU) << 1 | std::uint64_t{id.tell};
+  return std::uint64_t{id.connection} << 48 | (id.number & 0x3fff'ffff'ffffU) << 2 |
+         std::uint64_t{id.read} << 1 | std::uint64_t{id.tell};
 }
 constexpr WorkId decode_work_id(std::uint64_t word) noexcept {
-  return {static_cast<std::uint32_t>(word >> 48), word >> 1 & 0x7fff'ffff'ffffU, (word & 1) != 0};
+  return {static_cast<std::uint32_t>(word >> 48), word >> 2 & 0x3fff'ffff'ffffU, (word & 1) != 0,
+          (word & 2) != 0};
 }
 
 class VerbsConnection final : public Connection {
@@ -58,6 +61,8 @@ class VerbsConnection final : public Connection {
 
   const Capabilities& capabilities() const noexcept override { return parts_.capabilities; }
   Post post(std::span<const Write> chain) noexcept override;
+  Post read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+            RemoteAddress source) noexcept override;
   std::uint64_t completed() const noexcept override { return told_; }
   std::optional<std::uint32_t> take_arrival() noexcept override;
   const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
@@ -78,6 +83,7 @@ class VerbsConnection final : public Connection {
   void fail(Explanation explanation, int system_error) noexcept;
 
  private:
+  Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;
   bool post_receives(std::uint32_t count) noexcept;
   void to_error() noexcept;
   bool drained() const noexcept { return retired_ == posted_; }
@@ -86,9 +92,9 @@ class VerbsConnection final : public Connection {
   // Reused by every post: the largest chain, each write in at most two pieces.
   std::vector<ibv_send_wr> requests_;
   std::vector<ibv_sge> pieces_;
-  std::uint64_t posted_ = 0;     // writes, cumulative
-  std::uint64_t signalled_ = 0;  // up to which write a completion was asked for
-  std::uint64_t retired_ = 0;    // up to which write the device has done with its sources
+  std::uint64_t posted_ = 0;     // writes and reads, cumulative
+  std::uint64_t signalled_ = 0;  // up to which of them a completion was asked for
+  std::uint64_t retired_ = 0;    // up to which of them the device has done with our memory
   std::uint64_t told_ = 0;
   // Immediates that arrived and were not taken; as many as there are receives, so it cannot overflow.
   std::vector<std::uint32_t> arrivals_;

@@ -30,9 +30,9 @@ namespace {
 
 }  // namespace
 
-RemoteAddress Regions::add(std::span<const std::byte> memory, Access access) {
+RemoteAddress Regions::add(std::span<const std::byte> memory, Kind kind) {
   regions_.reserve(regions_.size() + 1);  // before the region exists: nothing below throws
-  const unsigned flags = access == Access::peers_read
+  const unsigned flags = kind == Kind::source
                              ? IBV_ACCESS_REMOTE_READ
                              : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   MemoryRegion handle{call_for_object(system_, "ibv_reg_mr", [&] {
@@ -40,7 +40,7 @@ RemoteAddress Regions::add(std::span<const std::byte> memory, Access access) {
   })};
   if (!handle) fail(memory.size(), bytes_, errno);
   const RemoteAddress address{handle->rkey, reinterpret_cast<std::uintptr_t>(memory.data())};
-  regions_.push_back({std::move(handle), memory.data(), memory.size()});
+  regions_.push_back({std::move(handle), memory.data(), memory.size(), kind == Kind::lasting});
   bytes_ += memory.size();
   return address;
 }
@@ -55,26 +55,31 @@ void Regions::remove(std::uint32_t remote_key) noexcept {
 }
 
 // Few: the rings, Buffers, and buffers of large messages on their way.
-const Regions::Region* Regions::find(std::span<const std::byte> memory) const noexcept {
-  if (last_ < regions_.size() && regions_[last_].contains(memory)) return &regions_[last_];
-  for (std::size_t i = 0; i < regions_.size(); ++i) {
-    if (!regions_[i].contains(memory)) continue;
-    last_ = i;
-    return &regions_[i];
-  }
-  return nullptr;
+const Regions::Region* Regions::find_lasting(std::span<const std::byte> memory) const noexcept {
+  const auto has_it = [&](const Region& region) { return region.lasting && region.contains(memory); };
+  if (last_ < regions_.size() && has_it(regions_[last_])) return &regions_[last_];
+  const auto found = std::find_if(regions_.begin(), regions_.end(), has_it);
+  if (found == regions_.end()) return nullptr;
+  last_ = static_cast<std::size_t>(found - regions_.begin());
+  return &*found;
 }
 
 std::optional<RemoteAddress> Regions::address_of(std::span<const std::byte> memory) const noexcept {
-  const Region* const region = find(memory);
+  const Region* const region = find_lasting(memory);
   if (region == nullptr) return std::nullopt;
   return RemoteAddress{region->handle->rkey, reinterpret_cast<std::uintptr_t>(memory.data())};
 }
 
-std::optional<std::uint32_t> Regions::local_key(std::span<const std::byte> memory) const noexcept {
-  const Region* const region = find(memory);
-  if (region == nullptr) return std::nullopt;
-  return region->handle->lkey;
+std::optional<std::uint32_t> Regions::local_key(std::span<const std::byte> memory,
+                                                std::optional<std::uint32_t> remote_key) const noexcept {
+  if (!remote_key) {
+    const Region* const region = find_lasting(memory);
+    return region == nullptr ? std::nullopt : std::optional{region->handle->lkey};
+  }
+  const auto found = std::find_if(regions_.begin(), regions_.end(), [&](const Region& region) {
+    return region.handle->rkey == *remote_key && region.contains(memory);
+  });
+  return found == regions_.end() ? std::nullopt : std::optional{found->handle->lkey};
 }
 
 }  // namespace qpmesh::transport::verbs

@@ -17,18 +17,21 @@ class Regions {
  public:
   Regions(const base::System& system, ibv_pd& domain) noexcept : system_{system}, domain_{domain} {}
 
-  enum class Access : std::uint8_t {
-    peers_write,  // and read
-    peers_read,   // as this device does, to send it
+  enum class Kind : std::uint8_t {
+    lasting,  // peers write and read it
+    target,   // the same, for one message
+    source,   // peers read it, as this device does to send it; for one message
   };
   // Throws Error{no_resource} telling need, have and remedy where the limit of locked memory is the cause.
-  RemoteAddress add(std::span<const std::byte> memory, Access access);
+  RemoteAddress add(std::span<const std::byte> memory, Kind kind);
   void remove(std::uint32_t remote_key) noexcept;
 
-  // Peers name memory by its remote key and its address here.
+  // Peers name memory by its remote key and its address here. Lasting memory only.
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept;
-  // The key under which the device reads it, or nothing. Data path: a look at the region that was found last.
-  std::optional<std::uint32_t> local_key(std::span<const std::byte> memory) const noexcept;
+  // The key under which this device reaches it, or nothing: in the region with this remote key, or in lasting memory. Data path:
+  // a look at the lasting region that was found last.
+  std::optional<std::uint32_t> local_key(std::span<const std::byte> memory,
+                                         std::optional<std::uint32_t> remote_key) const noexcept;
 
   std::size_t bytes() const noexcept { return bytes_; }
 
@@ -37,17 +40,18 @@ class Regions {
     MemoryRegion handle;
     const std::byte* begin;
     std::size_t bytes;
+    bool lasting;
     bool contains(std::span<const std::byte> memory) const noexcept {
       return memory.data() >= begin && memory.size() <= bytes &&
              static_cast<std::size_t>(memory.data() - begin) <= bytes - memory.size();
     }
   };
-  const Region* find(std::span<const std::byte> memory) const noexcept;
+  const Region* find_lasting(std::span<const std::byte> memory) const noexcept;
 
   const base::System& system_;
   ibv_pd& domain_;
   std::vector<Region> regions_;
-  mutable std::size_t last_ = 0;  // index of the region that was found last
+  mutable std::size_t last_ = 0;  // index of the lasting region that was found last
   std::size_t bytes_ = 0;
 };
 

@@ -60,10 +60,13 @@ class VerbsTransport final : public Transport {
   void plan(int peer, Plan plan);
 
   RemoteAddress register_memory(std::span<std::byte> memory) override {
-    return regions_.add(memory, Regions::Access::peers_write);
+    return regions_.add(memory, Regions::Kind::lasting);
+  }
+  RemoteAddress register_target(std::span<std::byte> memory) override {
+    return regions_.add(memory, Regions::Kind::target);
   }
   RemoteAddress register_source(std::span<const std::byte> memory) override {
-    return regions_.add(memory, Regions::Access::peers_read);
+    return regions_.add(memory, Regions::Kind::source);
   }
   void deregister_memory(std::uint32_t region) noexcept override { regions_.remove(region); }
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {

@@ -37,6 +37,33 @@ void every_size_between_all_pairs(Communicator& world, Arguments) {
   }
 }
 
+// Parts of one private memory, and all of it, are the sources of many messages in flight: what is opened for one of them is not
+// closed under another.
+void one_memory_is_sent_to_all_at_once(Communicator& world, Arguments) {
+  constexpr std::size_t bytes = 1 << 20;
+  constexpr int rounds = 3;
+  const Bytes out = pattern(bytes, world.rank());
+  const std::span<const std::uint8_t> all{out};
+  std::vector<Bytes> in(static_cast<std::size_t>(world.size()) * rounds, Bytes(bytes, 0xEE));
+  std::vector<Request> requests;
+  for (int round = 0; round < rounds; ++round) {
+    const std::size_t length = bytes >> round;
+    for (int shift = 1; shift < world.size(); ++shift) {
+      const int from = (world.rank() + shift) % world.size();
+      Bytes& target = in[static_cast<std::size_t>(from * rounds + round)];
+      target.resize(length);
+      requests.push_back(world.receive_async(target, from, round));
+      requests.push_back(
+          world.send_async(all.first(length), (world.rank() - shift + world.size()) % world.size(), round));
+    }
+  }
+  wait_all(requests);
+  for (int from = 0; from < world.size(); ++from) {
+    for (int round = 0; round < rounds && from != world.rank(); ++round)
+      check_pattern(in[static_cast<std::size_t>(from * rounds + round)], from);
+  }
+}
+
 constexpr std::array<std::size_t, 6> mixed{4, 200, 9'000, 20'000, 0, 300'000};
 
 // Small messages must not overtake large ones between the same two ranks.
@@ -303,6 +330,7 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
 
 std::vector<Scenario> message_scenarios() {
   return {in_world("every_size_between_all_pairs", every_size_between_all_pairs),
+          in_world("one_memory_is_sent_to_all_at_once", one_memory_is_sent_to_all_at_once),
           in_world("order_per_pair", order_per_pair),
           in_world("any_source_from_everybody", any_source_from_everybody),
           in_world("messages_to_itself", messages_to_itself),
