@@ -136,7 +136,7 @@ class Linking {
   void exchange_offers() {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       devices_ = discover(*parts_.system);
-      Wishes wishes = wishes_of(parts_.options);
+      Wishes wishes = wishes_of(parts_.options, bootstrap_.local_address());
       wishes.numa_node = topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
       return encode(make_offer(devices_, wishes, host(parts_.rank)));
     });
