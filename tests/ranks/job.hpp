@@ -19,7 +19,8 @@ using Words = std::vector<std::string>;
 int patience_ms();
 
 // One process. Its environment is PATH, HOME and what is given: nothing of the launcher or the options that
-// the tests run under, but for RANKS_VARIABLES ("A=b C=d"), by which guests run the same tests over verbs. Both streams go to memory, so that nobody has to read for it to go on.
+// the tests run under, but for RANKS_VARIABLES ("A=b C=d"), by which guests run the same tests over verbs.
+// Both streams go to memory, so that nobody has to read for it to go on.
 class Process {
  public:
   Process(const Words& command, const Words& variables);
