@@ -121,6 +121,9 @@ Context::~Context() {
   } catch (const std::exception& error) {
     log().error("while leaving: {}", error.what());
   }
+  const auto sent = messaging_.counters();
+  log().info("sent {} records, {} payload segments, {} credit writes, {} zero-copy messages",
+             sent.records_sent, sent.segments_sent, sent.credit_writes, sent.zero_copy_sends);
   parts_.control->say_goodbye(base::after_ms(system(), farewell_ms));
 }
 

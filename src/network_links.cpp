@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/bytes.hpp"
 #include "bootstrap/agreement.hpp"
@@ -12,6 +13,7 @@
 #include "topology/usable_cores.hpp"
 #ifdef QPMESH_WITH_VERBS
 #include "transport/verbs/choice.hpp"
+#include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/notification.hpp"
 #include "transport/verbs/pairing.hpp"
@@ -91,6 +93,8 @@ namespace {
 
 using namespace transport::verbs;
 
+constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
+
 class Linking {
  public:
   Linking(Bootstrap& bootstrap, const Reach& reach, const ContextParts& parts, Deadline deadline)
@@ -132,7 +136,7 @@ class Linking {
   void exchange_offers() {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       devices_ = discover(*parts_.system);
-      Wishes wishes = wishes_of(parts_.options);
+      Wishes wishes = wishes_of(parts_.options, bootstrap_.local_address());
       wishes.numa_node = topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
       return encode(make_offer(devices_, wishes, host(parts_.rank)));
     });
@@ -273,33 +277,52 @@ class Linking {
     }
   }
 
-  // A write without bytes to every peer: only packets show a firewall, a wrong route or an MTU that does not fit.
+  // An empty write to every peer, then one of the longest packet, into staging that nobody uses yet: only packets show a
+  // firewall, a wrong route or an MTU that the path does not carry.
   void probe() {
-    const transport::Write nothing{.head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
-    for (const int peer : peers_) result_.links[at(peer)].connection->post({&nothing, 1});
+    const transport::Write empty{.head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
     for (const int peer : peers_) {
-      transport::Connection& connection = *result_.links[at(peer)].connection;
-      while (connection.completed() == 0 && connection.fault() == nullptr) {
+      const messaging::PeerPlaces& places = result_.links[at(peer)].places;
+      const std::array chain{
+          empty,
+          transport::Write{.head = {},
+                           .body = places.staging.first(std::min(packet_bytes_max, places.staging.size())),
+                           .target = {.region = places.remote_slot.region,
+                                      .offset = places.remote_slot.offset + layout_.slot_bytes()},
+                           .immediate = {},
+                           .tell = true}};
+      connection_to(peer).post(chain);
+    }
+    for (const int peer : peers_) {
+      VerbsConnection& connection = connection_to(peer);
+      while (connection.completed() < 2 && connection.fault() == nullptr) {
         transport_->progress();
         if (parts_.system->now() >= deadline_) {
-          throw Error{
-              {.code = ErrorCode::timeout,
-               .peer = peer,
-               .operation = "init",
-               .cause = fmt::format("the first write to rank {} on {} did not complete", peer, host(peer)),
-               .hint = "raise QPMESH_INIT_TIMEOUT_MS; is UDP port 4791 open between the hosts?"}};
+          fail_link(peer, ErrorCode::timeout,
+                    describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first write completed",
+                                     connection.link()));
         }
         ::sched_yield();
       }
       if (const transport::Fault* const fault = connection.fault()) {
-        throw Error{{.code = ErrorCode::link_failed,
-                     .peer = peer,
-                     .operation = "init",
-                     .cause = fault->detail,
-                     .system_error = fault->system_error,
-                     .hint = fault->hint}};
+        Explanation why{.cause = fault->detail, .hint = fault->hint};
+        if (connection.completed() == 1) why = describe_cut_path(connection.link(), std::move(why));
+        fail_link(peer, ErrorCode::link_failed, std::move(why), fault->system_error);
       }
     }
+  }
+
+  VerbsConnection& connection_to(int peer) const {
+    return static_cast<VerbsConnection&>(*result_.links[at(peer)].connection);
+  }
+
+  [[noreturn]] static void fail_link(int peer, ErrorCode code, Explanation why, int system_error = 0) {
+    throw Error{{.code = code,
+                 .peer = peer,
+                 .operation = "init",
+                 .cause = std::move(why.cause),
+                 .system_error = system_error,
+                 .hint = std::move(why.hint)}};
   }
 
   Bootstrap& bootstrap_;

@@ -31,13 +31,16 @@ class PayloadCursor {
     std::uint64_t start;  // cumulative, after the skip
     std::uint64_t end;    // cumulative
   };
+  // Up to half of the ring fits an empty one wherever the cursor stands, more only from the start.
   Place peek(std::uint32_t units) const noexcept {
-    assert(units <= ring_units_ / 2);  // then an empty ring always takes it, wherever the cursor stands
+    assert(units <= ring_units_);
     const std::uint32_t position = index(next_);
     const std::uint32_t skip = position + units > ring_units_ ? ring_units_ - position : 0;
     return {next_ + skip, next_ + skip + units};
   }
   void advance(const Place& place) noexcept { next_ = place.end; }
+  // To the start, where what is skipped is free.
+  void restart() noexcept { next_ = (next_ + ring_units_ - 1) & ~std::uint64_t{ring_units_ - 1}; }
   std::uint32_t index(std::uint64_t cumulative) const noexcept {
     return static_cast<std::uint32_t>(cumulative) & (ring_units_ - 1);  // a power of two
   }

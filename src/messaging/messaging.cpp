@@ -145,8 +145,8 @@ Ring::Sent Messaging::post(Peer& peer, Record& record, std::span<const std::byte
       peer.starved = false;
       break;
     case Ring::Sent::failed: link_failed(peer, ErrorCode::link_failed, "the connection failed"); break;
-    case Ring::Sent::no_lines:
     case Ring::Sent::no_units: peer.starved = true; break;
+    case Ring::Sent::no_lines:  // the peer returns half of them unasked, which is more than any record takes
     case Ring::Sent::busy: break;
   }
   return sent;

@@ -84,7 +84,7 @@ class SendRing {
                            .target = target,
                            .immediate = {},
                            .tell = true};
-    PayloadCursor staging = staging_cursor_;
+    PayloadCursor staging = begin_staging();
     const bool stages = from == From::staging && source.size() > capabilities_.inline_bytes_max;
     if (stages && !stage(write, staging)) return Sent::busy;
     const Sent sent = post({&write, 1});
@@ -125,7 +125,7 @@ class SendRing {
     cell.crc = credit_crc(cell, send_seed_);
     write.head = std::as_bytes(std::span{&cell, 1});
     write.flag_offset = 0;
-    PayloadCursor staging = staging_cursor_;
+    PayloadCursor staging = begin_staging();
     if (!stage(write, staging)) return Sent::busy;
     const Sent sent = post({&write, 1});
     if (sent != Sent::posted) return sent;
@@ -274,7 +274,7 @@ class SendRing {
   }
 
   Sent post_staged(std::span<transport::Write> chain) {
-    PayloadCursor staging = staging_cursor_;
+    PayloadCursor staging = begin_staging();
     for (transport::Write& write : chain) {
       if (!stage(write, staging)) return Sent::busy;
     }
@@ -283,12 +283,22 @@ class SendRing {
     return sent;
   }
 
+  // Where the staging of a chain begins. At the start when nothing is staged: a chain may take more than half of it, which
+  // elsewhere would not fit though all of it is free.
+  PayloadCursor begin_staging() noexcept {
+    free_staging();
+    if (staged_count_ == 0) {
+      staging_cursor_.restart();
+      staging_free_ = staging_cursor_.next();
+    }
+    return staging_cursor_;
+  }
+
   // What does not leave inline is copied to staging, because the caller may reuse its memory at once but the
   // device may read it until the completion (and again, when it retransmits). False: staging is full.
   bool stage(transport::Write& write, PayloadCursor& staging) {
     const std::size_t bytes = write.head.size() + write.body.size();
     if (bytes <= capabilities_.inline_bytes_max) return true;
-    free_staging();
     const PayloadCursor::Place place = staging.peek(units_for(bytes));
     if (place.end - staging_free_ > staging.ring_units() || staged_count_ + chain_max > staged_writes_max)
       return false;

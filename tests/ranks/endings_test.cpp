@@ -26,7 +26,7 @@ std::int64_t time_of(const Process& rank, const std::string& word) {
 // In epoll_wait, once it has said that it waits: nothing else on its way sleeps.
 void await_sleep(const Process& rank) {
   const std::string path = "/proc/" + std::to_string(rank.pid()) + "/stat";
-  for (const std::int64_t end = now_ms() + patience_ms; now_ms() < end;) {
+  for (const std::int64_t end = now_ms() + patience_ms(); now_ms() < end;) {
     std::ifstream file{path};
     std::string text;
     std::getline(file, text);

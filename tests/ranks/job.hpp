@@ -15,10 +15,12 @@ namespace qpmesh::ranks {
 
 using Words = std::vector<std::string>;
 
-constexpr int patience_ms = 30'000;
+// 30 s; ten times that in guests (RANKS_VARIABLES), which may be emulated.
+int patience_ms();
 
 // One process. Its environment is PATH, HOME and what is given: nothing of the launcher or the options that
-// the tests run under. Both streams go to memory, so that nobody has to read for it to go on.
+// the tests run under, but for RANKS_VARIABLES ("A=b C=d"), by which guests run the same tests over verbs.
+// Both streams go to memory, so that nobody has to read for it to go on.
 class Process {
  public:
   Process(const Words& command, const Words& variables);
@@ -30,10 +32,10 @@ class Process {
   pid_t pid() const noexcept { return pid_; }
   std::string output() const;
   bool sees(std::string_view text,
-            int timeout_ms = patience_ms) const;  // text has been written within the time
+            int timeout_ms = patience_ms()) const;  // text has been written within the time
   void send_signal(int number) const;
   // The exit code, 128 + signal, or -1: still running after the time.
-  int wait(int timeout_ms = patience_ms);
+  int wait(int timeout_ms = patience_ms());
 
  private:
   base::UniqueFd output_;

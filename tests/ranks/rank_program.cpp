@@ -96,8 +96,9 @@ Scenario in_world(std::string_view name, void (*run)(Communicator& world, Argume
 int main(int count, char** values) {
   using namespace qpmesh::ranks;
   const std::vector<std::string> arguments{values + 1, values + count};
-  for (const auto& scenarios : {message_scenarios(), async_scenarios(), group_scenarios(),
-                                argument_scenarios(), error_scenarios(), ending_scenarios()}) {
+  for (const auto& scenarios :
+       {message_scenarios(), async_scenarios(), group_scenarios(), argument_scenarios(), error_scenarios(),
+        ending_scenarios(), random_scenarios(), economy_scenarios()}) {
     for (const Scenario& scenario : scenarios) {
       if (arguments.empty() || scenario.name != arguments[0]) continue;
       try {

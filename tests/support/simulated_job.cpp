@@ -13,8 +13,7 @@ namespace {
 constexpr std::size_t user_bytes = std::size_t{8} << 20;  // address space only
 
 std::size_t arena_bytes(const messaging::RingLayout& layout, int size) {
-  const std::size_t staging =
-      layout.payload_ring_units * messaging::unit_bytes * static_cast<std::size_t>(size);
+  const std::size_t staging = layout.staging_bytes() * static_cast<std::size_t>(size);
   return base::round_up(layout.slab_bytes(size) + staging + user_bytes, 4096);
 }
 
@@ -42,7 +41,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   const int size = config.rank_count;
   const std::uint64_t epoch = base::mix64(config.seed);
   std::vector<detail::ContextParts> parts(ranks_.size());
-  const std::size_t staging_bytes = layout.payload_ring_units * messaging::unit_bytes;
+  const std::size_t staging_bytes = layout.staging_bytes();
   std::vector<std::uint32_t> arenas;  // their regions
   for (int rank = 0; rank < size; ++rank) {
     detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];

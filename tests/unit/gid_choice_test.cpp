@@ -633,6 +633,13 @@ TEST(wishes, are_read_from_the_options) {
   EXPECT_FALSE(none.subnet.has_value());
 }
 
+TEST(wishes, name_the_address_where_the_ranks_met_if_the_bootstrap_knows_it) {
+  EXPECT_EQ(wishes_of(Options{}, "10.0.0.1").bootstrap_address, gid("10.0.0.1"));
+  EXPECT_EQ(wishes_of(Options{}, "fd00::1").bootstrap_address, gid("fd00::1"));
+  for (const auto* unknown : {"", "fe80::1%eth0", "node1"})
+    EXPECT_EQ(wishes_of(Options{}, unknown).bootstrap_address, Gid{}) << unknown;
+}
+
 TEST(wishes, that_cannot_be_read_are_refused_with_variable_and_value) {
   const auto refused = [](const char* device, const char* subnet) {
     Options options;

@@ -408,7 +408,7 @@ struct RingPair {
       : capabilities{its_capabilities},
         out{connection,
             capabilities,
-            {.slot = {}, .credit_cell = reverse.memory + RingLayout::credit_cell_offset, .staging = {}},
+            {.slot = {}, .credit_cell = reverse.memory + RingLayout::credit_cell_offset, .staging = staging},
             layout,
             seed,
             reverse_seed,
@@ -469,6 +469,7 @@ struct RingPair {
   transport::Capabilities capabilities;
   Slot slot{layout};
   Slot reverse{layout};
+  std::vector<std::byte> staging = std::vector<std::byte>(layout.staging_bytes());
   MemoryConnection connection{capabilities, {slot.memory, slot.bytes}};
   Out out;
   In in;
@@ -629,6 +630,22 @@ TEST(staging, is_not_reused_for_the_completions_of_writes_that_came_before_the_r
   EXPECT_EQ(staged_until_busy(0), 4);
   EXPECT_EQ(staged_until_busy(1), 4);
   EXPECT_EQ(staged_until_busy(3), 4);
+}
+
+// With its record it takes more than half of the staging.
+TEST(staging, that_is_empty_takes_the_largest_message_wherever_the_last_one_ended) {
+  constexpr std::size_t largest_bytes = RingPair::layout.payload_ring_units * unit_bytes / 4;
+  for (transport::Capabilities capabilities : {proven_by_crc(), told_by_immediates()}) {
+    capabilities.inline_bytes_max = 0;
+    for (std::size_t units = 1; units <= largest_bytes / unit_bytes; ++units) {
+      RingPair pair{capabilities};
+      for (const std::size_t bytes : {units * unit_bytes, largest_bytes, largest_bytes}) {
+        ASSERT_EQ(pair.send_payload(units, bytes), Out::Sent::posted) << bytes << " after " << units;
+        ASSERT_NO_FATAL_FAILURE(pair.expect_taken(units, bytes));
+        pair.return_credits();
+      }
+    }
+  }
 }
 
 // The reverse direction of a pair: its sender returns what we have consumed.

@@ -202,6 +202,16 @@ TEST(a_step_of_bring_up, that_failed_is_told_with_both_ends_and_what_to_look_at)
   EXPECT_THAT(describe_bring_up("INIT to RTR", ETIMEDOUT, link_of_hosts()).hint, HasSubstr("ping"));
 }
 
+TEST(bring_up, whose_short_write_alone_came_back_names_the_mtu_of_both_interfaces) {
+  const auto link = link_of_hosts();
+  const auto [cause, hint] = describe_cut_path(link, describe(IBV_WC_RETRY_EXC_ERR, 0, "RDMA write", link));
+  EXPECT_THAT(cause, AllOf(HasSubstr("a short packet was answered, one of 4096 bytes was not"),
+                           HasSubstr("host alpha"), HasSubstr("host beta")));
+  EXPECT_THAT(hint,
+              AllOf(HasSubstr("on host alpha: ip link set ens2 mtu 1500"),
+                    HasSubstr("on host beta: ip link set ens2 mtu 1500"), HasSubstr("ping -c 3 -M do")));
+}
+
 TEST(bring_up, that_met_silence_names_both_ends_and_the_path) {
   const auto [cause, hint] = describe_silence("first write", link_of_hosts());
   EXPECT_THAT(cause, AllOf(HasSubstr("first write"), HasSubstr("does not answer"), HasSubstr("QP 0x22")));

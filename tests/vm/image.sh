@@ -3,7 +3,8 @@
 
 # In load order where it matters: RoCE's ICRC needs crc32 before a device is added. modprobe adds what they depend on.
 guest_modules=(crc32_generic crc32_pclmul virtio_pci virtio_console 9p 9pnet_virtio overlay virtio_net dummy
-               ib_uverbs rdma_rxe rdma_ucm ib_umad sch_netem)
+               ib_uverbs rdma_rxe rdma_ucm ib_umad sch_netem
+               sch_ingress cls_u32 act_gact)
 
 # Where those and all they depend on are in the kernel package.
 module_folders=(arch crypto lib net fs/9p fs/netfs fs/fscache fs/overlayfs fs/configfs drivers/infiniband drivers/virtio
@@ -27,9 +28,12 @@ make_image() {
   exec {image_lock}>&-
 }
 
-kernels_in() {  # DIR: versions, one a line
+kernels_in() {  # DIR: versions that have all modules of the list above, one a line
   local kernel
-  for kernel in "$1"/*/vmlinux; do [ ! -f "$kernel" ] || basename "$(dirname "$kernel")"; done
+  for kernel in "$1"/*/vmlinux; do
+    kernel=$(dirname "$kernel")
+    [ "$(cat "$kernel/names" 2>/dev/null)" != "${guest_modules[*]}" ] || basename "$kernel"
+  done
 }
 
 # The package named by VM_KERNEL_DEB, or Debian's current one.
@@ -80,6 +84,8 @@ unpack_kernel() {  # PACKAGE WORK: makes DIR/VERSION beside WORK, whole or not a
   [ -n "$offset" ] || return 1
   { tail -c "+$((offset + 1))" "$work/boot/vmlinuz-$version" || true; } |  # xz stops reading before the end
     xz -dc --single-stream >"$work/new/vmlinux" || return 1
+  echo "${guest_modules[*]}" >"$work/new/names"
+  rm -rf "$(dirname "$work")/$version"
   mv "$work/new" "$(dirname "$work")/$version"
 }
 

@@ -145,7 +145,7 @@ bool contains(const Subnet& subnet, const Gid& address) noexcept {
   return ((subnet.network.bytes[whole] ^ address.bytes[whole]) >> (8 - rest)) == 0;
 }
 
-Wishes wishes_of(const Options& options) {
+Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
   const auto refuse = [](std::string_view variable, std::string_view value, std::string_view allowed) {
     throw Error{{.code = ErrorCode::bad_config,
                  .operation = "options",
@@ -153,6 +153,7 @@ Wishes wishes_of(const Options& options) {
                  .hint = "qpmesh-info lists devices, ports and GIDs"}};
   };
   Wishes wishes;
+  wishes.bootstrap_address = parse_address(bootstrap_address).value_or(Gid{});
   wishes.gid_index = static_cast<int>(options.gid_index);
   wishes.netdev = options.netdev;
   const auto colon = options.device.find(':');

@@ -42,8 +42,8 @@ struct Wishes {
   int numa_node = -1;       // of this rank; its devices are preferred
 };
 // The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws Error{bad_config} when device or
-// subnet cannot be read.
-Wishes wishes_of(const Options& options);
+// subnet cannot be read. bootstrap_address: Bootstrap::local_address, which may know none.
+Wishes wishes_of(const Options& options, const std::string& bootstrap_address = {});
 
 // Where a rank can be reached.
 struct Endpoint {

@@ -148,6 +148,21 @@ Explanation describe_bring_up(std::string_view step, int error, const LinkDescri
   return {std::move(cause), hint.empty() ? path_checks(link) : std::move(hint)};
 }
 
+Explanation describe_cut_path(const LinkDescription& link, Explanation fault) {
+  const auto lower = [](const LinkEnd& end) {
+    return fmt::format("on host {}: ip link set {} mtu 1500", end.host,
+                       end.endpoint.netdev.empty() ? "INTERFACE" : end.endpoint.netdev);
+  };
+  const int packet_bytes = path_mtu_bytes(link.local.endpoint, link.peer.endpoint);
+  fault.cause =
+      fmt::format("a short packet was answered, one of {} bytes was not: {}", packet_bytes, fault.cause);
+  if (link.local.endpoint.link_layer == LinkLayer::ethernet)
+    fault.hint =
+        fmt::format("something between the hosts carries only shorter packets: raise its MTU, or {}; {}; {}",
+                    lower(link.local), lower(link.peer), fault.hint);
+  return fault;
+}
+
 Explanation describe_silence(std::string_view step, const LinkDescription& link) {
   return {fmt::format("{}: the peer's device does not answer; {}{}", step, to_string(link), mtu_note(link)),
           path_checks(link)};

@@ -1,4 +1,5 @@
 // Ranks that disagree, starts that fail, calls at the wrong time: what every rank is told.
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -213,7 +214,7 @@ void two_threads_in_one_context(Communicator& world, Arguments arguments) {
   for (int i = 0; i < 20'000; ++i) {
     std::ifstream file{path};
     int number = -1;
-    if (file >> number && number == 232) break;  // epoll_wait
+    if (file >> number && (number == SYS_epoll_wait || number == SYS_ppoll)) break;  // ppoll: its naps
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
   std::vector<int> data(1);

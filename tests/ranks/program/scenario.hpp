@@ -98,5 +98,7 @@ std::vector<Scenario> group_scenarios();
 std::vector<Scenario> argument_scenarios();
 std::vector<Scenario> error_scenarios();
 std::vector<Scenario> ending_scenarios();
+std::vector<Scenario> random_scenarios();
+std::vector<Scenario> economy_scenarios();
 
 }  // namespace qpmesh::ranks
