@@ -49,6 +49,7 @@ class Launch {
     EXPECT_EQ(::write(pipes[0][1], input.data(), input.size()), static_cast<ssize_t>(input.size()));
     arguments.insert(arguments.begin(), QPMESH_RUN);
     std::vector<char*> pointers;
+    pointers.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
     pid_ = ::fork();
