@@ -6,10 +6,11 @@
 #include <bitset>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/kernels/reduce.hpp"
@@ -86,8 +87,8 @@ T expected(ReductionKind kind, T left, T right) {
       default: return left + right;
     }
   } else {
-    const auto a = static_cast<std::uint64_t>(left);
-    const auto b = static_cast<std::uint64_t>(right);
+    const std::uint64_t a = static_cast<std::make_unsigned_t<T>>(left);
+    const std::uint64_t b = static_cast<std::make_unsigned_t<T>>(right);
     switch (kind) {
       case ReductionKind::product: return static_cast<T>(a * b);
       case ReductionKind::min: return left < right ? left : right;
@@ -106,7 +107,8 @@ bool same(T left, T right) {
   if constexpr (std::floating_point<T>) {
     if (std::isnan(left) && std::isnan(right)) return true;
   }
-  return std::memcmp(&left, &right, sizeof left) == 0;
+  using Bits = std::array<std::byte, sizeof(T)>;
+  return std::bit_cast<Bits>(left) == std::bit_cast<Bits>(right);
 }
 
 template <class T>
