@@ -146,6 +146,7 @@ class Linking {
   // The same on every rank, so nothing is gathered: everybody throws or nobody.
   void choose() {
     std::vector<int> islands;
+    islands.reserve(offers_.size());
     for (int rank = 0; rank < size(); ++rank)
       islands.push_back(reach_.uses_network_on_node() ? rank : parts_.identities[at(rank)].node);
     ports_ = choose_ports(offers_, islands);

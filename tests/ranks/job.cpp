@@ -31,7 +31,8 @@ Words environment_with(const Words& variables) {
   Words all;
   for (const char* name :
        {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
-    if (const char* const value = std::getenv(name)) all.push_back(std::string{name} + "=" + value);
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
+    if (value != nullptr) all.push_back(std::string{name} + "=" + value);
   }
   all.insert(all.end(), variables.begin(), variables.end());
   // Behind what the test gives: of two with the same name the first counts.

@@ -49,6 +49,7 @@ class Launch {
     EXPECT_EQ(::write(pipes[0][1], input.data(), input.size()), static_cast<ssize_t>(input.size()));
     arguments.insert(arguments.begin(), QPMESH_RUN);
     std::vector<char*> pointers;
+    pointers.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
     pid_ = ::fork();
@@ -177,10 +178,10 @@ TEST(qpmesh_run, gives_all_ranks_of_a_job_one_name_and_every_job_another) {
 TEST(qpmesh_run, hides_other_launchers_from_its_ranks) {
   for (const char* name :
        {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_NAMESPACE", "SLURM_PROCID", "RANK", "WORLD_SIZE"}) {
-    ::setenv(name, "5", 1);
+    ::setenv(name, "5", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }
-  ::setenv("QPMESH_RANK", "77", 1);
-  ::setenv("QPMESH_LOG", "error", 1);
+  ::setenv("QPMESH_RANK", "77", 1);    // NOLINT(concurrency-mt-unsafe): one thread
+  ::setenv("QPMESH_LOG", "error", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   Launch run{
       job({"-np", "1"},
           "echo ${OMPI_COMM_WORLD_RANK-no} ${PMI_RANK-no} ${PMIX_NAMESPACE-no} ${SLURM_PROCID-no} ${RANK-no} "

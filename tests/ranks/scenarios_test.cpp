@@ -238,6 +238,9 @@ TEST(ranks_by_hand, one_process_in_the_environment_of_many_is_told_who_says_so) 
 TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_be_one) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
   const std::string job = "users-" + std::to_string(::getpid());
+  const std::string root = "@qpmesh-65534-" + job + "-0";
+  const std::string unreached =
+      "rank 1 did not reach rank 0 at " + root + ": * attempt* in * ms, the last: connect to " + root;
   const test::PublicCopy program{RANK_PROGRAM};
   std::vector<Process> ranks;
   for (const int rank : {0, 1}) {
@@ -247,11 +250,7 @@ TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_b
         rank == 0
             ? failing("timeout", 1, "init", "rank 1 of 2 missing after * ms",
                       missing_hint("QPMESH_SIZE", 2, 0))
-            : failing("timeout", 0, "init",
-                      "rank 1 did not reach rank 0 at @qpmesh-65534-" + job +
-                          "-0: * attempt* in * ms, the "
-                          "last: connect to @qpmesh-65534-" +
-                          job + "-0",
+            : failing("timeout", 0, "init", unreached,
                       "is rank 0 running? All ranks must run on one host, as one user (here uid 65534), "
                       "in one job (QPMESH_JOB)",
                       ECONNREFUSED);

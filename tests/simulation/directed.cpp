@@ -165,6 +165,7 @@ Script sends_small_then_large(SimulatedJob* job, const std::vector<std::byte>* l
   std::vector<Request> requests;
   const std::vector<std::byte> small(1000, std::byte{7});
   const EndsOperations ends{*job, 0};
+  requests.reserve(unmatched + 1);
   for (int i = 0; i < unmatched; ++i) requests.push_back(job->world(0).send_async(small, 1, 1));
   requests.push_back(job->world(0).send_async(*large, 1, 2));
   co_await until_all(requests);

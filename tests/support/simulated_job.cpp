@@ -72,7 +72,8 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   for (int rank = 0; rank < size; ++rank) {
     detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     for (int peer = 0; peer < size; ++peer) {
-      const Blob& address = addresses[static_cast<std::size_t>(peer * size + rank)];
+      const Blob& address =
+          addresses[static_cast<std::size_t>(peer) * parts.size() + static_cast<std::size_t>(rank)];
       auto connection = mine.transports[0]->connect(peer, address);
       std::span<std::byte> staging;
       if (connection->capabilities().inline_bytes_max < staging_bytes)

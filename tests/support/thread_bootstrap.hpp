@@ -101,6 +101,7 @@ std::vector<std::optional<Error>> run_ranks(int size, Function&& function) {
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(size));
   std::vector<std::exception_ptr> surprises(errors.size());
   std::vector<std::thread> threads;
+  threads.reserve(errors.size());
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       const auto place = static_cast<std::size_t>(rank);

@@ -21,8 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t enough_ms = 10'000;
 
-class AnyBootstrap : public ::testing::TestWithParam<Kind> {
- protected:
+struct AnyBootstrap : ::testing::TestWithParam<Kind> {
   Venue venue{GetParam()};
 };
 
@@ -41,6 +40,7 @@ TEST_P(AnyBootstrap, gathers_blobs_of_any_length_in_rank_order_on_every_rank) {
   for (int size = 2; size <= 8; ++size) {
     const Venue here{GetParam()};
     std::vector<std::future<void>> ranks;
+    ranks.reserve(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) {
       ranks.push_back(std::async(std::launch::async, [&, rank] {
         const auto self = here.rank({.rank = rank, .size = size});
@@ -241,6 +241,7 @@ TEST_P(AnyBootstrap, refuses_a_rank_that_is_none_of_those_it_waits_for) {
 TEST_P(AnyBootstrap, refuses_a_second_process_of_one_rank_naming_both_and_keeps_the_first) {
   auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
   std::vector<std::future<Gathered>> twins;
+  twins.reserve(2);
   for (int i = 0; i < 2; ++i) twins.push_back(start(venue, {.rank = 1, .size = 3}, enough_ms));
   // One of the two is refused, whichever came second.
   std::size_t refused = 0;

@@ -6,10 +6,11 @@
 #include <bitset>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/kernels/reduce.hpp"
@@ -86,8 +87,8 @@ T expected(ReductionKind kind, T left, T right) {
       default: return left + right;
     }
   } else {
-    const auto a = static_cast<std::uint64_t>(left);
-    const auto b = static_cast<std::uint64_t>(right);
+    const std::uint64_t a = static_cast<std::make_unsigned_t<T>>(left);
+    const std::uint64_t b = static_cast<std::make_unsigned_t<T>>(right);
     switch (kind) {
       case ReductionKind::product: return static_cast<T>(a * b);
       case ReductionKind::min: return left < right ? left : right;
@@ -106,7 +107,8 @@ bool same(T left, T right) {
   if constexpr (std::floating_point<T>) {
     if (std::isnan(left) && std::isnan(right)) return true;
   }
-  return std::memcmp(&left, &right, sizeof left) == 0;
+  using Bits = std::array<std::byte, sizeof(T)>;
+  return std::bit_cast<Bits>(left) == std::bit_cast<Bits>(right);
 }
 
 template <class T>
@@ -119,9 +121,8 @@ const std::byte* bytes_of(const std::vector<T>& values) {
 }
 
 template <class T>
-class kernel_of : public ::testing::Test {
- protected:
-  kernel_of() {
+struct KernelOf : ::testing::Test {
+  KernelOf() {
     for (const T left : edge_values<T>()) {
       for (const T right : edge_values<T>()) {
         lefts.push_back(left);
@@ -135,9 +136,9 @@ class kernel_of : public ::testing::Test {
 
 using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
                                std::uint16_t, std::uint32_t, std::uint64_t, float, double>;
-TYPED_TEST_SUITE(kernel_of, Types);
+TYPED_TEST_SUITE(KernelOf, Types);
 
-TYPED_TEST(kernel_of, every_reduction_agrees_with_the_reference_on_all_pairs_of_edge_values) {
+TYPED_TEST(KernelOf, every_reduction_agrees_with_the_reference_on_all_pairs_of_edge_values) {
   using T = TypeParam;
   for (const ReductionKind kind : all_reductions) {
     SCOPED_TRACE(static_cast<int>(kind));
@@ -163,7 +164,7 @@ TYPED_TEST(kernel_of, every_reduction_agrees_with_the_reference_on_all_pairs_of_
   }
 }
 
-TYPED_TEST(kernel_of, min_and_max_do_not_depend_on_which_side_a_value_comes_from) {
+TYPED_TEST(KernelOf, min_and_max_do_not_depend_on_which_side_a_value_comes_from) {
   using T = TypeParam;
   for (const ReductionKind kind : {ReductionKind::min, ReductionKind::max}) {
     const ReduceKernel kernel = reduce_kernel(kind, element_type_of<T>());
@@ -177,7 +178,7 @@ TYPED_TEST(kernel_of, min_and_max_do_not_depend_on_which_side_a_value_comes_from
   }
 }
 
-TYPED_TEST(kernel_of, element_bytes_are_the_types_and_no_elements_touch_nothing) {
+TYPED_TEST(KernelOf, element_bytes_are_the_types_and_no_elements_touch_nothing) {
   using T = TypeParam;
   EXPECT_EQ(element_bytes(element_type_of<T>()), sizeof(T));
   reduce_kernel(ReductionKind::sum, element_type_of<T>())(nullptr, nullptr, nullptr, 0);

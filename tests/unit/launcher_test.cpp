@@ -331,16 +331,16 @@ TEST(launcher, names_variable_value_and_range_of_what_is_malformed) {
   for (const auto& [table, cause, hint] : cases) expect_error(table, cause, hint);
 }
 
-class secret : public ::testing::Test {
+class Secret : public ::testing::Test {
  protected:
-  secret() {
+  Secret() {
     std::string pattern = ::testing::TempDir() + "qpmesh-secret-XXXXXX";
     home_ = ::mkdtemp(pattern.data());
   }
-  ~secret() override { std::filesystem::remove_all(home_); }
+  ~Secret() override { std::filesystem::remove_all(home_); }
 
   std::string write(const std::string& name, const std::string& text, mode_t mode) const {
-    const std::string path = home_ + "/" + name;
+    std::string path = home_ + "/" + name;
     std::ofstream{path} << text;
     EXPECT_EQ(::chmod(path.c_str(), mode), 0);
     return path;
@@ -352,7 +352,7 @@ class secret : public ::testing::Test {
   std::string home_;
 };
 
-TEST_F(secret, comes_from_the_file_before_the_variable_without_its_newline) {
+TEST_F(Secret, comes_from_the_file_before_the_variable_without_its_newline) {
   const std::string path = write("s", long_secret + "\n", 0600);
   const Identity identity =
       identify_in(table({{"QPMESH_SECRET_FILE", path}, {"QPMESH_SECRET", "another secret, not used"}}));
@@ -360,7 +360,7 @@ TEST_F(secret, comes_from_the_file_before_the_variable_without_its_newline) {
   EXPECT_EQ(identity.secret_source, "the file " + path + " (QPMESH_SECRET_FILE)");
 }
 
-TEST_F(secret, file_must_be_ours_alone) {
+TEST_F(Secret, file_must_be_ours_alone) {
   const std::string wanted =
       fmt::format("it must be a file of uid {}, mode 0600, that holds the secret", ::geteuid());
   const auto refused = [&](const std::string& path, const std::string& why, const std::string& hint,
@@ -384,7 +384,7 @@ TEST_F(secret, file_must_be_ours_alone) {
   }
 }
 
-TEST_F(secret, must_have_a_sensible_length_and_is_never_shown) {
+TEST_F(Secret, must_have_a_sensible_length_and_is_never_shown) {
   const std::string hint = "for example: openssl rand -hex 32";
   expect_error(table({{"QPMESH_SECRET", "hunter2"}}),
                "QPMESH_SECRET has 7 characters; allowed are 16 to 4096", hint);
@@ -393,7 +393,7 @@ TEST_F(secret, must_have_a_sensible_length_and_is_never_shown) {
                "QPMESH_SECRET_FILE " + path + " has 4097 characters; allowed are 16 to 4096", hint);
 }
 
-TEST_F(secret, is_made_at_first_use_for_the_user_alone_and_found_again) {
+TEST_F(Secret, is_made_at_first_use_for_the_user_alone_and_found_again) {
   const Identity first = identify_in(table({}));
   EXPECT_THAT(first.secret, MatchesRegex("[0-9a-f]+"));
   EXPECT_EQ(first.secret.size(), 64U);
@@ -414,7 +414,7 @@ TEST_F(secret, is_made_at_first_use_for_the_user_alone_and_found_again) {
   EXPECT_EQ(files, 1);
 }
 
-TEST_F(secret, is_neither_made_nor_read_on_one_host) {
+TEST_F(Secret, is_neither_made_nor_read_on_one_host) {
   Table one_host = table({{"QPMESH_SECRET", "short"}});
   one_host.erase("QPMESH_ROOT");
   EXPECT_TRUE(identify_in(one_host).secret.empty());

@@ -476,14 +476,14 @@ struct RingPair {
   TakenMessage message;
 };
 
-class rings : public ::testing::TestWithParam<transport::Capabilities (*)()> {};
+class Rings : public ::testing::TestWithParam<transport::Capabilities (*)()> {};
 std::string name_of(const ::testing::TestParamInfo<transport::Capabilities (*)()>& suite) {
   constexpr std::array names{"ordered_flags", "checksums", "immediates"};
   return names[suite.index];
 }
-INSTANTIATE_TEST_SUITE_P(of, rings, ::testing::Values(ordered, proven_by_crc, told_by_immediates), name_of);
+INSTANTIATE_TEST_SUITE_P(of, Rings, ::testing::Values(ordered, proven_by_crc, told_by_immediates), name_of);
 
-TEST_P(rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_around) {
+TEST_P(Rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_around) {
   RingPair pair{GetParam()()};
   std::mt19937 random{3};
   std::deque<std::pair<std::uint64_t, std::size_t>> under_way;
@@ -507,7 +507,7 @@ TEST_P(rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_arou
   EXPECT_GT(key, 3'000U);
 }
 
-TEST_P(rings, go_on_where_message_numbers_wrap) {
+TEST_P(Rings, go_on_where_message_numbers_wrap) {
   for (const std::uint32_t first_message : {0x7ffffff0U, 0xfffffff0U}) {
     RingPair pair{GetParam()(), first_message};
     for (std::uint64_t key = 0; key < 200; ++key) {
@@ -522,7 +522,7 @@ TEST_P(rings, go_on_where_message_numbers_wrap) {
   }
 }
 
-TEST_P(rings, filled_with_data_still_take_control) {
+TEST_P(Rings, filled_with_data_still_take_control) {
   RingPair pair{GetParam()()};
   std::uint64_t sent = 0;
   while (pair.send_inline(sent, 8) == Out::Sent::posted) ++sent;
@@ -541,7 +541,7 @@ TEST_P(rings, filled_with_data_still_take_control) {
   ASSERT_NO_FATAL_FAILURE(pair.expect_taken(sent, 8));
 }
 
-TEST_P(rings, refuse_payload_that_does_not_fit_and_leave_everything_as_it_was) {
+TEST_P(Rings, refuse_payload_that_does_not_fit_and_leave_everything_as_it_was) {
   RingPair pair{GetParam()()};
   std::uint64_t sent = 0;
   while (pair.out.has_units(1024)) {
@@ -557,7 +557,7 @@ TEST_P(rings, refuse_payload_that_does_not_fit_and_leave_everything_as_it_was) {
   EXPECT_TRUE(pair.out.has_units(1024));
 }
 
-TEST_P(rings, of_a_busy_connection_change_nothing_until_it_takes_the_message) {
+TEST_P(Rings, of_a_busy_connection_change_nothing_until_it_takes_the_message) {
   RingPair pair{GetParam()()};
   pair.connection.busy = true;
   EXPECT_EQ(pair.send_inline(1, 8), Out::Sent::busy);
@@ -569,7 +569,7 @@ TEST_P(rings, of_a_busy_connection_change_nothing_until_it_takes_the_message) {
   ASSERT_NO_FATAL_FAILURE(pair.expect_taken(2, 500));
 }
 
-TEST_P(rings, leave_only_zeroes_in_lines_that_were_consumed) {
+TEST_P(Rings, leave_only_zeroes_in_lines_that_were_consumed) {
   RingPair pair{GetParam()()};
   for (std::uint64_t key = 0; key < 200; ++key) {
     ASSERT_EQ(pair.send_inline(key, key % (inline_bytes_max + 1)), Out::Sent::posted);
@@ -649,7 +649,7 @@ TEST(staging, that_is_empty_takes_the_largest_message_wherever_the_last_one_ende
 }
 
 // The reverse direction of a pair: its sender returns what we have consumed.
-TEST_P(rings, return_credits_without_taking_a_line) {
+TEST_P(Rings, return_credits_without_taking_a_line) {
   const transport::Capabilities capabilities = GetParam()();
   RingPair pair{capabilities};
   MemoryConnection back{capabilities, {pair.reverse.memory, pair.reverse.bytes}};

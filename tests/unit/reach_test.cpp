@@ -8,6 +8,7 @@ namespace {
 
 std::vector<bootstrap::RankIdentity> on_nodes(const std::vector<int>& nodes) {
   std::vector<bootstrap::RankIdentity> ranks;
+  ranks.reserve(nodes.size());
   for (const int node : nodes)
     ranks.push_back({.host = "host" + std::to_string(node), .pid = 1, .node = node, .facts = {}});
   return ranks;

@@ -286,7 +286,7 @@ TEST(engine_step, polls_the_slow_source_only_after_many_idle_steps) {
 
 // ---- Round: one rank that talks to itself over shared memory ----
 
-class round_test : public ::testing::Test {
+class RoundTest : public ::testing::Test {
  protected:
   void send(std::span<const std::byte> data) {
     messaging::SendOperation operation = rank_.group().send_operation(0, data);
@@ -314,7 +314,7 @@ class round_test : public ::testing::Test {
   int resumed_ = 0;
 };
 
-TEST_F(round_test, resumes_once_when_both_halves_have_ended) {
+TEST_F(RoundTest, resumes_once_when_both_halves_have_ended) {
   TaskOperation task;
   rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
   send(sent_);
@@ -329,7 +329,7 @@ TEST_F(round_test, resumes_once_when_both_halves_have_ended) {
   EXPECT_EQ(second_, sent_);
 }
 
-TEST_F(round_test, waits_for_both_halves_and_throws_the_first_failure) {
+TEST_F(RoundTest, waits_for_both_halves_and_throws_the_first_failure) {
   TaskOperation task;
   rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
   send(std::span{sent_}.first(4));  // shorter than due: this half has failed
@@ -350,7 +350,7 @@ TEST_F(round_test, waits_for_both_halves_and_throws_the_first_failure) {
   }
 }
 
-TEST_F(round_test, ends_with_the_communicators_failure_when_it_fails) {
+TEST_F(RoundTest, ends_with_the_communicators_failure_when_it_fails) {
   TaskOperation task;
   rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
   const Error failure{{.code = ErrorCode::aborted, .peer = 0, .operation = "abort", .cause = "enough"}};

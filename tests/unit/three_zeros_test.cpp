@@ -53,11 +53,13 @@ void count_heap() {
 
 // glibc's own names for what we stand in front of. operator new ends in malloc, operator delete in free.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names are glibc's
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* memory, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 void __libc_free(void* memory);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #define QPMESH_INTERPOSE __attribute__((visibility("default")))
 QPMESH_INTERPOSE void* malloc(std::size_t bytes) {

@@ -8,9 +8,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <vector>
 
+#include "base/system.hpp"
 #include "tools/run/rank_process.hpp"
 
 namespace qpmesh::run {
@@ -36,12 +36,12 @@ namespace {
 Guardian::Guardian() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw RunError{fmt::format("socketpair failed: {}", std::strerror(errno)), 1};
+    throw RunError{fmt::format("socketpair failed: {}", base::describe_errno(errno)), 1};
   }
   line_.reset(ends[0]);
   const base::UniqueFd there{ends[1]};
   pid_ = ::fork();
-  if (pid_ < 0) throw RunError{fmt::format("fork failed: {}", std::strerror(errno)), 1};
+  if (pid_ < 0) throw RunError{fmt::format("fork failed: {}", base::describe_errno(errno)), 1};
   if (pid_ != 0) return;
   line_.reset();
   guard(there.get());

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -33,9 +32,9 @@ base::UniqueFd take_signals(sigset_t& mask_before) {
   ::sigemptyset(&ours);
   ::sigaddset(&ours, SIGCHLD);
   for (const int signal : forwarded_signals) ::sigaddset(&ours, signal);
-  ::sigprocmask(SIG_BLOCK, &ours, &mask_before);
+  ::pthread_sigmask(SIG_BLOCK, &ours, &mask_before);
   base::UniqueFd signals{::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK)};
-  if (!signals) throw RunError{fmt::format("signalfd failed: {}", std::strerror(errno)), 1};
+  if (!signals) throw RunError{fmt::format("signalfd failed: {}", base::describe_errno(errno)), 1};
   return signals;
 }
 

@@ -35,7 +35,7 @@ bool is_foreign(std::string_view name) {
 
 [[noreturn]] void fail(const char* what, int rank) {
   const int error = errno;
-  throw RunError{fmt::format("{} for rank {} failed: {}", what, rank, std::strerror(error)), 1};
+  throw RunError{fmt::format("{} for rank {} failed: {}", what, rank, base::describe_errno(error)), 1};
 }
 
 struct Pipe {
@@ -51,6 +51,7 @@ Pipe make_pipe(int rank) {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
+  all.reserve(texts.size() + 1);
   for (std::string& text : texts) all.push_back(text.data());
   all.push_back(nullptr);
   return all;
@@ -69,7 +70,7 @@ int become_rank(const JobPlan& plan, int rank, const Guardian& guardian, pid_t l
     if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0) return errno;
   }
   if (output >= 0 && (::dup2(output, STDOUT_FILENO) < 0 || ::dup2(errors, STDERR_FILENO) < 0)) return errno;
-  if (::sigprocmask(SIG_SETMASK, &plan.signal_mask, nullptr) != 0) return errno;
+  if (const int error = ::pthread_sigmask(SIG_SETMASK, &plan.signal_mask, nullptr); error != 0) return error;
   ::execvpe(command[0], command, environment);
   return errno;
 }
@@ -124,7 +125,7 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) 
   int error = 0;
   if (::read(report.there.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
     process.reap();
-    throw RunError{fmt::format("cannot run \"{}\": {}", plan.command.front(), std::strerror(error)),
+    throw RunError{fmt::format("cannot run \"{}\": {}", plan.command.front(), base::describe_errno(error)),
                    error == ENOENT || error == ENOTDIR ? 127 : 126};
   }
   process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
@@ -150,7 +151,8 @@ void RankProcess::look() noexcept {
     ending = fmt::format("exited with code {}", code);
   } else {
     code = 128 + info.si_status;
-    ending = fmt::format("was killed by signal {} ({})", info.si_status, ::strsignal(info.si_status));
+    const char* const name = ::strsignal(info.si_status);  // NOLINT(concurrency-mt-unsafe): one thread
+    ending = fmt::format("was killed by signal {} ({})", info.si_status, name);
   }
 }
 

@@ -125,27 +125,27 @@ std::vector<BadRange> bad_ranges(std::vector<int>& data) {
 
 void ranges_that_are_none(Communicator& world, Arguments) {
   Memory memory;
-  for (const auto& [range, cause, hint] : bad_ranges(memory.sent)) {
+  for (const BadRange& none : bad_ranges(memory.sent)) {
     for (const OneCall& call : message_calls) {
       if (!call.has_data) continue;
       Given given = memory.good();
-      given.out = range;
+      given.out = none.range;
       if (call.sends)
-        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, cause, hint});
+        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, none.cause, none.hint});
       given = memory.good();
-      given.in = range;
+      given.in = none.range;
       if (call.receives)
-        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, cause, hint});
+        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, none.cause, none.hint});
     }
     const std::span<int> good = std::span{memory.received}.first(4);
-    const Expected told{bad, no_peer, "allreduce", cause, hint};
-    expect_error([&] { world.allreduce(range, sum); }, told);
-    expect_error([&] { world.allreduce(range, good, sum); }, told);
-    expect_error([&] { world.allreduce(good, range, sum); }, told);
-    const Expected told_async{bad, no_peer, "allreduce_async", cause, hint};
-    expect_error([&] { const Request request = world.allreduce_async(range, sum); }, told_async);
-    expect_error([&] { const Request request = world.allreduce_async(range, good, sum); }, told_async);
-    expect_error([&] { const Request request = world.allreduce_async(good, range, sum); }, told_async);
+    const Expected told{bad, no_peer, "allreduce", none.cause, none.hint};
+    expect_error([&] { world.allreduce(none.range, sum); }, told);
+    expect_error([&] { world.allreduce(none.range, good, sum); }, told);
+    expect_error([&] { world.allreduce(good, none.range, sum); }, told);
+    const Expected told_async{bad, no_peer, "allreduce_async", none.cause, none.hint};
+    expect_error([&] { const Request request = world.allreduce_async(none.range, sum); }, told_async);
+    expect_error([&] { const Request request = world.allreduce_async(none.range, good, sum); }, told_async);
+    expect_error([&] { const Request request = world.allreduce_async(good, none.range, sum); }, told_async);
   }
   for (const std::size_t count : {static_cast<std::size_t>(-1), std::size_t{1} << 62}) {
     expect_error([&] { world.allocate<int>(count); },
@@ -164,8 +164,8 @@ void ranges_that_overlap_or_differ(Communicator& world, Arguments) {
   std::vector<int> data(8);
   const std::span<int> front = std::span{data}.first(4);
   const std::span<int> shifted = std::span{data}.subspan(1, 4);
-  for (const auto& [out, in] : {std::pair{front, shifted}, {shifted, front}, {front, front}}) {
-    Given given{.out = out, .in = in};
+  for (const Given& given :
+       {Given{.out = front, .in = shifted}, {.out = shifted, .in = front}, {.out = front, .in = front}}) {
     for (const OneCall& call : message_calls) {
       if (!call.sends || !call.receives) continue;
       expect_error(
@@ -173,11 +173,12 @@ void ranges_that_overlap_or_differ(Communicator& world, Arguments) {
           {bad, no_peer, call.operation, "the 16 bytes to send and the 16 bytes to receive into overlap",
            "send from one range and receive into another"});
     }
-    if (out.data() == in.data()) continue;  // in place
+    if (given.out.data() == given.in.data()) continue;  // in place
     const std::string cause = "in and out overlap without being the same 16 bytes";
     const std::string hint = "use one range in place, or two that do not touch";
-    expect_error([&] { world.allreduce(out, in, sum); }, {bad, no_peer, "allreduce", cause, hint});
-    expect_error([&] { const Request request = world.allreduce_async(out, in, sum); },
+    expect_error([&] { world.allreduce(given.out, given.in, sum); },
+                 {bad, no_peer, "allreduce", cause, hint});
+    expect_error([&] { const Request request = world.allreduce_async(given.out, given.in, sum); },
                  {bad, no_peer, "allreduce_async", cause, hint});
   }
   const std::vector<int> four(4);

@@ -101,10 +101,11 @@ void a_late_call_that_differs_is_named_too(Communicator& world, Arguments) {
 // arguments: the rank that is set otherwise, the variable, its value there, the others' value.
 void options_that_differ(Arguments arguments) {
   const int odd = std::stoi(arguments[0]);
-  const bool is_odd = std::stoi(std::getenv("QPMESH_RANK")) == odd;
+  const char* const rank = std::getenv("QPMESH_RANK");  // NOLINT(concurrency-mt-unsafe): no one sets it
+  const bool is_odd = std::stoi(rank) == odd;
   const int other = is_odd ? 0 : odd;
-  const std::string mine = arguments[is_odd ? 2 : 3];
-  const std::string theirs = arguments[is_odd ? 3 : 2];
+  const std::string& mine = arguments[is_odd ? 2 : 3];
+  const std::string& theirs = arguments[is_odd ? 3 : 2];
   expect_error([] { init(); }, {ErrorCode::mismatch, other, "init",
                                 arguments[1] + " is '" + mine + "' on this rank and '" + theirs +
                                     "' on rank " + std::to_string(other),

@@ -73,6 +73,8 @@ void order_per_pair(Communicator& world, Arguments) {
   if (world.rank() == 0) {
     std::vector<Bytes> data;
     std::vector<Request> requests;
+    data.reserve(2 * count);
+    requests.reserve(2 * count);
     for (int i = 0; i < 2 * count; ++i) data.push_back(pattern(bytes_of(i), i));
     for (int i = 0; i < 2 * count; ++i)
       requests.push_back(world.send_async(data[static_cast<std::size_t>(i)], 1, i % 3));
@@ -253,6 +255,8 @@ void many_unexpected(Communicator& world, Arguments) {
     for (int i = 0; i < small_count; ++i) world.send(std::vector<int>{i}, 1, 1);
     std::vector<Bytes> data;
     std::vector<Request> requests;
+    data.reserve(medium_count + large_count);
+    requests.reserve(medium_count + large_count);
     for (int i = 0; i < medium_count; ++i) data.push_back(pattern(8'000, i));
     for (int i = 0; i < large_count; ++i) data.push_back(pattern(200'000, i));
     for (const Bytes& bytes : data) requests.push_back(world.send_async(bytes, 1, 2));

@@ -21,7 +21,15 @@ namespace qpmesh::ranks {
 
 using Bytes = std::vector<std::uint8_t>;
 using Arguments = std::span<const std::string>;
+#ifdef __cpp_lib_source_location
 using Place = std::source_location;
+#else  // clang 14, which only clang-tidy reads this with
+struct Place {
+  static constexpr Place current() { return {}; }
+  static constexpr const char* file_name() { return "?"; }
+  static constexpr unsigned line() { return 0; }
+};
+#endif
 
 struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
