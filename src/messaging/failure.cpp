@@ -177,15 +177,13 @@ bool Messaging::stop_reading(Peer& peer, std::uint32_t sender_number) noexcept {
 void Messaging::handle_withdrawn(Peer& peer, const RendezvousBody& body) {
   if (body.receiver_operation != 0) {
     ReceiveOperation* const receive = receives_.find(body.receiver_operation);
-    if (receive != nullptr && receive->message_source == peer.rank &&
-        receive->state == ReceiveOperation::State::closing)
-      return end_closing(*receive);
-  } else {
-    SendOperation* const send = sends_.find(body.sender_operation);
-    if (send != nullptr && send->target == peer.rank && send->state == SendOperation::State::closing)
-      return end_closing(*send);
+    if (receive == nullptr || receive->message_source != peer.rank || !receive->is_taken_back())
+      return count_stale();
+    return end_closing(*receive);
   }
-  ++counters_.stale_answers;
+  SendOperation* const send = sends_.find(body.sender_operation);
+  if (send == nullptr || send->target != peer.rank || !send->is_taken_back()) return count_stale();
+  end_closing(*send);
 }
 
 void Messaging::end_closing(ReceiveOperation& receive) noexcept {

@@ -218,6 +218,7 @@ class Messaging final : public progress::Pollable {
   template <class Register>
   std::optional<transport::RemoteAddress> try_to_register(std::size_t bytes, Register&& register_it);
   void send_control(Peer& peer, const RecordFields& fields, const RendezvousBody& body);
+  void count_stale() noexcept { ++counters_.stale_answers; }  // an answer to an operation that is gone
   void finish_receive(ReceiveOperation& receive) noexcept;
   void finish_send(SendOperation& send) noexcept;
 

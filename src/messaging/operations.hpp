@@ -94,6 +94,9 @@ struct SendOperation : progress::Operation {
   std::optional<std::uint32_t> region{};  // registered for this operation alone
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;
+
+  // Waits for the peer's word that its device reads no more.
+  bool is_taken_back() const noexcept { return state == State::closing && readable; }
 };
 
 // How arriving bytes become part of the target where they are not just copied:
@@ -135,6 +138,9 @@ struct ReceiveOperation : progress::Operation {
   transport::RemoteAddress origin{};
   ReceiveOperation* previous = nullptr;
   ReceiveOperation* next = nullptr;
+
+  // Waits for the peer's word that its device writes no more.
+  bool is_taken_back() const noexcept { return state == State::closing && sender_number == 0; }
 };
 static_assert(std::is_trivially_destructible_v<SendOperation> &&
               std::is_trivially_destructible_v<ReceiveOperation>);

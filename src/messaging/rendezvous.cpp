@@ -269,10 +269,7 @@ bool Messaging::read_through(Peer& peer, ReceiveOperation& receive) {
 void Messaging::handle_segment(Peer& peer, const TakenMessage& message) {
   const RendezvousBody body = message.record.rendezvous();
   ReceiveOperation* const receive = receives_.find(body.receiver_operation);
-  if (receive == nullptr) {
-    ++counters_.stale_answers;
-    return;
-  }
+  if (receive == nullptr) return count_stale();
   const std::size_t bytes = message.record.header().total_bytes;
   const bool expected = receive->message_source == peer.rank && !receive->announced &&
                         receive->state == ReceiveOperation::State::streaming &&
@@ -297,29 +294,18 @@ void Messaging::handle_finished(Peer& peer, const Record& record) {
   const RendezvousBody body = record.rendezvous();
   if ((record.header().flags & flag_to_receiver) != 0) {
     ReceiveOperation* const receive = receives_.find(body.receiver_operation);
-    if (receive == nullptr || receive->message_source != peer.rank || receive->announced) {
-      ++counters_.stale_answers;
-    } else if (receive->state == ReceiveOperation::State::closing) {
-      end_closing(*receive);  // nothing comes behind this
-    } else if (receive->state == ReceiveOperation::State::open) {
-      finish_receive(*receive);
-      engine_.complete(*receive);
-    } else {
-      ++counters_.stale_answers;
-    }
-    return;
+    if (receive == nullptr || receive->message_source != peer.rank) return count_stale();
+    if (receive->is_taken_back()) return end_closing(*receive);  // nothing comes behind this
+    if (receive->announced || receive->state != ReceiveOperation::State::open) return count_stale();
+    finish_receive(*receive);
+    return engine_.complete(*receive);
   }
   SendOperation* const send = sends_.find(body.sender_operation);
-  if (send == nullptr || send->target != peer.rank) {
-    ++counters_.stale_answers;
-  } else if (send->state == SendOperation::State::closing && send->readable) {
-    end_closing(*send);
-  } else if (send->state == SendOperation::State::offered) {
-    finish_send(*send);
-    engine_.complete(*send);
-  } else {
-    ++counters_.stale_answers;
-  }
+  if (send == nullptr || send->target != peer.rank) return count_stale();
+  if (send->is_taken_back()) return end_closing(*send);
+  if (send->state != SendOperation::State::offered) return count_stale();
+  finish_send(*send);
+  engine_.complete(*send);
 }
 
 void Messaging::finish_receive(ReceiveOperation& receive) noexcept {
@@ -339,8 +325,7 @@ void Messaging::handle_clear_to_send(Peer& peer, const Record& record) {
   if (body.sender_operation == 0) return handle_announcement(peer, record.header(), body);
   SendOperation* const send = sends_.find(body.sender_operation);
   if (send == nullptr || send->target != peer.rank || send->state != SendOperation::State::offered) {
-    ++counters_.stale_answers;
-    return;
+    return count_stale();
   }
   proceed(peer, *send, record.header().flags, body);
 }

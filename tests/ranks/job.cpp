@@ -27,6 +27,11 @@ std::vector<char*> pointers(Words& words) {
   return all;
 }
 
+// For every rank of every test: to run them over another transport.
+const char* more_variables() {
+  return std::getenv("RANKS_VARIABLES");  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
 Words environment_with(const Words& variables) {
   Words all;
   for (const char* name :
@@ -36,7 +41,7 @@ Words environment_with(const Words& variables) {
   }
   all.insert(all.end(), variables.begin(), variables.end());
   // Behind what the test gives: of two with the same name the first counts.
-  if (const char* const more = std::getenv("RANKS_VARIABLES")) {
+  if (const char* const more = more_variables()) {
     std::istringstream words{more};
     for (std::string word; words >> word;) all.push_back(word);
   }
@@ -56,7 +61,7 @@ std::vector<pid_t> children() {
 
 }  // namespace
 
-int patience_ms() { return std::getenv("RANKS_VARIABLES") == nullptr ? 30'000 : 300'000; }
+int patience_ms() { return more_variables() == nullptr ? 30'000 : 300'000; }
 
 std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(

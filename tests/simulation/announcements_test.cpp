@@ -228,6 +228,7 @@ TEST(withdrawals, leave_the_link_to_a_peer_that_answers) {
   EXPECT_LE(ends[1].time - death, std::chrono::milliseconds{messaging::withdrawal_ms_max / 2});
   std::array<End, 2> after;
   std::vector<Communicator> pair;
+  pair.reserve(after.size());
   for (int rank = 0; rank < 2; ++rank) pair.push_back(job.communicator(rank, 7, {0, 1}));
   for (int rank = 0; rank < 2; ++rank) {
     const auto at = static_cast<std::size_t>(rank);

@@ -44,13 +44,16 @@ void one_memory_is_sent_to_all_at_once(Communicator& world, Arguments) {
   constexpr int rounds = 3;
   const Bytes out = pattern(bytes, world.rank());
   const std::span<const std::uint8_t> all{out};
-  std::vector<Bytes> in(static_cast<std::size_t>(world.size()) * rounds, Bytes(bytes, 0xEE));
+  const auto index = [](int from, int round) {
+    return static_cast<std::size_t>(from) * rounds + static_cast<std::size_t>(round);
+  };
+  std::vector<Bytes> in(index(world.size(), 0), Bytes(bytes, 0xEE));
   std::vector<Request> requests;
   for (int round = 0; round < rounds; ++round) {
     const std::size_t length = bytes >> round;
     for (int shift = 1; shift < world.size(); ++shift) {
       const int from = (world.rank() + shift) % world.size();
-      Bytes& target = in[static_cast<std::size_t>(from * rounds + round)];
+      Bytes& target = in[index(from, round)];
       target.resize(length);
       requests.push_back(world.receive_async(target, from, round));
       requests.push_back(
@@ -60,7 +63,7 @@ void one_memory_is_sent_to_all_at_once(Communicator& world, Arguments) {
   wait_all(requests);
   for (int from = 0; from < world.size(); ++from) {
     for (int round = 0; round < rounds && from != world.rank(); ++round)
-      check_pattern(in[static_cast<std::size_t>(from * rounds + round)], from);
+      check_pattern(in[index(from, round)], from);
   }
 }
 
