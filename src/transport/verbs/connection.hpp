@@ -80,6 +80,7 @@ class VerbsConnection final : public Connection {
  private:
   bool post_receives(std::uint32_t count) noexcept;
   void to_error() noexcept;
+  void flush_marker() noexcept;
   bool drained() const noexcept { return retired_ == posted_; }
 
   Parts parts_;
