@@ -178,10 +178,22 @@ void VerbsConnection::to_error() noexcept {
   ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
 }
 
+// Writes without a signal that were done before the error are never told of: one more behind them is flushed, and is.
+void VerbsConnection::flush_marker() noexcept {
+  if (drained() || posted_ - retired_ == send_depth) return;
+  ibv_send_wr request{};
+  request.wr_id = encode({.connection = parts_.index, .number = posted_ + 1});
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(parts_.queue_pair.get(), &request, &refused) == 0) ++posted_;
+}
+
 // The sources are the caller's again when every write has completed or was flushed. A device that does not flush is broken:
 // it gets a second.
 void VerbsConnection::sever() noexcept {
   fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}}, 0);
+  flush_marker();
   const base::System& system = parts_.transport->system();
   const Deadline deadline = base::after_ms(system, drain_ms_max);
   while (!drained() && system.now() < deadline) {

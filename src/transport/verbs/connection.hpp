@@ -86,6 +86,7 @@ class VerbsConnection final : public Connection {
   Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;
   bool post_receives(std::uint32_t count) noexcept;
   void to_error() noexcept;
+  void flush_marker() noexcept;
   bool drained() const noexcept { return retired_ == posted_; }
 
   Parts parts_;
