@@ -118,12 +118,12 @@ Context::~Context() {
   try {
     const auto nothing = [] {};
     waiter_.wait_until([&] { return messaging_.flush(); }, {.timeout_ms = farewell_ms}, nothing);
+    const auto sent = messaging_.counters();
+    log().info("sent {} records, {} payload segments, {} credit writes, {} zero-copy messages",
+               sent.records_sent, sent.segments_sent, sent.credit_writes, sent.zero_copy_sends);
   } catch (const std::exception& error) {
     log().error("while leaving: {}", error.what());
   }
-  const auto sent = messaging_.counters();
-  log().info("sent {} records, {} payload segments, {} credit writes, {} zero-copy messages",
-             sent.records_sent, sent.segments_sent, sent.credit_writes, sent.zero_copy_sends);
   parts_.control->say_goodbye(base::after_ms(system(), farewell_ms));
 }
 
@@ -247,7 +247,11 @@ bool Context::poll() {
 }
 
 std::chrono::microseconds Context::arm() noexcept {
-  auto longest = std::chrono::microseconds::max();
+  auto longest = messaging_.sleep_max();
+  for (const FailedLink& link : failed_links_) {
+    const auto left = std::chrono::ceil<std::chrono::microseconds>(link.verdict - system().now());
+    longest = std::min(longest, std::max(left, std::chrono::microseconds{0}));
+  }
   for (const auto& transport : parts_.transports) longest = std::min(longest, transport->arm());
   return longest;
 }

@@ -69,6 +69,7 @@ class Group {
     receive.data = data.data();
     receive.capacity_bytes = data.size();
     receive.source = members_.context_ranks[from];
+    receive.signature = signature_;
     return receive;
   }
 

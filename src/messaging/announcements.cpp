@@ -7,8 +7,8 @@
 //
 // Why the two ends pair them alike: within a key sends and receives are first in, first out; both ends count the same ones as
 // large (eager_bytes_limit follows from the layout of the rings, not from options); and a receiver answers each of them in
-// order, combined ones too, whether before the offer or after. A step of another length is not written anywhere: its offer
-// tells the receiver, whose communicator fails.
+// order, combined ones too, whether before the offer or after. A step of another length, or of another call, is not written
+// anywhere: its offer tells the receiver, whose communicator fails.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,12 +60,14 @@ void Messaging::handle_announcement(Peer& peer, const RecordHeader& header, cons
   SendOperation* send = peer.offered.first();
   while (send != nullptr && !is_answered(*send)) send = send->next;
   if (send != nullptr) {
-    if (send->bytes == header.total_bytes) proceed(peer, *send, header.flags, body);
+    if (send->bytes == header.total_bytes && send->signature == header.signature)
+      proceed(peer, *send, header.flags, body);
     return;
   }
   if (!is_collective(header.key) || peer.announcements.size() == announcements_max)
     return link_failed(peer, ErrorCode::corrupt, "an answer to a message that no rank would send");
-  peer.announcements.push_back({header.communicator, header.key, header.total_bytes, header.flags, body});
+  peer.announcements.push_back(
+      {header.communicator, header.key, header.total_bytes, header.signature, header.flags, body});
 }
 
 // For a send whose offer has just been made.
@@ -78,7 +80,7 @@ void Messaging::take_announcement(Peer& peer, SendOperation& send) {
   if (found == peer.announcements.end()) return;
   const Announcement announcement = *found;
   peer.announcements.erase(found);
-  if (announcement.bytes != send.bytes) return;
+  if (announcement.bytes != send.bytes || announcement.signature != send.signature) return;
   ++counters_.announced_sends;
   proceed(peer, send, announcement.flags, announcement.body);
 }

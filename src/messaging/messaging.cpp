@@ -72,7 +72,9 @@ void Messaging::start_or_fail(Operation& operation) noexcept {
                                   {.code = ErrorCode::no_resource, .cause = error.what()});
     const Error* const failure = failure_of(operation.communicator);
     assert(failure != nullptr);
-    if (!operation.done) engine_.complete(operation, failure);
+    const bool closing =
+        operation.state == Operation::State::closing;  // ends when no device touches its buffer
+    if (!operation.done && !closing) engine_.complete(operation, failure);
   }
 }
 
@@ -120,7 +122,8 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
   offer(peer, send, record);
   if (send.number == 0) return false;
   if (post(peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) {
-    withdraw_offer(peer, send);
+    sends_.remove(send.number);
+    send.number = 0;
     return false;
   }
   send.state = SendOperation::State::offered;
@@ -242,8 +245,12 @@ void Messaging::handle(Peer& peer, TakenMessage& message) {
             fmt::format("an inline record of {} bytes in {}", header.total_bytes, message.record.length()));
       }
       [[fallthrough]];
-    case RecordKind::eager_payload:
-    case RecordKind::rendezvous: handle_message(peer, message); break;
+    case RecordKind::eager_payload: handle_message(peer, message); break;
+    case RecordKind::rendezvous:
+      if (message.record.rendezvous().sender_operation == 0)
+        return link_failed(peer, ErrorCode::corrupt, "an offer of no operation");
+      handle_message(peer, message);
+      break;
     case RecordKind::clear_to_send: handle_clear_to_send(peer, message.record); break;
     case RecordKind::segment: handle_segment(peer, message); break;
     case RecordKind::finished: handle_finished(peer, message.record); break;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -117,6 +118,9 @@ class Messaging final : public progress::Pollable {
   // The rank is gone: nothing is sent to it or taken from it any more. Its operations are the caller's to end.
   void give_up(int rank) noexcept;
 
+  // How long a sleep may last before a connection has to be severed.
+  std::chrono::microseconds sleep_max() const noexcept;
+
   // Posts what still waits for credits or for a busy connection; true when nothing waits any more.
   bool flush();
 
@@ -147,6 +151,7 @@ class Messaging final : public progress::Pollable {
     std::uint64_t communicator;
     std::uint64_t key;
     std::uint64_t bytes;
+    std::uint32_t signature;
     std::uint8_t flags;
     RendezvousBody body;
   };
@@ -172,7 +177,7 @@ class Messaging final : public progress::Pollable {
   SendRing<ProcessAtomics>::Sent post(Peer& peer, Record& record, std::span<const std::byte> payload,
                                       SendRing<ProcessAtomics>::Priority priority);
 
-  // failure.cpp
+  // withdrawal.cpp
   void close(ReceiveOperation& receive, const Error& failure) noexcept;
   void close(SendOperation& send, const Error& failure) noexcept;
   template <class Operation>
@@ -187,6 +192,10 @@ class Messaging final : public progress::Pollable {
   void sever_closing(F&& concerns) noexcept;
   void end_closing(ReceiveOperation& receive) noexcept;
   void end_closing(SendOperation& send) noexcept;
+  void sever_with(int rank) noexcept;
+  void sever_overdue() noexcept;
+
+  // failure.cpp
   void report_failed_links();
   void discard_messages(std::uint64_t communicator) noexcept;
   void revoke_offers(std::uint64_t communicator) noexcept;
@@ -197,12 +206,11 @@ class Messaging final : public progress::Pollable {
 
   // rendezvous.cpp
   void offer(Peer& peer, SendOperation& send, Record& record);
-  void withdraw_offer(Peer& peer, SendOperation& send) noexcept;
   void accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
   std::optional<transport::RemoteAddress> open_target(Peer& peer, ReceiveOperation& receive);
   void fail_without_number(const Peer& peer, const ReceiveOperation& receive);
   void close_target(Peer& peer, ReceiveOperation& receive) noexcept;
-  std::optional<transport::RemoteAddress> open_source(Peer& peer, SendOperation& send);
+  void open_source(Peer& peer, SendOperation& send) noexcept;
   void close_source(Peer& peer, SendOperation& send) noexcept;
   bool answer(Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
   std::optional<std::uint32_t> revocations_of(Peer& peer);
@@ -216,7 +224,7 @@ class Messaging final : public progress::Pollable {
   bool stream(Peer& peer, SendOperation& send);
   bool write_through(Peer& peer, SendOperation& send);
   template <class Register>
-  std::optional<transport::RemoteAddress> try_to_register(std::size_t bytes, Register&& register_it);
+  std::optional<transport::RemoteAddress> try_to_register(std::size_t bytes, Register&& register_it) noexcept;
   void send_control(Peer& peer, const RecordFields& fields, const RendezvousBody& body);
   void count_stale() noexcept { ++counters_.stale_answers; }  // an answer to an operation that is gone
   void finish_receive(ReceiveOperation& receive) noexcept;

@@ -72,7 +72,7 @@ struct SendOperation : progress::Operation {
     offered,     // rendezvous: request sent, not answered
     streaming,   // rendezvous through the payload ring
     writing,     // zero-copy: writes being posted
-    completing,  // zero-copy: all posted, the source is still read
+    completing,  // zero-copy: nothing more is posted, the source is still read
     closing,     // failed, and the source is still read
   };
 
@@ -89,9 +89,9 @@ struct SendOperation : progress::Operation {
   std::size_t moved_bytes = 0;
   transport::RemoteAddress destination{};
   std::uint64_t told = 0;
-  bool readable = false;                  // the peer's device may read the source
-  bool staged = false;                    // the source is copied before the device reads it
-  std::optional<std::uint32_t> region{};  // registered for this operation alone
+  bool readable = false;                             // the peer's device may read the source
+  bool staged = false;                               // the source is copied before the device reads it
+  std::optional<transport::RemoteAddress> opened{};  // the source, registered for this operation alone
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;
 
@@ -111,6 +111,7 @@ struct ReceiveOperation : progress::Operation {
     streaming,  // rendezvous through the payload ring
     open,       // zero-copy: the peer writes into data
     reading,    // zero-copy: our device reads the peer's source into data
+    stopped,    // the peer takes the source back: what was posted is still read
     closing,    // failed, and the peer or our device may still write into data
   };
 
@@ -123,6 +124,7 @@ struct ReceiveOperation : progress::Operation {
   Combine combine = nullptr;
   const std::byte* operand = nullptr;
   const void* context = nullptr;
+  std::uint32_t signature = 0;  // collectives
 
   State state = State::idle;
   bool truncated = false;  // done, but message_bytes > capacity_bytes: the message is still first in line

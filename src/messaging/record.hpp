@@ -39,9 +39,9 @@ enum class RecordKind : std::uint8_t {
   rendezvous,        // request to send: too large for eager
   clear_to_send,     // the answer: where, or "through the payload ring"
   segment,           // part of a pipelined rendezvous, in the payload ring
-  finished,          // zero-copy: all bytes are written; pull: the source may be reused
+  finished,          // zero-copy: all bytes are written; pull and read: the source may be reused
   pad,               // skips the rest of the ring
-  withdraw,          // the receiver takes back memory that it had opened: write no more
+  withdraw,          // who had opened a target or a source takes it back: write it, or read it, no more
   withdrawn,         // the answer, behind the last write
 };
 inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::withdrawn);
@@ -76,11 +76,11 @@ static_assert(offsetof(RecordHeader, communicator) == 16 && std::is_trivially_co
 
 // Body of rendezvous, clear_to_send, segment, finished, withdraw and withdrawn.
 struct RendezvousBody {
-  std::uint32_t sender_operation;    // the sender's number
-  std::uint32_t receiver_operation;  // the receiver's number
-  std::uint32_t region;
-  std::uint32_t place;   // segment and eager_payload: first unit in the payload ring, an assertion
-  std::uint64_t offset;  // of the source or the target in its region
+  std::uint32_t sender_operation = 0;    // the sender's number
+  std::uint32_t receiver_operation = 0;  // the receiver's number
+  std::uint32_t region = 0;
+  std::uint32_t place = 0;   // segment and eager_payload: first unit in the payload ring, an assertion
+  std::uint64_t offset = 0;  // of the source or the target in its region
 };
 static_assert(sizeof(RendezvousBody) == 24);
 

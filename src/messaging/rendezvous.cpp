@@ -30,33 +30,23 @@ RecordFields finished_fields(std::uint64_t communicator, std::uint8_t flags = 0)
 
 }  // namespace
 
-// Leaves number 0 where the offer cannot be made now.
+// Leaves number 0 where none is left.
 void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
-  send.number = 0;
-  const RecordFields fields{.kind = RecordKind::rendezvous,
-                            .body_bytes = sizeof(RendezvousBody),
-                            .communicator = send.communicator,
-                            .key = send.key,
-                            .total_bytes = send.bytes,
-                            .signature = send.signature};
-  const std::span source{send.data, send.bytes};
-  auto address = peer.transport.address_of(source);
+  auto address = peer.transport.address_of({send.data, send.bytes});
   send.readable = config_.rendezvous == Rendezvous::read && peer.capabilities.reads_peer_memory;
   if (send.readable && !address) {
-    // Not for an offer that finds no line: it would be registered again at every attempt.
-    if (!peer.out.has_lines(record_lines(record_length(sizeof(RendezvousBody))), Ring::Priority::data)) {
-      peer.starved = true;
-      peer.out.poll_credit_cell();
-      return;
-    }
-    address = open_source(peer, send);
+    if (!send.opened) open_source(peer, send);  // kept from attempt to attempt
+    address = send.opened;
     send.readable = address.has_value();
   }
   send.number = sends_.add(send);
-  if (send.number == 0) return close_source(peer, send);
-  RendezvousBody body{
-      .sender_operation = send.number, .receiver_operation = 0, .region = 0, .place = 0, .offset = 0};
-  start_record(record, fields);
+  RendezvousBody body{.sender_operation = send.number};
+  start_record(record, {.kind = RecordKind::rendezvous,
+                        .body_bytes = sizeof body,
+                        .communicator = send.communicator,
+                        .key = send.key,
+                        .total_bytes = send.bytes,
+                        .signature = send.signature});
   if (send.readable) {
     record.header().flags |= flag_source_readable;
   } else if (address && config_.revocations != nullptr) {
@@ -70,26 +60,16 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
   std::memcpy(record.body(), &body, sizeof body);
 }
 
-// Registers the source for this message; nothing where that fails, or does not pay.
-std::optional<transport::RemoteAddress> Messaging::open_source(Peer& peer, SendOperation& send) {
-  const auto address = try_to_register(send.bytes, [&] {
+// Registers the source for this message; not where that fails, or does not pay.
+void Messaging::open_source(Peer& peer, SendOperation& send) noexcept {
+  send.opened = try_to_register(send.bytes, [&] {
     return peer.transport.register_source({send.data, send.bytes});
   });
-  if (address) send.region = address->region;
-  return address;
 }
 
 void Messaging::close_source(Peer& peer, SendOperation& send) noexcept {
-  if (send.region) peer.transport.deregister_memory(*send.region);
-  send.region.reset();
-  send.readable = false;
-}
-
-// It could not be posted.
-void Messaging::withdraw_offer(Peer& peer, SendOperation& send) noexcept {
-  close_source(peer, send);
-  sends_.remove(send.number);
-  send.number = 0;
+  if (send.opened) peer.transport.deregister_memory(send.opened->region);
+  send.opened.reset();
 }
 
 void Messaging::send_control(Peer& peer, const RecordFields& fields, const RendezvousBody& body) {
@@ -106,18 +86,21 @@ void Messaging::send_control(Peer& peer, const RecordFields& fields, const Rende
 
 // ---- receiver ----
 
-// Where registration fails the message goes another way; the user is told once, because it is slower.
+// Where registration fails, and be it for want of memory to say why, the message goes another way. The user is told once, because
+// that is slower.
 template <class Register>
 std::optional<transport::RemoteAddress> Messaging::try_to_register(std::size_t bytes,
-                                                                   Register&& register_it) {
+                                                                   Register&& register_it) noexcept {
   if (bytes < config_.register_bytes_min) return std::nullopt;
   try {
-    return register_it();
-  } catch (const Error& error) {
-    if (!std::exchange(registration_failed_, true))
-      log_.warning("{}; large messages are copied through the rings instead", error.what());
-    return std::nullopt;
-  }
+    try {
+      return register_it();
+    } catch (const Error& error) {
+      if (!std::exchange(registration_failed_, true))
+        log_.warning("{}; large messages are copied through the rings instead", error.what());
+    }
+  } catch (const std::bad_alloc&) {}
+  return std::nullopt;
 }
 
 void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
@@ -137,12 +120,9 @@ bool Messaging::answer(Peer& peer, ReceiveOperation& receive, std::uint32_t send
                       .body_bytes = sizeof(RendezvousBody),
                       .communicator = receive.communicator,
                       .key = receive.message_key,
-                      .total_bytes = receive.message_bytes};
-  RendezvousBody body{.sender_operation = sender_operation,
-                      .receiver_operation = receive.number,
-                      .region = 0,
-                      .place = 0,
-                      .offset = 0};
+                      .total_bytes = receive.message_bytes,
+                      .signature = receive.signature};
+  RendezvousBody body{.sender_operation = sender_operation, .receiver_operation = receive.number};
   if (const auto address = open_target(peer, receive)) {
     receive.state = ReceiveOperation::State::open;
     fields.flags = flag_zero_copy;
@@ -212,9 +192,7 @@ bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody
   }
   ++counters_.pulls;
   engine_.complete(receive);
-  RendezvousBody body{};
-  body.sender_operation = offered.sender_operation;
-  send_control(peer, finished_fields(communicator), body);
+  send_control(peer, finished_fields(communicator), {.sender_operation = offered.sender_operation});
   return true;
 }
 
@@ -240,6 +218,7 @@ bool Messaging::begin_read(Peer& peer, ReceiveOperation& receive, const Rendezvo
 // Posts what the connection takes, then waits for the completion and tells the sender. True: nothing is left to do.
 bool Messaging::read_through(Peer& peer, ReceiveOperation& receive) {
   while (receive.state == ReceiveOperation::State::reading && receive.moved_bytes < receive.message_bytes) {
+    if (!peer.out.has_room_behind(receive.told)) return false;
     const std::size_t bytes =
         std::min(peer.capabilities.write_bytes_max, receive.message_bytes - receive.moved_bytes);
     const Ring::Sent sent =
@@ -253,8 +232,7 @@ bool Messaging::read_through(Peer& peer, ReceiveOperation& receive) {
     receive.moved_bytes += bytes;
   }
   if (!peer.out.completed(receive.told)) return false;
-  RendezvousBody body{};
-  body.sender_operation = receive.sender_number;
+  const RendezvousBody body{.sender_operation = receive.sender_number};
   const RecordFields fields = finished_fields(receive.communicator);
   if (receive.state == ReceiveOperation::State::closing) {
     end_closing(receive);
@@ -269,9 +247,10 @@ bool Messaging::read_through(Peer& peer, ReceiveOperation& receive) {
 void Messaging::handle_segment(Peer& peer, const TakenMessage& message) {
   const RendezvousBody body = message.record.rendezvous();
   ReceiveOperation* const receive = receives_.find(body.receiver_operation);
-  if (receive == nullptr) return count_stale();
+  // Still announced: its offer was dropped, because its signature is not ours.
+  if (receive == nullptr || receive->announced) return count_stale();
   const std::size_t bytes = message.record.header().total_bytes;
-  const bool expected = receive->message_source == peer.rank && !receive->announced &&
+  const bool expected = receive->message_source == peer.rank &&
                         receive->state == ReceiveOperation::State::streaming &&
                         bytes <= receive->message_bytes - receive->moved_bytes;
   if (!expected)
@@ -350,9 +329,10 @@ void Messaging::proceed(Peer& peer, SendOperation& send, std::uint8_t flags, con
     while (peer.streams.first() == &send && stream(peer, send)) {}
     return;
   }
-  const bool reachable = !peer.capabilities.registered_sources || send.region ||
+  const bool reachable = !peer.capabilities.registered_sources || send.opened ||
                          peer.transport.address_of({send.data, send.bytes});
-  send.staged = !reachable && !open_source(peer, send);
+  if (!reachable) open_source(peer, send);
+  send.staged = !reachable && !send.opened;
   ++counters_.zero_copy_sends;
   send.state = SendOperation::State::writing;
   send.destination = {body.region, body.offset};
@@ -376,11 +356,7 @@ bool Messaging::stream(Peer& peer, SendOperation& send) {
     }
   }
   Record record;
-  const RendezvousBody body{.sender_operation = send.number,
-                            .receiver_operation = send.receiver_number,
-                            .region = 0,
-                            .place = 0,
-                            .offset = 0};
+  const RendezvousBody body{.sender_operation = send.number, .receiver_operation = send.receiver_number};
   start_record(record, {.kind = RecordKind::segment,
                         .body_bytes = sizeof body,
                         .communicator = send.communicator,
@@ -401,13 +377,15 @@ bool Messaging::stream(Peer& peer, SendOperation& send) {
 // Posts what the connection takes of a zero-copy message, then finished behind it, then waits for the
 // completion: the device reads the source until then. True: nothing is left to do.
 bool Messaging::write_through(Peer& peer, SendOperation& send) {
+  const auto source_region = send.opened ? std::optional{send.opened->region} : std::nullopt;
   while (send.state == SendOperation::State::writing) {
+    if (!peer.out.has_room_behind(send.told)) return false;
     const std::size_t bytes_max =
         send.staged ? peer.out.staged_bytes_max() : peer.capabilities.write_bytes_max;
     const std::size_t bytes = std::min(bytes_max, send.bytes - send.moved_bytes);
     const transport::RemoteAddress target{send.destination.region,
                                           send.destination.offset + send.moved_bytes};
-    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, send.region, target,
+    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, source_region, target,
                                            send.staged ? Ring::From::staging : Ring::From::source, send.told);
     if (sent == Ring::Sent::failed) {
       link_failed(peer, ErrorCode::link_failed, "the connection failed");
@@ -418,11 +396,7 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
     if (send.moved_bytes < send.bytes) continue;
     send.state = SendOperation::State::completing;
     send_control(peer, finished_fields(send.communicator, flag_to_receiver),
-                 {.sender_operation = send.number,
-                  .receiver_operation = send.receiver_number,
-                  .region = 0,
-                  .place = 0,
-                  .offset = 0});
+                 {.sender_operation = send.number, .receiver_operation = send.receiver_number});
   }
   if (!peer.out.completed(send.told)) return false;
   if (send.state == SendOperation::State::closing) {

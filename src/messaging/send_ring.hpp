@@ -107,6 +107,11 @@ class SendRing {
     }
     return Sent::failed;
   }
+  // Whether a message whose last piece was told so may post another: a few are under way at a time, so that what is taken back is
+  // soon done with.
+  bool has_room_behind(std::uint64_t told) const noexcept {
+    return told < pieces_in_flight_max || completed(told - (pieces_in_flight_max - 1));
+  }
   // How much one write through the staging may carry.
   std::size_t staged_bytes_max() const noexcept { return staging_cursor_.ring_units() / 2 * unit_bytes; }
   bool completed(std::uint64_t told) const noexcept { return connection_.completed() >= told; }
@@ -156,6 +161,7 @@ class SendRing {
 
  private:
   static constexpr std::size_t chain_max = 3;  // pad, payload, record
+  static constexpr std::uint64_t pieces_in_flight_max = 4;
   static constexpr std::size_t staged_writes_max = 256;
 
   struct StagedWrite {

@@ -116,7 +116,10 @@ void Waiter::sleep(const WaitLimit& limit) {
   if (nap_max < std::chrono::milliseconds{1}) {
     nap(nap_max);
   } else {
-    const int timeout_ms = base::remaining_ms(system_, std::min(limit.deadline, limit.warn_at), sleep_ms_max);
+    const auto nap_ms =
+        std::min<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(nap_max).count(), sleep_ms_max);
+    const int timeout_ms =
+        base::remaining_ms(system_, std::min(limit.deadline, limit.warn_at), static_cast<int>(nap_ms));
     epoll_event event{};
     ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
   }

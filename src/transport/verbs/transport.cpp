@@ -19,8 +19,9 @@ namespace {
 
 // Records travel inline: 220 bytes are what one work request of mlx5 can carry on its fast way.
 constexpr std::uint32_t inline_bytes_wanted = 220;
-// Longer zero-copy messages are cut: a lost packet sends less again, and no device has a smaller limit worth naming.
-constexpr std::uint32_t write_bytes_max = 1U << 20;
+// Longer zero-copy messages are cut: a lost packet sends less again, memory that is taken back is soon done with, and no
+// device has a smaller limit worth naming.
+constexpr std::uint32_t write_bytes_max = 256U << 10;
 constexpr std::chrono::microseconds polled_sleep_max{50};
 
 constexpr unsigned access_of_queue_pair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
