@@ -300,14 +300,15 @@ class Linking {
         transport_->progress();
         if (parts_.system->now() >= deadline_) {
           fail_link(peer, ErrorCode::timeout,
-                    describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first write completed",
+                    describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
                                      connection.link()));
         }
         ::sched_yield();
       }
       if (const transport::Fault* const fault = connection.fault()) {
         Explanation why{.cause = fault->detail, .hint = fault->hint};
-        if (connection.completed() == 1) why = describe_cut_path(connection.link(), std::move(why));
+        if (connection.completed() == 1 && connection.unanswered())
+          why = describe_cut_path(connection.link(), std::move(why));
         fail_link(peer, ErrorCode::link_failed, std::move(why), fault->system_error);
       }
     }

@@ -124,8 +124,7 @@ constexpr std::array<OptionRow, 23> table{{
      .names = rendezvous_names,
      .agreed = true,
      .doc = "Between nodes, who moves the bytes of a large message: `write` lets its sender write them, "
-            "`read` its receiver "
-            "read them."},
+            "`read` its receiver read them, which costs collectives their announcements."},
     {.field = "eager_bytes_max",
      .variable = "QPMESH_EAGER_BYTES_MAX",
      .member = &Options::eager_bytes_max,

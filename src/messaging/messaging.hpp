@@ -217,6 +217,7 @@ class Messaging final : public progress::Pollable {
   bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
   bool begin_read(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
   bool read_through(Peer& peer, ReceiveOperation& receive);
+  void leave_read(Peer& peer, ReceiveOperation& receive) noexcept;
   void handle_clear_to_send(Peer& peer, const Record& record);
   void proceed(Peer& peer, SendOperation& send, std::uint8_t flags, const RendezvousBody& body);
   void handle_segment(Peer& peer, const TakenMessage& message);

@@ -7,8 +7,8 @@
 //   pipelined   the sender streams segments through the payload ring; works everywhere
 //
 // Who may touch the buffers: the source belongs to the operation until it is done (pull and read: until
-// finished comes; write: until the last write's completion). The target is written by the
-// peer only between clear_to_send and finished.
+// finished comes; write: until the last write's completion). The target is written by the peer only between
+// clear_to_send and finished, and by our own device until the completion of the last read.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -236,6 +236,8 @@ bool Messaging::read_through(Peer& peer, ReceiveOperation& receive) {
   const RecordFields fields = finished_fields(receive.communicator);
   if (receive.state == ReceiveOperation::State::closing) {
     end_closing(receive);
+  } else if (receive.moved_bytes < receive.message_bytes) {
+    leave_read(peer, receive);  // stopped: its communicator fails, and ends it
   } else {
     finish_receive(receive);
     engine_.complete(receive);
@@ -287,11 +289,15 @@ void Messaging::handle_finished(Peer& peer, const Record& record) {
   engine_.complete(*send);
 }
 
+void Messaging::leave_read(Peer& peer, ReceiveOperation& receive) noexcept {
+  if (receive.sender_number != 0) peer.reads.remove(receive);
+  receive.sender_number = 0;
+}
+
 void Messaging::finish_receive(ReceiveOperation& receive) noexcept {
   Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
   if (receive.state == ReceiveOperation::State::streaming) --peer.streams_in;
-  if (receive.sender_number != 0) peer.reads.remove(receive);
-  receive.sender_number = 0;
+  leave_read(peer, receive);
   close_target(peer, receive);
   receive.state = ReceiveOperation::State::idle;
   receives_.remove(receive.number);

@@ -24,9 +24,8 @@ void Messaging::close(ReceiveOperation& receive, const Error& failure) noexcept 
   Peer& peer = *peers_[static_cast<std::size_t>(receive.message_source)];
   const bool announced = std::exchange(receive.announced, false);
   const bool open = receive.state == ReceiveOperation::State::open;
-  const bool reading =
-      receive.state == ReceiveOperation::State::reading || receive.state == ReceiveOperation::State::stopped;
-  if (!open && !reading) {
+  const bool reading = receive.sender_number != 0;
+  if ((!open && !reading) || mutant == Mutant::withdrawal) {
     // Nothing of it is exposed, but the peer need not keep the announcement.
     if (announced && !peer.failed) send_withdrawal(peer, RecordKind::withdraw, 0, receive.number);
     finish_receive(receive);
@@ -43,7 +42,8 @@ void Messaging::close(SendOperation& send, const Error& failure) noexcept {
   const bool writing =
       send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
   const bool read_by_peer = send.state == SendOperation::State::offered && send.readable;
-  if (!read_by_peer && (!writing || peer.out.completed(send.told))) {
+  const bool untouched = !read_by_peer && (!writing || peer.out.completed(send.told));
+  if (untouched || mutant == Mutant::withdrawal) {
     finish_send(send);
     return engine_.complete(send, &failure);
   }

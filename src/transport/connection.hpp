@@ -89,9 +89,9 @@ class Connection {
   // after progress. failed: fault() says why.
   virtual Post post(std::span<const Write> chain) noexcept = 0;
 
-  // For reads_peer_memory. Fetches the peer's bytes from source on, at most write_bytes_max of them, into target, which must lie
-  // in lasting memory or in target_region, which register_target returned, and stay untouched. Counts in completed() once all bytes are there and visible. Writes
-  // may pass it, and it them. Never blocks; busy and failed as with post.
+  // For reads_peer_memory. Fetches the peer's bytes from source on, at most write_bytes_max of them, into target, which must
+  // lie in lasting memory or in target_region, which register_target returned, and stay untouched. Counts in completed() once
+  // all bytes are there and visible. Writes may pass it, and it them. Never blocks; busy and failed as with post.
   virtual Post read(std::span<std::byte> /*target*/, std::optional<std::uint32_t> /*target_region*/,
                     RemoteAddress /*source*/) noexcept {
     return Post::failed;

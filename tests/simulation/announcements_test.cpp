@@ -226,6 +226,7 @@ TEST(withdrawals, leave_the_link_to_a_peer_that_answers) {
   ASSERT_TRUE(ends[1].error.has_value());
   EXPECT_EQ(ends[1].error->code, ErrorCode::peer_dead) << ends[1].error->cause;
   EXPECT_LE(ends[1].time - death, std::chrono::milliseconds{messaging::withdrawal_ms_max / 2});
+  EXPECT_NE(job.context(1).messaging().counters().announcements, 0U);
   std::array<End, 2> after;
   std::vector<Communicator> pair;
   pair.reserve(after.size());

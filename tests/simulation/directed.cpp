@@ -1,6 +1,7 @@
 // Scenarios that are led to one place where a protocol like this goes wrong.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
@@ -219,6 +220,40 @@ Script receives_words(SimulatedJob* job) {
   }
 }
 
+// ---- memory that is taken back ----
+
+constexpr std::size_t taken_back_bytes = 50'000;
+constexpr std::byte reused{0xa5};
+
+// Lets the transfer run for a while, then fails the communicator; what the owner does with its memory afterwards must neither
+// change by itself nor show at the peer.
+Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
+                 const std::vector<std::byte>* large) {
+  std::byte* const memory = job->arena_memory(rank, taken_back_bytes);
+  const std::span<std::byte> data{memory, taken_back_bytes};
+  if (rank == 0) std::copy(large->begin(), large->end(), data.begin());
+  Request request =
+      rank == 0 ? job->world(0).send_async(data, 1, 0) : job->world(1).receive_async(data, 0, 0);
+  const EndsOperations ends{*job, rank};
+  if (fail_after_ns > 0) {
+    co_await job->until_after(rank, fail_after_ns);
+    job->world(rank).state()->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"}, true);
+  }
+  co_await until(request);
+  bool arrived = rank == 1;
+  try {
+    request.wait();
+  } catch (const Error&) {
+    arrived = false;
+  }
+  if (arrived && !std::equal(data.begin(), data.end(), large->begin()))
+    throw std::runtime_error("the source was read after it had gone back");
+  std::fill(data.begin(), data.end(), reused);
+  co_await job->until_after(rank, 1'000'000);
+  if (std::any_of(data.begin(), data.end(), [](std::byte value) { return value != reused; }))
+    throw std::runtime_error("the target was written after it had gone back");
+}
+
 std::vector<std::byte> pattern(std::size_t bytes) {
   std::vector<std::byte> all(bytes);
   for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i * 7 + i / 251);
@@ -226,6 +261,21 @@ std::vector<std::byte> pattern(std::size_t bytes) {
 }
 
 }  // namespace
+
+std::string memory_taken_back(NetworkConfig network) {
+  network.rank_count = 2;
+  const std::vector<std::byte> large = pattern(taken_back_bytes);
+  for (int i = 1; i <= 40; ++i, ++network.seed) {
+    const std::int64_t fail_after_ns = 500 * i;
+    SimulatedJob job{network};
+    job.start(0, transfers(&job, 0, i % 2 == 0 ? fail_after_ns : 0, &large));
+    job.start(1, transfers(&job, 1, i % 2 == 1 ? fail_after_ns : 0, &large));
+    job.run();
+    const std::string wrong = job.close();
+    if (!wrong.empty()) return fmt::format("after {} ns: {}", fail_after_ns, wrong);
+  }
+  return {};
+}
 
 std::string imitated_records(NetworkConfig network) {
   network.rank_count = 2;

@@ -76,6 +76,10 @@ TEST_P(OnEveryNetwork, payload_that_looks_like_later_records_is_not_believed) {
   EXPECT_EQ(imitated_records(network(2, 5)), "");
 }
 
+TEST_P(OnEveryNetwork, memory_that_is_back_at_its_owner_is_left_alone) {
+  EXPECT_EQ(memory_taken_back(network(2, 50)), "");
+}
+
 TEST_P(OnEveryNetwork, an_answer_leaves_at_once_while_data_fills_the_ring) {
   EXPECT_EQ(control_while_data_fills_the_ring(network(2, 6)), "");
 }

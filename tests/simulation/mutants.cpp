@@ -37,7 +37,8 @@ constexpr std::array mutants{Named{"crc", Mutant::crc},
                              Named{"reserved_lines", Mutant::reserved_lines},
                              Named{"staging", Mutant::staging},
                              Named{"pair_order", Mutant::pair_order},
-                             Named{"flag_order", Mutant::flag_order}};
+                             Named{"flag_order", Mutant::flag_order},
+                             Named{"withdrawal", Mutant::withdrawal}};
 static_assert(mutants.size() == MUTANT_COUNT, "each has its test in CMakeLists.txt");
 constexpr Named sound_library{"none", Mutant::none};
 
@@ -60,6 +61,7 @@ std::string first_wrong() {
                   {.network = flavour.config(3, seed), .send_pause_max_ns = seed % 2 == 0 ? 20'000 : 0})
                   .wrong;
     }
+    if (wrong.empty()) wrong = memory_taken_back(flavour.config(2, 1));
     if (wrong.empty()) {
       wrong = random_traffic({.network = flavour.config(3, 7),
                               .messages_per_rank = 300,

@@ -56,6 +56,9 @@ std::string one_way_to_a_stopped_rank(NetworkConfig network);
 // Unmatched payload fills the payload ring, then a message larger than the ring comes through it.
 std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& outcome);
 
+// A communicator fails in the middle of a large message: what is back at its owner is neither written nor read any more.
+std::string memory_taken_back(NetworkConfig network);
+
 struct Collectives {
   NetworkConfig network;
   std::string_view allreduce;  // algorithm

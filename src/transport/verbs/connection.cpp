@@ -116,6 +116,7 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   }
   // A flush follows another error: that one tells the cause, and comes first or from the receive side.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && in_error_state_) return;
+  unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
   fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write", parts_.link),
        0);
 }

@@ -74,6 +74,8 @@ class VerbsConnection final : public Connection {
   bool vouches_for_order() const noexcept {
     return ibv_query_qp_data_in_order(parts_.queue_pair.get(), IBV_WR_RDMA_WRITE, 0) != 0;
   }
+  // The fault is that the peer's device did not answer a request.
+  bool unanswered() const noexcept { return unanswered_; }
   const ibv_qp* queue_pair() const noexcept { return parts_.queue_pair.get(); }
 
   // From the transport's completion queues.
@@ -104,6 +106,7 @@ class VerbsConnection final : public Connection {
   std::uint64_t reposted_ = 0;
   bool failed_ = false;
   bool in_error_state_ = false;
+  bool unanswered_ = false;
   Fault fault_;
 };
 
