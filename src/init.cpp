@@ -93,18 +93,22 @@ void check_algorithm(const Options& options, int size) {
                            : fmt::format("{} does not apply to so many ranks", options.allreduce)}};
 }
 
+// Longer than a packet's way through a protocol in software, and short enough to let it work.
+constexpr std::int64_t busy_neighbour_spin_us = 20;
+
 // busy_neighbour: a device whose protocol runs on our processors, which it needs to answer us.
 progress::WaitPolicy wait_policy(const Options& options, const std::vector<bootstrap::RankIdentity>& ranks,
                                  const std::vector<Facts>& facts, int rank, bool busy_neighbour) {
   if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
-  if (busy_neighbour) return progress::WaitPolicy::shared_core();
   std::vector<topology::UsableCores> node_cores;
   const int node = ranks[static_cast<std::size_t>(rank)].node;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (ranks[i].node == node) node_cores.push_back(facts[i].cores);
   }
   const bool own_core = static_cast<int>(node_cores.size()) <= topology::usable_core_count(node_cores);
-  return own_core ? progress::WaitPolicy::own_core() : progress::WaitPolicy::shared_core();
+  if (!own_core) return progress::WaitPolicy::shared_core();
+  return busy_neighbour ? progress::WaitPolicy::spin_for(busy_neighbour_spin_us)
+                        : progress::WaitPolicy::own_core();
 }
 
 // A peer's rings must lie in its arena: we are going to write there.

@@ -135,7 +135,7 @@ struct ReceiveOperation : progress::Operation {
   std::size_t moved_bytes = 0;
   std::uint32_t number = 0;
   std::optional<std::uint32_t> region{};  // registered for this operation alone
-  std::uint32_t sender_number = 0;  // while our device reads
+  std::uint32_t sender_number = 0;        // while our device reads
   std::uint64_t told = 0;
   transport::RemoteAddress origin{};
   ReceiveOperation* previous = nullptr;

@@ -349,11 +349,7 @@ void Messaging::proceed(Peer& peer, SendOperation& send, std::uint8_t flags, con
 
 // One segment. False: nothing can be posted now.
 bool Messaging::stream(Peer& peer, SendOperation& send) {
-  // An eighth of the ring: the receiver empties one segment while the next ones are on
-  // their way. A multiple of every element size.
-  const std::size_t segment_bytes_max =
-      std::max<std::size_t>(peer.in.ring_units() / 8 * unit_bytes, unit_bytes);
-  const std::size_t bytes = std::min(segment_bytes_max, send.bytes - send.moved_bytes);
+  const std::size_t bytes = std::min(peer.out.segment_bytes_max(), send.bytes - send.moved_bytes);
   if (!peer.out.has_units(bytes)) {
     peer.out.poll_credit_cell();
     if (!peer.out.has_units(bytes)) {

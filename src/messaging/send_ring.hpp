@@ -66,6 +66,15 @@ class SendRing {
     if (capabilities_.medium == transport::Notification::immediate) units += record_lines_max;
     return payload_cursor_.peek(units).end - units_.acknowledged() <= payload_cursor_.ring_units();
   }
+  // Of a stream, an eighth of the ring: the receiver empties one segment while the next ones are on their way. Together with
+  // its record where both are one write, so that the power of two is also a packet. A multiple of every element size.
+  std::size_t segment_bytes_max() const noexcept {
+    const std::size_t eighth = payload_cursor_.ring_units() / 8 * unit_bytes;
+    const bool gathered = capabilities_.medium == transport::Notification::immediate;
+    const std::size_t record =
+        gathered ? record_lines(record_length(sizeof(RendezvousBody))) * line_bytes : 0;
+    return eighth > record ? eighth - record : unit_bytes;
+  }
   bool has_lines(std::uint32_t lines, Priority priority) const noexcept {
     const std::uint32_t left = record_ring_lines - line_index();
     const std::uint32_t skip = lines > left ? left : 0;

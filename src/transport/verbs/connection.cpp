@@ -33,7 +33,10 @@ VerbsConnection::VerbsConnection(Parts parts)
   parts_.transport->add(*this, parts_.index);
 }
 
-VerbsConnection::~VerbsConnection() { parts_.transport->remove(parts_.index); }
+VerbsConnection::~VerbsConnection() {
+  if (awaits_completion()) parts_.transport->end_awaiting();
+  parts_.transport->remove(parts_.index);
+}
 
 Post VerbsConnection::post(std::span<const Write> chain) noexcept {
   if (failed_) return Post::failed;
@@ -103,13 +106,16 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noex
     return Post::failed;
   }
   posted_ += count;
+  if (!awaits_completion() && signalled > retired_) parts_.transport->begin_awaiting();
   signalled_ = signalled;
   return Post::posted;
 }
 
 void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   const WorkId id = decode_work_id(completion.wr_id);
+  const bool awaited = awaits_completion();
   retired_ = id.number;  // completions of one queue pair come in order, and cover what was posted before
+  if (awaited && !awaits_completion()) parts_.transport->end_awaiting();
   if (completion.status == IBV_WC_SUCCESS) {
     if (id.tell) ++told_;
     return;
@@ -198,7 +204,7 @@ void VerbsConnection::sever() noexcept {
   const base::System& system = parts_.transport->system();
   const Deadline deadline = base::after_ms(system, drain_ms_max);
   while (!drained() && system.now() < deadline) {
-    parts_.transport->progress();
+    parts_.transport->drain_sent();
     ::sched_yield();
   }
 }

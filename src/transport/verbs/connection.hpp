@@ -90,6 +90,7 @@ class VerbsConnection final : public Connection {
   void to_error() noexcept;
   void flush_marker() noexcept;
   bool drained() const noexcept { return retired_ == posted_; }
+  bool awaits_completion() const noexcept { return signalled_ > retired_; }
 
   Parts parts_;
   // Reused by every post: the largest chain, each write in at most two pieces.

@@ -266,9 +266,14 @@ void VerbsTransport::drain(ibv_cq& queue, Handle&& handle) noexcept {
   }
 }
 
-void VerbsTransport::progress() noexcept {
+void VerbsTransport::drain_sent() noexcept {
   drain(*sent_,
         [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_sent(completion); });
+}
+
+// A look at a completion queue costs as much as a small record's whole way through messaging.
+void VerbsTransport::progress() noexcept {
+  if (awaiting_ > 0) drain_sent();
   if (!immediates_) return;
   drain(*arrived_,
         [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_arrival(completion); });
@@ -285,6 +290,7 @@ void VerbsTransport::look_around() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+  drain_sent();
   ibv_async_event event{};
   while (ibv_get_async_event(device_.get(), &event) == 0) {
     handle_event(event);

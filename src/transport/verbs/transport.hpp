@@ -95,6 +95,11 @@ class VerbsTransport final : public Transport {
     std::uint32_t inline_bytes_max = 0;
   };
 
+  // Connections that wait for a completion which they asked for. Where there is none the queue need not be looked at: what fails
+  // unasked is found by look_around.
+  void begin_awaiting() noexcept { ++awaiting_; }
+  void end_awaiting() noexcept { --awaiting_; }
+  void drain_sent() noexcept;
   void add(VerbsConnection& connection, std::uint32_t index) noexcept { connections_[index] = &connection; }
   void remove(std::uint32_t index) noexcept { connections_[index] = nullptr; }
   Pending& pending(int peer);
@@ -118,8 +123,9 @@ class VerbsTransport final : public Transport {
   base::UniqueFd wake_;  // epoll over the completion channel and the device's events
   std::vector<Pending> pending_;
   std::vector<VerbsConnection*> connections_;  // by index; nullptr: not yet, or no more
-  bool polled_ = false;                        // some connection's news are only seen in memory
-  bool immediates_ = false;                    // some connection's news are completions
+  std::uint32_t awaiting_ = 0;
+  bool polled_ = false;      // some connection's news are only seen in memory
+  bool immediates_ = false;  // some connection's news are completions
 };
 
 }  // namespace qpmesh::transport::verbs
