@@ -4,22 +4,6 @@
 
 namespace qpmesh::progress {
 
-void TaskPromise::FinalAwaiter::await_suspend(std::coroutine_handle<TaskPromise> finished) const noexcept {
-  TaskPromise& promise = finished.promise();
-  if (promise.continuation != nullptr) {
-    promise.engine->run_next(*promise.continuation);
-  } else {
-    promise.engine->finish_root(promise);
-  }
-}
-
-void Task::Awaiter::await_suspend(Handle parent) const noexcept {
-  TaskPromise& promise = child.promise();
-  promise.engine = parent.promise().engine;
-  promise.continuation = &parent.promise();
-  promise.engine->run_next(promise);
-}
-
 Engine::~Engine() { assert(tasks_in_flight_ == 0); }
 
 void Engine::ready(TaskPromise& promise) noexcept {
@@ -39,11 +23,6 @@ void Engine::start_task(TaskOperation& operation, Task task) {
   ++tasks_in_flight_;
   ready(promise);
   if (!running_) run_ready();  // inside the loop already: it will come to it
-}
-
-void Engine::finish_root(TaskPromise& promise) noexcept {
-  assert(ended_root_ == nullptr);
-  ended_root_ = &promise;
 }
 
 bool Engine::run_ready() {

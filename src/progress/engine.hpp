@@ -2,6 +2,7 @@
 // resumes what became ready. No hidden threads.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -71,7 +72,10 @@ class Engine {
   // From one task to another, without the queue's way: runs before everything that is ready.
   void run_next(TaskPromise& promise) noexcept { next_ = &promise; }
   void start_task(TaskOperation& operation, Task task);
-  void finish_root(TaskPromise& promise) noexcept;
+  void finish_root(TaskPromise& promise) noexcept {
+    assert(ended_root_ == nullptr);
+    ended_root_ = &promise;
+  }
 
   FramePool pool_;
   Pollable* fast_ = nullptr;
@@ -86,5 +90,23 @@ class Engine {
   bool running_ = false;
   bool completed_ = false;  // since the last step: whoever waits must look before it sleeps
 };
+
+// Here, to be inlined: a step of a task is these two and the engine's loop.
+inline void TaskPromise::FinalAwaiter::await_suspend(
+    std::coroutine_handle<TaskPromise> finished) const noexcept {
+  TaskPromise& promise = finished.promise();
+  if (promise.continuation != nullptr) {
+    promise.engine->run_next(*promise.continuation);
+  } else {
+    promise.engine->finish_root(promise);
+  }
+}
+
+inline void Task::Awaiter::await_suspend(Handle parent) const noexcept {
+  TaskPromise& promise = child.promise();
+  promise.engine = parent.promise().engine;
+  promise.continuation = &parent.promise();
+  promise.engine->run_next(promise);
+}
 
 }  // namespace qpmesh::progress

@@ -43,18 +43,6 @@ void* FramePool::allocate(std::size_t bytes) {
   return block + 1;
 }
 
-void FramePool::free(void* memory) noexcept {
-  Header* const block = static_cast<Header*>(memory) - 1;
-  FramePool* const pool = block->pool;
-  if (pool == nullptr) {
-    ::operator delete(block);
-    return;
-  }
-  const std::size_t size_class = block->size_class;
-  block->next = pool->free_[size_class];
-  pool->free_[size_class] = block;
-}
-
 void* FramePool::allocate_frame_slowly(std::size_t bytes) {
   if (current_ != nullptr) return current_->allocate(bytes);
   Header* const block = new_block(bytes);

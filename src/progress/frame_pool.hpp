@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <new>
 
 namespace qpmesh::progress {
 
@@ -14,8 +15,15 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
-  void* allocate(std::size_t bytes);        // 16-byte aligned; throws std::bad_alloc
-  static void free(void* memory) noexcept;  // of any pool: the block knows its own
+  void* allocate(std::size_t bytes);         // 16-byte aligned; throws std::bad_alloc
+  static void free(void* memory) noexcept {  // of any pool: the block knows its own
+    Header* const block = static_cast<Header*>(memory) - 1;
+    FramePool* const pool = block->pool;
+    if (pool == nullptr) return ::operator delete(block);
+    const std::size_t size_class = block->size_class;
+    block->next = pool->free_[size_class];
+    pool->free_[size_class] = block;
+  }
 
   // The pool that `operator new` of coroutine frames takes from: a frame is allocated before its promise
   // exists, so nothing can be passed to it (gcc 12 warns about placement forms). Set for the length of a
