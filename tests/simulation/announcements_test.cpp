@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/group.hpp"
@@ -196,37 +197,36 @@ Script reduces_once(SimulatedJob* job, Communicator* communicator, std::size_t c
   end->time = job->network().now();
 }
 
-// Rank 0 stands still, rank 2 dies: what rank 1 has opened to rank 0 can only be taken back by severing.
-TEST(withdrawals, do_not_wait_for_a_peer_that_stands_still) {
-  SimulatedJob job{transport::simulated::immediate_network(3, 1)};
-  std::array<End, 3> ends;
+// Rank 1 has memory open to rank 0 when rank 2 dies. Returns how rank 1's part ended, and how long after the death.
+std::pair<ErrorDetail, Deadline::duration> ends_with_rank_2(SimulatedJob& job) {
+  End end;
   const std::vector<Step> never_sent{{5'000, 5'000}};
-  job.network().at(job.network().after_ms(1), [&] { job.network().freeze(0); });
   const Deadline death = job.network().after_ms(2);
   job.network().at(death, [&] { job.network().kill(2); });
-  job.start(1, takes_part(&job, 1, 0, &never_sent, &ends[1]));
+  job.start(1, takes_part(&job, 1, 0, &never_sent, &end));
   job.run();
-  ASSERT_TRUE(ends[1].error.has_value());
-  EXPECT_EQ(ends[1].error->code, ErrorCode::peer_dead) << ends[1].error->cause;
-  EXPECT_EQ(ends[1].error->peer, 2);
-  EXPECT_GE(ends[1].time - death, std::chrono::milliseconds{messaging::withdrawal_ms_max});
-  EXPECT_LE(ends[1].time - death, std::chrono::milliseconds{2 * messaging::withdrawal_ms_max});
   EXPECT_NE(job.context(1).messaging().counters().announcements, 0U);
+  EXPECT_TRUE(end.error.has_value());
+  return {end.error.value_or(ErrorDetail{}), end.time - death};
 }
 
-// The same with a rank 0 that answers: the link between the two stays whole, and is used afterwards.
-TEST(withdrawals, leave_the_link_to_a_peer_that_answers) {
+constexpr std::chrono::milliseconds withdrawal_max{messaging::withdrawal_ms_max};
+
+TEST(withdrawals, do_not_wait_for_a_peer_that_stands_still) {
   SimulatedJob job{transport::simulated::immediate_network(3, 1)};
-  std::array<End, 3> ends;
-  const std::vector<Step> never_sent{{5'000, 5'000}};
-  const Deadline death = job.network().after_ms(2);
-  job.network().at(death, [&] { job.network().kill(2); });
-  job.start(1, takes_part(&job, 1, 0, &never_sent, &ends[1]));
-  job.run();
-  ASSERT_TRUE(ends[1].error.has_value());
-  EXPECT_EQ(ends[1].error->code, ErrorCode::peer_dead) << ends[1].error->cause;
-  EXPECT_LE(ends[1].time - death, std::chrono::milliseconds{messaging::withdrawal_ms_max / 2});
-  EXPECT_NE(job.context(1).messaging().counters().announcements, 0U);
+  job.network().at(job.network().after_ms(1), [&] { job.network().freeze(0); });
+  const auto [error, after] = ends_with_rank_2(job);
+  EXPECT_EQ(error.code, ErrorCode::peer_dead) << error.cause;
+  EXPECT_EQ(error.peer, 2);
+  EXPECT_GE(after, withdrawal_max);
+  EXPECT_LE(after, 2 * withdrawal_max);
+}
+
+TEST(withdrawals, leave_the_link_to_a_peer_that_answers_whole) {
+  SimulatedJob job{transport::simulated::immediate_network(3, 1)};
+  const auto [error, its_time] = ends_with_rank_2(job);
+  EXPECT_EQ(error.code, ErrorCode::peer_dead) << error.cause;
+  EXPECT_LE(its_time, withdrawal_max / 2);
   std::array<End, 2> after;
   std::vector<Communicator> pair;
   pair.reserve(after.size());
