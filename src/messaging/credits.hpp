@@ -52,9 +52,9 @@ class PayloadCursor {
   std::uint64_t next_ = 0;
 };
 
-// One cumulative counter that the receiver returns. Updates may be repeated, stale or out of order,
-// and come with only their low bits: an update is taken when it lies between what is acknowledged and
-// what was sent, so the largest true one wins.
+// One cumulative counter that the receiver returns. Updates may be repeated, stale or out of order: one is taken when it lies
+// between what is acknowledged and what was sent, so the largest true one wins. Low bits alone may come only from what arrives in
+// order, such as records: what is stale by almost a whole turn of them would look new.
 class CreditCounter {
  public:
   std::uint64_t in_flight() const noexcept { return sent_ - acknowledged_; }
@@ -74,16 +74,18 @@ class CreditCounter {
 
 // In the sender's memory, written by the receiver: how credits return when no record goes the other way. It
 // consumes no line, so returning credits cannot deadlock. Torn copies fail the CRC and the old value stays.
+// The counts are whole: nobody need look at the cell while records carry credits too, and then it is as stale as you like.
 struct CreditCell {
   std::uint32_t generation;  // the completion flag; 0: never written
-  std::uint16_t lines;
-  std::uint16_t units;
-  std::uint32_t crc;  // CRC32C of the eight bytes before it, seeded like the direction's records
+  std::uint32_t crc;         // CRC32C of the cell with 0 here, seeded like the direction's records
+  std::uint64_t lines;
+  std::uint64_t units;
 };
-static_assert(sizeof(CreditCell) == 12);
+static_assert(sizeof(CreditCell) == 24);
 
-inline std::uint32_t credit_crc(const CreditCell& cell, std::uint32_t seed) noexcept {
-  return base::crc32c(std::as_bytes(std::span{&cell, 1}).first(offsetof(CreditCell, crc)), ~seed);
+inline std::uint32_t credit_crc(CreditCell cell, std::uint32_t seed) noexcept {
+  cell.crc = 0;
+  return base::crc32c(std::as_bytes(std::span{&cell, 1}), ~seed);
 }
 
 // The 32 bits of an immediate: two of kind, thirty of content.

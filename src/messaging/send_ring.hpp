@@ -127,15 +127,16 @@ class SendRing {
 
   // Tells the peer what we have consumed, without a record.
   Sent return_credits(const CreditsToReturn& credits) {
-    const auto lines = static_cast<std::uint16_t>(credits.lines);
-    const auto units = static_cast<std::uint16_t>(credits.units);
     transport::Write write{
         .head = {}, .body = {}, .target = address(RingLayout::credit_cell_offset), .immediate = {}};
-    CreditCell cell{.generation = cell_generation_ + 1, .lines = lines, .units = units, .crc = 0};
     if (capabilities_.small == transport::Notification::immediate) {
-      write.immediate = encode({ImmediateKind::credit, (std::uint32_t{lines} & 0xff) << 16 | units});
+      const auto low_bits =
+          static_cast<std::uint32_t>((credits.lines & 0xff) << 16 | (credits.units & 0xffff));
+      write.immediate = encode({ImmediateKind::credit, low_bits});
       return post({&write, 1});
     }
+    CreditCell cell{
+        .generation = cell_generation_ + 1, .crc = 0, .lines = credits.lines, .units = credits.units};
     cell.crc = credit_crc(cell, send_seed_);
     write.head = std::as_bytes(std::span{&cell, 1});
     write.flag_offset = 0;
@@ -160,8 +161,8 @@ class SendRing {
     seen_generation_ = generation;
     fold(cell.lines, cell.units);
   }
-  template <class Lines>
-  void fold(Lines lines, std::uint16_t units) noexcept {
+  template <class Lines, class Units>
+  void fold(Lines lines, Units units) noexcept {
     lines_.fold(lines);
     units_.fold(units);
   }

@@ -674,7 +674,7 @@ TEST_P(Rings, return_credits_without_taking_a_line) {
 TEST(a_credit_cell, with_a_wrong_checksum_keeps_the_old_value_where_flags_are_not_ordered) {
   RingPair pair{proven_by_crc()};
   ASSERT_EQ(pair.send_inline(0, 8), Out::Sent::posted);
-  CreditCell cell{.generation = 1, .lines = 1, .units = 0, .crc = 0};
+  CreditCell cell{.generation = 1, .crc = 0, .lines = 1, .units = 0};
   cell.crc = credit_crc(cell, RingPair::reverse_seed);
   std::byte* const at = pair.reverse.memory + RingLayout::credit_cell_offset;
   CreditCell torn = cell;
@@ -686,6 +686,30 @@ TEST(a_credit_cell, with_a_wrong_checksum_keeps_the_old_value_where_flags_are_no
               sizeof cell);  // the rest of the bytes appear: the same generation is looked at again
   pair.out.poll_credit_cell();
   EXPECT_EQ(pair.out.lines_in_flight(), 0U);
+}
+
+// While records carry credits nobody looks at the cell. What it says then may be as old as you like, and almost a whole turn of the
+// records' sixteen bits old.
+TEST(a_credit_cell, that_was_not_looked_at_for_long_frees_nothing) {
+  for (const int turn_less : {0, 1, 16, 63, 64}) {
+    RingPair pair{ordered()};
+    MemoryConnection back{pair.capabilities, {pair.reverse.memory, pair.reverse.bytes}};
+    Out reverse{back, pair.capabilities, {}, RingPair::layout, RingPair::reverse_seed, RingPair::seed};
+    ASSERT_EQ(pair.send_payload(1, 64), Out::Sent::posted);
+    pair.expect_taken(1, 64);
+    ASSERT_EQ(reverse.return_credits(pair.in.credits()), Out::Sent::posted);
+    for (int unit = 0; unit < (1 << 16) - turn_less; ++unit) {
+      ASSERT_EQ(pair.send_payload(2, 64), Out::Sent::posted);
+      ASSERT_NO_FATAL_FAILURE(pair.expect_taken(2, 64));
+      pair.return_credits();  // as records carry them
+    }
+    while (pair.send_payload(3, 64) == Out::Sent::posted) {}
+    const bool full = !pair.out.has_units(64);
+    const std::uint64_t in_flight = pair.out.lines_in_flight();
+    pair.out.poll_credit_cell();
+    EXPECT_EQ(pair.out.has_units(64), !full) << turn_less;
+    EXPECT_EQ(pair.out.lines_in_flight(), in_flight) << turn_less;
+  }
 }
 
 TEST(a_polled_record, that_is_not_yet_whole_is_looked_at_again_and_taken_when_it_is) {
