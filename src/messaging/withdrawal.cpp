@@ -15,8 +15,8 @@ namespace qpmesh::messaging {
 
 namespace {
 
-constexpr std::size_t control_waiting_max = 1U
-                                            << 17;  // a withdrawal and another word for each number of a peer
+// A withdrawal and another word for each number of a peer.
+constexpr std::size_t control_waiting_max = 1U << 17;
 
 }  // namespace
 

@@ -58,6 +58,16 @@ class RanksOnTwoHosts : public testing::Test {
     if (!hosts_.problem().empty()) GTEST_SKIP() << hosts_.problem();
   }
 
+  // What a rank on each host is told when the two cannot meet.
+  std::vector<std::optional<Error>> errors_of_meeting() {
+    ThreadGathering gathering{2};
+    return run_ranks(2, [&](int rank) {
+      hosts_.enter(rank);
+      ThreadBootstrap ranks{gathering, rank};
+      MetRank me;
+      me.meet(ranks, {}, 1000);
+    });
+  }
   static std::vector<ControlEvent> events(base::ControlChannel& control, std::size_t count, int timeout_ms) {
     std::vector<ControlEvent> all = control.poll();
     pollfd wake{.fd = control.wake_descriptor(), .events = POLLIN, .revents = 0};
@@ -147,13 +157,7 @@ TEST_F(RanksOnTwoHosts, that_cannot_reach_each_other_say_so_on_both_and_name_wha
   hosts_.ip(0, {"addr", "flush", "dev", "cable"});
   hosts_.ip(0, {"addr", "add", "10.88.0.1/24", "dev", "cable"});
   ASSERT_EQ(hosts_.problem(), "");
-  ThreadGathering gathering{2};
-  const auto errors = run_ranks(2, [&](int rank) {
-    hosts_.enter(rank);
-    ThreadBootstrap ranks{gathering, rank};
-    MetRank me;
-    me.meet(ranks, {}, 1000);
-  });
+  const auto errors = errors_of_meeting();
   for (const auto& error : errors) {
     ASSERT_TRUE(error);
     EXPECT_STREQ(error->what(), errors.front()->what());
@@ -168,13 +172,7 @@ TEST_F(RanksOnTwoHosts, that_cannot_reach_each_other_say_so_on_both_and_name_wha
 TEST_F(RanksOnTwoHosts, without_an_address_say_so) {
   hosts_.ip(1, {"link", "set", "cable", "down"});
   ASSERT_EQ(hosts_.problem(), "");
-  ThreadGathering gathering{2};
-  const auto errors = run_ranks(2, [&](int rank) {
-    hosts_.enter(rank);
-    ThreadBootstrap ranks{gathering, rank};
-    MetRank me;
-    me.meet(ranks, {}, 1000);
-  });
+  const auto errors = errors_of_meeting();
   for (const auto& error : errors) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::no_resource);
