@@ -28,7 +28,7 @@ class FloatSum final : public Case {
   }
   std::span<std::byte> output() override { return out_.bytes(); }
   std::string_view algorithm() const override {
-    return world_.allreduce_algorithm(out_.view().size(), sizeof(float));
+    return chosen_algorithm(world_, qpmesh::Collective::allreduce, out_.bytes().size());
   }
 
  private:
@@ -42,7 +42,7 @@ class FloatSum final : public Case {
 int main(int argc, char** argv) {
   const Program program{
       .name = "allreduce",
-      .algorithm_option = &qpmesh::Options::allreduce,
+      .collective = qpmesh::Collective::allreduce,
       .series = {{.name = "float_sum",
                   .element_bytes = sizeof(float),
                   .limit = LimitKind::exchange,

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace qpmesh::detail {
 namespace {
@@ -61,6 +64,90 @@ void bad_reduction(Reduction reduction, std::string_view operation) {
   }
   bad_argument(operation, "a bitwise reduction of a floating type has no meaning",
                "bit_and, bit_or and bit_xor take integers");
+}
+
+void bad_prefix_average(std::string_view operation) {
+  bad_argument(operation, "the average of a prefix has no meaning",
+               "take qpmesh::sum, and divide by the number of ranks that it covers");
+}
+
+void bad_displacements(std::string_view operation) {
+  bad_argument(operation, "a layout with displacements",
+               "the blocks of a reduce_scatter follow one another: give counts alone");
+}
+
+void bad_total(std::size_t all, std::size_t one, int size, std::string_view all_name,
+               std::string_view one_name, std::string_view operation) {
+  bad_argument(operation,
+               fmt::format("{} has {} elements, but {} ranks with {} elements each ({}) need {}", all_name,
+                           all, size, one, one_name, one * static_cast<std::size_t>(size)),
+               "for blocks of unequal lengths give a BlockLayout");
+}
+
+void bad_even_blocks(std::size_t in, std::size_t out, int size, std::string_view operation) {
+  bad_argument(operation,
+               fmt::format("in has {} elements and out {}: not the same number of whole blocks for {} ranks",
+                           in, out, size),
+               "for blocks of unequal lengths give two BlockLayouts");
+}
+
+void bad_block(std::size_t count, std::size_t expected, std::string_view name, std::string_view expected_name,
+               std::string_view operation) {
+  bad_argument(operation, fmt::format("{} has {} elements, {} {}", name, count, expected_name, expected),
+               "they must be equal");
+}
+
+void check_layout(const BlockLayout& layout, std::size_t element_count, int size, std::string_view name,
+                  std::string_view operation) {
+  const auto ranks = static_cast<std::size_t>(size);
+  const bool has_displacements = !layout.displacements.empty();
+  if (layout.counts.size() != ranks || (has_displacements && layout.displacements.size() != ranks)) {
+    bad_argument(operation,
+                 fmt::format("the layout of {} has {} counts and {} displacements for {} ranks", name,
+                             layout.counts.size(), layout.displacements.size(), size),
+                 "one count for each rank, and one displacement or none");
+  }
+  std::size_t end = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t first = has_displacements ? layout.displacements[rank] : end;
+    const std::size_t count = layout.counts[rank];
+    if (first > element_count || count > element_count - first) {
+      bad_argument(operation,
+                   fmt::format("block {} of {}, {} elements from {} on, does not lie in its {} elements",
+                               rank, name, count, first, element_count),
+                   "counts and displacements are in elements");
+    }
+    end = first + count;
+  }
+}
+
+void check_no_overlap(const BlockLayout& layout, std::string_view operation) {
+  std::vector<std::size_t> ranks(layout.counts.size());
+  std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+  std::erase_if(ranks, [&](std::size_t rank) { return layout.counts[rank] == 0; });
+  std::ranges::sort(ranks, {}, [&](std::size_t rank) { return layout.displacements[rank]; });
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    const std::size_t before = ranks[i - 1];
+    const std::size_t after = ranks[i];
+    if (layout.displacements[before] + layout.counts[before] <= layout.displacements[after]) continue;
+    bad_argument(
+        operation,
+        fmt::format("blocks {} ({} elements from {} on) and {} (from {} on) overlap", before,
+                    layout.counts[before], layout.displacements[before], after, layout.displacements[after]),
+        "blocks that are received into have no element in common");
+  }
+}
+
+void check_in_place(const ConstElements& all, std::size_t place_bytes, const ConstElements& mine,
+                    std::string_view operation) {
+  const std::size_t all_bytes = all.element_count * all.element_bytes;
+  const std::size_t mine_bytes = mine.element_count * mine.element_bytes;
+  if (!overlap(all.data, all_bytes, mine.data, mine_bytes)) return;
+  if (static_cast<const std::byte*>(all.data) + place_bytes == mine.data) return;
+  bad_argument(operation,
+               fmt::format("the {} bytes of this rank and the {} bytes of all overlap, but not at its block",
+                           mine_bytes, all_bytes),
+               "in place, a rank's range is its own block; otherwise the two do not touch");
 }
 
 void check_disjoint(const ConstElements& out, const Elements& in, std::string_view operation) {

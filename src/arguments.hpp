@@ -17,11 +17,32 @@ namespace qpmesh::detail {
 [[noreturn]] void bad_tag(int tag, std::string_view operation);
 [[noreturn]] void bad_timeout(Call call, std::string_view operation);
 [[noreturn]] void bad_reduction(Reduction reduction, std::string_view operation);
+[[noreturn]] void bad_prefix_average(std::string_view operation);
+// Of collectives whose vectors are cut into blocks. Names are those of the call's parameters.
+[[noreturn]] void bad_displacements(std::string_view operation);
+[[noreturn]] void bad_total(std::size_t all, std::size_t one, int size, std::string_view all_name,
+                            std::string_view one_name, std::string_view operation);
+[[noreturn]] void bad_even_blocks(std::size_t in, std::size_t out, int size, std::string_view operation);
+[[noreturn]] void bad_block(std::size_t count, std::size_t expected, std::string_view name,
+                            std::string_view expected_name, std::string_view operation);
+// Every block lies inside the range of element_count elements.
+void check_layout(const BlockLayout& layout, std::size_t element_count, int size, std::string_view name,
+                  std::string_view operation);
+// Blocks that are written have nothing in common.
+void check_no_overlap(const BlockLayout& layout, std::string_view operation);
 
 // Both with their bytes.
 void check_disjoint(const ConstElements& out, const Elements& in, std::string_view operation);
 // in and out of a reduction: equal counts; the same memory or none in common.
 void check_pair(const ConstElements& in, const Elements& out, std::string_view operation);
+
+// `mine` lies at the given place of `all`, or has nothing in common with it.
+void check_in_place(const ConstElements& all, std::size_t place_bytes, const ConstElements& mine,
+                    std::string_view operation);
+inline ConstElements as_const(const Elements& range) noexcept {
+  return {range.data, range.element_count, range.element_bytes, range.type};
+}
+inline const ConstElements& as_const(const ConstElements& range) noexcept { return range; }
 
 // The bytes of so many elements; checked, because a count may come from arithmetic that went wrong.
 inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_bytes,

@@ -7,20 +7,17 @@
 #include <memory>
 
 #include "arguments.hpp"
+#include "collective_call.hpp"
 #include "collectives/barrier/barrier.hpp"
-#include "collectives/registry.hpp"
 #include "request_state.hpp"
 
 namespace qpmesh {
 
-using detail::bad_reduction;
 using detail::check_call;
 using detail::check_disjoint;
-using detail::check_pair;
 using detail::check_peer;
 using detail::check_tag;
 using detail::checked_bytes;
-using detail::CollectiveCall;
 using detail::CommunicatorState;
 using detail::ConstElements;
 using detail::Context;
@@ -75,46 +72,12 @@ void start(Waiting& request) {
 
 // ---- collectives ----
 
-collectives::Task allreduce_average(collectives::Group group, collectives::AllreduceArguments arguments,
-                                    const collectives::AllreduceAlgorithm* algorithm,
-                                    collectives::DivideKernel divide) {
-  co_await algorithm->run(group, arguments);
-  divide(arguments.out, arguments.element_count, group.size());
-}
-
-void start_allreduce(Waiting& request, const ConstElements& in, const Elements& out, Reduction reduction) {
-  CommunicatorState& state = *request.communicator;
-  check_pair(in, out, request.operation);
-  const collectives::ReduceKernel kernel = collectives::reduce_kernel(reduction.kind, in.type);
-  if (kernel == nullptr) bad_reduction(reduction, request.operation);
-  const CollectiveCall call{.operation = "allreduce",
-                            .element_count = in.element_count,
-                            .element_bytes = static_cast<std::uint32_t>(in.element_bytes),
-                            .type = in.type,
-                            .reduction = reduction.kind};
-  const auto& algorithm = collectives::select_allreduce(state.context().options().allreduce, state.size(),
-                                                        in.element_count * in.element_bytes);
-  const collectives::AllreduceArguments arguments{.in = static_cast<const std::byte*>(in.data),
-                                                  .out = static_cast<std::byte*>(out.data),
-                                                  .element_count = in.element_count,
-                                                  .element_bytes = in.element_bytes,
-                                                  .kernel = kernel};
-  const collectives::Group group = state.begin(call);
-  request.has_task = true;
-  if (reduction.kind == ReductionKind::average) {
-    state.context().engine().start(request.task, [&] {
-      return allreduce_average(group, arguments, &algorithm, collectives::divide_kernel(in.type));
-    });
-  } else {
-    state.context().engine().start(request.task, [&] { return algorithm.run(group, arguments); });
-  }
-}
-
-void start_barrier(Waiting& request) {
-  CommunicatorState& state = *request.communicator;
-  const collectives::Group group = state.begin({.operation = "barrier"});
-  request.has_task = true;
-  state.context().engine().start(request.task, [&] { return collectives::barrier_dissemination(group); });
+std::string_view async_name_of(Collective collective) noexcept {
+  constexpr std::array<std::string_view, collective_count> names{
+      "barrier_async",        "broadcast_async", "reduce_async", "allgather_async",
+      "reduce_scatter_async", "allreduce_async", "gather_async", "scatter_async",
+      "alltoall_async",       "scan_async",      "exscan_async"};
+  return names[static_cast<std::size_t>(collective)];
 }
 
 // ---- blocking and not: the same preparation, on the stack or in the pool ----
@@ -261,19 +224,21 @@ std::optional<Status> Communicator::find_message(int source, int tag, std::strin
                 .bytes = envelope->bytes};
 }
 
-void Communicator::barrier(Call call) { run(state_, "barrier", call, start_barrier); }
-Request Communicator::barrier_async(Call call) {
-  return run_async(state_, "barrier_async", call, nullptr, nullptr, start_barrier);
+void Communicator::run_collective(const detail::AnyCollective& what, Call call) {
+  run(state_, name_of(what.collective), call,
+      [&](Waiting& request) { detail::start_collective(request, what); });
 }
 
-void Communicator::allreduce_elements(ConstElements in, Elements out, Reduction reduction, Call call) {
-  run(state_, "allreduce", call, [&](Waiting& request) { start_allreduce(request, in, out, reduction); });
-}
-
-Request Communicator::allreduce_elements_async(ConstElements in, Elements out, Reduction reduction,
-                                               Call call) {
-  return run_async(state_, "allreduce_async", call, in.data, out.data,
-                   [&](Waiting& request) { start_allreduce(request, in, out, reduction); });
+Request Communicator::start_collective(const detail::AnyCollective& what, Call call) {
+  return run_async(state_, async_name_of(what.collective), call, what.in.data, what.out.data,
+                   [&](RequestState& request) {
+                     detail::AnyCollective kept = what;
+                     if (what.reduction.copy != nullptr) {
+                       request.function = what.reduction.copy(what.reduction.context);
+                       kept.reduction.context = request.function.get();
+                     }
+                     detail::start_collective(request, kept);
+                   });
 }
 
 void Communicator::progress() {
@@ -292,11 +257,17 @@ void Communicator::finish(Call call) {
 
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
 
-std::string_view Communicator::allreduce_algorithm(std::size_t element_count,
-                                                   std::size_t element_bytes) const {
-  return collectives::select_allreduce(state_->context().options().allreduce, size(),
-                                       element_count * element_bytes)
-      .name;
+std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
+  const collectives::Shape shape{.size = size(), .bytes = bytes};
+  const collectives::Algorithm& chosen = state_->selector().select(shape, collective, {});
+  std::vector<Candidate> candidates;
+  for (const collectives::Algorithm& row : collectives::algorithms(collective)) {
+    const bool applies = row.applies(shape);
+    const double time_s = applies ? row.cost(shape, state_->selector().model()).time_s : 0;
+    candidates.push_back(
+        {.algorithm = row.name, .applies = applies, .chosen = &row == &chosen, .predicted_us = time_s * 1e6});
+  }
+  return candidates;
 }
 
 }  // namespace qpmesh

@@ -10,9 +10,10 @@
 namespace qpmesh::detail {
 namespace {
 
-constexpr std::array<std::string_view, 11> type_names{
-    "bytes", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"};
-static_assert(type_names.size() == static_cast<std::size_t>(ElementType::float64) + 1);
+constexpr std::array<std::string_view, 13> type_names{"bytes",   "int8",    "int16",   "int32",  "int64",
+                                                      "uint8",   "uint16",  "uint32",  "uint64", "float32",
+                                                      "float64", "float16", "bfloat16"};
+static_assert(type_names.size() == static_cast<std::size_t>(ElementType::bfloat16) + 1);
 constexpr std::array<std::string_view, 11> reduction_names{
     "sum",    "product", "min",         "max",        "average",    "bit_and",
     "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
@@ -21,19 +22,31 @@ static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::
 }  // namespace
 
 std::uint32_t CollectiveCall::signature() const noexcept {
-  const std::uint64_t kinds = std::uint64_t{element_bytes} << 16 | static_cast<std::uint64_t>(type) << 8 |
-                              (reduction ? static_cast<std::uint64_t>(*reduction) + 1 : 0);
-  return static_cast<std::uint32_t>(base::mix64(base::mix64(operation.hash ^ element_count) ^ kinds));
+  const std::uint64_t user = reduction.function == nullptr ? 0 : (reduction.commutative ? 1 : 2);
+  const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 | static_cast<std::uint64_t>(type) << 16 |
+                              user << 12 | std::uint64_t{has_layout} << 8 |
+                              (reduces ? static_cast<std::uint64_t>(reduction.kind) + 1 : 0);
+  const std::int64_t row = algorithm == nullptr ? -1 : algorithm - collectives::algorithms().data();
+  const std::uint64_t who = static_cast<std::uint64_t>(row) << 32 ^ static_cast<std::uint32_t>(root);
+  return static_cast<std::uint32_t>(
+      base::mix64(base::mix64(operation.hash ^ element_count) ^ kinds ^ base::mix64(who ^ layout_hash)));
 }
 
 std::string CollectiveCall::describe() const {
   std::string arguments;
   if (element_bytes > 0) {
-    arguments = type == ElementType::none
-                    ? fmt::format("{} elements of {} bytes", element_count, element_bytes)
-                    : fmt::format("{} {}", element_count, type_names[static_cast<std::size_t>(type)]);
+    const bool has_type = type != ElementType::none;
+    const std::string what = has_type ? std::string{type_names[static_cast<std::size_t>(type)]}
+                                      : fmt::format("elements of {} bytes", element_bytes);
+    arguments = has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
   }
-  if (reduction) arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(*reduction)]);
+  if (reduces && reduction.function == nullptr)
+    arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(reduction.kind)]);
+  if (reduces && reduction.function != nullptr)
+    arguments += reduction.commutative ? ", a commutative function" : ", an ordered function";
+  if (root >= 0) arguments += fmt::format(", root {}", root);
+  if (algorithm_asked_for) arguments += fmt::format(", by {}", algorithm->name);
+  if (layout_hash != 0) arguments += fmt::format(", layout {:08x}", static_cast<std::uint32_t>(layout_hash));
   return fmt::format("{}({})", operation.text, arguments);
 }
 
@@ -42,7 +55,8 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
     : context_{std::move(context)},
       id_{id},
       context_ranks_{std::move(context_ranks)},
-      rank_{rank_of(context_->rank())} {
+      rank_{rank_of(context_->rank())},
+      selector_{context_->model_for(context_ranks_), context_->forced_algorithms()} {
   context_->add(*this);
 }
 
@@ -82,8 +96,7 @@ collectives::Group CommunicatorState::begin(const CollectiveCall& call) {
   remembered_[operation % remembered_calls] = {operation, signature, call};
   context_->operations().add(call.operation.text, id_, call.element_count * call.element_bytes);
   context_->messaging().recheck_signatures(id_, operation);
-  const collectives::Group::Members members{.messaging = &context_->messaging(),
-                                            .pool = &context_->engine().pool(),
+  const collectives::Group::Members members{.machine = &context_->machine(),
                                             .context_ranks = context_ranks_.data(),
                                             .size = size(),
                                             .rank = rank_,

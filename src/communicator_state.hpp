@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "collectives/group.hpp"
+#include "collectives/registry.hpp"
 #include "context.hpp"
 #include "qpmesh/communicator.hpp"
 #include "qpmesh/error.hpp"
@@ -20,8 +21,13 @@ namespace qpmesh::detail {
 // A collective's name, hashed when it is compiled.
 struct CollectiveName {
   consteval CollectiveName(const char* literal)
-      : text{literal}, hash{0} {  // NOLINT(google-explicit-constructor): "barrier" is one
+      : text{literal}, hash{hash_of(literal)} {}  // NOLINT(google-explicit-constructor): "barrier" is one
+  explicit CollectiveName(Collective collective) noexcept
+      : text{name_of(collective)}, hash{static_cast<std::uint64_t>(collective) + 1} {}
+  static constexpr std::uint64_t hash_of(std::string_view text) noexcept {
+    std::uint64_t hash = 0;
     for (const char c : text) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
+    return hash;
   }
   std::string_view text;
   std::uint64_t hash;
@@ -33,7 +39,13 @@ struct CollectiveCall {
   std::uint64_t element_count = 0;
   std::uint32_t element_bytes = 0;
   ElementType type = ElementType::none;
-  std::optional<ReductionKind> reduction{};
+  bool reduces = false;
+  AnyReduction reduction{};
+  int root = -1;
+  bool has_layout = false;
+  std::uint64_t layout_hash = 0;  // where every rank knows every length
+  const collectives::Algorithm* algorithm = nullptr;
+  bool algorithm_asked_for = false;  // by the call
 
   std::uint32_t signature() const noexcept;
   std::string describe() const;  // "allreduce(1024 float32, sum)"
@@ -77,6 +89,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // Our call of it, or "a later call" / "an earlier call".
   std::string describe_call(std::uint32_t operation) const;
   std::uint32_t collectives_in_flight = 0;
+  collectives::Selector& selector() noexcept { return selector_; }
 
   // The id of the n-th child is a function of ours: no communication.
   std::uint64_t next_child_id() noexcept;
@@ -110,6 +123,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t id_;
   std::vector<int> context_ranks_;
   int rank_;
+  collectives::Selector selector_;
   std::uint32_t next_operation_ = 0;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;

@@ -97,6 +97,8 @@ Context::Context(ContextParts parts)
       waiter_{engine_, *parts_.system, parts_.wait_policy, doorbell_of(parts_)},
       messaging_{engine_, *parts_.system,           parts_.log,
                  *this,   messaging_config(parts_), static_cast<int>(parts_.links.size())},
+      machine_{messaging_, engine_.pool()},
+      forced_algorithms_{collectives::parse_forced(parts_.options.algorithms)},
       departed_(parts_.links.size(), false) {
   for (int peer = 0; peer < size(); ++peer) {
     PeerLink& link = parts_.links[static_cast<std::size_t>(peer)];
@@ -111,6 +113,12 @@ Context::Context(ContextParts parts)
   for (const auto& transport : parts_.transports) {
     if (transport->wake_descriptor() >= 0) waiter_.watch(transport->wake_descriptor());
   }
+}
+
+const collectives::Model& Context::model_for(const std::vector<int>& ranks) const noexcept {
+  const int node = ranks.empty() ? 0 : node_of(ranks.front());
+  const bool one_node = std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
+  return one_node ? parts_.models.near : parts_.models.far;
 }
 
 // Whatever the peers still need from us leaves first (an answer that waits for a line), then the goodbye.

@@ -17,6 +17,9 @@
 #include "base/log.hpp"
 #include "base/system.hpp"
 #include "bootstrap/meeting.hpp"
+#include "collectives/machine.hpp"
+#include "collectives/models.hpp"
+#include "collectives/registry.hpp"
 #include "messaging/messaging.hpp"
 #include "operation_log.hpp"
 #include "progress/engine.hpp"
@@ -68,6 +71,7 @@ struct ContextParts {
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
+  collectives::Models models{};  // the same on every rank
 };
 
 messaging::RingLayout ring_layout(const Options& options) noexcept;
@@ -90,6 +94,10 @@ class Context final : public messaging::Listener,
   progress::Engine& engine() noexcept { return engine_; }
   progress::Waiter& waiter() noexcept { return waiter_; }
   messaging::Messaging& messaging() noexcept { return messaging_; }
+  collectives::Machine& machine() noexcept { return machine_; }
+  // What times are predicted from, for a group of ranks; the same on all of them.
+  const collectives::Model& model_for(const std::vector<int>& ranks) const noexcept;
+  const collectives::Forced& forced_algorithms() const noexcept { return forced_algorithms_; }
   OperationLog& operations() noexcept { return operations_; }
   int node_of(int rank) const noexcept { return parts_.identities[static_cast<std::size_t>(rank)].node; }
   std::string name_of(int rank) const;  // "rank 3 (pid 123 on host)"
@@ -149,6 +157,8 @@ class Context final : public messaging::Listener,
   progress::Engine engine_;
   progress::Waiter waiter_;
   messaging::Messaging messaging_;
+  collectives::RealMachine machine_;
+  collectives::Forced forced_algorithms_;
   OperationLog operations_;
   std::unordered_map<std::uint64_t, CommunicatorState*> communicators_;
   CommunicatorState* last_found_ = nullptr;

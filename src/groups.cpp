@@ -25,13 +25,16 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
   state->require_usable(what.operation.text);
   detail::check_call(call, what.operation.text);
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
-  std::copy(mine.begin(), mine.end(),
-            blocks.begin() + static_cast<std::ptrdiff_t>(mine.size()) * state->rank());
   Waiting request{*state, what.operation.text, call};
   const collectives::Group group = state->begin(what);
   request.has_task = true;
-  state->context().engine().start(
-      request.task, [&] { return collectives::allgather_ring(group, blocks.data(), mine.size()); });
+  const collectives::Arguments arguments{
+      .in = mine.data(),
+      .out = blocks.data(),
+      .element_count = mine.size(),
+      .out_blocks = collectives::even_blocks(blocks.size(), state->size())};
+  state->context().engine().start(request.task,
+                                  [&] { return collectives::allgather_circulant(group, arguments); });
   detail::finish_waiting(request);
   return blocks;
 }

@@ -76,36 +76,40 @@ void warn_unknown_variables(const base::Log& log) {
   for (const std::string& sentence : base::unknown_variables(names)) log.warning("{}", sentence);
 }
 
-void check_algorithm(const Options& options, int size) {
-  if (options.allreduce.empty()) return;
-  const auto* const row = collectives::find_allreduce(options.allreduce);
-  if (row != nullptr && row->applies(size)) return;
-  std::string names;
-  for (const auto& known : collectives::allreduce_algorithms()) {
-    if (known.applies(size)) names += fmt::format(", {}", known.name);
-  }
-  throw Error{{.code = ErrorCode::bad_config,
-               .operation = "init",
-               .cause = fmt::format("allreduce (QPMESH_ALLREDUCE) is '{}', allowed for {} rank{}: empty{}",
-                                    options.allreduce, size, size == 1 ? "" : "s", names),
-               .hint = row == nullptr
-                           ? "leave it empty, or take a name of this list"
-                           : fmt::format("{} does not apply to so many ranks", options.allreduce)}};
-}
-
 // Longer than a packet's way through a protocol in software, and short enough to let it work.
 constexpr std::int64_t busy_neighbour_spin_us = 20;
 
 // busy_neighbour: a device whose protocol runs on our processors, which it needs to answer us.
-progress::WaitPolicy wait_policy(const Options& options, const std::vector<bootstrap::RankIdentity>& ranks,
-                                 const std::vector<Facts>& facts, int rank, bool busy_neighbour) {
-  if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
+bool has_own_cores(const std::vector<bootstrap::RankIdentity>& ranks, const std::vector<Facts>& facts,
+                   int rank) {
   std::vector<topology::UsableCores> node_cores;
   const int node = ranks[static_cast<std::size_t>(rank)].node;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (ranks[i].node == node) node_cores.push_back(facts[i].cores);
   }
-  const bool own_core = static_cast<int>(node_cores.size()) <= topology::usable_core_count(node_cores);
+  return static_cast<int>(node_cores.size()) <= topology::usable_core_count(node_cores);
+}
+
+// From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
+collectives::Models models(const std::vector<bootstrap::RankIdentity>& ranks, const std::vector<Facts>& facts,
+                           const detail::Reach& reach) {
+  collectives::Models models;
+  const int size = static_cast<int>(ranks.size());
+  int node = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    if (ranks[static_cast<std::size_t>(rank)].node != node) continue;  // not the first rank of the next node
+    if (!has_own_cores(ranks, facts, rank)) models.near = collectives::shared_cores_model;
+    ++node;
+  }
+  for (int rank = 1; rank < size; ++rank) {
+    const bool one_node = ranks[static_cast<std::size_t>(rank)].node == ranks.front().node;
+    if (one_node && reach.by_network(0, rank)) models.near = collectives::network_model;
+  }
+  return models;
+}
+
+progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool busy_neighbour) {
+  if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
   if (!own_core) return progress::WaitPolicy::shared_core();
   return busy_neighbour ? progress::WaitPolicy::spin_for(busy_neighbour_spin_us)
                         : progress::WaitPolicy::own_core();
@@ -141,8 +145,8 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
-  bootstrap::check_place(rank, size);  // before anything is made for so many
-  check_algorithm(options, size);
+  bootstrap::check_place(rank, size);             // before anything is made for so many
+  collectives::parse_forced(options.algorithms);  // before anybody is met
   auto system = std::make_shared<base::System>();
   const base::Log log = make_log(options, rank);
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
@@ -195,7 +199,9 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .wait_policy = {}};
   detail::Reach reach{options, parts.identities};
   detail::NetworkLinks network = detail::link_network(bootstrap, reach, parts, deadline);
-  parts.wait_policy = wait_policy(options, parts.identities, facts, rank, network.busy_neighbour);
+  parts.wait_policy =
+      wait_policy(options, has_own_cores(parts.identities, facts, rank), network.busy_neighbour);
+  parts.models = models(parts.identities, facts, reach);
   for (int peer = 0; peer < size; ++peer) {
     if (reach.by_network(rank, peer)) {
       parts.links.push_back(std::move(network.links[static_cast<std::size_t>(peer)]));

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "collectives/kernels/reducer.hpp"
 #include "request_state.hpp"
 
 namespace qpmesh {
@@ -14,6 +15,16 @@ Error truncated(const Waiting& request) {
                 .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes,
                                      receive.capacity_bytes),
                 .hint = "the message stays in line for the next receive; probe() tells its size"}};
+}
+
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "no std::exception";
+  }
 }
 
 // Of a communicator that has failed: nothing is left in flight.
@@ -57,6 +68,15 @@ Status settle(Waiting& request) {
       // A failure inside a step breaks the whole communicator, so that no other rank waits for us.
       request.communicator->fail(error.detail(), true);
       throw_failure(error, request.operation);
+    } catch (
+        const collectives::UserFailure& thrown) {  // ours are told, the caller gets its own exception back
+      request.communicator->fail(
+          {.code = ErrorCode::aborted,
+           .peer = request.communicator->rank(),
+           .operation = std::string{request.operation},
+           .cause = "the reduction function of that rank threw: " + text_of(thrown.cause)},
+          true);
+      std::rethrow_exception(thrown.cause);
     } catch (const std::exception& error) {
       const Error failure{
           {.code = ErrorCode::no_resource, .peer = request.communicator->rank(), .cause = error.what()}};
@@ -137,8 +157,9 @@ void Request::release() noexcept {
     try {
       const detail::Context::Entry entry{context, state->operation};
       detail::finish_waiting(*state);
-    } catch (const std::exception& error) {
-      context.log().warning("a request that nobody waited for ended with: {}", error.what());
+    } catch (...) {
+      context.log().warning("a request that nobody waited for ended with: {}",
+                            detail::text_of(std::current_exception()));
     }
   }
   // Still in flight: another thread is inside the context, or nothing could end it. A leak is better than freed memory that a ring,
@@ -151,7 +172,7 @@ void wait_all(std::span<Request> requests) {
   for (Request& request : requests) {
     try {
       request.wait();
-    } catch (const Error&) {
+    } catch (...) {  // an Error, or what a user's reduction threw
       if (!first) first = std::current_exception();
     }
   }

@@ -77,6 +77,7 @@ struct RequestState : Waiting {
       : Waiting{*state, name, its_call}, keep_alive{std::move(state)} {}
 
   std::shared_ptr<CommunicatorState> keep_alive;
+  std::shared_ptr<const void> function;             // a user's reduction
   std::array<std::shared_ptr<Allocation>, 2> held;  // Buffers that the operation reads or writes
 };
 

@@ -182,11 +182,11 @@ Options library_options(const Program& program, const Settings& settings) {
   Options options = Options::from_environment();
   if (!settings.transport.empty()) options.transport = settings.transport;
   if (!settings.algorithm.empty()) {
-    if (program.algorithm_option == nullptr) {
-      refuse(fmt::format("--algorithm {}: {} has one algorithm", settings.algorithm, program.name),
+    if (!program.collective) {
+      refuse(fmt::format("--algorithm {}: {} is no collective", settings.algorithm, program.name),
              "leave the option out");
     }
-    options.*program.algorithm_option = settings.algorithm;
+    options.algorithms = fmt::format("{}={}", name_of(*program.collective), settings.algorithm);
   }
   return options;
 }
@@ -224,6 +224,13 @@ int rank_by_launcher() {
 }
 
 }  // namespace
+
+std::string_view chosen_algorithm(const Communicator& world, Collective collective, std::size_t bytes) {
+  for (const Candidate& candidate : world.explain(collective, bytes)) {
+    if (candidate.chosen) return candidate.algorithm;
+  }
+  return "-";
+}
 
 int run_program(const Program& program, int argc, char** argv) {
   const std::string name = "bench_" + program.name;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,9 +52,12 @@ struct Series {
 struct Program {
   std::string name;  // "allreduce" of bench_allreduce
   int ranks_min = 1;
-  std::string Options::*algorithm_option = nullptr;  // what --algorithm sets; null: nothing to choose from
+  std::optional<Collective> collective{};  // whose algorithm --algorithm sets; none: nothing to choose from
   std::vector<Series> series;
 };
+
+// What runs for so many bytes, as rows name it.
+std::string_view chosen_algorithm(const Communicator& world, Collective collective, std::size_t bytes);
 
 // main() of every program. 0; 1 when an element was wrong; 2 after an error, which is printed.
 int run_program(const Program& program, int argc, char** argv);

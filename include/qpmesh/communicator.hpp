@@ -8,9 +8,12 @@
 #include <optional>
 #include <ranges>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/buffer.hpp"
+#include "qpmesh/collective.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/error.hpp"
 #include "qpmesh/options.hpp"
@@ -53,6 +56,18 @@ Elements elements(R& range) {
   return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
           element_type_of<T>()};
 }
+
+// A collective with its types taken off.
+struct AnyCollective {
+  Collective collective;
+  ConstElements in{};
+  Elements out{};
+  AnyReduction reduction{};
+  int root = 0;
+  bool has_layout = false;  // a v-form
+  BlockLayout in_layout{};
+  BlockLayout out_layout{};
+};
 
 }  // namespace detail
 
@@ -105,32 +120,209 @@ class Communicator {
 
   // ---- collectives: every rank of the communicator calls the same ones in the same order ----
 
-  void barrier(Call call = {});
-  Request barrier_async(Call call = {});
+  // Throughout: `in` and `out` (or `mine` and `everyones`) are the same memory where that is called in place, and have nothing in common
+  // otherwise. Counts, types, reductions and roots are the same on every rank; a difference is Error{mismatch} on the ranks that
+  // see it. Results are there when the call returns, or its request is done; what other ranks have then is theirs to tell. Error{timeout}
+  // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
 
-  // out[i] = in_0[i] op in_1[i] op …, the same bits on every rank. in and out have equal counts
-  // and are the same memory or do not overlap.
-  template <Reducible S, Target T>
-    requires std::same_as<std::ranges::range_value_t<S>, std::ranges::range_value_t<T>>
-  void allreduce(const S& in, T&& out, Reduction reduction, Call call = {}) {
-    allreduce_elements(detail::const_elements(in), detail::elements(out), reduction, call);
+  void barrier(Call call = {}) { run_collective({.collective = Collective::barrier}, call); }
+  Request barrier_async(Call call = {}) {
+    return start_collective({.collective = Collective::barrier}, call);
+  }
+
+  // Every rank gets the root's data. Equal counts.
+  template <Target T>
+  void broadcast(T&& data, int root, Call call = {}) {
+    run_collective(broadcast_of(data, root), call);
   }
   template <Target T>
-    requires Reducible<T>
-  void allreduce(T&& in_place, Reduction reduction, Call call = {}) {
-    allreduce_elements(detail::const_elements(in_place), detail::elements(in_place), reduction, call);
+  Request broadcast_async(T&& data, int root, Call call = {}) {
+    return start_collective(broadcast_of(data, root), call);
   }
-  template <Reducible S, Target T>
-    requires LastingSource<S> && std::same_as<std::ranges::range_value_t<S>, std::ranges::range_value_t<T>>
-  Request allreduce_async(S&& in, T&& out, Reduction reduction, Call call = {}) {
-    return allreduce_elements_async(detail::const_elements(in), detail::elements(out), reduction, call);
+
+  // out[i] = in_0[i] op in_1[i] op …, the same bits on every rank.
+  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  void allreduce(const S& in, T&& out, const O& reduction, Call call = {}) {
+    run_collective(reduction_call(Collective::allreduce, in, out, reduction), call);
   }
-  template <Target T>
-    requires Reducible<T>
-  Request allreduce_async(T&& in_place, Reduction reduction, Call call = {}) {
-    return allreduce_elements_async(detail::const_elements(in_place), detail::elements(in_place), reduction,
-                                    call);
+  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  void allreduce(T&& in_place, const O& reduction, Call call = {}) {
+    run_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), call);
   }
+  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  Request allreduce_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+    return start_collective(reduction_call(Collective::allreduce, in, out, reduction), call);
+  }
+  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  Request allreduce_async(T&& in_place, const O& reduction, Call call = {}) {
+    return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), call);
+  }
+
+  // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
+  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  void reduce(const S& in, T&& out, const O& reduction, int root, Call call = {}) {
+    run_collective(reduction_call(Collective::reduce, in, out, reduction, root), call);
+  }
+  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  void reduce(T&& in_place, const O& reduction, int root, Call call = {}) {
+    run_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), call);
+  }
+  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  Request reduce_async(S&& in, T&& out, const O& reduction, int root, Call call = {}) {
+    return start_collective(reduction_call(Collective::reduce, in, out, reduction, root), call);
+  }
+  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  Request reduce_async(T&& in_place, const O& reduction, int root, Call call = {}) {
+    return start_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), call);
+  }
+
+  // Rank r gets the reduction of block r of everybody's in, which has size() blocks as long as out, or counts[r] elements. In place: out
+  // is block r of in. A layout has no displacements here.
+  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  void reduce_scatter(const S& in, T&& out, const O& reduction, Call call = {}) {
+    run_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), call);
+  }
+  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction, Call call = {}) {
+    run_collective(with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), layout, {}),
+                   call);
+  }
+  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  Request reduce_scatter_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+    return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), call);
+  }
+  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction, Call call = {}) {
+    return start_collective(
+        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), layout, {}), call);
+  }
+
+  // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays as it is.
+  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  void scan(const S& in, T&& out, const O& reduction, Call call = {}) {
+    run_collective(reduction_call(Collective::scan, in, out, reduction), call);
+  }
+  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  Request scan_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+    return start_collective(reduction_call(Collective::scan, in, out, reduction), call);
+  }
+  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  void exscan(const S& in, T&& out, const O& reduction, Call call = {}) {
+    run_collective(reduction_call(Collective::exscan, in, out, reduction), call);
+  }
+  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+    requires SameElements<S, T>
+  Request exscan_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+    return start_collective(reduction_call(Collective::exscan, in, out, reduction), call);
+  }
+
+  // Block r of everyones is rank r's mine. In place: mine is this rank's block of everyones.
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void allgather(const S& mine, T&& everyones, Call call = {}) {
+    run_collective(moving_call(Collective::allgather, mine, everyones), call);
+  }
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void allgather(const S& mine, T&& everyones, BlockLayout layout, Call call = {}) {
+    run_collective(with_layout(moving_call(Collective::allgather, mine, everyones), {}, layout), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request allgather_async(S&& mine, T&& everyones, Call call = {}) {
+    return start_collective(moving_call(Collective::allgather, mine, everyones), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request allgather_async(S&& mine, T&& everyones, BlockLayout layout, Call call = {}) {
+    return start_collective(with_layout(moving_call(Collective::allgather, mine, everyones), {}, layout),
+                            call);
+  }
+
+  // The same at the root alone; on other ranks everyones and the layout may be empty.
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void gather(const S& mine, T&& everyones, int root, Call call = {}) {
+    run_collective(moving_call(Collective::gather, mine, everyones, root), call);
+  }
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void gather(const S& mine, T&& everyones, BlockLayout layout, int root, Call call = {}) {
+    run_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), {}, layout), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request gather_async(S&& mine, T&& everyones, int root, Call call = {}) {
+    return start_collective(moving_call(Collective::gather, mine, everyones, root), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request gather_async(S&& mine, T&& everyones, BlockLayout layout, int root, Call call = {}) {
+    return start_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), {}, layout),
+                            call);
+  }
+
+  // Rank r gets block r of the root's everyones; on other ranks that and the layout may be empty. In place: mine is the
+  // root's block of everyones.
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void scatter(const S& everyones, T&& mine, int root, Call call = {}) {
+    run_collective(moving_call(Collective::scatter, everyones, mine, root), call);
+  }
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void scatter(const S& everyones, T&& mine, BlockLayout layout, int root, Call call = {}) {
+    run_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), layout, {}), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request scatter_async(S&& everyones, T&& mine, int root, Call call = {}) {
+    return start_collective(moving_call(Collective::scatter, everyones, mine, root), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request scatter_async(S&& everyones, T&& mine, BlockLayout layout, int root, Call call = {}) {
+    return start_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), layout, {}),
+                            call);
+  }
+
+  // Block r of in goes to rank r, block s of out comes from rank s. Never in place.
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void alltoall(const S& in, T&& out, Call call = {}) {
+    run_collective(moving_call(Collective::alltoall, in, out), call);
+  }
+  template <Source S, Target T>
+    requires SameElements<S, T>
+  void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, Call call = {}) {
+    run_collective(with_layout(moving_call(Collective::alltoall, in, out), in_layout, out_layout), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request alltoall_async(S&& in, T&& out, Call call = {}) {
+    return start_collective(moving_call(Collective::alltoall, in, out), call);
+  }
+  template <LastingSource S, Target T>
+    requires SameElements<S, T>
+  Request alltoall_async(S&& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, Call call = {}) {
+    return start_collective(with_layout(moving_call(Collective::alltoall, in, out), in_layout, out_layout),
+                            call);
+  }
+
+  // Which algorithms there are for a vector of so many bytes (of all blocks together), what they are expected to take here, and which one
+  // runs. Local: every rank finds the same.
+  std::vector<Candidate> explain(Collective collective, std::size_t bytes) const;
 
   // ---- memory and groups: collective ----
 
@@ -153,9 +345,6 @@ class Communicator {
   // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
 
-  // Which algorithm would run, by the name that forces it: for benchmarks and logs.
-  std::string_view allreduce_algorithm(std::size_t element_count, std::size_t element_bytes) const;
-
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) noexcept;
   const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
 
@@ -169,9 +358,36 @@ class Communicator {
   Request exchange_elements_async(detail::ConstElements out, int to, detail::Elements in, int from, int tag,
                                   Call call);
   std::optional<Status> find_message(int source, int tag, std::string_view operation);
-  void allreduce_elements(detail::ConstElements in, detail::Elements out, Reduction reduction, Call call);
-  Request allreduce_elements_async(detail::ConstElements in, detail::Elements out, Reduction reduction,
-                                   Call call);
+  void run_collective(const detail::AnyCollective& what, Call call);
+  Request start_collective(const detail::AnyCollective& what, Call call);
+
+  template <class T>
+  static detail::AnyCollective broadcast_of(T& data, int root) {
+    return {.collective = Collective::broadcast, .out = detail::elements(data), .root = root};
+  }
+  template <class S, class T>
+  static detail::AnyCollective moving_call(Collective collective, const S& in, T& out, int root = 0) {
+    return {.collective = collective,
+            .in = detail::const_elements(in),
+            .out = detail::elements(out),
+            .root = root};
+  }
+  template <class S, class T, class O>
+  static detail::AnyCollective reduction_call(Collective collective, const S& in, T& out, const O& reduction,
+                                              int root = 0) {
+    return {.collective = collective,
+            .in = detail::const_elements(in),
+            .out = detail::elements(out),
+            .reduction = detail::any_reduction<std::ranges::range_value_t<T>>(reduction),
+            .root = root};
+  }
+  static detail::AnyCollective with_layout(detail::AnyCollective what, BlockLayout in, BlockLayout out) {
+    what.has_layout = true;
+    what.in_layout = in;
+    what.out_layout = out;
+    return what;
+  }
+
   std::pair<std::shared_ptr<detail::Allocation>, void*> allocate_bytes(std::size_t count,
                                                                        std::size_t element_bytes, Call call);
 

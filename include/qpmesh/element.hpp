@@ -7,6 +7,8 @@
 #include <ranges>
 #include <type_traits>
 
+#include "qpmesh/half.hpp"
+
 namespace qpmesh {
 
 // Data to send: contiguous, sized, of trivially copyable elements. Vectors,
@@ -35,7 +37,9 @@ enum class ElementType : std::uint8_t {
   uint32,
   uint64,
   float32,
-  float64
+  float64,
+  float16,
+  bfloat16
 };
 
 namespace detail {
@@ -59,11 +63,18 @@ template <class T>
 consteval ElementType element_type_of() {
   if constexpr (std::same_as<T, float>) return ElementType::float32;
   else if constexpr (std::same_as<T, double>) return ElementType::float64;
+  else if constexpr (std::same_as<T, qpmesh::float16>) return ElementType::float16;
+  else if constexpr (std::same_as<T, qpmesh::bfloat16>) return ElementType::bfloat16;
   else if constexpr (std::integral<T> && !std::same_as<T, bool>) return detail::integer_type_of<T>();
   else return ElementType::none;
 }
 
+// Elements that the library's own reductions take.
 template <class R>
 concept Reducible = Source<R> && element_type_of<std::ranges::range_value_t<R>>() != ElementType::none;
+
+// Two ranges of one element type.
+template <class S, class T>
+concept SameElements = std::same_as<std::ranges::range_value_t<S>, std::ranges::range_value_t<T>>;
 
 }  // namespace qpmesh

@@ -53,8 +53,8 @@ struct Options {
   std::string subnet;
   // QPMESH_LINK_TIMEOUT_MS: a link fails when the peer's device does not answer for so long; 0 = about 1 s
   std::int64_t link_timeout_ms = 0;
-  // QPMESH_ALLREDUCE: an algorithm's name; empty = chosen by size (agreed)
-  std::string allreduce;
+  // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen by size (agreed)
+  std::string algorithms;
   // QPMESH_LOG: off error warning info debug
   std::string log = "warning";
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace qpmesh {
@@ -25,6 +26,9 @@ struct Call {
   static constexpr std::int64_t timeout_ms_max = 31'536'000'000;  // a year
   // 0 = wait for ever. Beyond the range: Error{bad_argument}.
   std::int64_t timeout_ms = timeout_from_options;
+  // Collectives: which one runs, the same on every rank; empty: Options::algorithms, else the one that is predicted to be fastest.
+  // Unknown names, and those that do not apply, are Error{bad_argument}. Read during the call only.
+  std::string_view algorithm{};
 };
 
 // Move-only. Keeps its context alive. The buffers named at the start belong to the operation

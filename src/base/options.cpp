@@ -186,12 +186,12 @@ constexpr std::array<OptionRow, 23> table{{
      .doc = "How long a peer's RDMA device may leave a packet without an answer before the link has failed; "
             "rounded "
             "up to 4.096 us times a power of two. 0: about 1 s. Emulated guests need 10 s."},
-    {.field = "allreduce",
-     .variable = "QPMESH_ALLREDUCE",
-     .member = &Options::allreduce,
+    {.field = "algorithms",
+     .variable = "QPMESH_ALGORITHMS",
+     .member = &Options::algorithms,
      .unit = "name",
      .agreed = true,
-     .doc = "Forces an allreduce algorithm. Empty: chosen by size."},
+     .doc = "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: chosen by size."},
     {.field = "log",
      .variable = "QPMESH_LOG",
      .member = &Options::log,

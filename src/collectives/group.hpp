@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <span>
 #include <type_traits>
 
-#include "messaging/messaging.hpp"
+#include "collectives/machine.hpp"
 #include "messaging/operations.hpp"
 #include "progress/task.hpp"
 
@@ -24,8 +25,7 @@ using progress::Task;
 class Group {
  public:
   struct Members {
-    messaging::Messaging* messaging;
-    progress::FramePool* pool;
+    Machine* machine;
     const int* context_ranks;  // by rank here; outlives the operation
     int size;
     int rank;
@@ -49,8 +49,16 @@ class Group {
         std::find(members_.context_ranks, members_.context_ranks + members_.size, context_rank) -
         members_.context_ranks);
   }
-  progress::FramePool& pool() const noexcept { return *members_.pool; }
-  messaging::Messaging& messaging() const noexcept { return *members_.messaging; }
+  Machine& machine() const noexcept { return *members_.machine; }
+  // What this rank does by itself.
+  void copy(std::byte* target, const std::byte* source, std::size_t bytes) const {
+    members_.machine->copy(target, source, bytes);
+  }
+  // target = sources[0] op sources[1] op …; target may be one of them. Throws UserFailure.
+  void reduce(const Reducer& reducer, std::byte* target, std::span<const std::byte* const> sources,
+              std::size_t bytes) const {
+    members_.machine->reduce(reducer, target, sources, bytes);
+  }
 
   messaging::SendOperation send_operation(int to, std::span<const std::byte> data) const noexcept {
     messaging::SendOperation send;
@@ -86,12 +94,43 @@ static_assert(std::is_trivially_destructible_v<Group>);
 void rethrow_failure(const messaging::SendOperation& send);
 void rethrow_failure(const Group& group, const messaging::ReceiveOperation& receive);
 
+// Uninitialised memory for the length of a scope, 16-byte aligned.
+class Scratch {
+ public:
+  Scratch(const Group& group, std::size_t bytes)
+      : machine_{group.machine()}, data_{machine_.allocate(bytes)} {}
+  ~Scratch() { machine_.free(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  Machine& machine_;
+  std::byte* data_;
+};
+
+// On which side of the operand that is here already the arriving one stands.
+enum class Arriving : std::uint8_t { left, right };
+
+// messaging::Combine of a Reducer, which is the context.
+void combine_left(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
+                  const void* context);
+void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
+                   const void* context);
+
 // Up to `capacity` sends and receives that run together; `co_await round` starts those added since the last
 // await, resumes when all have ended, and throws the first failure. A local variable of the algorithm.
 template <int capacity>
 class Round {
  public:
   explicit Round(const Group& group) noexcept : group_{group} {}
+  ~Round() { free_staging(); }
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
+
+  bool full() const noexcept { return send_count_ == capacity || receive_count_ == capacity; }
+  bool empty() const noexcept { return send_count_ == 0 && receive_count_ == 0; }
 
   void send(int to, std::span<const std::byte> data) noexcept {
     assert(send_count_ < capacity);
@@ -101,14 +140,27 @@ class Round {
     assert(receive_count_ < capacity);
     std::construct_at(&receives_[index(receive_count_++)], group_.receive_operation(from, data));
   }
-  // data[i] = operand[i] op arrived[i]; data and operand may be the same memory.
-  void receive_combine(int from, std::span<std::byte> data, const std::byte* operand,
-                       messaging::Combine combine, const void* context) noexcept {
-    receive(from, data);
-    messaging::ReceiveOperation& receive = receives_[index(receive_count_ - 1)];
-    receive.combine = combine;
+  // data[i] = operand[i] op arrived[i], or the other way round; data and operand may be the same memory. A
+  // reducer that streams works on segments as they arrive; for another the message is kept until the round ends.
+  // The reducer outlives the round.
+  void receive_reduce(int from, std::span<std::byte> data, const std::byte* operand, const Reducer& reducer,
+                      Arriving side = Arriving::right) {
+    std::byte* staging = nullptr;
+    if (!reducer.streams()) {
+      staging = group_.machine().allocate(data.size());
+      staged_ = true;
+    }
+    receive(from, staging == nullptr ? data : std::span{staging, data.size()});
+    const std::size_t last = index(receive_count_ - 1);
+    messaging::ReceiveOperation& receive = receives_[last];
     receive.operand = operand;
-    receive.context = context;
+    receive.context = &reducer;
+    if (staging == nullptr) {
+      receive.combine = side == Arriving::right ? combine_right : combine_left;
+    } else {
+      targets_[last] = data.data();
+      sides_[last] = side;
+    }
   }
 
   class Awaiter {
@@ -136,20 +188,47 @@ class Round {
   template <class Operation>
   void start(Operation& operation) {
     operation.join = &join_;
-    group_.messaging().start(operation);
+    group_.machine().start(operation);
   }
   void finish() {
-    const int sends = send_count_;
-    const int receives = receive_count_;
+    for (int i = 0; i < send_count_; ++i) rethrow_failure(sends_[index(i)]);
+    for (int i = 0; i < receive_count_; ++i) rethrow_failure(group_, receives_[index(i)]);
+    if (staged_) {
+      reduce_staged();
+      free_staging();
+    }
     send_count_ = receive_count_ = 0;
-    for (int i = 0; i < sends; ++i) rethrow_failure(sends_[index(i)]);
-    for (int i = 0; i < receives; ++i) rethrow_failure(group_, receives_[index(i)]);
+  }
+
+  static bool is_staged(const messaging::ReceiveOperation& receive) noexcept {
+    return receive.context != nullptr && receive.combine == nullptr;
+  }
+  void reduce_staged() const {
+    for (int i = 0; i < receive_count_; ++i) {
+      const messaging::ReceiveOperation& receive = receives_[index(i)];
+      if (!is_staged(receive)) continue;
+      const bool right = sides_[index(i)] == Arriving::right;
+      const std::array<const std::byte*, 2> sources{right ? receive.operand : receive.data,
+                                                    right ? receive.data : receive.operand};
+      group_.reduce(*static_cast<const Reducer*>(receive.context), targets_[index(i)], sources,
+                    receive.capacity_bytes);
+    }
+  }
+  void free_staging() noexcept {
+    if (!staged_) return;
+    staged_ = false;
+    for (int i = 0; i < receive_count_; ++i) {
+      if (is_staged(receives_[index(i)])) group_.machine().free(receives_[index(i)].data);
+    }
   }
 
   Group group_;
   progress::Join join_;
   int send_count_ = 0;
   int receive_count_ = 0;
+  bool staged_ = false;                              // some receive of this round has memory of its own
+  std::array<std::byte*, index(capacity)> targets_;  // of staged receives only
+  std::array<Arriving, index(capacity)> sides_;      // the same
   // Unions: only the operations that are used are ever constructed; clearing
   // all of them cost more than a small barrier.
   union {
@@ -159,7 +238,6 @@ class Round {
     messaging::ReceiveOperation receives_[index(capacity)];  // NOLINT(readability-identifier-naming): private
   };
 };
-static_assert(std::is_trivially_destructible_v<Round<1>> &&
-              std::is_trivially_destructible_v<Round<1>::Awaiter>);
+static_assert(std::is_trivially_destructible_v<Round<1>::Awaiter>);
 
 }  // namespace qpmesh::collectives

@@ -1,36 +1,188 @@
 #include "collectives/registry.hpp"
 
-#include <array>
+#include <fmt/format.h>
 
-namespace qpmesh::collectives {
+#include <algorithm>
+#include <bit>
+
+#include "collectives/allgather/allgather.hpp"
+#include "collectives/allreduce/allreduce.hpp"
+#include "collectives/alltoall/alltoall.hpp"
+#include "collectives/barrier/barrier.hpp"
+#include "collectives/broadcast/broadcast.hpp"
+#include "collectives/gather/gather.hpp"
+#include "collectives/reduce/reduce.hpp"
+#include "collectives/reduce_scatter/reduce_scatter.hpp"
+#include "collectives/scan/scan.hpp"
+#include "collectives/scatter/scatter.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh {
 namespace {
 
-constexpr std::array rows{
-    AllreduceAlgorithm{"exchange", [](int size) { return size <= exchange_ranks_max; }, allreduce_exchange},
-    AllreduceAlgorithm{"circulant", [](int) { return true; }, allreduce_circulant},
-};
-
-// Where sending whole vectors to everybody costs as much as the further rounds of the circulant pattern
-// (measured with 2 to 8 ranks on two cores; the crossover is flat).
-constexpr std::size_t exchange_bytes_max = 8 * 1024;
+constexpr std::array<std::string_view, collective_count> names{
+    "barrier", "broadcast", "reduce",   "allgather", "reduce_scatter", "allreduce",
+    "gather",  "scatter",   "alltoall", "scan",      "exscan"};
 
 }  // namespace
 
-std::span<const AllreduceAlgorithm> allreduce_algorithms() { return rows; }
+std::string_view name_of(Collective collective) noexcept {
+  return names[static_cast<std::size_t>(collective)];
+}
 
-const AllreduceAlgorithm* find_allreduce(std::string_view name) noexcept {
-  for (const AllreduceAlgorithm& row : rows) {
+namespace collectives {
+namespace {
+
+bool always(const Shape& /*shape*/) { return true; }
+bool any_order(const Shape& shape) { return !shape.ordered; }
+bool equal_blocks(const Shape& shape) { return !shape.uneven; }
+
+// In the order of Collective.
+constexpr std::array rows{
+    Algorithm{Collective::barrier, "dissemination", always, barrier_dissemination_cost,
+              barrier_dissemination},
+    Algorithm{Collective::broadcast, "flat", always, broadcast_flat_cost, broadcast_flat},
+    Algorithm{Collective::broadcast, "binomial", always, broadcast_binomial_cost, broadcast_binomial},
+    Algorithm{Collective::broadcast, "scatter_allgather", always, broadcast_scatter_allgather_cost,
+              broadcast_scatter_allgather},
+    Algorithm{Collective::broadcast, "chain", always, broadcast_chain_cost, broadcast_chain},
+    Algorithm{Collective::reduce, "knomial", always, reduce_knomial_cost, reduce_knomial},
+    Algorithm{Collective::reduce, "scatter_gather", any_order, reduce_scatter_gather_cost,
+              reduce_scatter_gather},
+    Algorithm{Collective::allgather, "exchange", always, allgather_exchange_cost, allgather_exchange},
+    Algorithm{Collective::allgather, "circulant", always, allgather_circulant_cost, allgather_circulant},
+    Algorithm{Collective::allgather, "ring", always, allgather_ring_cost, allgather_ring},
+    Algorithm{Collective::reduce_scatter, "exchange", always, reduce_scatter_exchange_cost,
+              reduce_scatter_exchange},
+    Algorithm{Collective::reduce_scatter, "circulant", any_order, reduce_scatter_circulant_cost,
+              reduce_scatter_circulant},
+    Algorithm{Collective::reduce_scatter, "pairwise", any_order, reduce_scatter_pairwise_cost,
+              reduce_scatter_pairwise},
+    Algorithm{Collective::allreduce, "exchange", always, allreduce_exchange_cost, allreduce_exchange},
+    Algorithm{Collective::allreduce, "circulant", any_order, allreduce_circulant_cost, allreduce_circulant},
+    Algorithm{Collective::allreduce, "ring", any_order, allreduce_ring_cost, allreduce_ring},
+    Algorithm{Collective::gather, "direct", always, gather_direct_cost, gather_direct},
+    Algorithm{Collective::gather, "binomial", equal_blocks, gather_binomial_cost, gather_binomial},
+    Algorithm{Collective::scatter, "direct", always, scatter_direct_cost, scatter_direct},
+    Algorithm{Collective::scatter, "binomial", equal_blocks, scatter_binomial_cost, scatter_binomial},
+    Algorithm{Collective::alltoall, "spread", always, alltoall_spread_cost, alltoall_spread},
+    Algorithm{Collective::alltoall, "bruck", equal_blocks, alltoall_bruck_cost, alltoall_bruck},
+    Algorithm{Collective::scan, "doubling", always, scan_doubling_cost, scan_doubling},
+    Algorithm{Collective::exscan, "doubling", always, exscan_doubling_cost, exscan_doubling},
+};
+static_assert(std::ranges::is_sorted(rows, {}, &Algorithm::collective));
+
+std::string names_of(Collective collective, const Shape* shape) {
+  std::string list;
+  for (const Algorithm& row : algorithms(collective)) {
+    if (shape != nullptr && !row.applies(*shape)) continue;
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", row.name);
+  }
+  return list;
+}
+
+[[noreturn]] void refuse(ErrorCode code, Collective collective, std::string cause, std::string hint) {
+  throw Error{{.code = code,
+               .operation = std::string{name_of(collective)},
+               .cause = std::move(cause),
+               .hint = std::move(hint)}};
+}
+
+std::string unknown_name(Collective collective, std::string_view name) {
+  return fmt::format("'{}' is no algorithm of {}", name, name_of(collective));
+}
+std::string known_names(Collective collective) { return "known: " + names_of(collective, nullptr); }
+
+// The middle of a bucket stands for all of it.
+Shape representative(Shape shape) noexcept {
+  const auto width = std::bit_width(shape.bytes);
+  if (width > 1) shape.bytes = std::size_t{3} << (width - 2);
+  return shape;
+}
+
+}  // namespace
+
+std::span<const Algorithm> algorithms() noexcept { return rows; }
+
+std::span<const Algorithm> algorithms(Collective collective) noexcept {
+  const auto range = std::ranges::equal_range(rows, collective, {}, &Algorithm::collective);
+  return {range.begin(), range.end()};
+}
+
+const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept {
+  for (const Algorithm& row : algorithms(collective)) {
     if (row.name == name) return &row;
   }
   return nullptr;
 }
 
-const AllreduceAlgorithm& select_allreduce(std::string_view forced, int size, std::size_t bytes) noexcept {
-  if (!forced.empty()) {
-    if (const AllreduceAlgorithm* const row = find_allreduce(forced)) return *row;
+Forced parse_forced(std::string_view text) {
+  Forced forced{};
+  while (!text.empty()) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    const std::string_view operation = entry.substr(0, entry.find('='));
+    const auto name = std::ranges::find(names, operation);
+    if (name == names.end() || operation.size() == entry.size()) {
+      throw Error{
+          {.code = ErrorCode::bad_config,
+           .operation = "init",
+           .cause = fmt::format(
+               "algorithms (QPMESH_ALGORITHMS) has '{}', which names no algorithm of a collective", entry),
+           .hint = fmt::format("write collective=algorithm, separated by commas; collectives: {}",
+                               fmt::join(names, ", "))}};
+    }
+    const auto collective = static_cast<Collective>(name - names.begin());
+    const std::string_view wanted = entry.substr(operation.size() + 1);
+    const Algorithm* const row = find_algorithm(collective, wanted);
+    if (row == nullptr) {
+      throw Error{{.code = ErrorCode::bad_config,
+                   .operation = "init",
+                   .cause = "algorithms (QPMESH_ALGORITHMS): " + unknown_name(collective, wanted),
+                   .hint = known_names(collective)}};
+    }
+    forced[static_cast<std::size_t>(collective)] = row;
   }
-  const bool small = bytes * static_cast<std::size_t>(size - 1) <= exchange_bytes_max;
-  return small && rows[0].applies(size) ? rows[0] : rows[1];
+  return forced;
 }
 
-}  // namespace qpmesh::collectives
+const Algorithm& Selector::select(const Shape& shape, Collective collective, std::string_view wanted) {
+  if (!wanted.empty()) {
+    const Algorithm* const row = find_algorithm(collective, wanted);
+    if (row == nullptr)
+      refuse(ErrorCode::bad_argument, collective, unknown_name(collective, wanted), known_names(collective));
+    return forced(shape, *row);
+  }
+  const auto index = static_cast<std::size_t>(collective);
+  if (forced_[index] != nullptr) return forced(shape, *forced_[index]);
+  if (shape.ordered || shape.uneven) return cheapest(shape, collective);
+  const Algorithm*& decided = decided_[index][static_cast<std::size_t>(std::bit_width(shape.bytes))];
+  if (decided == nullptr) decided = &cheapest(representative(shape), collective);
+  return *decided;
+}
+
+const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) const {
+  if (!row.applies(shape)) {
+    refuse(ErrorCode::bad_argument, row.collective,
+           fmt::format("{} does not apply to {}", row.name,
+                       shape.ordered ? "an ordered reduction" : "blocks of unequal lengths"),
+           "these do: " + names_of(row.collective, &shape));
+  }
+  return row;
+}
+
+const Algorithm& Selector::cheapest(const Shape& shape, Collective collective) const noexcept {
+  const Algorithm* best = nullptr;
+  double best_s = 0;
+  for (const Algorithm& row : algorithms(collective)) {
+    if (!row.applies(shape)) continue;
+    const double its_s = row.cost(shape, model_).time_s;
+    if (best != nullptr && its_s >= best_s) continue;
+    best = &row;
+    best_s = its_s;
+  }
+  return *best;
+}
+
+}  // namespace collectives
+}  // namespace qpmesh

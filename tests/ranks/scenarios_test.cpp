@@ -100,8 +100,8 @@ TEST(ranks_by_hand, a_rank_without_memory_is_named_with_its_own_limit_on_all) {
 }
 
 TEST(ranks_by_hand, options_that_differ_are_named_with_both_values_on_every_rank) {
-  for (const Words& difference :
-       {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "16384"}, Words{"QPMESH_ALLREDUCE", "circulant", ""}}) {
+  for (const Words& difference : {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "16384"},
+                                  Words{"QPMESH_ALGORITHMS", "allreduce=circulant", ""}}) {
     Words arguments{"2"};
     arguments.insert(arguments.end(), difference.begin(), difference.end());
     auto ranks =
@@ -142,12 +142,13 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
       " is not set, although the environment is that of a rank started by hand or by qpmesh-run; allowed is "
       "a number from ";
   const std::vector<Refused> all{
-      {{"QPMESH_ALLREDUCE=nonsense"},
-       "allreduce (QPMESH_ALLREDUCE) is 'nonsense', allowed for 3 ranks: empty, exchange, circulant",
-       "leave it empty, or take a name of this list"},
-      {{"QPMESH_ALLREDUCE=exchange", "QPMESH_SIZE=1000"},
-       "allreduce (QPMESH_ALLREDUCE) is 'exchange', allowed for 1000 ranks: empty, circulant",
-       "exchange does not apply to so many ranks"},
+      {{"QPMESH_ALGORITHMS=allreduce=nonsense"},
+       "algorithms (QPMESH_ALGORITHMS): 'nonsense' is no algorithm of allreduce",
+       "known: exchange, circulant, ring"},
+      {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},
+       "algorithms (QPMESH_ALGORITHMS) has 'sort=quick', which names no algorithm of a collective",
+       "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, allgather, "
+       "reduce_scatter, allreduce, gather, scatter, alltoall, scan, exscan"},
       {{"QPMESH_EAGER_BYTES_MAX=much"},
        "QPMESH_EAGER_BYTES_MAX='much', allowed: 0 to 1048576 bytes (KiB, MiB, GiB may follow the number)",
        page,

@@ -33,11 +33,8 @@ constexpr int steps_at_once = 4;
 
 std::byte sent_byte(std::size_t step, std::size_t i) { return static_cast<std::byte>(step * 31 + i * 7 + 1); }
 
-void add_bytes(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
-               const void*) {
-  for (std::size_t i = 0; i < bytes; ++i)
-    target[i] = static_cast<std::byte>(std::to_integer<int>(operand[i]) + std::to_integer<int>(arrived[i]));
-}
+const collectives::Reducer add_bytes{
+    .kernel = collectives::reduce_kernel(ReductionKind::sum, ElementType::uint8), .element_bytes = 1};
 
 using Buffers = std::vector<std::vector<std::byte>>;
 
@@ -54,7 +51,7 @@ Task receives_steps(Group group, const std::vector<Step>* steps, Buffers* buffer
   Round<steps_at_once> round{group};
   for (std::size_t step = 0; step < steps->size(); ++step) {
     std::vector<std::byte>& buffer = (*buffers)[step];
-    if ((*steps)[step].combined) round.receive_combine(0, buffer, buffer.data(), add_bytes, nullptr);
+    if ((*steps)[step].combined) round.receive_reduce(0, buffer, buffer.data(), add_bytes);
     else round.receive(0, buffer);
     if (step % steps_at_once == steps_at_once - 1) co_await round;
   }

@@ -109,7 +109,7 @@ Outcome random_collectives(const Collectives& collectives) {
   for (int i = 0; i < size; ++i) members[static_cast<std::size_t>(i)] = i;
   const Plan plan{.collectives = collectives, .seed = collectives.network.seed};
   Options options = small_rings();
-  options.allreduce = collectives.allreduce;
+  options.algorithms = fmt::format("allreduce={}", collectives.allreduce);
   std::vector<std::vector<Communicator>> communicators(static_cast<std::size_t>(size));
   Outcome outcome;
   SimulatedJob job{collectives.network, options};

@@ -35,8 +35,7 @@ struct LoneRank final : messaging::Listener {
   }
 
   collectives::Group group() {
-    return {{.messaging = &messaging,
-             .pool = &engine.pool(),
+    return {{.machine = &machine,
              .context_ranks = &self,
              .size = 1,
              .rank = 0,
@@ -75,6 +74,7 @@ struct LoneRank final : messaging::Listener {
       *this,
       {.eager_bytes_max = 1024, .unexpected_bytes_max = 1 << 16, .unexpected_messages_max = 100},
       1};
+  collectives::RealMachine machine{messaging, engine.pool()};
 };
 
 }  // namespace qpmesh::test

@@ -119,6 +119,12 @@ template <class T>
 const std::byte* bytes_of(const std::vector<T>& values) {
   return reinterpret_cast<const std::byte*>(values.data());
 }
+template <class T>
+void reduce_two(ReduceKernel kernel, std::vector<T>& target, const std::vector<T>& left,
+                const std::vector<T>& right) {
+  const std::array<const std::byte*, 2> sources{bytes_of(left), bytes_of(right)};
+  kernel(bytes_of(target), sources.data(), 2, target.size());
+}
 
 template <class T>
 struct KernelOf : ::testing::Test {
@@ -149,11 +155,11 @@ TYPED_TEST(KernelOf, every_reduction_agrees_with_the_reference_on_all_pairs_of_e
     }
     ASSERT_NE(kernel, nullptr);
     std::vector<T> apart(this->lefts.size());
-    kernel(bytes_of(apart), bytes_of(this->lefts), bytes_of(this->rights), apart.size());
+    reduce_two(kernel, apart, this->lefts, this->rights);
     std::vector<T> on_left = this->lefts;
-    kernel(bytes_of(on_left), bytes_of(on_left), bytes_of(this->rights), on_left.size());
+    reduce_two(kernel, on_left, on_left, this->rights);
     std::vector<T> on_right = this->rights;
-    kernel(bytes_of(on_right), bytes_of(this->lefts), bytes_of(on_right), on_right.size());
+    reduce_two(kernel, on_right, this->lefts, on_right);
     for (std::size_t i = 0; i < apart.size(); ++i) {
       const T wanted = expected(kind, this->lefts[i], this->rights[i]);
       EXPECT_TRUE(same(apart[i], wanted))
@@ -170,8 +176,8 @@ TYPED_TEST(KernelOf, min_and_max_do_not_depend_on_which_side_a_value_comes_from)
     const ReduceKernel kernel = reduce_kernel(kind, element_type_of<T>());
     std::vector<T> one(this->lefts.size());
     std::vector<T> other(this->lefts.size());
-    kernel(bytes_of(one), bytes_of(this->lefts), bytes_of(this->rights), one.size());
-    kernel(bytes_of(other), bytes_of(this->rights), bytes_of(this->lefts), other.size());
+    reduce_two(kernel, one, this->lefts, this->rights);
+    reduce_two(kernel, other, this->rights, this->lefts);
     for (std::size_t i = 0; i < one.size(); ++i) {
       EXPECT_TRUE(same(one[i], other[i])) << +this->lefts[i] << " and " << +this->rights[i];
     }
@@ -181,7 +187,9 @@ TYPED_TEST(KernelOf, min_and_max_do_not_depend_on_which_side_a_value_comes_from)
 TYPED_TEST(KernelOf, element_bytes_are_the_types_and_no_elements_touch_nothing) {
   using T = TypeParam;
   EXPECT_EQ(element_bytes(element_type_of<T>()), sizeof(T));
-  reduce_kernel(ReductionKind::sum, element_type_of<T>())(nullptr, nullptr, nullptr, 0);
+  const std::array<const std::byte*, 3> nothing{};
+  reduce_kernel(ReductionKind::sum, element_type_of<T>())(nullptr, nothing.data(), 2, 0);
+  reduce_kernel(ReductionKind::sum, element_type_of<T>())(nullptr, nothing.data(), 3, 0);
 }
 
 template <class T>
@@ -302,7 +310,7 @@ TEST(runs, cover_a_rotated_range_exactly_in_at_most_two_pieces) {
 TEST(even_blocks, cover_the_vector_in_order_and_differ_by_one_element_at_most) {
   for (int block_count = 1; block_count <= 33; ++block_count) {
     for (std::size_t element_count = 0; element_count <= 100; ++element_count) {
-      const EvenBlocks blocks{element_count, block_count};
+      const Blocks blocks = even_blocks(element_count, block_count);
       ASSERT_EQ(blocks.first(0), 0U);
       ASSERT_EQ(blocks.first(block_count), element_count);
       for (int block = 0; block < block_count; ++block) {

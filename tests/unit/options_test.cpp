@@ -150,7 +150,7 @@ TEST(parse_options, reads_each_variable_into_its_own_field) {
                               {"QPMESH_EAGER_BYTES_MAX", "8KiB"},
                               {"QPMESH_ARENA_BYTES_MAX", "2GiB"},
                               {"QPMESH_SPIN_US", "-1"},
-                              {"QPMESH_ALLREDUCE", "ring"},
+                              {"QPMESH_ALGORITHMS", "allreduce=ring"},
                               {"QPMESH_LOG", "debug"}});
   EXPECT_EQ(options.transport, "shm");
   EXPECT_EQ(options.init_timeout_ms, 1000);
@@ -159,7 +159,7 @@ TEST(parse_options, reads_each_variable_into_its_own_field) {
   EXPECT_EQ(options.eager_bytes_max, 8 * 1024);
   EXPECT_EQ(options.arena_bytes_max, std::int64_t{2} << 30);
   EXPECT_EQ(options.spin_us, -1);
-  EXPECT_EQ(options.allreduce, "ring");
+  EXPECT_EQ(options.algorithms, "allreduce=ring");
   EXPECT_EQ(options.log, "debug");
   EXPECT_EQ(options.handshake_timeout_ms, Options{}.handshake_timeout_ms);
 }

@@ -58,7 +58,6 @@ class Awaited {
 static_assert(std::is_trivially_destructible_v<Task::Awaiter>);
 static_assert(std::is_trivially_destructible_v<progress::TaskPromise::FinalAwaiter>);
 static_assert(std::is_trivially_destructible_v<collectives::Group>);
-static_assert(std::is_trivially_destructible_v<collectives::Round<15>>);
 static_assert(std::is_trivially_destructible_v<collectives::Round<15>::Awaiter>);
 static_assert(std::is_trivially_destructible_v<messaging::SendOperation>);
 static_assert(std::is_trivially_destructible_v<messaging::ReceiveOperation>);

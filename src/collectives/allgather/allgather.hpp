@@ -1,10 +1,19 @@
 #pragma once
 
+#include "collectives/arguments.hpp"
+#include "collectives/cost.hpp"
 #include "collectives/group.hpp"
 
 namespace qpmesh::collectives {
 
-// blocks: size() blocks of block_bytes each; block rank() is this rank's and is there already.
-Task allgather_ring(Group group, std::byte* blocks, std::size_t block_bytes);
+Task allgather_exchange(Group group, Arguments arguments);
+Task allgather_circulant(Group group, Arguments arguments);
+Task allgather_ring(Group group, Arguments arguments);
+Cost allgather_exchange_cost(const Shape& shape, const Model& model);
+Cost allgather_circulant_cost(const Shape& shape, const Model& model);
+Cost allgather_ring_cost(const Shape& shape, const Model& model);
+
+// A phase of other algorithms: this rank's block is in its place already; blocks without gaps.
+Task circulant_allgather(Group group, std::byte* vector, Blocks blocks);
 
 }  // namespace qpmesh::collectives

@@ -1,20 +1,29 @@
 // Ring allgather: every round passes the newest block to the next rank.
-// Cost (N-1)(alpha + S/N beta). Wins for long vectors on neighbour-friendly
-// networks; any N; in place for free.
+// Wins for long vectors on neighbour-friendly networks; any N; in place for free.
+// Cost (N-1)(alpha + S/N beta).
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005.
 #include "collectives/allgather/allgather.hpp"
 
 namespace qpmesh::collectives {
 
-Task allgather_ring(Group group, std::byte* blocks, std::size_t block_bytes) {
-  const auto block = [=](int index) {
-    return std::span{blocks + static_cast<std::size_t>(index) * block_bytes, block_bytes};
+Task allgather_ring(Group group, Arguments arguments) {
+  const Blocks& blocks = arguments.out_blocks;
+  const auto block = [&](int index) {
+    return std::span{arguments.out + blocks.first_bytes(index), blocks.length_bytes(index)};
   };
+  group.copy(block(group.rank()).data(), arguments.in, arguments.bytes());
   Round<1> round{group};
   for (int step = 0; step < group.size() - 1; ++step) {
     round.send(group.next(), block(group.minus(step)));
     round.receive(group.previous(), block(group.minus(step + 1)));
     co_await round;
   }
+}
+
+Cost allgather_ring_cost(const Shape& shape, const Model& model) {
+  const Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
+  const double steps = shape.ranks() - 1;
+  return {.time_s = steps * step.time_s, .messages = steps, .bytes = steps * step.bytes};
 }
 
 }  // namespace qpmesh::collectives

@@ -1,48 +1,91 @@
-// One-shot exchange: everybody sends its vector to everybody and reduces all of them, in rank order.
-// Wins for small vectors on few ranks: one round, so one latency, and one turn on the core for each
-// rank when ranks share cores. The reduction order is the rank order, the same everywhere: the same
+// Radix-k exchange: in each round k ranks send each other their vectors, and everyone reduces all of them in one pass, in rank order.
+// Wins for small vectors: ceil(log_k N) latencies; up to 16 ranks it is one round, which also means one turn on the core for
+// each rank when ranks share cores. The order of the operands is the rank order, the same everywhere: the same
 // bits on every rank, ordered reductions included.
-// Cost alpha + (N-2) o + (N-1) S (beta + gamma).
-// Source: the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels; R. Thakur, R.
-// Rabenseifner, W. Gropp, 2005, for the model.
-#include <cstring>
-
+// Cost per round alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma; two latencies more where N is beyond 16 and no power of two.
+// Source: the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels for one round; J. Bruck, C.-T. Ho, "Efficient global
+// combine operations in multi-port message-passing systems", 1993, for radix k.
+#include "collectives/patterns/exchange.hpp"
 #include "collectives/allreduce/allreduce.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task allreduce_exchange(Group group, AllreduceArguments arguments) {
-  const std::byte* const in = arguments.in;
-  std::byte* const out = arguments.out;
-  const std::size_t element_count = arguments.element_count;
-  const std::size_t bytes = element_count * arguments.element_bytes;
-  const int size = group.size();
+// Where bytes cost more than rounds, fewer are sent. From what every rank knows alike.
+constexpr std::size_t high_radix_bytes_max = 1024;
+ExchangePattern pattern_of(int size, std::size_t bytes) {
+  return {size, bytes <= high_radix_bytes_max ? 8 : 4};
+}
+
+}  // namespace
+
+Task allreduce_exchange(Group group, Arguments arguments) {
+  constexpr int radix_max = ExchangePattern::one_round_max;
+  const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();
-  assert(size <= exchange_ranks_max);
-  progress::Scratch arrived{group.pool(), bytes * static_cast<std::size_t>(size)};
-  const auto vector_of = [&](int index) { return arrived.data() + bytes * static_cast<std::size_t>(index); };
+  const ExchangePattern pattern = pattern_of(group.size(), bytes);
+  const std::span<std::byte> out{arguments.out, bytes};
+  if (group.size() == 1) group.copy(out.data(), arguments.in, bytes);
 
-  Round<exchange_ranks_max - 1> round{group};
-  for (int distance = 1; distance < size; ++distance) {
-    round.send(group.plus(distance), {in, bytes});
-    round.receive(group.minus(distance), {vector_of(group.minus(distance)), bytes});
-  }
-  co_await round;
-
-  if (size == 1) {
-    if (in != out) std::memcpy(out, in, bytes);
+  Round<radix_max - 1> round{group};
+  if (pattern.is_folded(rank)) {
+    round.send(rank - 1, {arguments.in, bytes});
+    co_await round;
+    round.receive(rank - 1, out);
+    co_await round;
     co_return;
   }
-  // out may be in, which is one of the operands: it is read before out is first written, because rank `rank`
-  // comes in the first step or its vector is saved.
-  const std::byte* own = in;
-  if (in == out && rank > 1 && bytes > 0) {
-    std::memcpy(vector_of(rank), in, bytes);
-    own = vector_of(rank);
+  const std::byte* sum = arguments.in;  // of the ranks that this one speaks for
+  if (pattern.has_folded(rank)) {
+    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
+    co_await round;
+    sum = out.data();
   }
-  const auto operand = [&](int index) { return index == rank ? own : vector_of(index); };
-  arguments.kernel(out, operand(0), operand(1), element_count);
-  for (int index = 2; index < size; ++index) arguments.kernel(out, out, operand(index), element_count);
+  const int place = pattern.place_of(rank);
+  const int largest_radix = pattern.round_radix(1);
+  Scratch arrived{group, bytes * static_cast<std::size_t>(largest_radix - 1)};
+  for (int distance = 1; distance < pattern.participants();) {
+    const int radix = pattern.round_radix(distance);
+    const int digit = place / distance % radix;
+    std::array<const std::byte*, radix_max> operands;
+    operands[static_cast<std::size_t>(digit)] = sum;
+    std::byte* free_place = arrived.data();
+    for (int step = 1; step < radix; ++step) {
+      const auto peer = [&](int its_digit) {
+        return pattern.rank_at(place + (its_digit - digit) * distance);
+      };
+      const int to = (digit + step) % radix;
+      const int from = (digit + radix - step) % radix;
+      round.send(peer(to), {sum, bytes});
+      round.receive(peer(from), {free_place, bytes});
+      operands[static_cast<std::size_t>(from)] = free_place;
+      free_place += bytes;
+    }
+    co_await round;
+    group.reduce(arguments.reducer, out.data(), {operands.data(), static_cast<std::size_t>(radix)}, bytes);
+    sum = out.data();
+    distance *= radix;
+  }
+  if (pattern.has_folded(rank)) {
+    round.send(rank + 1, out);
+    co_await round;
+  }
+}
+
+Cost allreduce_exchange_cost(const Shape& shape, const Model& model) {
+  const ExchangePattern pattern = pattern_of(shape.size, shape.bytes);
+  Cost cost;
+  for (int distance = 1; distance < pattern.participants();) {
+    const int radix = pattern.round_radix(distance);
+    cost.add_round(model, radix - 1, shape.vector_bytes());
+    cost.time_s += (radix - 1) * shape.vector_bytes() * model.reduced_byte_s;
+    distance *= radix;
+  }
+  if (pattern.folded() > 0) {
+    cost.add_round(model, 1, shape.vector_bytes());
+    cost.time_s += model.round_s(1, shape.vector_bytes()) + shape.vector_bytes() * model.reduced_byte_s;
+  }
+  return cost;
 }
 
 }  // namespace qpmesh::collectives

@@ -14,7 +14,7 @@ constexpr int radix_max = 8;
 
 }  // namespace
 
-Task barrier_dissemination(Group group) {
+Task barrier_dissemination(Group group, Arguments /*arguments*/) {
   Round<radix_max - 1> round{group};
   for (std::int64_t distance = 1; distance < group.size(); distance *= radix_max) {
     for (int j = 1; j < radix_max && j * distance < group.size(); ++j) {
@@ -24,6 +24,15 @@ Task barrier_dissemination(Group group) {
     }
     co_await round;
   }
+}
+
+Cost barrier_dissemination_cost(const Shape& shape, const Model& model) {
+  Cost cost;
+  for (std::int64_t distance = 1; distance < shape.size; distance *= radix_max) {
+    const std::int64_t peers = std::min<std::int64_t>(radix_max - 1, (shape.size - 1) / distance);
+    cost.add_round(model, static_cast<int>(peers), 0);
+  }
+  return cost;
 }
 
 }  // namespace qpmesh::collectives

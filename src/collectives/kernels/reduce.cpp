@@ -1,5 +1,6 @@
 #include "collectives/kernels/reduce.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -95,26 +96,55 @@ struct LogicalXor {
   }
 };
 
+// What an operation on T is computed in.
+template <class T>
+struct Computed {
+  using Type = T;
+};
+template <>
+struct Computed<float16> {
+  using Type = float;
+};
+template <>
+struct Computed<bfloat16> {
+  using Type = float;
+};
+
 template <class Operator, class T>
-void reduce(std::byte* target, const std::byte* left, const std::byte* right, std::size_t element_count) {
+void reduce(std::byte* target, const std::byte* const* sources, int source_count, std::size_t element_count) {
+  using C = typename Computed<T>::Type;
+  const auto source = [&](int index) { return reinterpret_cast<const T*>(sources[index]); };
   auto* const t = reinterpret_cast<T*>(target);
-  const auto* const l = reinterpret_cast<const T*>(left);
-  const auto* const r = reinterpret_cast<const T*>(right);
-  for (std::size_t i = 0; i < element_count; ++i) t[i] = Operator::apply(l[i], r[i]);
+  if (source_count == 2) {
+    const T* const left = source(0);
+    const T* const right = source(1);
+    for (std::size_t i = 0; i < element_count; ++i)
+      t[i] = static_cast<T>(Operator::apply(static_cast<C>(left[i]), static_cast<C>(right[i])));
+    return;
+  }
+  // Some elements at a time, from all sources before the target is touched: it may be one of them.
+  constexpr std::size_t part_max = 64;
+  C part[part_max];
+  for (std::size_t begin = 0; begin < element_count; begin += part_max) {
+    const std::size_t count = std::min(part_max, element_count - begin);
+    for (std::size_t i = 0; i < count; ++i) part[i] = static_cast<C>(source(0)[begin + i]);
+    for (int index = 1; index < source_count; ++index) {
+      const T* const right = source(index) + begin;
+      for (std::size_t i = 0; i < count; ++i) part[i] = Operator::apply(part[i], static_cast<C>(right[i]));
+    }
+    for (std::size_t i = 0; i < count; ++i) t[begin + i] = static_cast<T>(part[i]);
+  }
 }
 
+// A divisor may not fit the small integer types: 300 ranks, int8.
 template <class T>
 void divide(std::byte* data, std::size_t element_count, int divisor) {
+  using C = typename Computed<T>::Type;
+  using Wide = std::conditional_t<std::floating_point<C>, C,
+                                  std::conditional_t<std::is_signed_v<C>, std::int64_t, std::uint64_t>>;
   auto* const d = reinterpret_cast<T*>(data);
-  for (std::size_t i = 0; i < element_count; ++i) d[i] = static_cast<T>(d[i] / static_cast<T>(divisor));
-}
-// A divisor may not fit the small integer types: 300 ranks, int8.
-template <std::integral T>
-void divide_wide(std::byte* data, std::size_t element_count, int divisor) {
-  auto* const d = reinterpret_cast<T*>(data);
-  using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
   for (std::size_t i = 0; i < element_count; ++i)
-    d[i] = static_cast<T>(static_cast<Wide>(d[i]) / static_cast<Wide>(divisor));
+    d[i] = static_cast<T>(static_cast<Wide>(static_cast<C>(d[i])) / static_cast<Wide>(divisor));
 }
 
 template <class T>
@@ -155,6 +185,8 @@ Result with_type(ElementType type, Result none, F&& f) noexcept {
     case ElementType::uint64: return f(std::uint64_t{});
     case ElementType::float32: return f(float{});
     case ElementType::float64: return f(double{});
+    case ElementType::float16: return f(float16{});
+    case ElementType::bfloat16: return f(bfloat16{});
     case ElementType::none: break;
   }
   return none;
@@ -167,10 +199,7 @@ ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept {
 }
 
 DivideKernel divide_kernel(ElementType type) noexcept {
-  return with_type(type, DivideKernel{nullptr}, []<class T>(T) -> DivideKernel {
-    if constexpr (std::floating_point<T>) return divide<T>;
-    else return divide_wide<T>;
-  });
+  return with_type(type, DivideKernel{nullptr}, []<class T>(T) -> DivideKernel { return divide<T>; });
 }
 
 std::size_t element_bytes(ElementType type) noexcept {

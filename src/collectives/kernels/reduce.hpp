@@ -1,24 +1,23 @@
-// Element-wise reductions of two vectors.
+// Element-wise reductions of several vectors into one.
 #pragma once
 
 #include <cstddef>
-#include <optional>
 
 #include "qpmesh/element.hpp"
 #include "qpmesh/reduction.hpp"
 
 namespace qpmesh::collectives {
 
-// target[i] = left[i] op right[i] for element_count elements; target may be
-// left or right. Aligned to the element's size.
-using ReduceKernel = void (*)(std::byte* target, const std::byte* left, const std::byte* right,
+// target[i] = sources[0][i] op sources[1][i] op … of source_count ≥ 2 vectors, from left to right; target may be one of them, else it
+// overlaps none. Aligned to the element's size. The 16-bit floating types are added up in float and rounded once.
+using ReduceKernel = void (*)(std::byte* target, const std::byte* const* sources, int source_count,
                               std::size_t element_count);
 
 // average has the kernel of sum; its division is divide_kernel. nullptr: the
 // reduction has no meaning for the type.
 ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept;
 
-// data[i] /= divisor, in the element's type.
+// data[i] /= divisor, in the type that the reduction computes in.
 using DivideKernel = void (*)(std::byte* data, std::size_t element_count, int divisor);
 DivideKernel divide_kernel(ElementType type) noexcept;
 

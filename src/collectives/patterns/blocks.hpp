@@ -2,22 +2,44 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace qpmesh::collectives {
 
-// As even as possible: the first element_count % block_count blocks have one element more.
-struct EvenBlocks {
-  std::size_t element_count;
-  int block_count;
+// Either as even as possible (the first element_count % block_count blocks have one element more), or as two lists say that
+// somebody else keeps. Elements unless the name says bytes. Trivially destructible: part of a task's arguments.
+struct Blocks {
+  std::size_t element_count = 0;  // of all blocks together
+  std::size_t element_bytes = 1;
+  int block_count = 1;
+  const std::size_t* counts = nullptr;         // null: even
+  const std::size_t* displacements = nullptr;  // with counts: where each block begins
+  bool gapless = true;                         // every block begins where the one before it ends
 
   std::size_t first(int block) const noexcept {
     const auto b = static_cast<std::size_t>(block);
+    if (counts != nullptr) return block < block_count ? displacements[b] : last_end();
     const auto count = static_cast<std::size_t>(block_count);
     const std::size_t longer = element_count % count;
     return b * (element_count / count) + (b < longer ? b : longer);
   }
-  std::size_t length(int block) const noexcept { return first(block + 1) - first(block); }
+  std::size_t length(int block) const noexcept {
+    return counts != nullptr ? counts[block] : first(block + 1) - first(block);
+  }
+  std::size_t first_bytes(int block) const noexcept { return first(block) * element_bytes; }
+  std::size_t length_bytes(int block) const noexcept { return length(block) * element_bytes; }
+  // Of consecutive blocks, where there are no gaps.
+  std::size_t run_bytes(int block, int count) const noexcept {
+    return first_bytes(block + count) - first_bytes(block);
+  }
+  std::size_t bytes() const noexcept { return element_count * element_bytes; }
+
+ private:
+  std::size_t last_end() const noexcept { return displacements[block_count - 1] + counts[block_count - 1]; }
 };
+
+inline Blocks even_blocks(std::size_t element_count, int block_count,
+                          std::size_t element_bytes = 1) noexcept {
+  return {.element_count = element_count, .element_bytes = element_bytes, .block_count = block_count};
+}
 
 }  // namespace qpmesh::collectives

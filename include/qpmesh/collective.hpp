@@ -1,0 +1,43 @@
+// The collective operations, and how a vector is cut for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace qpmesh {
+
+enum class Collective : std::uint8_t {
+  barrier,
+  broadcast,
+  reduce,
+  allgather,
+  reduce_scatter,
+  allreduce,
+  gather,
+  scatter,
+  alltoall,
+  scan,
+  exscan
+};
+inline constexpr std::size_t collective_count = static_cast<std::size_t>(Collective::exscan) + 1;
+
+std::string_view name_of(Collective collective) noexcept;  // "reduce_scatter"
+
+// A vector's blocks of unequal lengths, one for each rank, in elements: counts[r] from displacements[r] on; without
+// displacements the blocks follow one another. Both lists have size() entries, and are read during the call only.
+struct BlockLayout {
+  std::span<const std::size_t> counts{};
+  std::span<const std::size_t> displacements{};
+};
+
+// An algorithm that could run, by the name that forces it, as Communicator::explain lists it.
+struct Candidate {
+  std::string_view algorithm;
+  bool applies = false;     // to so many ranks
+  bool chosen = false;      // would run
+  double predicted_us = 0;  // where it applies
+};
+
+}  // namespace qpmesh

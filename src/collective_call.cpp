@@ -1,0 +1,304 @@
+#include "collective_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "arguments.hpp"
+#include "collectives/registry.hpp"
+
+namespace qpmesh::detail {
+namespace {
+
+using collectives::Arguments;
+using collectives::Blocks;
+using collectives::Shape;
+
+// Everything that is decided about a call before it is counted.
+struct Plan {
+  CollectiveCall call;
+  Shape shape;
+  Arguments arguments;
+  collectives::DivideKernel divide = nullptr;  // average: after the sum
+  std::size_t divided_count = 0;               // elements of out, on this rank
+};
+
+class Planner {
+ public:
+  Planner(const Waiting& request, const AnyCollective& what)
+      : state_{*request.communicator},
+        operation_{request.operation},
+        what_{what},
+        size_{state_.size()},
+        rank_{state_.rank()},
+        plan_{.call = {.operation = CollectiveName{what.collective}, .has_layout = what.has_layout},
+              .shape = {.size = size_},
+              .arguments = {}} {}
+
+  Plan plan() {
+    switch (what_.collective) {
+      case Collective::barrier: break;
+      case Collective::broadcast: broadcast(); break;
+      case Collective::reduce: reduce(); break;
+      case Collective::allgather: allgather(); break;
+      case Collective::reduce_scatter: reduce_scatter(); break;
+      case Collective::allreduce:
+      case Collective::scan:
+      case Collective::exscan: reduce_vectors(); break;
+      case Collective::gather: gather(); break;
+      case Collective::scatter: scatter(); break;
+      case Collective::alltoall: alltoall(); break;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  const std::byte* in() const noexcept { return static_cast<const std::byte*>(what_.in.data); }
+  std::byte* out() const noexcept { return static_cast<std::byte*>(what_.out.data); }
+  std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
+
+  // What is sent to all alike, and what the algorithms are chosen by.
+  template <class Range>
+  void describe(const Range& of, std::size_t element_count, std::size_t vector_bytes) {
+    plan_.call.element_count = element_count;
+    plan_.call.element_bytes = static_cast<std::uint32_t>(of.element_bytes);
+    plan_.call.type = of.type;
+    plan_.shape.bytes = vector_bytes;
+    plan_.arguments.in = in();
+    plan_.arguments.out = out();
+    plan_.arguments.element_bytes = of.element_bytes;
+  }
+  void take_root() {
+    check_peer(what_.root, size_, false, operation_, "root");
+    plan_.call.root = plan_.arguments.root = what_.root;
+  }
+  bool at_root() const noexcept { return rank_ == what_.root; }
+
+  void take_reduction(std::size_t result_count) {
+    const AnyReduction& reduction = what_.reduction;
+    collectives::Reducer& reducer = plan_.arguments.reducer;
+    plan_.call.reduces = true;
+    plan_.call.reduction = reduction;
+    reducer.element_bytes = what_.in.element_bytes;
+    reducer.commutative = reduction.commutative;
+    plan_.shape.ordered = !reduction.commutative;
+    if (reduction.function != nullptr) {
+      reducer.function = reduction.function;
+      reducer.context = reduction.context;
+      return;
+    }
+    reducer.kernel = collectives::reduce_kernel(reduction.kind, what_.in.type);
+    if (reducer.kernel == nullptr) bad_reduction({reduction.kind}, operation_);
+    if (reduction.kind != ReductionKind::average) return;
+    plan_.divide = collectives::divide_kernel(what_.in.type);
+    plan_.divided_count = result_count;
+  }
+
+  void broadcast() {
+    const std::size_t bytes = checked_bytes(what_.out, operation_);
+    describe(what_.out, what_.out.element_count, bytes);
+    plan_.arguments.element_count = what_.out.element_count;
+    take_root();
+  }
+
+  void reduce() {
+    const std::size_t bytes = checked_bytes(what_.in, operation_);
+    describe(what_.in, what_.in.element_count, bytes);
+    plan_.arguments.element_count = what_.in.element_count;
+    take_root();
+    if (at_root()) check_pair(what_.in, what_.out, operation_);
+    take_reduction(at_root() ? what_.in.element_count : 0);
+  }
+
+  void reduce_vectors() {
+    check_pair(what_.in, what_.out, operation_);
+    const std::size_t count = what_.in.element_count;
+    describe(what_.in, count, count * what_.in.element_bytes);
+    plan_.arguments.element_count = count;
+    const bool is_prefix = what_.collective != Collective::allreduce;
+    if (is_prefix && what_.reduction.function == nullptr && what_.reduction.kind == ReductionKind::average)
+      bad_prefix_average(operation_);
+    take_reduction(count);
+  }
+
+  void reduce_scatter() {
+    const std::size_t bytes = checked_bytes(what_.in, operation_);
+    checked_bytes(what_.out, operation_);
+    if (what_.has_layout && !what_.in_layout.displacements.empty()) bad_displacements(operation_);
+    const Blocks blocks = blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
+    check_block(what_.in, blocks, what_.out, "out");
+    describe(what_.in, what_.has_layout ? 0 : what_.out.element_count, bytes);
+    plan_.arguments.in_blocks = blocks;
+    plan_.arguments.element_count = what_.out.element_count;
+    if (what_.has_layout) plan_.call.layout_hash = hash_of(what_.in_layout.counts);
+    take_reduction(what_.out.element_count);
+  }
+
+  void allgather() {
+    checked_bytes(what_.in, operation_);
+    checked_bytes(what_.out, operation_);
+    const Blocks blocks = blocks_of(what_.out, what_.out_layout, "everyones", what_.in.element_count, "mine");
+    check_targets(what_.out_layout);
+    check_block(what_.out, blocks, what_.in, "mine");
+    describe(what_.in, what_.has_layout ? 0 : what_.in.element_count, blocks.bytes());
+    plan_.arguments.out_blocks = blocks;
+    plan_.arguments.element_count = what_.in.element_count;
+    if (what_.has_layout) plan_.call.layout_hash = hash_of(what_.out_layout.counts);
+  }
+
+  void gather() {
+    const std::size_t bytes = checked_bytes(what_.in, operation_);
+    take_root();
+    if (at_root()) {
+      checked_bytes(what_.out, operation_);
+      plan_.arguments.out_blocks =
+          blocks_of(what_.out, what_.out_layout, "everyones", what_.in.element_count, "mine");
+      check_targets(what_.out_layout);
+      check_block(what_.out, plan_.arguments.out_blocks, what_.in, "mine");
+    }
+    describe(what_.in, what_.has_layout ? 0 : what_.in.element_count, what_.has_layout ? 0 : bytes * ranks());
+    plan_.arguments.element_count = what_.in.element_count;
+    plan_.shape.uneven = what_.has_layout;
+  }
+
+  void scatter() {
+    const std::size_t bytes = checked_bytes(what_.out, operation_);
+    take_root();
+    if (at_root()) {
+      checked_bytes(what_.in, operation_);
+      plan_.arguments.in_blocks =
+          blocks_of(what_.in, what_.in_layout, "everyones", what_.out.element_count, "mine");
+      check_block(what_.in, plan_.arguments.in_blocks, what_.out, "mine");
+    }
+    describe(what_.out, what_.has_layout ? 0 : what_.out.element_count,
+             what_.has_layout ? 0 : bytes * ranks());
+    plan_.arguments.element_count = what_.out.element_count;
+    plan_.shape.uneven = what_.has_layout;
+  }
+
+  void alltoall() {
+    check_disjoint(what_.in, what_.out, operation_);
+    if (!what_.has_layout &&
+        (what_.in.element_count % ranks() != 0 || what_.out.element_count != what_.in.element_count)) {
+      bad_even_blocks(what_.in.element_count, what_.out.element_count, size_, operation_);
+    }
+    const std::size_t block = what_.in.element_count / ranks();
+    plan_.arguments.in_blocks = blocks_of(what_.in, what_.in_layout, "in", block, "a block");
+    plan_.arguments.out_blocks = blocks_of(what_.out, what_.out_layout, "out", block, "a block");
+    check_targets(what_.out_layout);
+    describe(what_.in, what_.has_layout ? 0 : block,
+             what_.has_layout ? 0 : what_.in.element_count * what_.in.element_bytes);
+    if (what_.has_layout && what_.in_layout.counts[index(rank_)] != what_.out_layout.counts[index(rank_)]) {
+      bad_block(what_.in_layout.counts[index(rank_)], what_.out_layout.counts[index(rank_)],
+                "in's block for this rank", "out's block from it", operation_);
+    }
+    plan_.shape.uneven = what_.has_layout;
+  }
+
+  static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
+
+  // The blocks of the range with all of them; `one` is what the caller's own block must have, and its name.
+  template <class Range>
+  Blocks blocks_of(const Range& all, const BlockLayout& layout, std::string_view name, std::size_t one,
+                   std::string_view one_name) const {
+    if (!what_.has_layout) {
+      const auto total = base::checked_multiply(one, ranks());
+      if (!total || *total != all.element_count)
+        bad_total(all.element_count, one, size_, name, one_name, operation_);
+      return collectives::even_blocks(all.element_count, size_, all.element_bytes);
+    }
+    check_layout(layout, all.element_count, size_, name, operation_);
+    const std::size_t total = std::accumulate(layout.counts.begin(), layout.counts.end(), std::size_t{0});
+    return {.element_count = total,
+            .element_bytes = all.element_bytes,
+            .block_count = size_,
+            .counts = layout.counts.data(),
+            .displacements = layout.displacements.empty() ? nullptr : layout.displacements.data(),
+            .gapless = layout.displacements.empty()};
+  }
+  void check_targets(const BlockLayout& layout) const {
+    if (!layout.displacements.empty()) check_no_overlap(layout, operation_);
+  }
+  // One rank's range beside the range of all: its length is that of its block, and so is its place, or it lies apart.
+  template <class All, class One>
+  void check_block(const All& all, const Blocks& blocks, const One& mine, std::string_view name) const {
+    const std::size_t block = what_.has_layout ? blocks.counts[index(rank_)] : mine.element_count;
+    if (mine.element_count != block)
+      bad_block(mine.element_count, block, name, "this rank's block of the layout", operation_);
+    check_in_place(as_const(all), first_of(blocks, rank_) * all.element_bytes, as_const(mine), operation_);
+  }
+  static std::size_t first_of(const Blocks& blocks, int block) {
+    if (blocks.counts == nullptr || blocks.displacements != nullptr) return blocks.first(block);
+    return std::accumulate(blocks.counts, blocks.counts + block, std::size_t{0});
+  }
+  static std::uint64_t hash_of(std::span<const std::size_t> counts) {
+    std::uint64_t hash = 1;
+    for (const std::size_t count : counts) hash = base::mix64(hash ^ count);
+    return hash;
+  }
+
+  CommunicatorState& state_;
+  std::string_view operation_;
+  const AnyCollective& what_;
+  int size_;
+  int rank_;
+  Plan plan_;
+};
+
+// Keeps the lists of a v-form, whose owner may drop them when the call returns, and fills in the displacements that were left out.
+class KeptBlocks {
+ public:
+  explicit KeptBlocks(Blocks& blocks) {
+    if (blocks.counts == nullptr) return;
+    const auto count = static_cast<std::size_t>(blocks.block_count);
+    lists_.assign(blocks.counts, blocks.counts + count);
+    if (blocks.displacements != nullptr) {
+      lists_.insert(lists_.end(), blocks.displacements, blocks.displacements + count);
+    } else {
+      lists_.resize(2 * count);
+      std::exclusive_scan(blocks.counts, blocks.counts + count,
+                          lists_.begin() + static_cast<std::ptrdiff_t>(count), std::size_t{0});
+    }
+    blocks.counts = lists_.data();
+    blocks.displacements = lists_.data() + count;
+  }
+
+ private:
+  std::vector<std::size_t> lists_;  // counts, then displacements
+};
+
+// An algorithm with what stands around it: the lists of a v-form, the division of an average.
+collectives::Task run_planned(collectives::Group group, const Plan* planned,
+                              const collectives::Algorithm* algorithm) {
+  // The plan is on the caller's stack, and so are the lists: both are copied before the first wait.
+  Arguments arguments = planned->arguments;
+  const collectives::DivideKernel divide = planned->divide;
+  const std::size_t divided_count = planned->divided_count;
+  const KeptBlocks in_blocks{arguments.in_blocks};
+  const KeptBlocks out_blocks{arguments.out_blocks};
+  co_await algorithm->run(group, arguments);
+  if (divide != nullptr) divide(arguments.out, divided_count, group.size());
+}
+
+}  // namespace
+
+void start_collective(Waiting& request, const AnyCollective& what) {
+  CommunicatorState& state = *request.communicator;
+  Plan plan = Planner{request, what}.plan();
+  const collectives::Algorithm& algorithm =
+      state.selector().select(plan.shape, what.collective, request.call.algorithm);
+  plan.call.algorithm = &algorithm;
+  plan.call.algorithm_asked_for = !request.call.algorithm.empty();
+  const collectives::Group group = state.begin(plan.call);
+  request.has_task = true;
+  const bool plain = plan.divide == nullptr && !what.has_layout;
+  progress::Engine& engine = state.context().engine();
+  if (plain) {
+    engine.start(request.task, [&] { return algorithm.run(group, plan.arguments); });
+  } else {
+    engine.start(request.task, [&] { return run_planned(group, &plan, &algorithm); });
+  }
+}
+
+}  // namespace qpmesh::detail

@@ -1,0 +1,26 @@
+// One-shot exchange: everybody sends its block to everybody. Wins for small blocks on few ranks: one
+// round, so one latency, and one turn on the core for each rank when ranks share cores.
+// Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
+// Source: the all-pairs algorithms of MSCCL++.
+#include "collectives/allgather/allgather.hpp"
+
+namespace qpmesh::collectives {
+
+Task allgather_exchange(Group group, Arguments arguments) {
+  const Blocks& blocks = arguments.out_blocks;
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
+  Round<exchange_window> round{group};
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.minus(distance);
+    round.send(group.plus(distance), {arguments.in, arguments.bytes()});
+    round.receive(from, {arguments.out + blocks.first_bytes(from), blocks.length_bytes(from)});
+    if (round.full()) co_await round;
+  }
+  co_await round;
+}
+
+Cost allgather_exchange_cost(const Shape& shape, const Model& model) {
+  return exchange_cost(shape.size, shape.block_bytes(), model);
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,32 @@
+// Every rank sends each other one its block, beginning with the next rank, so that no rank is everybody's target at once; a window of them
+// is in flight. Wins for all but tiny blocks. Blocks of any lengths.
+// Cost (N-1)/w (alpha + (w-1) max(o, S/N beta) + S/N beta) for a window of w.
+// Source: the scattered algorithm of MPICH.
+#include "collectives/alltoall/alltoall.hpp"
+
+namespace qpmesh::collectives {
+
+Task alltoall_spread(Group group, Arguments arguments) {
+  const Blocks& in = arguments.in_blocks;
+  const Blocks& out = arguments.out_blocks;
+  const int rank = group.rank();
+  Round<exchange_window> round{group};
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int to = group.plus(distance);
+    const int from = group.minus(distance);
+    round.send(to, {arguments.in + in.first_bytes(to), in.length_bytes(to)});
+    round.receive(from, {arguments.out + out.first_bytes(from), out.length_bytes(from)});
+    if (round.full()) co_await round;
+  }
+  group.copy(arguments.out + out.first_bytes(rank), arguments.in + in.first_bytes(rank),
+             in.length_bytes(rank));
+  co_await round;
+}
+
+Cost alltoall_spread_cost(const Shape& shape, const Model& model) {
+  Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
+  cost.time_s += shape.block_bytes() * model.copied_byte_s;
+  return cost;
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,37 @@
+// One call of a collective, as an algorithm sees it.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "collectives/kernels/reducer.hpp"
+#include "collectives/patterns/blocks.hpp"
+
+namespace qpmesh::collectives {
+
+// What the members mean to each collective (a vector has element_count elements; blocks cut the vector of all ranks):
+//   broadcast       out: the vector, in place at the root
+//   reduce          in: a vector; out: the result, at the root only
+//   allreduce, scan, exscan   in, out: a vector
+//   allgather       in: this rank's block; out, out_blocks: all of them
+//   gather          the same, out and out_blocks at the root only
+//   scatter         in, in_blocks: all blocks, at the root only; out: this rank's block
+//   reduce_scatter  in, in_blocks: a vector; out: this rank's block of the result
+//   alltoall        in, in_blocks: a block for each rank; out, out_blocks: a block from each
+// element_count of a gather's or scatter's rank is that of its own block. in == out, or in at this rank's block of out (or the other
+// way round) is in place; otherwise they do not overlap. Trivially destructible: a parameter of tasks.
+struct Arguments {
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::size_t element_count = 0;
+  std::size_t element_bytes = 1;
+  Blocks in_blocks{};
+  Blocks out_blocks{};
+  int root = 0;
+  Reducer reducer{};
+
+  std::size_t bytes() const noexcept { return element_count * element_bytes; }
+};
+static_assert(std::is_trivially_destructible_v<Arguments>);
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,33 @@
+// Binomial tree: whoever has the vector sends it to a rank that has not, so their number doubles in every round. Wins for small
+// vectors on many ranks.
+// Cost ceil(log2 N)(alpha + S beta).
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
+#include "collectives/patterns/binomial.hpp"
+#include "collectives/broadcast/broadcast.hpp"
+
+namespace qpmesh::collectives {
+
+Task broadcast_binomial(Group group, Arguments arguments) {
+  const std::span<std::byte> vector{arguments.out, arguments.bytes()};
+  const int size = group.size();
+  const int root = arguments.root;
+  const int me = relative_rank(group.rank(), root, size);
+  constexpr int children_max = 31;
+  Round<children_max> round{group};
+  if (me != 0) {
+    round.receive(absolute_rank(binomial_parent(me), root, size), vector);
+    co_await round;
+  }
+  for (int reach = binomial_reach(me, size) / 2; reach >= 1; reach /= 2) {  // the largest subtree first
+    if (me + reach < size) round.send(absolute_rank(me + reach, root, size), vector);
+  }
+  co_await round;
+}
+
+Cost broadcast_binomial_cost(const Shape& shape, const Model& model) {
+  Cost cost;
+  for (int level = 0; level < ceil_log2(shape.size); ++level) cost.add_round(model, 1, shape.vector_bytes());
+  return cost;
+}
+
+}  // namespace qpmesh::collectives

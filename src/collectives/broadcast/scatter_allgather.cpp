@@ -1,0 +1,23 @@
+// Binomial scatter of the vector's blocks, then circulant allgather. Wins for long vectors on more than a few ranks: every rank's link
+// carries the vector about twice, whatever N.
+// Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta, and overheads where blocks wrap at N.
+// Source: M. Barnett, L. Shuler, R. van de Geijn, S. Gupta, D. Payne, J. Watts, "Interprocessor collective communication library
+// (InterCom)", 1994; see patterns/circulant.hpp for the second half.
+#include "collectives/allgather/allgather.hpp"
+#include "collectives/broadcast/broadcast.hpp"
+#include "collectives/scatter/scatter.hpp"
+
+namespace qpmesh::collectives {
+
+Task broadcast_scatter_allgather(Group group, Arguments arguments) {
+  const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
+  co_await binomial_scatter(group, arguments.root, blocks, {.read = arguments.out, .write = arguments.out});
+  co_await circulant_allgather(group, arguments.out, blocks);
+}
+
+Cost broadcast_scatter_allgather_cost(const Shape& shape, const Model& model) {
+  Cost cost = scatter_binomial_cost(shape, model);
+  return cost += allgather_circulant_cost(shape, model);
+}
+
+}  // namespace qpmesh::collectives

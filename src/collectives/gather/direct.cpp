@@ -1,0 +1,34 @@
+// Every rank sends the root its block. Wins for long blocks, where the root's link is the limit whatever the tree, and on few ranks.
+// Blocks of any lengths that only the root knows.
+// Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
+// Source: the linear algorithm of Open MPI's basic collectives.
+#include "collectives/gather/gather.hpp"
+
+namespace qpmesh::collectives {
+
+Task gather_direct(Group group, Arguments arguments) {
+  const int root = arguments.root;
+  Round<exchange_window> round{group};
+  if (group.rank() != root) {
+    round.send(root, {arguments.in, arguments.bytes()});
+    co_await round;
+    co_return;
+  }
+  const Blocks& blocks = arguments.out_blocks;
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    round.receive(from, {arguments.out + blocks.first_bytes(from), blocks.length_bytes(from)});
+    if (round.full()) co_await round;
+  }
+  group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
+  co_await round;
+}
+
+Cost gather_direct_cost(const Shape& shape, const Model& model) {
+  Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
+  cost.messages = shape.size > 1 ? 1 : 0;
+  cost.bytes = shape.size > 1 ? shape.block_bytes() : 0;
+  return cost;
+}
+
+}  // namespace qpmesh::collectives

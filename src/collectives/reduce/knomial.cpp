@@ -1,0 +1,72 @@
+// K-nomial tree: a rank waits for the sums of up to k-1 ranks at a time, which speak for the ranges of ranks behind its own, reduces them
+// in one pass, in rank order, and hands the sum up. Wins for small vectors. Ordered reductions meet at rank 0, which sends the result
+// to another root; others meet at the root.
+// Cost ceil(log_k N) (alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma); a message more for an ordered one to another root than 0.
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005, with radix k.
+#include <optional>
+
+#include "collectives/patterns/binomial.hpp"
+#include "collectives/reduce/reduce.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+constexpr int radix = 4;
+
+}  // namespace
+
+Task reduce_knomial(Group group, Arguments arguments) {
+  const int size = group.size();
+  const int rank = group.rank();
+  const std::size_t bytes = arguments.bytes();
+  const int root = arguments.root;
+  const int top = arguments.reducer.commutative ? root : 0;
+  const int me = relative_rank(rank, top, size);
+  const bool is_leaf = me % radix != 0 || me + 1 == size;
+  std::optional<Scratch> memory;  // the sums that arrive, and our own where it is not the result
+  if (!is_leaf) memory.emplace(group, bytes * (radix - 1 + (rank == root ? 0 : 1)));
+  std::byte* const own_sum = rank == root || is_leaf ? arguments.out : memory->data() + bytes * (radix - 1);
+
+  const std::byte* sum = arguments.in;
+  Round<radix - 1> round{group};
+  for (std::int64_t distance = 1; distance < size; distance *= radix) {
+    const auto digit = static_cast<int>(me / distance % radix);
+    if (digit != 0) {
+      round.send(absolute_rank(static_cast<int>(me - digit * distance), top, size), {sum, bytes});
+      co_await round;
+      break;
+    }
+    std::array<const std::byte*, radix> operands{sum};
+    std::size_t count = 1;
+    for (; count < radix; ++count) {
+      const std::int64_t child = me + static_cast<std::int64_t>(count) * distance;
+      if (child >= size) break;
+      std::byte* const place = memory->data() + bytes * (count - 1);
+      round.receive(absolute_rank(static_cast<int>(child), top, size), {place, bytes});
+      operands[count] = place;
+    }
+    if (count == 1) continue;  // the last rank: nobody is behind it
+    co_await round;
+    group.reduce(arguments.reducer, own_sum, {operands.data(), count}, bytes);
+    sum = own_sum;
+  }
+
+  if (top != root && rank == top) round.send(root, {sum, bytes});
+  if (top != root && rank == root) round.receive(top, {arguments.out, bytes});
+  co_await round;
+  if (top == root && rank == root) group.copy(arguments.out, sum, bytes);  // alone
+}
+
+Cost reduce_knomial_cost(const Shape& shape, const Model& model) {
+  Cost cost;
+  for (std::int64_t distance = 1; distance < shape.size; distance *= radix) {
+    const auto children = static_cast<int>(std::min<std::int64_t>(radix - 1, (shape.size - 1) / distance));
+    cost.add_round(model, children, shape.vector_bytes());
+    cost.time_s += children * shape.vector_bytes() * model.reduced_byte_s;
+  }
+  cost.messages = shape.size > 1 ? 1 : 0;
+  cost.bytes = shape.size > 1 ? shape.vector_bytes() : 0;
+  return cost;
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,32 @@
+// Circulant reduce-scatter, then binomial gather of the blocks at the root. Wins for long vectors. Commutative reductions only.
+// Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and overheads where runs wrap at block N.
+// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with the circulant pattern for any N.
+#include <optional>
+
+#include "collectives/gather/gather.hpp"
+#include "collectives/reduce/reduce.hpp"
+#include "collectives/reduce_scatter/reduce_scatter.hpp"
+
+namespace qpmesh::collectives {
+
+Task reduce_scatter_gather(Group group, Arguments arguments) {
+  const bool is_root = group.rank() == arguments.root;
+  if (group.size() == 1) {
+    group.copy(arguments.out, arguments.in, arguments.bytes());
+    co_return;
+  }
+  const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
+  std::optional<Scratch> memory;
+  if (!is_root) memory.emplace(group, arguments.bytes());
+  std::byte* const sums = is_root ? arguments.out : memory->data();
+  co_await circulant_reduce_scatter(group, arguments.in, sums, blocks, arguments.reducer);
+  co_await binomial_gather(group, arguments.root, blocks, {.read = sums, .write = sums});
+}
+
+Cost reduce_scatter_gather_cost(const Shape& shape, const Model& model) {
+  Cost cost = reduce_scatter_circulant_cost(shape, model);
+  cost.time_s -= shape.block_bytes() * model.copied_byte_s;  // the sums stay where they are
+  return cost += gather_binomial_cost(shape, model);
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,68 @@
+// Circulant reduce-scatter: ceil(log2 N) rounds for every N, each halving what a rank has to reduce. Wins for all but the
+// smallest vectors. Each block is reduced at one rank: the same bits wherever it goes. The order of the operands is not
+// the rank order: commutative reductions only. The reduction happens as segments arrive.
+// Cost ceil(log2 N) alpha + (N-1)/N S (beta + gamma), and an overhead where a run wraps at block N.
+// Source: see patterns/circulant.hpp.
+#include "collectives/patterns/circulant.hpp"
+#include "collectives/reduce_scatter/reduce_scatter.hpp"
+
+namespace qpmesh::collectives {
+
+Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums, Blocks blocks,
+                              Reducer reducer) {
+  const int size = group.size();
+  const int rank = group.rank();
+  const auto offset = [&](BlockRun run) { return blocks.first_bytes(run.first); };
+  const auto bytes = [&](BlockRun run) { return blocks.run_bytes(run.first, run.count); };
+  Round<4> round{group};  // a rotated range is at most two runs, and one more cut at `reduced`
+
+  // R[0 … reduced) have partial sums; the others are still only in `in`. The same number on every rank.
+  int reduced = 0;
+  // Sender and receiver cut a range at the same places: where it wraps for either of them, and where it
+  // leaves R[0 … reduced). One block per message would do as well; runs are fewer messages.
+  for (int n = 0; n < circulant_round_count(size); ++n) {
+    const CirculantRound step = circulant_round(size, n);
+    const int next_skip = step.next_skip;
+    const int count = step.block_count();
+    // Sent blocks R[next_skip + i] of this rank are R[i] of the receiver.
+    const int cut = reduced > next_skip && reduced < step.skip ? reduced - next_skip : count;
+    const auto exchange = [&](int begin, int end) {
+      for_each_run(rank, size, next_skip + begin, end - begin, [&](BlockRun run, int rotated) {
+        const std::byte* const source = rotated < reduced ? sums : in;
+        round.send(group.plus(next_skip), {source + offset(run), bytes(run)});
+      });
+      for_each_run(rank, size, begin, end - begin, [&](BlockRun run, int) {
+        const std::byte* const operand = (n == 0 ? in : sums) + offset(run);
+        round.receive_reduce(group.minus(next_skip), {sums + offset(run), bytes(run)}, operand, reducer);
+      });
+    };
+    exchange(0, cut);
+    exchange(cut, count);
+    co_await round;
+    if (n == 0) reduced = count;
+  }
+}
+
+Task reduce_scatter_circulant(Group group, Arguments arguments) {
+  const Blocks& blocks = arguments.in_blocks;
+  const std::size_t offset = blocks.first_bytes(group.rank());
+  if (group.size() == 1) {
+    group.copy(arguments.out, arguments.in, arguments.bytes());
+    co_return;
+  }
+  Scratch sums{group, blocks.bytes()};
+  co_await circulant_reduce_scatter(group, arguments.in, sums.data(), blocks, arguments.reducer);
+  group.copy(arguments.out, sums.data() + offset, arguments.bytes());
+}
+
+Cost reduce_scatter_circulant_cost(const Shape& shape, const Model& model) {
+  Cost cost;
+  for_each_circulant_round(shape.size, [&](CirculantRound step) {
+    add_circulant_round(cost, step, shape.block_bytes(), model);
+    cost.time_s += step.block_count() * shape.block_bytes() * model.reduced_byte_s;
+  });
+  cost.time_s += shape.block_bytes() * model.copied_byte_s;
+  return cost;
+}
+
+}  // namespace qpmesh::collectives

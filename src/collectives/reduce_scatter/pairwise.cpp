@@ -1,0 +1,34 @@
+// Pairwise exchange: in round d every rank sends rank + d the block that it reduces, and adds the one that comes from
+// rank - d to its own. Wins for long vectors where memory is scarce: nothing beside the result is written.
+// The operands come in the order of the rounds, not of the ranks: commutative reductions only.
+// Cost (N-1)(alpha + S/N (beta + gamma)).
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
+#include "collectives/reduce_scatter/reduce_scatter.hpp"
+
+namespace qpmesh::collectives {
+
+Task reduce_scatter_pairwise(Group group, Arguments arguments) {
+  const Blocks& blocks = arguments.in_blocks;
+  const auto block = [&](int index) {
+    return std::span{arguments.in + blocks.first_bytes(index), blocks.length_bytes(index)};
+  };
+  const std::byte* operand = block(group.rank()).data();
+  if (group.size() == 1) group.copy(arguments.out, operand, arguments.bytes());
+  Round<1> round{group};
+  for (int distance = 1; distance < group.size(); ++distance) {
+    round.send(group.plus(distance), block(group.plus(distance)));
+    round.receive_reduce(group.minus(distance), {arguments.out, arguments.bytes()}, operand,
+                         arguments.reducer);
+    co_await round;
+    operand = arguments.out;
+  }
+}
+
+Cost reduce_scatter_pairwise_cost(const Shape& shape, const Model& model) {
+  Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
+  step.time_s += shape.block_bytes() * model.reduced_byte_s;
+  const double steps = shape.ranks() - 1;
+  return {.time_s = steps * step.time_s, .messages = steps, .bytes = steps * step.bytes};
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,74 @@
+// Distance doubling: every rank keeps the sum of a range of ranks that ends with itself; in each round it adds the range before, and the
+// range doubles. In rank order: ordered reductions included. The exclusive scan first passes every vector to the next rank.
+// Cost ceil(log2 N) (alpha + S (beta + gamma)); exclusive: alpha + S beta more.
+// Source: W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986.
+#include <bit>
+#include <optional>
+
+#include "collectives/patterns/binomial.hpp"
+#include "collectives/scan/scan.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+// Over the ranks from `first` on; in and out are the same memory or none in common.
+Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::size_t bytes, Reducer reducer) {
+  const int place = group.rank() - first;
+  const int places = group.size() - first;
+  if (place < 0) co_return;
+  // What is sent must stand still while the next sum is made: sums take turns in two places, the last one in out.
+  int turns = static_cast<int>(std::bit_width(static_cast<unsigned>(place)));
+  Scratch other{group, bytes};
+  const std::byte* sum = in;
+  if (sum == out && turns % 2 == 1) {
+    group.copy(other.data(), in, bytes);
+    sum = other.data();
+  }
+  Round<1> round{group};
+  for (int distance = 1; distance < places; distance *= 2) {
+    if (place + distance < places) round.send(first + place + distance, {sum, bytes});
+    std::byte* const next = turns % 2 == 1 ? out : other.data();
+    if (place >= distance)
+      round.receive_reduce(first + place - distance, {next, bytes}, sum, reducer, Arriving::left);
+    co_await round;
+    if (place < distance) continue;
+    sum = next;
+    --turns;
+  }
+  group.copy(out, sum, bytes);  // nothing came
+}
+
+}  // namespace
+
+Task scan_doubling(Group group, Arguments arguments) {
+  co_await prefix(group, 0, arguments.in, arguments.out, arguments.bytes(), arguments.reducer);
+}
+
+Task exscan_doubling(Group group, Arguments arguments) {
+  const std::size_t bytes = arguments.bytes();
+  const int rank = group.rank();
+  Scratch shifted{group, bytes};  // of the rank before
+  Round<1> round{group};
+  if (rank + 1 < group.size()) round.send(rank + 1, {arguments.in, bytes});
+  if (rank > 0) round.receive(rank - 1, {shifted.data(), bytes});
+  co_await round;
+  co_await prefix(group, 1, shifted.data(), arguments.out, bytes, arguments.reducer);
+}
+
+Cost scan_doubling_cost(const Shape& shape, const Model& model) {
+  Cost cost;
+  for (int round = 0; round < ceil_log2(shape.size); ++round) {
+    cost.add_round(model, 1, shape.vector_bytes());
+    cost.time_s += shape.vector_bytes() * model.reduced_byte_s;
+  }
+  return cost;
+}
+
+Cost exscan_doubling_cost(const Shape& shape, const Model& model) {
+  Shape others = shape;
+  others.size = std::max(1, shape.size - 1);
+  Cost cost = scan_doubling_cost(others, model);
+  return shape.size > 1 ? cost.add_round(model, 1, shape.vector_bytes()) : cost;
+}
+
+}  // namespace qpmesh::collectives

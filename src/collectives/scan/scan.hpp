@@ -1,0 +1,14 @@
+#pragma once
+
+#include "collectives/arguments.hpp"
+#include "collectives/cost.hpp"
+#include "collectives/group.hpp"
+
+namespace qpmesh::collectives {
+
+Task scan_doubling(Group group, Arguments arguments);
+Task exscan_doubling(Group group, Arguments arguments);
+Cost scan_doubling_cost(const Shape& shape, const Model& model);
+Cost exscan_doubling_cost(const Shape& shape, const Model& model);
+
+}  // namespace qpmesh::collectives

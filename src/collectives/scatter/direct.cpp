@@ -1,0 +1,31 @@
+// The root sends every rank its block. Wins for long blocks, where the root's link is the limit whatever the tree, and on few ranks.
+// Blocks of any lengths that only the root knows.
+// Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
+// Source: the linear algorithm of Open MPI's basic collectives.
+#include "collectives/scatter/scatter.hpp"
+
+namespace qpmesh::collectives {
+
+Task scatter_direct(Group group, Arguments arguments) {
+  const int root = arguments.root;
+  Round<exchange_window> round{group};
+  if (group.rank() != root) {
+    round.receive(root, {arguments.out, arguments.bytes()});
+    co_await round;
+    co_return;
+  }
+  const Blocks& blocks = arguments.in_blocks;
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int to = group.plus(distance);
+    round.send(to, {arguments.in + blocks.first_bytes(to), blocks.length_bytes(to)});
+    if (round.full()) co_await round;
+  }
+  group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
+  co_await round;
+}
+
+Cost scatter_direct_cost(const Shape& shape, const Model& model) {
+  return exchange_cost(shape.size, shape.block_bytes(), model);
+}
+
+}  // namespace qpmesh::collectives
