@@ -1,53 +1,32 @@
-// Allreduce, the sum of floats. Every rank sends and receives 2(N-1)/N of the
-// vector at least: that is its bus factor.
-#include "bench/harness/harness.hpp"
-#include "bench/harness/memory.hpp"
-#include "bench/harness/verify.hpp"
-#include "qpmesh/qpmesh.hpp"
+// Allreduce, the sum of floats. Bytes: the vector of each rank. Every rank sends and receives 2(N-1)/N of it at
+// least: that is its bus factor.
+#include "bench/harness/floats.hpp"
 
 namespace {
 
 using namespace qpmesh::bench;
+using qpmesh::Collective;
 
-class FloatSum final : public Case {
+class Allreduce final : public FloatCase {
  public:
-  FloatSum(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes)
-      : world_{world},
-        in_{world, buffers, bytes / sizeof(float)},
-        out_{world, buffers, bytes / sizeof(float)} {}
+  Allreduce(qpmesh::Communicator& world, Buffers buffers, const Cut& cut)
+      : FloatCase{world, buffers, Collective::allreduce, cut} {}
 
-  void run() override { world_.allreduce(in_.view(), out_.span(), qpmesh::sum); }
-  void run_baseline(Baseline& baseline) override { baseline.allreduce_sum(in_.view(), out_.span()); }
-
-  void prepare(std::uint64_t seed) override {
-    fill_inputs(in_.span(), seed, world_.rank());
-    poison(out_.span());
-  }
-  std::size_t wrong(std::uint64_t seed) override {
-    return count_wrong_sums(out_.view(), seed, world_.size());
-  }
-  std::span<std::byte> output() override { return out_.bytes(); }
-  std::string_view algorithm() const override {
-    return chosen_algorithm(world_, qpmesh::Collective::allreduce, out_.bytes().size());
-  }
+  void run() override { world_.allreduce(in(), out(), qpmesh::sum); }
 
  private:
-  qpmesh::Communicator& world_;
-  Array<float> in_;
-  Array<float> out_;
+  float expected(std::uint64_t seed, std::size_t index) const override {
+    return sum_of_inputs(seed, 0, world_.size(), index);
+  }
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Program program{
-      .name = "allreduce",
-      .collective = qpmesh::Collective::allreduce,
-      .series = {{.name = "float_sum",
-                  .element_bytes = sizeof(float),
-                  .limit = LimitKind::exchange,
-                  .bus_factor = [](int ranks) { return 2.0 * (ranks - 1) / ranks; },
-                  .make = [](auto& world, auto buffers,
-                             auto bytes) { return std::make_unique<FloatSum>(world, buffers, bytes); }}}};
-  return run_program(program, argc, argv);
+  const auto bus_factor = [](int ranks) { return 2.0 * (ranks - 1) / ranks; };
+  return run_program(
+      {.name = "allreduce",
+       .collectives = {Collective::allreduce},
+       .series = {float_series("float_sum", LimitKind::exchange, bus_factor, make_float_case<Allreduce>)}},
+      argc, argv);
 }

@@ -16,7 +16,9 @@ class Barrier final : public Case {
       : world_{world}, one_node_{world.split_node().size() == world.size()} {}
 
   void run() override { world_.barrier(); }
-  void run_baseline(Baseline& baseline) override { baseline.barrier(); }
+  void run_baseline(Baseline& baseline) override {
+    baseline.collective({.collective = qpmesh::Collective::barrier});
+  }
 
   // One rank, another for each seed, comes late enough that a barrier that does nothing is caught.
   void prepare(std::uint64_t seed) override {
@@ -32,6 +34,9 @@ class Barrier final : public Case {
     return left_ns < last_entered_ns ? 1 : 0;
   }
   bool checkable() const override { return one_node_; }
+  std::string_view algorithm() const override {
+    return chosen_algorithm(world_, qpmesh::Collective::barrier, 0);
+  }
 
  private:
   static std::int64_t now_ns() {
@@ -48,6 +53,7 @@ class Barrier final : public Case {
 int main(int argc, char** argv) {
   const Program program{
       .name = "barrier",
+      .collectives = {qpmesh::Collective::barrier},
       .series = {{.name = "all",
                   .limit = LimitKind::exchange,
                   .bus_factor = [](int) { return 0.0; },

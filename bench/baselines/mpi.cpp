@@ -1,16 +1,14 @@
 #include "bench/baselines/mpi.hpp"
 
-#include <mpi.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <limits>
 #include <utility>
 #include <vector>
 
+#include "bench/baselines/mpi_calls.hpp"
 #include "bootstrap/launcher.hpp"
 #include "qpmesh/communicator.hpp"
 #include "qpmesh/error.hpp"
@@ -23,31 +21,12 @@ namespace {
       {.code = code, .operation = "baseline mpi", .cause = std::move(cause), .hint = std::move(hint)});
 }
 
-int mpi_count(std::size_t count) {
-  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    refuse(ErrorCode::bad_argument, fmt::format("{} elements, but MPI 3 counts with int", count),
-           "a smaller --max-bytes");
-  }
-  return static_cast<int>(count);
-}
-
 // What MPI implementations' launchers give each rank. Without one of them
 // MPI_Init makes every process a world of one.
 bool started_by_mpi_launcher() {
   constexpr std::array variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
   const auto environment = bootstrap::process_environment();
   return std::ranges::any_of(variables, [&](const char* name) { return environment(name).has_value(); });
-}
-
-// "Open MPI v4.1.4" of "Open MPI v4.1.4, package: …"; "MPICH Version: 4.0.2" of several lines.
-std::string library_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  std::string version(text.data(), static_cast<std::size_t>(length));
-  version.resize(std::min(version.find_first_of(",\n"), version.size()));
-  std::ranges::replace(version, '\t', ' ');
-  return version;
 }
 
 class Mpi final : public Baseline {
@@ -62,7 +41,7 @@ class Mpi final : public Baseline {
     MPI_Finalize();
     refuse(ErrorCode::bad_config,
            fmt::format("this process is rank {} of {} to {}, but rank {} of {} to qpmesh", mpi_rank, mpi_size,
-                       library_version(), rank, size),
+                       mpi_library_version(), rank, size),
            "start it with the mpirun of the MPI it was built with");
   }
   // An exception on its way means that other ranks may never reach MPI_Finalize, which waits for them.
@@ -72,12 +51,9 @@ class Mpi final : public Baseline {
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
 
-  std::string name() const override { return library_version(); }
+  std::string name() const override { return mpi_library_version(); }
 
-  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
-  void allreduce_sum(std::span<const float> in, std::span<float> out) override {
-    MPI_Allreduce(in.data(), out.data(), mpi_count(in.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  }
+  void collective(const Operation& operation) override { mpi_collective(operation); }
   void send(Outgoing message) override {
     MPI_Send(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.destination, 0,
              MPI_COMM_WORLD);

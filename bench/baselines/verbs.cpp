@@ -81,9 +81,8 @@ class Verbs final : public Baseline {
 
   std::string name() const override { return "RDMA write"; }
   bool delivers() const override { return false; }
-  void barrier() override { refuse("the raw device has no barrier"); }
-  void allreduce_sum(std::span<const float>, std::span<float>) override {
-    refuse("the raw device has no allreduce");
+  void collective(const Operation& operation) override {
+    refuse(fmt::format("the raw device has no {}", name_of(operation.collective)));
   }
 
   // As ib_write_lat: the last byte of the write is a count that the other side watches for.

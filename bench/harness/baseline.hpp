@@ -7,6 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "bench/harness/cut.hpp"
+#include "qpmesh/collective.hpp"
+
 namespace qpmesh {
 class Communicator;
 }
@@ -23,14 +26,21 @@ class Baseline {
     std::span<std::byte> data;
     int source;
   };
+  // A collective on floats; reductions sum. A broadcast has only out.
+  struct Operation {
+    Collective collective;
+    std::span<const float> in{};
+    std::span<float> out{};
+    int root = 0;
+    const Cut* cut = nullptr;  // into blocks, where it has blocks
+  };
 
   virtual ~Baseline() = default;
   virtual std::string name() const = 0;  // with its version: "Open MPI 4.1.4"
   // Whether messages end up in the receiver's buffers; a probe of the machine only takes their time.
   virtual bool delivers() const { return true; }
 
-  virtual void barrier() = 0;
-  virtual void allreduce_sum(std::span<const float> in, std::span<float> out) = 0;
+  virtual void collective(const Operation& operation) = 0;
   virtual void send(Outgoing message) = 0;
   virtual void receive(Incoming message) = 0;
   // Starts every receive and send, then waits for all.

@@ -58,8 +58,9 @@ class Session {
         list.push_back({family, [this, &series] { return measure(series, 0); }});
         continue;
       }
+      const std::size_t blocks = series.has_blocks ? static_cast<std::size_t>(world_.size()) : 1;
       for (const std::size_t bytes :
-           sizes_between(settings_.bytes_min, settings_.bytes_max, series.element_bytes)) {
+           sizes_between(settings_.bytes_min, settings_.bytes_max, series.element_bytes, blocks)) {
         list.push_back(
             {fmt::format("{}/{}", family, bytes), [this, &series, bytes] { return measure(series, bytes); }});
       }
@@ -98,7 +99,9 @@ class Session {
       row.wrong = wrong;
       wrong_total_ += wrong;
     }
-    if (const auto least_s = limits_.least_s(series.limit, bytes)) {
+    const std::size_t copied_bytes =
+        series.ends_with_a_block ? bytes / static_cast<std::size_t>(world_.size()) : bytes;
+    if (const auto least_s = limits_.least_s(series.limit, copied_bytes)) {
       // A limit that was beaten was measured beside a busy neighbour: it says nothing about the machine.
       constexpr double noise = 1.1;
       const double share = *least_s * 1e6 / row.p50_us;
@@ -182,11 +185,15 @@ Options library_options(const Program& program, const Settings& settings) {
   Options options = Options::from_environment();
   if (!settings.transport.empty()) options.transport = settings.transport;
   if (!settings.algorithm.empty()) {
-    if (!program.collective) {
+    if (program.collectives.empty()) {
       refuse(fmt::format("--algorithm {}: {} is no collective", settings.algorithm, program.name),
              "leave the option out");
     }
-    options.algorithms = fmt::format("{}={}", name_of(*program.collective), settings.algorithm);
+    options.algorithms.clear();
+    for (const Collective collective : program.collectives) {
+      options.algorithms += fmt::format("{}{}={}", options.algorithms.empty() ? "" : ",", name_of(collective),
+                                        settings.algorithm);
+    }
   }
   return options;
 }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +41,9 @@ class Case {
 struct Series {
   std::string name;               // second part of the benchmark's name: allreduce/float_sum/1024
   std::size_t element_bytes = 0;  // 0: the operation carries no data, and there is one row
+  bool has_blocks = false;        // one for each rank: sizes are rounded up to an element for every one
+  bool ends_with_a_block =
+      false;  // of all its bytes a rank keeps one block's: so many must be copied at least
   LimitKind limit = LimitKind::exchange;
   // Bytes that must pass the slowest link for each byte of the operation, as
   // nccl-tests define busbw; from the number of ranks.
@@ -52,7 +54,7 @@ struct Series {
 struct Program {
   std::string name;  // "allreduce" of bench_allreduce
   int ranks_min = 1;
-  std::optional<Collective> collective{};  // whose algorithm --algorithm sets; none: nothing to choose from
+  std::vector<Collective> collectives{};  // whose algorithm --algorithm sets; none: nothing to choose from
   std::vector<Series> series;
 };
 

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
-#include <memory>
-#include <new>
 #include <span>
 
+#include "bench/harness/pages.hpp"
 #include "bench/harness/settings.hpp"
 #include "qpmesh/communicator.hpp"
 
@@ -20,11 +18,7 @@ class Array {
     if (kind == Buffers::allocated) {
       allocated_ = world.allocate<T>(count);
     } else {
-      // Page-aligned as in the peers' own benchmarks.
-      constexpr std::size_t page_bytes = 4096;
-      const std::size_t whole_pages = (count * sizeof(T) + page_bytes - 1) / page_bytes * page_bytes;
-      private_.reset(static_cast<T*>(std::aligned_alloc(page_bytes, whole_pages)));
-      if (whole_pages > 0 && !private_) throw std::bad_alloc{};
+      private_ = make_pages<T>(count);
     }
   }
 
@@ -33,13 +27,9 @@ class Array {
   std::span<std::byte> bytes() const noexcept { return std::as_writable_bytes(span()); }
 
  private:
-  struct Free {
-    void operator()(T* memory) const noexcept { std::free(memory); }
-  };
-
   std::size_t count_;
   Buffer<T> allocated_;
-  std::unique_ptr<T, Free> private_;
+  Pages<T> private_;
 };
 
 }  // namespace qpmesh::bench

@@ -60,8 +60,8 @@ std::size_t count_wrong(std::span<const T> outputs, Expected expected) noexcept 
   return wrong;
 }
 
-// Elements that differ from the sum of what ranks 0 … ranks-1 put in.
-std::size_t count_wrong_sums(std::span<const float> outputs, std::uint64_t seed, int ranks) noexcept;
+// What the sum over ranks first … last-1 has at this index.
+float sum_of_inputs(std::uint64_t seed, int first, int last, std::size_t index) noexcept;
 
 // What --corrupt does: inverts one byte, which one depends on the seed.
 void flip_one_byte(std::span<std::byte> output, std::uint64_t seed) noexcept;

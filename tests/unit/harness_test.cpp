@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bench/harness/cut.hpp"
 #include "bench/harness/sampling.hpp"
 #include "bench/harness/settings.hpp"
 #include "bench/harness/sizes.hpp"
@@ -84,6 +85,7 @@ TEST(sizes, double_from_the_smallest_and_stop_at_the_largest) {
   EXPECT_EQ(sizes_between(4, 32, 4), (std::vector<std::size_t>{4, 8, 16, 32}));
   EXPECT_EQ(sizes_between(12, 30, 4), (std::vector<std::size_t>{12, 24}));
   EXPECT_EQ(sizes_between(8, 8, 4), (std::vector<std::size_t>{8}));
+  EXPECT_EQ(sizes_between(4, 32, 4, 3), (std::vector<std::size_t>{12, 24, 36}));
   EXPECT_EQ(sizes_between(std::size_t{1} << 63, ~std::size_t{0}, 4).size(), 1U);
 }
 
@@ -159,6 +161,39 @@ TEST(settings, what_cannot_work_is_refused_before_anything_runs) {
       {"--benchmark_enable_random_interleaving=true"},
       "--benchmark_enable_random_interleaving=true is not possible here",
       "every rank would draw its own order, and ranks in different benchmarks wait for each other for ever");
+}
+
+TEST(cut, has_a_block_for_every_rank_and_no_element_twice) {
+  for (const Cut& cut : {Cut::even(12, 3), Cut::even(2, 3), Cut::uneven(12, 3), Cut::uneven(13, 3, 1),
+                         Cut::uneven(0, 3), Cut::uneven(1, 1)}) {
+    std::size_t begins = 0;
+    for (int rank = 0; rank < static_cast<int>(cut.layout().counts.size()); ++rank) {
+      EXPECT_EQ(cut.displacement(rank), begins);
+      for (std::size_t i = 0; i < cut.count(rank); ++i) {
+        const Cut::Place place = cut.find(begins + i);
+        EXPECT_EQ(place.block, rank);
+        EXPECT_EQ(place.index, i);
+      }
+      begins += cut.count(rank);
+    }
+    EXPECT_EQ(begins, cut.element_count());
+  }
+}
+
+TEST(cut, of_two_ranks_give_each_other_blocks_of_one_length) {
+  constexpr int ranks = 4;
+  for (int sender = 0; sender < ranks; ++sender) {
+    for (int receiver = 0; receiver < ranks; ++receiver) {
+      EXPECT_EQ(Cut::uneven(107, ranks, sender).count(receiver),
+                Cut::uneven(107, ranks, receiver).count(sender));
+    }
+  }
+  EXPECT_EQ(Cut::uneven(107, ranks).count(3) - Cut::uneven(107, ranks).count(0), 37U);  // 10 20 30 47
+}
+
+std::size_t count_wrong_sums(const std::vector<float>& sums, std::uint64_t seed, int ranks) {
+  return count_wrong(std::span<const float>{sums},
+                     [=](std::size_t index) { return sum_of_inputs(seed, 0, ranks, index); });
 }
 
 TEST(verification, the_true_sums_are_not_wrong) {

@@ -1,0 +1,96 @@
+#include "bench/baselines/mpi_calls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <stdexcept>
+
+namespace qpmesh::bench {
+namespace {
+
+// Blocks of one length: MPI's plain form. count is that of one block.
+void equal_blocks(const Baseline::Operation& operation, const void* in, void* out, int count) {
+  MPI_Comm world = MPI_COMM_WORLD;
+  switch (operation.collective) {
+    case Collective::allgather: MPI_Allgather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world); return;
+    case Collective::reduce_scatter:
+      MPI_Reduce_scatter_block(in, out, count, MPI_FLOAT, MPI_SUM, world);
+      return;
+    case Collective::gather:
+      MPI_Gather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, operation.root, world);
+      return;
+    case Collective::scatter:
+      MPI_Scatter(in, count, MPI_FLOAT, out, count, MPI_FLOAT, operation.root, world);
+      return;
+    case Collective::alltoall: MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world); return;
+    default: throw std::logic_error{"a collective without blocks"};
+  }
+}
+
+void unequal_blocks(const Baseline::Operation& operation, const void* in, void* out) {
+  MPI_Comm world = MPI_COMM_WORLD;
+  const int* const counts = operation.cut->mpi_counts();
+  const int* const displacements = operation.cut->mpi_displacements();
+  const int in_count = mpi_count(operation.in.size());
+  const int out_count = mpi_count(operation.out.size());
+  switch (operation.collective) {
+    case Collective::allgather:
+      MPI_Allgatherv(in, in_count, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, world);
+      return;
+    case Collective::reduce_scatter: MPI_Reduce_scatter(in, out, counts, MPI_FLOAT, MPI_SUM, world); return;
+    case Collective::gather:
+      MPI_Gatherv(in, in_count, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, operation.root, world);
+      return;
+    case Collective::scatter:
+      MPI_Scatterv(in, counts, displacements, MPI_FLOAT, out, out_count, MPI_FLOAT, operation.root, world);
+      return;
+    case Collective::alltoall:
+      MPI_Alltoallv(in, counts, displacements, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, world);
+      return;
+    default: throw std::logic_error{"a collective without blocks"};
+  }
+}
+
+}  // namespace
+
+// "Open MPI v4.1.4" of "Open MPI v4.1.4, package: …"; "MPICH Version: 4.0.2" of several lines.
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  std::string version(text.data(), static_cast<std::size_t>(length));
+  version.resize(std::min(version.find_first_of(",\n"), version.size()));
+  std::ranges::replace(version, '\t', ' ');
+  return version;
+}
+
+int mpi_count(std::size_t count) {
+  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+    throw std::length_error{std::to_string(count) +
+                            " elements, but MPI 3 counts with int [hint: a smaller --max-bytes]"};
+  }
+  return static_cast<int>(count);
+}
+
+void mpi_collective(const Baseline::Operation& operation) {
+  const void* const in = operation.in.data();
+  void* const out = operation.out.data();
+  const auto count = [&operation] { return mpi_count(operation.out.size()); };
+  MPI_Comm world = MPI_COMM_WORLD;
+  switch (operation.collective) {
+    case Collective::barrier: MPI_Barrier(world); return;
+    case Collective::broadcast: MPI_Bcast(out, count(), MPI_FLOAT, operation.root, world); return;
+    case Collective::allreduce: MPI_Allreduce(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
+    case Collective::reduce: MPI_Reduce(in, out, count(), MPI_FLOAT, MPI_SUM, operation.root, world); return;
+    case Collective::scan: MPI_Scan(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
+    case Collective::exscan: MPI_Exscan(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
+    default: break;
+  }
+  if (operation.cut->is_even()) {
+    equal_blocks(operation, in, out, mpi_count(operation.cut->count(0)));
+  } else {
+    unequal_blocks(operation, in, out);
+  }
+}
+
+}  // namespace qpmesh::bench
