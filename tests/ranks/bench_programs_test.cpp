@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -131,6 +132,40 @@ TEST_P(BenchUnderMpirun, barrier_lets_nobody_out_before_the_last_is_in) {
 
 INSTANTIATE_TEST_SUITE_P(ranks, BenchUnderMpirun, testing::Values(1, 2, 3, 4, 5, 7, 8),
                          [](const auto& ranks) { return std::to_string(ranks.param); });
+
+// A program and how many series it has.
+class BenchOfCollective : public testing::TestWithParam<std::tuple<std::string, std::size_t>> {};
+
+// Three ranks: no power of two, so blocks are uneven and sizes are rounded up. The baseline is verified as ours is.
+TEST_P(BenchOfCollective, is_right_and_so_is_the_baseline) {
+  const auto& [name, series_count] = GetParam();
+  const Result result =
+      run(under_mpirun(3, program(name) + " --baseline mpi --min-bytes 3KiB --max-bytes 12KiB --samples 11"));
+  expect_all_right(result, series_count * 3);
+  for (const Row& row : result.rows) EXPECT_GT(std::stod(row.ratio), 0.0) << result.text;
+}
+
+TEST_P(BenchOfCollective, notices_a_flipped_byte) {
+  const auto& [name, series_count] = GetParam();
+  expect_all_wrong(
+      run(under_mpirun(2, program(name) + " --corrupt --min-bytes 16 --max-bytes 32 --samples 11")),
+      series_count * 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, BenchOfCollective,
+                         testing::Values(std::tuple{"allgather", 2}, std::tuple{"alltoall", 2},
+                                         std::tuple{"broadcast", 1}, std::tuple{"gather", 2},
+                                         std::tuple{"reduce", 1}, std::tuple{"reduce_scatter", 2},
+                                         std::tuple{"scan", 2}, std::tuple{"scatter", 2}),
+                         [](const auto& collective) { return std::get<0>(collective.param); });
+
+TEST(bench_under_mpirun, sizes_of_blocks_are_rounded_up_to_an_element_for_every_rank) {
+  const Result result =
+      run(under_mpirun(3, program("allgather") + " --max-bytes 16 --samples 11 --benchmark_filter=/float/"));
+  expect_all_right(result, 2);
+  EXPECT_EQ(result.rows.front().bytes, 12U) << result.text;
+  EXPECT_EQ(result.rows.back().bytes, 24U) << result.text;
+}
 
 TEST(bench_under_mpirun, a_byte_flipped_on_one_rank_is_known_to_the_one_that_prints) {
   expect_all_wrong(run(under_mpirun(3, program("allreduce") + " --corrupt --max-bytes 64 --samples 11")), 5);
