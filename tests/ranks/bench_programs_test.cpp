@@ -218,6 +218,50 @@ TEST(bench_under_mpirun, one_rank_writes_the_file_with_our_counters) {
   }
 }
 
+#ifdef QPMESH_TEST_COMPARE
+
+// The folder stays, so that the peer's program is built once.
+const std::string compare_folder = QPMESH_BINARY_DIR "/compare_test";
+
+Result compare(const std::string& arguments) {
+  return run(fmt::format("{} {} --programs {}/bin --out {}", QPMESH_TEST_COMPARE, arguments,
+                         QPMESH_BINARY_DIR, compare_folder));
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file{path};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+TEST(compare, tells_how_ours_and_open_mpi_did_at_every_size) {
+  const std::string stem = compare_folder + "/allgatherv-3-private";
+  for (const auto* ending : {".json", ".svg"}) std::filesystem::remove(stem + ending);
+  const Result result =
+      compare("allgatherv --ranks 3 --min-bytes 24 --max-bytes 48 --turns 1 --samples 11 --peers open_mpi");
+  ASSERT_EQ(result.exit_code, 0) << result.text;
+  for (const auto* piece : {"open_mpi: Open MPI v", "\n| 24 B | ", "\n| 48 B | ", " | open_mpi | "}) {
+    EXPECT_NE(result.text.find(piece), std::string::npos) << piece << " in " << result.text;
+  }
+  const std::string json = text_of(stem + ".json");
+  for (const auto* piece : {"\"bytes\": 24", "\"bytes\": 48", "\"best_peer\": \"open_mpi\"", "\"ratio\""}) {
+    EXPECT_NE(json.find(piece), std::string::npos) << piece << " in " << json;
+  }
+  const std::string svg = text_of(stem + ".svg");
+  for (const auto* piece : {"<svg ", ">qpmesh</text>", ">open_mpi</text>", "</svg>"}) {
+    EXPECT_NE(svg.find(piece), std::string::npos) << piece << " in " << svg;
+  }
+}
+
+TEST(compare, a_peer_that_it_does_not_know_is_named_with_those_it_does) {
+  const Result result = compare("allreduce --peers gloo");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.text.find("no peer gloo; known: open_mpi, open_mpi_sm, open_mpi_han, mpich"),
+            std::string::npos)
+      << result.text;
+}
+
+#endif
+
 #endif
 
 }  // namespace
