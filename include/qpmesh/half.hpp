@@ -7,7 +7,7 @@
 namespace qpmesh {
 
 // IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits; largest finite value 65504.
-struct float16 {
+struct float16 {  // NOLINT(readability-identifier-naming): named as the numbers of <cstdint> are
   std::uint16_t bits = 0;
 
   float16() = default;
@@ -49,7 +49,7 @@ struct float16 {
 };
 
 // The upper half of a float: its range, 7 fraction bits.
-struct bfloat16 {
+struct bfloat16 {  // NOLINT(readability-identifier-naming): the same
   std::uint16_t bits = 0;
 
   bfloat16() = default;
