@@ -19,18 +19,36 @@ struct Shape {
   double block_bytes() const noexcept { return vector_bytes() / ranks(); }
 };
 
-// LogGP of one link and one rank, in seconds (A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, "LogGP", 1995), with the cost of
-// reducing and copying beside it. A rank's outgoing bytes pass one port, one after the other.
+// LogGP (A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, 1995) of one link and one rank, in seconds, with the cost of reducing
+// and copying beside it. The closed forms beside the algorithms and the simulator (bench/scale) state this one model:
+//
+// - A rank has a CPU, an outgoing and an incoming port. Each does one thing after another, in the order in which it comes.
+// - A message takes a port for port_s, and is through it after bytes * byte_s. Its first byte is at the other rank latency_s after it
+//   entered the outgoing port, and enters the incoming one as soon as a receive asks for it. Posting costs the CPU nothing: overhead_s is
+//   the ports' (the gap of LogGP).
+// - A send ends when the message has left, a receive when the message is in.
+// - The CPU copies; it combines k operands in (k - 1) * bytes * reduced_byte_s. A receive that combines does so as segments come in:
+//   not before the first one is there, and with the last one when all are.
 struct Model {
   double latency_s;       // from the post of a small message to its receiver's next step
-  double overhead_s;      // of each further message posted in the same round
+  double overhead_s;      // of each further message through a port
   double byte_s;          // of a message
   double reduced_byte_s;  // of an operand that is combined with another
   double copied_byte_s;
+  std::size_t segment_bytes;  // of a message that is combined as it comes
 
+  double port_s(double bytes) const noexcept { return std::max(overhead_s, bytes * byte_s); }
+  // After the last byte of a message, until its port takes the next one.
+  double gap_s(double bytes) const noexcept { return std::max(0.0, overhead_s - bytes * byte_s); }
   // One rank's k messages of so many bytes each, to k ranks, while as many come in: until the last has come.
   double round_s(int messages, double bytes_each) const noexcept {
-    return latency_s + (messages - 1) * std::max(overhead_s, bytes_each * byte_s) + bytes_each * byte_s;
+    return latency_s + (messages - 1) * port_s(bytes_each) + bytes_each * byte_s;
+  }
+  double copy_s(double bytes) const noexcept { return bytes * copied_byte_s; }
+  // From the first byte of a message until it is combined.
+  double combined_s(double bytes) const noexcept {
+    const double segment = std::min(bytes, static_cast<double>(segment_bytes));
+    return segment * (byte_s + reduced_byte_s) + (bytes - segment) * std::max(byte_s, reduced_byte_s);
   }
 };
 

@@ -60,10 +60,26 @@ Task allgather_circulant(Group group, Arguments arguments) {
   }
 }
 
-Cost allgather_circulant_cost(const Shape& shape, const Model& model) {
+Cost circulant_allgather_cost(const Shape& shape, const Model& model, bool wraps) {
+  const double block = shape.block_bytes();
   Cost cost;
-  for_each_circulant_round(
-      shape.size, [&](CirculantRound step) { add_circulant_round(cost, step, shape.block_bytes(), model); });
+  for_each_circulant_round(shape.size, [&](CirculantRound step) {
+    const int count = step.block_count();
+    if (wraps && count > 1) {  // on that way all but one block are before the wrap
+      cost.time_s += model.port_s((count - 1) * block) + model.round_s(1, block);
+      cost.messages += 2;
+    } else {
+      cost.time_s += model.round_s(1, count * block);
+      ++cost.messages;
+    }
+    cost.bytes += count * block;
+  });
+  return cost;
+}
+
+Cost allgather_circulant_cost(const Shape& shape, const Model& model) {
+  Cost cost = circulant_allgather_cost(shape, model, true);
+  cost.time_s += model.copy_s(shape.block_bytes());
   return cost;
 }
 

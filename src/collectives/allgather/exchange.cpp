@@ -20,7 +20,9 @@ Task allgather_exchange(Group group, Arguments arguments) {
 }
 
 Cost allgather_exchange_cost(const Shape& shape, const Model& model) {
-  return exchange_cost(shape.size, shape.block_bytes(), model);
+  Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
+  cost.time_s += model.copy_s(shape.block_bytes());
+  return cost;
 }
 
 }  // namespace qpmesh::collectives

@@ -23,7 +23,9 @@ Task allgather_ring(Group group, Arguments arguments) {
 Cost allgather_ring_cost(const Shape& shape, const Model& model) {
   const Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
   const double steps = shape.ranks() - 1;
-  return {.time_s = steps * step.time_s, .messages = steps, .bytes = steps * step.bytes};
+  return {.time_s = steps * step.time_s + model.copy_s(shape.block_bytes()),
+          .messages = steps,
+          .bytes = steps * step.bytes};
 }
 
 }  // namespace qpmesh::collectives

@@ -20,13 +20,10 @@ Task allreduce_circulant(Group group, Arguments arguments) {
 }
 
 Cost allreduce_circulant_cost(const Shape& shape, const Model& model) {
-  Cost cost;
-  for_each_circulant_round(shape.size, [&](CirculantRound step) {
-    add_circulant_round(cost, step, shape.block_bytes(), model);
-    add_circulant_round(cost, step, shape.block_bytes(), model);
-    cost.time_s += step.block_count() * shape.block_bytes() * model.reduced_byte_s;
-  });
-  return cost;
+  Cost cost = circulant_reduce_scatter_cost(shape, model, true);
+  if (shape.size > 3)
+    --cost.messages;  // the rank whose runs wrap most in the second half has none in the first
+  return cost += circulant_allgather_cost(shape, model, true);
 }
 
 }  // namespace qpmesh::collectives

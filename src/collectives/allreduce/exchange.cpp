@@ -74,16 +74,22 @@ Task allreduce_exchange(Group group, Arguments arguments) {
 
 Cost allreduce_exchange_cost(const Shape& shape, const Model& model) {
   const ExchangePattern pattern = pattern_of(shape.size, shape.bytes);
+  const double bytes = shape.vector_bytes();
   Cost cost;
+  double early_s =
+      0;  // of the first ranks that others fold into: groups that did not wait for folded ranks are there before them
   for (int distance = 1; distance < pattern.participants();) {
     const int radix = pattern.round_radix(distance);
-    cost.add_round(model, radix - 1, shape.vector_bytes());
-    cost.time_s += (radix - 1) * shape.vector_bytes() * model.reduced_byte_s;
+    cost.add_round(model, radix - 1, bytes);
+    cost.time_s += (radix - 1) * bytes * model.reduced_byte_s;
+    if (distance >= pattern.folded()) early_s += model.latency_s;
     distance *= radix;
   }
   if (pattern.folded() > 0) {
-    cost.add_round(model, 1, shape.vector_bytes());
-    cost.time_s += model.round_s(1, shape.vector_bytes()) + shape.vector_bytes() * model.reduced_byte_s;
+    cost.time_s +=
+        model.latency_s + model.combined_s(bytes) + std::max(0.0, model.round_s(1, bytes) - early_s);
+    ++cost.messages;
+    cost.bytes += bytes;
   }
   return cost;
 }

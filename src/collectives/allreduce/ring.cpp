@@ -31,11 +31,11 @@ Task allreduce_ring(Group group, Arguments arguments) {
 }
 
 Cost allreduce_ring_cost(const Shape& shape, const Model& model) {
-  const Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
+  const double block = shape.block_bytes();
   const double steps = shape.ranks() - 1;
-  return {.time_s = steps * (2 * step.time_s + shape.block_bytes() * model.reduced_byte_s),
+  return {.time_s = steps * (model.latency_s + model.combined_s(block) + model.round_s(1, block)),
           .messages = 2 * steps,
-          .bytes = 2 * steps * step.bytes};
+          .bytes = 2 * steps * block};
 }
 
 }  // namespace qpmesh::collectives

@@ -25,9 +25,10 @@ Task broadcast_binomial(Group group, Arguments arguments) {
 }
 
 Cost broadcast_binomial_cost(const Shape& shape, const Model& model) {
-  Cost cost;
-  for (int level = 0; level < ceil_log2(shape.size); ++level) cost.add_round(model, 1, shape.vector_bytes());
-  return cost;
+  const double messages = ceil_log2(shape.size);
+  return {.time_s = binomial_s(shape.size, model, [&](int) { return shape.vector_bytes(); }),
+          .messages = messages,
+          .bytes = messages * shape.vector_bytes()};
 }
 
 }  // namespace qpmesh::collectives

@@ -1,6 +1,6 @@
 // Pipelined chain: the vector goes from rank to rank in segments, each passed on while the next one comes. Wins for very long vectors:
 // every link carries the vector once.
-// Cost (N - 2 + S/s)(alpha + s beta) for segments of s bytes.
+// Cost (N-1) alpha + (N-2) s beta + S beta for segments of s bytes.
 // Source: the pipeline algorithm of Open MPI's tuned collectives.
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/patterns/binomial.hpp"
@@ -41,8 +41,9 @@ Cost broadcast_chain_cost(const Shape& shape, const Model& model) {
   Cost cost;
   if (shape.size == 1) return cost;
   const auto segments = static_cast<double>(segment_count(shape.bytes));
-  const double bytes = shape.vector_bytes() / segments;
-  cost.time_s = (shape.ranks() - 2 + segments) * model.round_s(1, bytes);
+  const auto segment_bytes = static_cast<double>(std::min(shape.bytes, segment_bytes_max));
+  cost.time_s = (shape.ranks() - 1) * model.latency_s +
+                ((shape.ranks() - 2) * segment_bytes + shape.vector_bytes()) * model.byte_s;
   cost.messages = segments;
   cost.bytes = shape.vector_bytes();
   return cost;

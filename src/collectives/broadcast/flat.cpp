@@ -22,7 +22,7 @@ Task broadcast_flat(Group group, Arguments arguments) {
 }
 
 Cost broadcast_flat_cost(const Shape& shape, const Model& model) {
-  return exchange_cost(shape.size, shape.vector_bytes(), model);
+  return Cost{}.add_round(model, shape.size - 1, shape.vector_bytes());
 }
 
 }  // namespace qpmesh::collectives

@@ -16,8 +16,9 @@ Task broadcast_scatter_allgather(Group group, Arguments arguments) {
 }
 
 Cost broadcast_scatter_allgather_cost(const Shape& shape, const Model& model) {
-  Cost cost = scatter_binomial_cost(shape, model);
-  return cost += allgather_circulant_cost(shape, model);
+  Cost cost = binomial_scatter_cost(shape, model);
+  return cost +=
+         circulant_allgather_cost(shape, model, false);  // the ranks that wrap are not those that come last
 }
 
 }  // namespace qpmesh::collectives

@@ -1,6 +1,6 @@
 // Every rank of a binomial tree waits for the blocks of its subtree and hands all of them up together. Wins for small blocks on many
 // ranks: the root takes ceil(log2 N) messages instead of N-1. Blocks of one length.
-// Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N.
+// Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N (root 0: nowhere).
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/gather/gather.hpp"
 
@@ -44,12 +44,36 @@ Task gather_binomial(Group group, Arguments arguments) {
   }
 }
 
+namespace {
+
+// Until the blocks of a subtree of so many ranks are together. The last child may have fewer than the others, and be ready before them.
+double gather_s(int size, double block_bytes, const Model& model) {
+  if (size <= 1) return 0;
+  const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))) / 2;
+  const int last = size - reach;
+  const double last_bytes = last * block_bytes;
+  const double full_s = gather_s(reach, block_bytes, model);
+  if (last == reach) return full_s + model.round_s(1, last_bytes);
+  return std::max(full_s + model.gap_s(reach / 2 * block_bytes),
+                  gather_s(last, block_bytes, model) + model.latency_s) +
+         last_bytes * model.byte_s;
+}
+
+}  // namespace
+
+Cost binomial_gather_cost(const Shape& shape, const Model& model) {
+  if (shape.size == 1) return {};
+  // Each rank sends once; one of the last two children of the root has the most.
+  const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(shape.size))) / 2;
+  return {.time_s = gather_s(shape.size, shape.block_bytes(), model),
+          .messages = 1,
+          .bytes = std::max(shape.size - reach, reach / 2) * shape.block_bytes()};
+}
+
 Cost gather_binomial_cost(const Shape& shape, const Model& model) {
-  Cost cost = binomial_blocks_cost(shape, model);
-  // Each rank sends once; the last child of the root has the most.
-  const int blocks = shape.size - static_cast<int>(std::bit_ceil(static_cast<unsigned>(shape.size))) / 2;
-  cost.messages = shape.size > 1 ? (blocks > 1 ? 2 : 1) : 0;
-  cost.bytes = shape.size > 1 ? blocks * shape.block_bytes() : 0;
+  Cost cost = binomial_gather_cost(shape, model);
+  // Its own block a rank copies before the first one comes.
+  cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);
   return cost;
 }
 

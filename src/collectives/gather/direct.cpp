@@ -15,20 +15,22 @@ Task gather_direct(Group group, Arguments arguments) {
     co_return;
   }
   const Blocks& blocks = arguments.out_blocks;
+  group.copy(arguments.out + blocks.first_bytes(root), arguments.in,
+             arguments.bytes());  // nothing has come yet
   for (int distance = 1; distance < group.size(); ++distance) {
     const int from = group.plus(distance);
     round.receive(from, {arguments.out + blocks.first_bytes(from), blocks.length_bytes(from)});
     if (round.full()) co_await round;
   }
-  group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
   co_await round;
 }
 
 Cost gather_direct_cost(const Shape& shape, const Model& model) {
-  Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
-  cost.messages = shape.size > 1 ? 1 : 0;
-  cost.bytes = shape.size > 1 ? shape.block_bytes() : 0;
-  return cost;
+  const double messages = shape.size > 1 ? 1 : 0;
+  return {.time_s = Cost{}.add_round(model, shape.size - 1, shape.block_bytes()).time_s +
+                    std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s),
+          .messages = messages,
+          .bytes = messages * shape.block_bytes()};
 }
 
 }  // namespace qpmesh::collectives

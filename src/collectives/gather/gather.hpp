@@ -14,5 +14,6 @@ Cost gather_binomial_cost(const Shape& shape, const Model& model);
 
 // A phase of other algorithms: every rank has its own block in place, afterwards the root has all of them.
 Task binomial_gather(Group group, int root, Blocks blocks, SubtreePlaces mine);
+Cost binomial_gather_cost(const Shape& shape, const Model& model);
 
 }  // namespace qpmesh::collectives

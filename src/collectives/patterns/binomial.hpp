@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/cost.hpp"
+
 namespace qpmesh::collectives {
 
 constexpr int relative_rank(int rank, int root, int size) noexcept { return (rank - root + size) % size; }
@@ -20,6 +22,20 @@ constexpr int binomial_span(int v, int size) noexcept { return std::min(binomial
 
 constexpr int ceil_log2(int size) noexcept {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(size - 1)));
+}
+
+// Down the tree of so many ranks, the largest subtree first; bytes_of(ranks) go to a subtree of so many. Up the tree it takes as long. The
+// longest way is through the first child, or, where the first subtree is not full, perhaps through the second one.
+template <class BytesOf>
+double binomial_s(int size, const Model& model, BytesOf&& bytes_of) {
+  if (size <= 1) return 0;
+  const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))) / 2;
+  const auto through = [&](int ranks) {
+    return model.round_s(1, bytes_of(ranks)) + binomial_s(ranks, model, bytes_of);
+  };
+  const int first = size - reach;
+  if (first == reach) return through(first);
+  return std::max(through(first), model.port_s(bytes_of(first)) + through(reach / 2));
 }
 
 }  // namespace qpmesh::collectives

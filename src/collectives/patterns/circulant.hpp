@@ -10,8 +10,6 @@
 
 #include <algorithm>
 
-#include "collectives/cost.hpp"
-
 namespace qpmesh::collectives {
 
 struct CirculantRound {
@@ -54,13 +52,6 @@ void for_each_run(int rank, int size, int begin, int count, F&& f) {
   const int before_wrap = std::min(count, size - first);
   f(BlockRun{first, before_wrap}, begin);
   if (before_wrap < count) f(BlockRun{0, count - before_wrap}, begin + before_wrap);
-}
-
-// On some rank the blocks of every round but the last wrap, and go as two messages.
-inline void add_circulant_round(Cost& cost, CirculantRound round, double block_bytes,
-                                const Model& model) noexcept {
-  const int messages = round.block_count() > 1 ? 2 : 1;
-  cost.add_round(model, messages, round.block_count() * block_bytes / messages);
 }
 
 }  // namespace qpmesh::collectives

@@ -29,16 +29,9 @@ void for_each_subtree_run(const SubtreePlaces& places, const Blocks& blocks, int
   });
 }
 
-// Down or up the tree: the way to the leaf that most levels lie before. On some rank the blocks wrap, and go as two messages.
-inline Cost binomial_blocks_cost(const Shape& shape, const Model& model) noexcept {
-  Cost cost;
-  const int top = static_cast<int>(std::bit_ceil(static_cast<unsigned>(shape.size))) / 2;
-  for (int reach = top; reach >= 1 && shape.size > 1; reach /= 2) {
-    const int blocks = std::min(reach, shape.size - reach);
-    const int messages = blocks > 1 ? 2 : 1;
-    cost.add_round(model, messages, blocks * shape.block_bytes() / messages);
-  }
-  return cost;
+// Down or up the tree from or to rank 0; another root's blocks wrap, which is an overhead more in a round.
+inline double binomial_blocks_s(const Shape& shape, const Model& model) noexcept {
+  return binomial_s(shape.size, model, [&](int ranks) { return ranks * shape.block_bytes(); });
 }
 
 }  // namespace qpmesh::collectives

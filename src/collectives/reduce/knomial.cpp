@@ -13,6 +13,25 @@ namespace {
 
 constexpr int radix = 4;
 
+// Until the sum of so many ranks is there. The last child may speak for fewer ranks than the others, and
+// be ready before them.
+double knomial_s(std::int64_t size, double bytes, const Model& model) {
+  double time_s = 0;
+  for (std::int64_t distance = 1; distance < size; distance *= radix) {
+    const std::int64_t children = std::min<std::int64_t>(radix - 1, (size - 1) / distance);
+    const std::int64_t of_last = std::min(distance, size - children * distance);
+    const auto full = static_cast<int>(of_last == distance ? children : children - 1);
+    double enters_s = time_s;  // the last message of this round
+    if (of_last < distance) {
+      enters_s = std::max(time_s + model.gap_s(bytes), knomial_s(of_last, bytes, model) + model.latency_s);
+      if (full > 0) enters_s += model.port_s(bytes);
+    }
+    if (full > 0) enters_s = std::max(enters_s, time_s + model.latency_s) + (full - 1) * model.port_s(bytes);
+    time_s = enters_s + bytes * model.byte_s + static_cast<double>(children) * bytes * model.reduced_byte_s;
+  }
+  return time_s;
+}
+
 }  // namespace
 
 Task reduce_knomial(Group group, Arguments arguments) {
@@ -58,15 +77,10 @@ Task reduce_knomial(Group group, Arguments arguments) {
 }
 
 Cost reduce_knomial_cost(const Shape& shape, const Model& model) {
-  Cost cost;
-  for (std::int64_t distance = 1; distance < shape.size; distance *= radix) {
-    const auto children = static_cast<int>(std::min<std::int64_t>(radix - 1, (shape.size - 1) / distance));
-    cost.add_round(model, children, shape.vector_bytes());
-    cost.time_s += children * shape.vector_bytes() * model.reduced_byte_s;
-  }
-  cost.messages = shape.size > 1 ? 1 : 0;
-  cost.bytes = shape.size > 1 ? shape.vector_bytes() : 0;
-  return cost;
+  const double messages = shape.size > 1 ? 1 : 0;
+  return {.time_s = knomial_s(shape.size, shape.vector_bytes(), model),
+          .messages = messages,
+          .bytes = messages * shape.vector_bytes()};
 }
 
 }  // namespace qpmesh::collectives

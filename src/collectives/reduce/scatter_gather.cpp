@@ -24,9 +24,8 @@ Task reduce_scatter_gather(Group group, Arguments arguments) {
 }
 
 Cost reduce_scatter_gather_cost(const Shape& shape, const Model& model) {
-  Cost cost = reduce_scatter_circulant_cost(shape, model);
-  cost.time_s -= shape.block_bytes() * model.copied_byte_s;  // the sums stay where they are
-  return cost += gather_binomial_cost(shape, model);
+  Cost cost = circulant_reduce_scatter_cost(shape, model, false);  // what wraps last is at the root
+  return cost += binomial_gather_cost(shape, model);
 }
 
 }  // namespace qpmesh::collectives

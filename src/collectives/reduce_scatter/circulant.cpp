@@ -55,13 +55,27 @@ Task reduce_scatter_circulant(Group group, Arguments arguments) {
   group.copy(arguments.out, sums.data() + offset, arguments.bytes());
 }
 
-Cost reduce_scatter_circulant_cost(const Shape& shape, const Model& model) {
+Cost circulant_reduce_scatter_cost(const Shape& shape, const Model& model, bool wraps) {
+  const double block = shape.block_bytes();
+  const int reduced = shape.size / 2;  // after the first round
   Cost cost;
   for_each_circulant_round(shape.size, [&](CirculantRound step) {
-    add_circulant_round(cost, step, shape.block_bytes(), model);
-    cost.time_s += step.block_count() * shape.block_bytes() * model.reduced_byte_s;
+    const int count = step.block_count();
+    const bool is_cut = step.skip < shape.size && reduced > step.next_skip && reduced < step.skip;
+    // On the way of the ranks that wrap all but one block are before the wrap.
+    const double overheads_s = ((wraps && count > 1 ? 1 : 0) + (is_cut ? 1 : 0)) * model.overhead_s;
+    cost.time_s +=
+        model.latency_s + std::max(overheads_s + model.combined_s(block), model.combined_s(count * block));
+    cost.messages += is_cut ? 2 : 1;
+    cost.bytes += count * block;
   });
-  cost.time_s += shape.block_bytes() * model.copied_byte_s;
+  if (shape.size > 3) ++cost.messages;  // some rank's runs wrap, once
+  return cost;
+}
+
+Cost reduce_scatter_circulant_cost(const Shape& shape, const Model& model) {
+  Cost cost = circulant_reduce_scatter_cost(shape, model, true);
+  cost.time_s += model.copy_s(shape.block_bytes());
   return cost;
 }
 

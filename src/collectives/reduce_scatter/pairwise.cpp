@@ -25,10 +25,10 @@ Task reduce_scatter_pairwise(Group group, Arguments arguments) {
 }
 
 Cost reduce_scatter_pairwise_cost(const Shape& shape, const Model& model) {
-  Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
-  step.time_s += shape.block_bytes() * model.reduced_byte_s;
   const double steps = shape.ranks() - 1;
-  return {.time_s = steps * step.time_s, .messages = steps, .bytes = steps * step.bytes};
+  return {.time_s = steps * (model.latency_s + model.combined_s(shape.block_bytes())),
+          .messages = steps,
+          .bytes = steps * shape.block_bytes()};
 }
 
 }  // namespace qpmesh::collectives

@@ -18,5 +18,7 @@ Cost reduce_scatter_pairwise_cost(const Shape& shape, const Model& model);
 // takes its operand from there. For reducers that commute; blocks without gaps; at least two ranks.
 Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums, Blocks blocks,
                               Reducer reducer);
+// wraps: the ranks that wait longest are those whose runs wrap at block N, a message more in each round.
+Cost circulant_reduce_scatter_cost(const Shape& shape, const Model& model, bool wraps);
 
 }  // namespace qpmesh::collectives

@@ -38,6 +38,17 @@ Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::si
   group.copy(out, sum, bytes);  // nothing came
 }
 
+// Until the rank at a place has its sum. What comes last is of ranks that may have been ready long before.
+double prefix_s(int place, double bytes, const Model& model) {
+  if (place == 0) return 0;
+  const auto rounds = std::bit_width(static_cast<unsigned>(place));
+  const double round_s = model.latency_s + model.combined_s(bytes);
+  const int source = place - (1 << (rounds - 1));
+  const auto idle_rounds = rounds - 1 - std::bit_width(static_cast<unsigned>(source));  // it only sends
+  return std::max((rounds - 1) * round_s + model.gap_s(bytes) + model.combined_s(bytes),
+                  prefix_s(source, bytes, model) + idle_rounds * model.port_s(bytes) + round_s);
+}
+
 }  // namespace
 
 Task scan_doubling(Group group, Arguments arguments) {
@@ -56,12 +67,13 @@ Task exscan_doubling(Group group, Arguments arguments) {
 }
 
 Cost scan_doubling_cost(const Shape& shape, const Model& model) {
-  Cost cost;
-  for (int round = 0; round < ceil_log2(shape.size); ++round) {
-    cost.add_round(model, 1, shape.vector_bytes());
-    cost.time_s += shape.vector_bytes() * model.reduced_byte_s;
-  }
-  return cost;
+  const double bytes = shape.vector_bytes();
+  const double messages = ceil_log2(shape.size);
+  const double first_s =
+      messages * model.port_s(bytes) + model.copy_s(bytes);  // of the first rank, which gets nothing
+  return {.time_s = std::max(first_s, prefix_s(shape.size - 1, bytes, model)),
+          .messages = messages,
+          .bytes = messages * bytes};
 }
 
 Cost exscan_doubling_cost(const Shape& shape, const Model& model) {

@@ -1,6 +1,6 @@
 // The root hands half of the blocks to one rank, a quarter to another one, and so does each of them. Wins for small blocks on many
 // ranks: the root posts ceil(log2 N) messages instead of N-1. Blocks of one length.
-// Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N.
+// Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N (root 0: nowhere).
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/scatter/scatter.hpp"
 
@@ -46,8 +46,16 @@ Task scatter_binomial(Group group, Arguments arguments) {
   }
 }
 
+Cost binomial_scatter_cost(const Shape& shape, const Model& model) {
+  return {.time_s = binomial_blocks_s(shape, model),
+          .messages = static_cast<double>(ceil_log2(shape.size)),
+          .bytes = (shape.ranks() - 1) * shape.block_bytes()};
+}
+
 Cost scatter_binomial_cost(const Shape& shape, const Model& model) {
-  return binomial_blocks_cost(shape, model);
+  Cost cost = binomial_scatter_cost(shape, model);
+  cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // by the last sender
+  return cost;
 }
 
 }  // namespace qpmesh::collectives

@@ -20,12 +20,15 @@ Task scatter_direct(Group group, Arguments arguments) {
     round.send(to, {arguments.in + blocks.first_bytes(to), blocks.length_bytes(to)});
     if (round.full()) co_await round;
   }
-  group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
   co_await round;
+  group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
 }
 
 Cost scatter_direct_cost(const Shape& shape, const Model& model) {
-  return exchange_cost(shape.size, shape.block_bytes(), model);
+  Cost cost = Cost{}.add_round(model, shape.size - 1, shape.block_bytes());
+  cost.time_s += std::max(
+      0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // while the last message is on its way
+  return cost;
 }
 
 }  // namespace qpmesh::collectives

@@ -14,5 +14,6 @@ Cost scatter_binomial_cost(const Shape& shape, const Model& model);
 
 // A phase of other algorithms: the root has all blocks, afterwards every rank has those of its subtree.
 Task binomial_scatter(Group group, int root, Blocks blocks, SubtreePlaces mine);
+Cost binomial_scatter_cost(const Shape& shape, const Model& model);
 
 }  // namespace qpmesh::collectives
