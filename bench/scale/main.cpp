@@ -151,8 +151,12 @@ void run(const Settings& settings) {
       if (has_equal_blocks(collective)) shape.bytes = (shape.bytes + ranks - 1) / ranks * ranks;
       std::vector<Row> rows;
       for (const Algorithm& algorithm : collectives::algorithms(collective)) {
-        if (settings.algorithm.empty() || algorithm.name == settings.algorithm)
+        if (algorithm.applies(shape) && (settings.algorithm.empty() || algorithm.name == settings.algorithm))
           rows.push_back(row_of(algorithm, shape, settings.messages_max));
+      }
+      if (rows.empty()) {
+        fmt::print("{:>6} {:>10} {:>18} does not apply\n", size, shape.bytes, settings.algorithm);
+        continue;
       }
       std::ranges::min_element(rows, {}, [](const Row& row) { return row.cost().time_s; })->best = true;
       for (const Row& row : rows) print(row);

@@ -11,6 +11,7 @@
 #include "collectives/barrier/barrier.hpp"
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/gather/gather.hpp"
+#include "collectives/patterns/exchange.hpp"
 #include "collectives/reduce/reduce.hpp"
 #include "collectives/reduce_scatter/reduce_scatter.hpp"
 #include "collectives/scan/scan.hpp"
@@ -35,6 +36,8 @@ namespace {
 
 bool always(const Shape& /*shape*/) { return true; }
 bool any_order(const Shape& shape) { return !shape.ordered; }
+// Up to so many ranks exchange and circulant leave nothing to win.
+bool many_ranks(const Shape& shape) { return shape.size > ExchangePattern::one_round_max; }
 bool equal_blocks(const Shape& shape) { return !shape.uneven; }
 
 // In the order of Collective.
@@ -59,6 +62,7 @@ constexpr std::array rows{
     Algorithm{Collective::reduce_scatter, "pairwise", any_order, reduce_scatter_pairwise_cost,
               reduce_scatter_pairwise},
     Algorithm{Collective::allreduce, "exchange", always, allreduce_exchange_cost, allreduce_exchange},
+    Algorithm{Collective::allreduce, "butterfly", many_ranks, allreduce_butterfly_cost, allreduce_butterfly},
     Algorithm{Collective::allreduce, "circulant", any_order, allreduce_circulant_cost, allreduce_circulant},
     Algorithm{Collective::allreduce, "ring", any_order, allreduce_ring_cost, allreduce_ring},
     Algorithm{Collective::gather, "direct", always, gather_direct_cost, gather_direct},
@@ -165,7 +169,9 @@ const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) cons
   if (!row.applies(shape)) {
     refuse(ErrorCode::bad_argument, row.collective,
            fmt::format("{} does not apply to {}", row.name,
-                       shape.ordered ? "an ordered reduction" : "blocks of unequal lengths"),
+                       !row.applies({.size = shape.size}) ? fmt::format("{} ranks", shape.size)
+                       : shape.ordered                    ? "an ordered reduction"
+                                                          : "blocks of unequal lengths"),
            "these do: " + names_of(row.collective, &shape));
   }
   return row;

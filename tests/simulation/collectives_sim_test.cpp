@@ -20,7 +20,6 @@ const Flavour& flavour_of(int n) { return flavours()[static_cast<std::size_t>(n)
 class EveryAllreduce : public testing::TestWithParam<std::string_view> {};
 
 TEST_P(EveryAllreduce, equals_the_sequential_sum_for_every_number_of_ranks) {
-  
   for (int size = 1; size <= 33; ++size) {
     const auto ranks = static_cast<std::size_t>(size);
     const NetworkConfig network = few_pieces(flavour_of(size).config(size, static_cast<std::uint64_t>(size)));
@@ -54,6 +53,16 @@ TEST_P(EveryAllreduce, runs_in_several_communicators_at_once) {
 
 INSTANTIATE_TEST_SUITE_P(all, EveryAllreduce, testing::Values("exchange", "circulant", "ring"),
                          [](const auto& name) { return std::string{name.param}; });
+
+// It is for more ranks than exchange in one round. Counts on either side of where it cuts, and cuts in halves.
+TEST(butterfly, equals_the_sequential_sum_of_many_ranks) {
+  for (const int size : {17, 18, 23, 32, 33, 64, 67}) {
+    const NetworkConfig network = few_pieces(flavour_of(size).config(size, 5));
+    const Outcome outcome = random_collectives(
+        {.network = network, .allreduce = "butterfly", .counts = {0, 1, 7, 300, 2'049, 9'001}});
+    ASSERT_EQ(outcome.wrong, "") << flavour_of(size).name;
+  }
+}
 
 TEST(collectives, three_hundred_ranks_reduce_and_meet) {
   NetworkConfig network = transport::simulated::polled_network(300, 1);

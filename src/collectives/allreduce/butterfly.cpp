@@ -1,0 +1,168 @@
+// Butterfly: rounds of groups as in the radix-k exchange, but in the first ones each rank of a group takes a part of the vector and
+// reduces only that; what is too short to be cut is exchanged whole; the first rounds then run backwards, to gather. Long parts meet
+// in groups of two, which reduce while segments arrive; short ones in groups of eight, for a third of the latencies. Wins
+// for vectors of some KiB on very many ranks, and longer ones where circulant's latencies show. The order of the operands is the rank order,
+// each part is reduced alike wherever it is: the same bits on every rank, ordered reductions included.
+// Cost about 2 (N-1)/N S beta + (N-1)/N S gamma and a latency for each round, from log8 N to 2 log2 N of them; where N is no power
+// of two, two messages of the whole vector more.
+// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k; see exchange.cpp.
+#include "collectives/allreduce/allreduce.hpp"
+#include "collectives/patterns/exchange.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+constexpr int radix_max = 8;
+constexpr int rounds_max = 31;
+
+struct Step {
+  int radix;
+  bool is_cut;
+};
+
+// Of ranks that are in groups of so many still, about parts of so many bytes. From what every rank knows alike.
+Step step_of(int ranks, std::size_t part_bytes) {
+  constexpr std::size_t long_bytes_min = std::size_t{32} << 10;
+  constexpr std::size_t cut_bytes_min = std::size_t{2} << 10;
+  if (part_bytes >= long_bytes_min) return {2, true};
+  return {std::min(ranks, radix_max), part_bytes >= cut_bytes_min};
+}
+
+// Elements of the vector.
+struct Part {
+  std::size_t first;
+  std::size_t count;
+};
+Part cut(const Part& part, int into, int index) {
+  const Blocks blocks = even_blocks(part.count, into);
+  return {part.first + blocks.first(index), blocks.length(index)};
+}
+
+// A round that cut, to be run backwards.
+struct Cut {
+  Part whole;
+  int radix;
+  int distance;
+};
+
+}  // namespace
+
+Task allreduce_butterfly(Group group, Arguments arguments) {
+  const int rank = group.rank();
+  const ExchangePattern pattern{group.size(), radix_max};
+  const std::size_t bytes = arguments.bytes();
+  const std::span<std::byte> out{arguments.out, bytes};
+  Round<radix_max - 1> round{group};
+  if (pattern.is_folded(rank)) {
+    round.send(rank - 1, {arguments.in, bytes});
+    co_await round;
+    round.receive(rank - 1, out);
+    co_await round;
+    co_return;
+  }
+  const std::byte* sums = arguments.in;  // of the ranks that this one speaks for
+  if (pattern.has_folded(rank)) {
+    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
+    co_await round;
+    sums = out.data();
+  }
+  const auto bytes_of = [&](const Part& part) { return part.count * arguments.element_bytes; };
+  const auto offset_of = [&](const Part& part) { return part.first * arguments.element_bytes; };
+  const auto target = [&](const Part& part) {
+    return std::span{arguments.out + offset_of(part), bytes_of(part)};
+  };
+  const int place = pattern.place_of(rank);
+  const auto digit_of = [&](int distance, int radix) { return place / distance % radix; };
+  const auto at_digit = [&](int digit, int distance, int radix) {
+    return pattern.rank_at(place + (digit - digit_of(distance, radix)) * distance);
+  };
+
+  Part mine{0, arguments.element_count};
+  std::array<Cut, rounds_max> cuts;
+  std::size_t cut_count = 0;
+  std::size_t part_bytes = bytes;  // the same on all ranks
+  for (int distance = 1; distance < pattern.participants();) {
+    const auto [radix, is_cut] = step_of(pattern.participants() / distance, part_bytes);
+    const int digit = digit_of(distance, radix);
+    const Part whole = mine;
+    if (is_cut) {
+      cuts[cut_count++] = {whole, radix, distance};
+      mine = cut(whole, radix, digit);
+      part_bytes /= static_cast<std::size_t>(radix);
+    }
+    const bool streams = is_cut && radix == 2;  // what is sent is not what is written
+    Scratch arrived{group, streams ? 0 : bytes_of(mine) * static_cast<std::size_t>(radix - 1)};
+    std::byte* free_place = arrived.data();
+    std::array<const std::byte*, radix_max> operands;
+    operands[static_cast<std::size_t>(digit)] = sums + offset_of(mine);
+    for (int step = 1; step < radix; ++step) {
+      const int to = (digit + step) % radix;
+      const int from = (digit + radix - step) % radix;
+      const Part sent = is_cut ? cut(whole, radix, to) : whole;
+      round.send(at_digit(to, distance, radix), {sums + offset_of(sent), bytes_of(sent)});
+      if (streams) {
+        round.receive_reduce(at_digit(from, distance, radix), target(mine), sums + offset_of(mine),
+                             arguments.reducer, from > digit ? Arriving::right : Arriving::left);
+        continue;
+      }
+      round.receive(at_digit(from, distance, radix), {free_place, bytes_of(mine)});
+      operands[static_cast<std::size_t>(from)] = free_place;
+      free_place += bytes_of(mine);
+    }
+    co_await round;
+    if (!streams) {
+      group.reduce(arguments.reducer, target(mine).data(), {operands.data(), static_cast<std::size_t>(radix)},
+                   bytes_of(mine));
+    }
+    sums = out.data();
+    distance *= radix;
+  }
+
+  while (cut_count > 0) {
+    const Cut& last = cuts[--cut_count];
+    const int digit = digit_of(last.distance, last.radix);
+    for (int step = 1; step < last.radix; ++step) {
+      const int to = (digit + step) % last.radix;
+      const int from = (digit + last.radix - step) % last.radix;
+      round.send(at_digit(to, last.distance, last.radix), target(mine));
+      round.receive(at_digit(from, last.distance, last.radix), target(cut(last.whole, last.radix, from)));
+    }
+    co_await round;
+    mine = last.whole;
+  }
+  if (pattern.has_folded(rank)) {
+    round.send(rank + 1, out);
+    co_await round;
+  }
+}
+
+Cost allreduce_butterfly_cost(const Shape& shape, const Model& model) {
+  const ExchangePattern pattern{shape.size, radix_max};
+  Cost cost;
+  std::size_t part_bytes = shape.bytes;
+  double bytes = shape.vector_bytes();  // of a part, to the fraction
+  double early_s = 0;                   // as in exchange.cpp
+  for (int distance = 1; distance < pattern.participants();) {
+    const auto [radix, is_cut] = step_of(pattern.participants() / distance, part_bytes);
+    if (is_cut) {
+      part_bytes /= static_cast<std::size_t>(radix);
+      bytes /= radix;
+      cost.add_round(model, radix - 1, bytes);  // backwards
+    }
+    cost.add_round(model, radix - 1, bytes);
+    cost.time_s += is_cut && radix == 2 ? model.combined_s(bytes) - bytes * model.byte_s
+                                        : (radix - 1) * bytes * model.reduced_byte_s;
+    if (!is_cut && distance >= pattern.folded()) early_s += model.latency_s;
+    distance *= radix;
+  }
+  if (pattern.folded() > 0) {
+    const double vector_bytes = shape.vector_bytes();
+    cost.time_s += model.latency_s + model.combined_s(vector_bytes) +
+                   std::max(0.0, model.round_s(1, vector_bytes) - early_s);
+    ++cost.messages;
+    cost.bytes += vector_bytes;
+  }
+  return cost;
+}
+
+}  // namespace qpmesh::collectives
