@@ -178,12 +178,13 @@ const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) cons
 }
 
 const Algorithm& Selector::cheapest(const Shape& shape, Collective collective) const noexcept {
+  constexpr double better = 1 - 1e-9;  // equal costs differ by what rounding leaves: the first row wins
   const Algorithm* best = nullptr;
   double best_s = 0;
   for (const Algorithm& row : algorithms(collective)) {
     if (!row.applies(shape)) continue;
     const double its_s = row.cost(shape, model_).time_s;
-    if (best != nullptr && its_s >= best_s) continue;
+    if (best != nullptr && its_s >= best_s * better) continue;
     best = &row;
     best_s = its_s;
   }
