@@ -217,8 +217,6 @@ void apply_own_variables(const Variables& variables, Identity& identity) {
 
 }  // namespace
 
-Identity claimed_identity(const Environment& environment) { return detect(Variables{environment}); }
-
 Identity identify(const Environment& environment) {
   const Variables variables{environment};
   Identity identity = detect(variables);
@@ -255,3 +253,9 @@ Identity identify(const Environment& environment) {
 }
 
 }  // namespace qpmesh::bootstrap
+
+qpmesh::detail::ClaimedSize qpmesh::detail::claimed_size() {
+  const bootstrap::Environment environment = bootstrap::process_environment();
+  bootstrap::Identity claimed = bootstrap::detect(bootstrap::Variables{environment});
+  return {claimed.size, std::move(claimed.size_variable)};
+}

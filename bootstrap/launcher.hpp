@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
+#include "qpmesh/export.h"
 #include "qpmesh/options.hpp"
 
 namespace qpmesh::bootstrap {
@@ -32,9 +33,6 @@ struct Identity {
       false;  // it is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home
 };
 
-// What the environment says about who and how many we are, and nothing about how to meet: no root, no secret.
-Identity claimed_identity(const Environment& environment);
-
 // Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT, QPMESH_JOB
 // and the secret's variables hold under every launcher. Ranks of one host meet without an address;
 // QPMESH_ROOT forces TCP. Throws Error{bad_config} naming the variable, its value and what is allowed;
@@ -48,3 +46,14 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
                                           const base::System& system, const base::Log& log);
 
 }  // namespace qpmesh::bootstrap
+
+namespace qpmesh::detail {
+
+// How many ranks the launcher's environment claims, and in which variable. Exported for the MPI bootstrap, which is a library of its own.
+struct ClaimedSize {
+  int size;
+  std::string variable;
+};
+QPMESH_API ClaimedSize claimed_size();
+
+}  // namespace qpmesh::detail

@@ -49,7 +49,7 @@ void check_not_alone_among_many(MPI_Comm communicator) {
   int relation = MPI_UNEQUAL;
   check(MPI_Comm_compare(communicator, MPI_COMM_WORLD, &relation), "MPI_Comm_compare");
   if (size > 1 || relation != MPI_IDENT) return;  // who asks for MPI_COMM_SELF wants to be alone
-  const bootstrap::Identity claimed = bootstrap::claimed_identity(bootstrap::process_environment());
+  const detail::ClaimedSize claimed = detail::claimed_size();
   if (claimed.size == 1) return;
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
@@ -57,7 +57,7 @@ void check_not_alone_among_many(MPI_Comm communicator) {
   std::string_view library{text.data(), static_cast<std::size_t>(length)};
   library = library.substr(0, library.find_first_of(",\n"));
   fail(ErrorCode::bad_config,
-       fmt::format("{} says {} ranks, but to {} this process is alone", claimed.size_variable, claimed.size,
+       fmt::format("{} says {} ranks, but to {} this process is alone", claimed.variable, claimed.size,
                    library),
        "start the program with the mpirun of the MPI that it is linked with");
 }

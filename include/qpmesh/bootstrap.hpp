@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "qpmesh/deadline.hpp"
+#include "qpmesh/export.h"
 
 namespace qpmesh {
 
@@ -15,7 +16,7 @@ using BlobView = std::span<const std::byte>;
 
 // Tells a rank who it is and exchanges blobs. A user's own class works as well
 // as the library's (TCP, one host, MPI).
-class Bootstrap {
+class QPMESH_API Bootstrap {
  public:
   virtual ~Bootstrap() = default;
 

@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "qpmesh/export.h"
+
 namespace qpmesh {
 
 enum class Collective : std::uint8_t {
@@ -23,7 +25,7 @@ enum class Collective : std::uint8_t {
 };
 inline constexpr std::size_t collective_count = static_cast<std::size_t>(Collective::exscan) + 1;
 
-std::string_view name_of(Collective collective) noexcept;  // "reduce_scatter"
+QPMESH_API std::string_view name_of(Collective collective) noexcept;  // "reduce_scatter"
 
 // A vector's blocks of unequal lengths, one for each rank, in elements: counts[r] from displacements[r] on; without
 // displacements the blocks follow one another. Both lists have size() entries, and are read during the call only.

@@ -16,6 +16,7 @@
 #include "qpmesh/collective.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/error.hpp"
+#include "qpmesh/export.h"
 #include "qpmesh/options.hpp"
 #include "qpmesh/reduction.hpp"
 #include "qpmesh/request.hpp"
@@ -76,7 +77,7 @@ struct AnyCollective {
 // abort() may be called from any thread. After an error other than bad_argument, truncated, or the timeout of
 // an unmatched receive, the communicator is broken: every further call throws the same error. The destructor
 // is local, may run in any order, and never waits for a peer's call.
-class Communicator {
+class QPMESH_API Communicator {
  public:
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
@@ -397,9 +398,9 @@ class Communicator {
 // Joins the job that the launcher's environment describes (Open MPI, Hydra, srun,
 // torchrun, QPMESH_ROOT/RANK/SIZE); alone, a world of one. Collective over the job.
 // Throws Error within Options::init_timeout_ms.
-Communicator init();
-Communicator init(const Options& options);
+QPMESH_API Communicator init();
+QPMESH_API Communicator init(const Options& options);
 // The same through a bootstrap of the caller's; it is used until init returns.
-Communicator init(Bootstrap& bootstrap, const Options& options = Options::from_environment());
+QPMESH_API Communicator init(Bootstrap& bootstrap, const Options& options = Options::from_environment());
 
 }  // namespace qpmesh

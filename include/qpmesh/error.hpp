@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "qpmesh/export.h"
+
 namespace qpmesh {
 
 enum class ErrorCode : std::uint8_t {
@@ -26,7 +28,7 @@ enum class ErrorCode : std::uint8_t {
 };
 
 // The code's own name, as in the enum: "peer_dead".
-std::string_view to_string(ErrorCode code) noexcept;
+QPMESH_API std::string_view to_string(ErrorCode code) noexcept;
 
 inline constexpr int no_peer = -1;
 
@@ -41,7 +43,7 @@ struct ErrorDetail {
 };
 
 // Copying never throws. what() is one line with every field of the detail.
-class Error : public std::runtime_error {
+class QPMESH_API Error : public std::runtime_error {
  public:
   explicit Error(ErrorDetail detail);
 

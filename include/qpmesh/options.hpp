@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "qpmesh/export.h"
+
 namespace qpmesh {
 
 // init() without options uses Options::from_environment(); a program that sets fields in code starts
@@ -60,7 +62,7 @@ struct Options {
 
   // Defaults overridden by QPMESH_… variables. Throws Error{bad_config} naming
   // variable, value and allowed range.
-  static Options from_environment();
+  QPMESH_API static Options from_environment();
 };
 
 }  // namespace qpmesh

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "qpmesh/export.h"
+
 namespace qpmesh {
 
 namespace detail {
@@ -36,7 +38,7 @@ struct Call {
 // afterwards test() is true and wait() returns.
 // The destructor of a request in flight waits, at most until the operation's deadline: a hang with a name is
 // better than memory overwritten behind the caller's back. What it swallows, it logs.
-class [[nodiscard]] Request {
+class [[nodiscard]] QPMESH_API Request {
  public:
   Request() noexcept = default;
   explicit Request(detail::RequestState* state) noexcept : state_{state} {}
@@ -63,8 +65,8 @@ class [[nodiscard]] Request {
 };
 
 // Waits for all; throws the first error in the order of the span after every one has ended.
-void wait_all(std::span<Request> requests);
+QPMESH_API void wait_all(std::span<Request> requests);
 // Index of a request that is done, lowest first. Empty span: Error{bad_argument}.
-std::size_t wait_any(std::span<Request> requests);
+QPMESH_API std::size_t wait_any(std::span<Request> requests);
 
 }  // namespace qpmesh

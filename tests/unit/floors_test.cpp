@@ -79,7 +79,9 @@ std::string transport_kind(std::string_view path) {
 std::string judge_include(const SourceFile& file, std::string_view target, bool quoted) {
   const auto floor = floor_of(file.path);
   if (floor == "public") {
-    const bool standard = !quoted && target.find_first_of("./") == std::string_view::npos;
+    const bool is_c = file.path.ends_with(".h");
+    const bool standard =
+        !quoted && (target.find_first_of("./") == std::string_view::npos || (is_c && target == "stddef.h"));
     if (standard || target.starts_with("qpmesh/") ||
         (file.path == "include/qpmesh/mpi.hpp" && target == "mpi.h"))
       return {};
@@ -108,7 +110,8 @@ std::string judge_include(const SourceFile& file, std::string_view target, bool 
 // Every violation of a file: "path:line: what".
 std::vector<std::string> violations(const SourceFile& file) {
   std::vector<std::string> found;
-  if (file.path.ends_with(".hpp") && file.text.find("#pragma once\n") == std::string::npos) {
+  const bool is_header = file.path.ends_with(".hpp") || file.path.ends_with(".h");
+  if (is_header && file.text.find("#pragma once\n") == std::string::npos) {
     found.push_back(fmt::format("{}:1: no #pragma once", file.path));
   }
   std::istringstream lines{file.text};
@@ -141,7 +144,7 @@ std::vector<SourceFile> own_sources() {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator{root / folder}) {
       const auto extension = entry.path().extension();
-      if (extension != ".hpp" && extension != ".cpp") continue;
+      if (extension != ".hpp" && extension != ".cpp" && extension != ".h") continue;
       const auto path = fs::relative(entry.path(), root).string();
       if (path == this_file) continue;
       std::ostringstream text;
@@ -213,6 +216,10 @@ INSTANTIATE_TEST_SUITE_P(
             "include/qpmesh/x.hpp", "#pragma once\n#include \"base/log.hpp\"\n",
             "include/qpmesh/x.hpp:2: includes base/log.hpp: public headers include the standard library "
             "and each other only"},
+        BadExample{"include/qpmesh/x.hpp", "#pragma once\n#include <stddef.h>\n",
+                   "include/qpmesh/x.hpp:2: includes stddef.h: public headers include the standard library "
+                   "and each other only"},
+        BadExample{"include/qpmesh/x.h", "#include <stddef.h>\n", "include/qpmesh/x.h:1: no #pragma once"},
         BadExample{"include/qpmesh/x.hpp", "#pragma once\n#include <fmt/core.h>\n",
                    "include/qpmesh/x.hpp:2: includes fmt/core.h: public headers include the standard library "
                    "and each other only"},
@@ -257,6 +264,7 @@ TEST(good_file, is_not_reported) {
                       "#include \"bootstrap/meeting.hpp\"\n#include <fmt/format.h>\n"},
            SourceFile{"src/transport/verbs/x.cpp", "#include <infiniband/verbs.h>\n"},
            SourceFile{"include/qpmesh/mpi.hpp", "#pragma once\n#include <mpi.h>\n"},
+           SourceFile{"include/qpmesh/x.h", "#pragma once\n#include <stddef.h>\n"},
            SourceFile{"tests/unit/x.cpp", "#include \"collectives/group.hpp\"\n"},
        }) {
     EXPECT_EQ(violations(file), std::vector<std::string>{}) << file.path;

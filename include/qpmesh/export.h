@@ -1,0 +1,8 @@
+// What the shared library shows: it is compiled with -fvisibility=hidden, and everything without this mark stays inside.
+#pragma once
+
+#ifdef __cplusplus
+#define QPMESH_API [[gnu::visibility("default")]]
+#else
+#define QPMESH_API __attribute__((visibility("default")))
+#endif
