@@ -75,7 +75,7 @@ allow_mpirun_as_root() {
 own_files() {
   local folder folders=()
   for folder in include src bootstrap tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
-  find "${folders[@]}" \( -name '*.hpp' -o -name '*.cpp' \) -print0
+  find "${folders[@]}" \( -name '*.[hc]pp' -o -name '*.[hc]' \) -print0
 }
 
 # What a build compiles, NUL-separated: clang-tidy would guess the flags of all others.

@@ -30,6 +30,7 @@ inline constexpr int no_color = -1;  // split: this rank joins no group
 namespace detail {
 
 class CommunicatorState;
+struct UntypedCalls;
 
 // A caller's range with its type taken off: what crosses from the templates below into the library.
 struct ConstElements {
@@ -350,6 +351,8 @@ class QPMESH_API Communicator {
   const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
 
  private:
+  friend struct detail::UntypedCalls;
+
   void send_elements(detail::ConstElements data, int destination, int tag, Call call);
   Status receive_elements(detail::Elements data, int source, int tag, Call call);
   Status exchange_elements(detail::ConstElements out, int to, detail::Elements in, int from, int tag,

@@ -1,0 +1,232 @@
+// The face for C: handles for objects, codes for exceptions, and enumerations for types. Everything else is the C++ face's.
+#include <fmt/format.h>
+
+#include <array>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "arguments.hpp"
+#include "qpmesh/qpmesh.h"
+#include "qpmesh/qpmesh.hpp"
+
+struct qpmesh_communicator {  // NOLINT(readability-identifier-naming): C's name
+  qpmesh::Communicator communicator;
+};
+
+namespace qpmesh::detail {
+
+// The calls of a communicator whose types were taken off already.
+struct UntypedCalls {
+  static void send(Communicator& self, const ConstElements& data, int destination, int tag) {
+    self.send_elements(data, destination, tag, {});
+  }
+  static Status receive(Communicator& self, const Elements& data, int source, int tag) {
+    return self.receive_elements(data, source, tag, {});
+  }
+  static void run(Communicator& self, const AnyCollective& what) { self.run_collective(what, {}); }
+};
+
+}  // namespace qpmesh::detail
+
+namespace {
+
+using qpmesh::Collective;
+using qpmesh::Error;
+using qpmesh::ErrorCode;
+using qpmesh::detail::AnyCollective;
+using qpmesh::detail::ConstElements;
+using qpmesh::detail::Elements;
+using qpmesh::detail::UntypedCalls;
+
+// The enumerations of C are those of C++, in the same order; codes follow QPMESH_OK.
+constexpr int code_of(ErrorCode code) noexcept { return static_cast<int>(code) + 1; }
+static_assert(code_of(ErrorCode::bad_argument) == QPMESH_BAD_ARGUMENT);
+static_assert(code_of(ErrorCode::truncated) == QPMESH_TRUNCATED);
+static_assert(code_of(ErrorCode::internal) == QPMESH_INTERNAL);
+static_assert(static_cast<int>(qpmesh::ElementType::none) == QPMESH_BYTE);
+static_assert(static_cast<int>(qpmesh::ElementType::uint64) == QPMESH_UINT64);
+static_assert(static_cast<int>(qpmesh::ElementType::bfloat16) == QPMESH_BFLOAT16);
+static_assert(static_cast<int>(qpmesh::ReductionKind::average) == QPMESH_AVERAGE);
+static_assert(static_cast<int>(qpmesh::ReductionKind::logical_xor) == QPMESH_LOGICAL_XOR);
+static_assert(qpmesh::any_source == QPMESH_ANY_SOURCE && qpmesh::any_tag == QPMESH_ANY_TAG);
+
+constexpr std::array<std::size_t, QPMESH_BFLOAT16 + 1> bytes_of_types{1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 2, 2};
+
+// This thread's last error. The second stands in where there was no memory for the first.
+thread_local std::string error_text;  // NOLINT(readability-identifier-naming): a variable, no constant
+thread_local const char* error_text_shown = "";  // NOLINT(readability-identifier-naming)
+
+int failed(int code, const char* text) noexcept {
+  try {
+    error_text = text;
+    error_text_shown = error_text.c_str();
+  } catch (const std::bad_alloc&) {
+    error_text_shown = "qpmesh: no_resource: no memory for the text of an error";
+  }
+  return code;
+}
+
+// Runs the call; what it throws becomes a code and this thread's text.
+template <class F>
+int guarded(F&& call) noexcept {
+  try {
+    std::forward<F>(call)();
+    return QPMESH_OK;
+  } catch (const Error& error) {
+    return failed(code_of(error.code()), error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(QPMESH_NO_RESOURCE, "qpmesh: no_resource: no memory");
+  } catch (const std::exception& error) {
+    return failed(QPMESH_INTERNAL, error.what());
+  }
+}
+
+[[noreturn]] void bad_argument(std::string_view operation, std::string cause, std::string hint) {
+  throw Error{{.code = ErrorCode::bad_argument,
+               .operation = std::string{operation},
+               .cause = std::move(cause),
+               .hint = std::move(hint)}};
+}
+
+// The call of a communicator, which may be none.
+template <class World, class F>
+int guarded(World* world, std::string_view operation, F&& call) noexcept {
+  return guarded([&] {
+    if (world == nullptr) bad_argument(operation, "world is null", "qpmesh_init makes it");
+    std::forward<F>(call)(world->communicator);
+  });
+}
+
+// A caller's vector. A number that is no type would be taken for the size of an element.
+template <class Range, class Pointer>
+Range vector_of(Pointer data, std::size_t count, qpmesh_type type, std::string_view operation) {
+  const auto index = static_cast<std::size_t>(type);
+  if (index >= bytes_of_types.size())
+    bad_argument(operation, fmt::format("type {} does not exist", static_cast<int>(type)),
+                 "take QPMESH_FLOAT32 or one of its like");
+  return {data, count, bytes_of_types[index], static_cast<qpmesh::ElementType>(type)};
+}
+constexpr auto source = vector_of<ConstElements, const void*>;
+constexpr auto target = vector_of<Elements, void*>;
+
+// Elements of one block for every rank.
+std::size_t count_of_all(const qpmesh::Communicator& communicator, std::size_t count,
+                         std::string_view operation) {
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto all = qpmesh::base::checked_multiply(count, ranks);
+  if (!all) qpmesh::detail::bad_count(count, ranks, operation);
+  return *all;
+}
+
+AnyCollective reduction_call(Collective collective, std::string_view operation, const void* in, void* out,
+                             std::size_t count, qpmesh_type type, qpmesh_reduction reduction) {
+  if (type == QPMESH_BYTE)
+    bad_argument(operation, "bytes are not reduced",
+                 "name the type of the elements: QPMESH_UINT8 or another");
+  const auto kind = static_cast<unsigned>(reduction);
+  if (kind > QPMESH_LOGICAL_XOR)
+    bad_argument(operation, fmt::format("reduction {} does not exist", static_cast<int>(reduction)),
+                 "take QPMESH_SUM or one of its like");
+  return {.collective = collective,
+          .in = source(in, count, type, operation),
+          .out = target(out, count, type, operation),
+          .reduction = {.kind = static_cast<qpmesh::ReductionKind>(kind)}};
+}
+
+}  // namespace
+
+int qpmesh_init(qpmesh_communicator** world) {
+  return guarded([&] {
+    if (world == nullptr) bad_argument("init", "world is null", "give the address of a pointer");
+    *world = new qpmesh_communicator{qpmesh::init()};
+  });
+}
+
+int qpmesh_finalize(qpmesh_communicator* world) {
+  const int code = guarded([&] {
+    if (world != nullptr) world->communicator.finish();
+  });
+  delete world;
+  return code;
+}
+
+int qpmesh_rank(const qpmesh_communicator* world) {
+  int rank = -1;
+  guarded(world, "rank", [&](const auto& communicator) { rank = communicator.rank(); });
+  return rank;
+}
+
+int qpmesh_size(const qpmesh_communicator* world) {
+  int size = -1;
+  guarded(world, "size", [&](const auto& communicator) { size = communicator.size(); });
+  return size;
+}
+
+int qpmesh_send(qpmesh_communicator* world, const void* data, size_t count, qpmesh_type type, int destination,
+                int tag) {
+  return guarded(world, "send", [&](auto& communicator) {
+    UntypedCalls::send(communicator, source(data, count, type, "send"), destination, tag);
+  });
+}
+
+int qpmesh_receive(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int from, int tag,
+                   qpmesh_status* status) {
+  return guarded(world, "receive", [&](auto& communicator) {
+    const qpmesh::Status got =
+        UntypedCalls::receive(communicator, target(data, count, type, "receive"), from, tag);
+    if (status != nullptr) *status = {got.source, got.tag, got.bytes};
+  });
+}
+
+int qpmesh_barrier(qpmesh_communicator* world) {
+  return guarded(world, "barrier", [&](auto& communicator) { communicator.barrier(); });
+}
+
+int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int root) {
+  return guarded(world, "broadcast", [&](auto& communicator) {
+    UntypedCalls::run(
+        communicator,
+        {.collective = Collective::broadcast, .out = target(data, count, type, "broadcast"), .root = root});
+  });
+}
+
+int qpmesh_allgather(qpmesh_communicator* world, const void* mine, void* everyones, size_t count,
+                     qpmesh_type type) {
+  return guarded(world, "allgather", [&](auto& communicator) {
+    const std::size_t all = count_of_all(communicator, count, "allgather");
+    UntypedCalls::run(communicator, {.collective = Collective::allgather,
+                                     .in = source(mine, count, type, "allgather"),
+                                     .out = target(everyones, all, type, "allgather")});
+  });
+}
+
+int qpmesh_allreduce(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type,
+                     qpmesh_reduction reduction) {
+  return guarded(world, "allreduce", [&](auto& communicator) {
+    UntypedCalls::run(communicator,
+                      reduction_call(Collective::allreduce, "allreduce", in, out, count, type, reduction));
+  });
+}
+
+int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type,
+                  qpmesh_reduction reduction, int root) {
+  return guarded(world, "reduce", [&](auto& communicator) {
+    AnyCollective what = reduction_call(Collective::reduce, "reduce", in, out, count, type, reduction);
+    what.root = root;
+    if (communicator.rank() != root) what.out = target(nullptr, 0, type, "reduce");
+    UntypedCalls::run(communicator, what);
+  });
+}
+
+int qpmesh_alltoall(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type) {
+  return guarded(world, "alltoall", [&](auto& communicator) {
+    const std::size_t all = count_of_all(communicator, count, "alltoall");
+    UntypedCalls::run(communicator, {.collective = Collective::alltoall,
+                                     .in = source(in, all, type, "alltoall"),
+                                     .out = target(out, all, type, "alltoall")});
+  });
+}
+
+const char* qpmesh_error_text(void) { return error_text_shown; }
