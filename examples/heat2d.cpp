@@ -1,0 +1,124 @@
+// Heat in a square plate whose upper edge is hot: every point becomes the mean of its four neighbours, again and again (Jacobi). The ranks
+// share the plate as a grid of tiles; before each step they exchange the tiles' edges, and now and then ask whether anything still moves.
+// At the end every rank computes the whole plate alone and compares: the same sums in the same order give the same bits.
+#include <qpmesh/qpmesh.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <vector>
+
+namespace {
+
+constexpr int side = 120;  // points of the plate in each direction
+constexpr int steps = 400;
+constexpr int steps_between_residuals = 100;
+
+// Rows and columns of a part of the plate, with a border of neighbours' points around it.
+struct Tile {
+  int rows, columns;
+  int first_row, first_column;  // of the plate
+  std::vector<double> points = std::vector<double>(static_cast<std::size_t>((rows + 2) * (columns + 2)));
+
+  double& at(int row, int column) {
+    return points[static_cast<std::size_t>((row + 1) * (columns + 2) + column + 1)];
+  }
+};
+
+// Part `index` of `parts` of the plate begins here.
+int begin_of(int index, int parts) { return side * index / parts; }
+
+Tile make_tile(int tile_row, int tile_rows, int tile_column, int tile_columns) {
+  const int row = begin_of(tile_row, tile_rows);
+  const int column = begin_of(tile_column, tile_columns);
+  Tile tile{begin_of(tile_row + 1, tile_rows) - row, begin_of(tile_column + 1, tile_columns) - column, row,
+            column};
+  if (row == 0)
+    for (int i = -1; i <= tile.columns; ++i) tile.at(-1, i) = 1.0;  // the hot edge; the others stay at 0
+  return tile;
+}
+
+// One step; returns the largest change.
+double relax(Tile& tile, Tile& next) {
+  double change = 0;
+  for (int row = 0; row < tile.rows; ++row) {
+    for (int column = 0; column < tile.columns; ++column) {
+      const double mean = (tile.at(row - 1, column) + tile.at(row + 1, column) + tile.at(row, column - 1) +
+                           tile.at(row, column + 1)) /
+                          4;
+      change = std::max(change, std::abs(mean - tile.at(row, column)));
+      next.at(row, column) = mean;
+    }
+  }
+  std::swap(tile.points, next.points);
+  return change;
+}
+
+// Sends the line of points that begins at (row, column) and runs down or across to one neighbour, and receives the opposite one's into
+// the border at (border_row, border_column). At the plate's edge there is no neighbour: -1.
+void exchange_line(qpmesh::Communicator& world, Tile& tile, bool down, int row, int column, int to,
+                   int border_row, int border_column, int from) {
+  const int count = down ? tile.rows : tile.columns;
+  std::vector<double> out(static_cast<std::size_t>(count)), in(out.size());
+  for (int i = 0; i < count; ++i)
+    out[static_cast<std::size_t>(i)] = tile.at(row + (down ? i : 0), column + (down ? 0 : i));
+  if (to >= 0 && from >= 0) world.exchange(out, to, in, from);
+  else if (to >= 0) world.send(out, to);
+  else if (from >= 0) world.receive(in, from, 0);
+  if (from < 0) return;
+  for (int i = 0; i < count; ++i)
+    tile.at(border_row + (down ? i : 0), border_column + (down ? 0 : i)) = in[static_cast<std::size_t>(i)];
+}
+
+}  // namespace
+
+int main() {
+  try {
+    auto world = qpmesh::init();
+    int tile_rows = static_cast<int>(std::sqrt(world.size()));
+    while (world.size() % tile_rows != 0) --tile_rows;
+    const int tile_columns = world.size() / tile_rows;
+    const int my_row = world.rank() / tile_columns;
+    const int my_column = world.rank() % tile_columns;
+    const auto rank_at = [&](int row, int column) {
+      return row < 0 || row == tile_rows || column < 0 || column == tile_columns
+                 ? -1
+                 : row * tile_columns + column;
+    };
+    const int up = rank_at(my_row - 1, my_column), down = rank_at(my_row + 1, my_column);
+    const int left = rank_at(my_row, my_column - 1), right = rank_at(my_row, my_column + 1);
+
+    Tile tile = make_tile(my_row, tile_rows, my_column, tile_columns);
+    Tile next = tile;
+    Tile plate = make_tile(0, 1, 0, 1);
+    Tile next_plate = plate;
+    std::array<double, 1> residual{};
+    double residual_alone = 0;
+    for (int step = 1; step <= steps; ++step) {
+      exchange_line(world, tile, false, 0, 0, up, tile.rows, 0, down);
+      exchange_line(world, tile, false, tile.rows - 1, 0, down, -1, 0, up);
+      exchange_line(world, tile, true, 0, 0, left, 0, tile.columns, right);
+      exchange_line(world, tile, true, 0, tile.columns - 1, right, 0, -1, left);
+      residual[0] = relax(tile, next);
+      residual_alone = relax(plate, next_plate);
+      if (step % steps_between_residuals == 0) world.allreduce(residual, qpmesh::max);
+    }
+
+    std::array<int, 1> different{residual[0] == residual_alone ? 0 : 1};
+    for (int row = 0; row < tile.rows; ++row)
+      for (int column = 0; column < tile.columns; ++column)
+        different[0] += tile.at(row, column) != plate.at(tile.first_row + row, tile.first_column + column);
+    world.allreduce(different, qpmesh::sum);
+    if (world.rank() == 0) {
+      std::printf("%d x %d tiles, %d steps: residual %.3e, %d points differ from one rank's\n", tile_rows,
+                  tile_columns, steps, residual[0], different[0]);
+    }
+    world.finish();
+    return different[0] == 0 ? 0 : 1;
+  } catch (const qpmesh::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
