@@ -11,6 +11,7 @@
 
 namespace qpmesh {
 
+// Bytes of one rank, and a look at them.
 using Blob = std::vector<std::byte>;
 using BlobView = std::span<const std::byte>;
 
@@ -20,6 +21,7 @@ class QPMESH_API Bootstrap {
  public:
   virtual ~Bootstrap() = default;
 
+  // Who this rank is, from 0 on, and how many there are.
   virtual int rank() const = 0;
   virtual int size() const = 0;
 

@@ -20,12 +20,14 @@ class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  using value_type = T;
+  using value_type = T;  // what there is count times
 
+  // Empty; allocate makes the others.
   Buffer() noexcept = default;
   Buffer(std::shared_ptr<detail::Allocation> allocation, T* data, std::size_t count) noexcept
       : allocation_{std::move(allocation)}, data_{data}, count_{count} {}
 
+  // The memory. A Buffer is a handle: const or not, its elements can be written.
   T* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return count_; }
   T* begin() const noexcept { return data_; }

@@ -10,6 +10,7 @@
 
 namespace qpmesh {
 
+// Which operation: what explain asks for.
 enum class Collective : std::uint8_t {
   barrier,
   broadcast,
@@ -23,23 +24,24 @@ enum class Collective : std::uint8_t {
   scan,
   exscan
 };
-inline constexpr std::size_t collective_count = static_cast<std::size_t>(Collective::exscan) + 1;
+inline constexpr std::size_t collective_count =
+    static_cast<std::size_t>(Collective::exscan) + 1;  // how many there are
 
 QPMESH_API std::string_view name_of(Collective collective) noexcept;  // "reduce_scatter"
 
 // A vector's blocks of unequal lengths, one for each rank, in elements: counts[r] from displacements[r] on; without
 // displacements the blocks follow one another. Both lists have size() entries, and are read during the call only.
 struct BlockLayout {
-  std::span<const std::size_t> counts{};
-  std::span<const std::size_t> displacements{};
+  std::span<const std::size_t> counts{};         // elements of each block
+  std::span<const std::size_t> displacements{};  // where each begins; may be empty
 };
 
 // An algorithm that could run, by the name that forces it, as Communicator::explain lists it.
 struct Candidate {
-  std::string_view algorithm;
-  bool applies = false;     // to so many ranks
-  bool chosen = false;      // would run
-  double predicted_us = 0;  // where it applies
+  std::string_view algorithm;  // its name
+  bool applies = false;        // to so many ranks
+  bool chosen = false;         // would run
+  double predicted_us = 0;     // where it applies
 };
 
 }  // namespace qpmesh

@@ -23,9 +23,9 @@
 
 namespace qpmesh {
 
-inline constexpr int any_source = -1;
-inline constexpr int any_tag = -1;
-inline constexpr int no_color = -1;  // split: this rank joins no group
+inline constexpr int any_source = -1;  // receive, probe: whoever sends
+inline constexpr int any_tag = -1;     // receive, probe: whatever the tag
+inline constexpr int no_color = -1;    // split: this rank joins no group
 
 namespace detail {
 
@@ -80,10 +80,12 @@ struct AnyCollective {
 // is local, may run in any order, and never waits for a peer's call.
 class QPMESH_API Communicator {
  public:
+  // What was moved from can only be assigned to and destroyed.
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
   ~Communicator();
 
+  // Who this rank is here, from 0 on, and how many there are.
   int rank() const noexcept;
   int size() const noexcept;
 
@@ -127,6 +129,7 @@ class QPMESH_API Communicator {
   // see it. Results are there when the call returns, or its request is done; what other ranks have then is theirs to tell. Error{timeout}
   // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
 
+  // Returns when every rank has called it.
   void barrier(Call call = {}) { run_collective({.collective = Collective::barrier}, call); }
   Request barrier_async(Call call = {}) {
     return start_collective({.collective = Collective::barrier}, call);
@@ -347,6 +350,7 @@ class QPMESH_API Communicator {
   // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
 
+  // The library's own.
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) noexcept;
   const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
 

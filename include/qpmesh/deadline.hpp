@@ -6,6 +6,7 @@
 
 namespace qpmesh {
 
+// A point in time, and the one that never comes.
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline no_deadline = Deadline::max();
 

@@ -26,6 +26,7 @@ template <class R>
 concept Target =
     LastingSource<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
+// What an element is to a reduction.
 enum class ElementType : std::uint8_t {
   none,  // trivially copyable bytes: can be moved, not reduced
   int8,

@@ -12,6 +12,7 @@
 
 namespace qpmesh {
 
+// What kind of thing went wrong.
 enum class ErrorCode : std::uint8_t {
   bad_argument,    // the caller's arguments cannot mean anything; nothing was sent, nothing was consumed
   bad_config,      // an option, an environment variable or an address that cannot be used
@@ -30,11 +31,11 @@ enum class ErrorCode : std::uint8_t {
 // The code's own name, as in the enum: "peer_dead".
 QPMESH_API std::string_view to_string(ErrorCode code) noexcept;
 
-inline constexpr int no_peer = -1;
+inline constexpr int no_peer = -1;  // nobody in particular is to blame
 
 // Every member has an initialiser, so that a designated one may leave out what is not known.
 struct ErrorDetail {
-  ErrorCode code = ErrorCode::internal;
+  ErrorCode code = ErrorCode::internal;  // what kind
   int peer = no_peer;       // the rank that is to blame, in the numbering of the communicator that was used
   std::string operation{};  // what was being done: "allreduce", "init"
   std::string cause{};      // what was observed, with the values
@@ -45,8 +46,10 @@ struct ErrorDetail {
 // Copying never throws. what() is one line with every field of the detail.
 class QPMESH_API Error : public std::runtime_error {
  public:
+  // For users too: a bootstrap of theirs says by it what went wrong.
   explicit Error(ErrorDetail detail);
 
+  // The fields of the detail.
   ErrorCode code() const noexcept { return detail_->code; }
   int peer() const noexcept { return detail_->peer; }
   const std::string& operation() const noexcept { return detail_->operation; }

@@ -7,9 +7,10 @@
 namespace qpmesh {
 
 // IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits; largest finite value 65504.
-struct float16 {  // NOLINT(readability-identifier-naming): named as the numbers of <cstdint> are
-  std::uint16_t bits = 0;
+struct float16 {           // NOLINT(readability-identifier-naming): named as the numbers of <cstdint> are
+  std::uint16_t bits = 0;  // the whole of it
 
+  // Zero; rounded to nearest, ties to even; of given bits.
   float16() = default;
   constexpr explicit float16(float value) noexcept : bits{from_float(value)} {}
   static constexpr float16 of_bits(std::uint16_t bits) noexcept {
@@ -17,6 +18,7 @@ struct float16 {  // NOLINT(readability-identifier-naming): named as the numbers
     half.bits = bits;
     return half;
   }
+  // Exact.
   constexpr explicit operator float() const noexcept {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
     const std::uint32_t magnitude = bits & 0x7fffU;
@@ -25,6 +27,7 @@ struct float16 {  // NOLINT(readability-identifier-naming): named as the numbers
     const float value = static_cast<float>(magnitude) * 0x1p-24F;  // subnormal: exact
     return sign != 0 ? -value : value;
   }
+  // As floats compare: 0 == -0, and NaN equals nothing.
   friend constexpr bool operator==(float16 a, float16 b) noexcept {
     return static_cast<float>(a) == static_cast<float>(b);
   }
@@ -49,9 +52,10 @@ struct float16 {  // NOLINT(readability-identifier-naming): named as the numbers
 };
 
 // The upper half of a float: its range, 7 fraction bits.
-struct bfloat16 {  // NOLINT(readability-identifier-naming): the same
-  std::uint16_t bits = 0;
+struct bfloat16 {          // NOLINT(readability-identifier-naming): the same
+  std::uint16_t bits = 0;  // the whole of it
 
+  // Zero; rounded to nearest, ties to even; of given bits.
   bfloat16() = default;
   constexpr explicit bfloat16(float value) noexcept : bits{from_float(value)} {}
   static constexpr bfloat16 of_bits(std::uint16_t bits) noexcept {
@@ -59,9 +63,11 @@ struct bfloat16 {  // NOLINT(readability-identifier-naming): the same
     half.bits = bits;
     return half;
   }
+  // Exact.
   constexpr explicit operator float() const noexcept {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
+  // As floats compare: 0 == -0, and NaN equals nothing.
   friend constexpr bool operator==(bfloat16 a, bfloat16 b) noexcept {
     return static_cast<float>(a) == static_cast<float>(b);
   }

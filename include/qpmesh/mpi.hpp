@@ -13,6 +13,7 @@ namespace qpmesh {
 // launcher's environment says that there are many: the launcher was another MPI's.
 class MpiBootstrap final : public Bootstrap {
  public:
+  // Collective over the communicator.
   explicit MpiBootstrap(MPI_Comm communicator);
   ~MpiBootstrap() override;
   MpiBootstrap(const MpiBootstrap&) = delete;

@@ -12,6 +12,7 @@
 
 namespace qpmesh {
 
+// A reduction's name.
 enum class ReductionKind : std::uint8_t {
   sum,
   product,
@@ -31,9 +32,10 @@ enum class ReductionKind : std::uint8_t {
 // floating types are Error{bad_argument}; logical ones give 1 or 0. float16 and bfloat16 are combined in
 // float and rounded to nearest even once per pass.
 struct Reduction {
-  ReductionKind kind;
+  ReductionKind kind;  // which one
 };
 
+// The reductions there are: what calls take.
 inline constexpr Reduction sum{ReductionKind::sum};
 inline constexpr Reduction product{ReductionKind::product};
 inline constexpr Reduction min{ReductionKind::min};
@@ -52,13 +54,15 @@ inline constexpr Reduction logical_xor{ReductionKind::logical_xor};
 // Error{bad_argument}. An asynchronous call keeps a copy of f.
 template <class F>
 struct UserReduction {
-  F function;
+  F function;        // as above
   bool commutative;  // operands may come in any order; otherwise in rank order, root or not
 };
+// Marks a function as one whose operands may come in any order.
 template <class F>
 UserReduction<F> commutative(F function) {
   return {std::move(function), true};
 }
+// Marks a function as one whose operands must come in rank order.
 template <class F>
 UserReduction<F> ordered(F function) {
   return {std::move(function), false};

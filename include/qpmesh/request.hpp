@@ -17,14 +17,14 @@ struct RequestState;
 
 // What a receive got, or what a probe saw. Send and collective requests leave it as it is here.
 struct Status {
-  int source = -1;  // rank in the communicator that was used
-  int tag = -1;
+  int source = -1;        // rank in the communicator that was used
+  int tag = -1;           // of the message
   std::size_t bytes = 0;  // of the message
 };
 
 // Trailing argument of every call.
 struct Call {
-  static constexpr std::int64_t timeout_from_options = -1;
+  static constexpr std::int64_t timeout_from_options = -1;        // Options::operation_timeout_ms
   static constexpr std::int64_t timeout_ms_max = 31'536'000'000;  // a year
   // 0 = wait for ever. Beyond the range: Error{bad_argument}.
   std::int64_t timeout_ms = timeout_from_options;
@@ -40,6 +40,7 @@ struct Call {
 // better than memory overwritten behind the caller's back. What it swallows, it logs.
 class [[nodiscard]] QPMESH_API Request {
  public:
+  // Done already; calls make the others.
   Request() noexcept = default;
   explicit Request(detail::RequestState* state) noexcept : state_{state} {}
   Request(Request&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
