@@ -14,7 +14,6 @@ namespace {
 
 constexpr int side = 120;  // points of the plate in each direction
 constexpr int steps = 400;
-constexpr int steps_between_residuals = 100;
 
 // Rows and columns of a part of the plate, with a border of neighbours' points around it.
 struct Tile {
@@ -23,17 +22,15 @@ struct Tile {
   std::vector<double> points = std::vector<double>(static_cast<std::size_t>((rows + 2) * (columns + 2)));
 
   double& at(int row, int column) {
-    return points[static_cast<std::size_t>((row + 1) * (columns + 2) + column + 1)];
+    const int index = (row + 1) * (columns + 2) + column + 1;
+    return points[static_cast<std::size_t>(index)];
   }
 };
 
-// Part `index` of `parts` of the plate begins here.
-int begin_of(int index, int parts) { return side * index / parts; }
-
 Tile make_tile(int tile_row, int tile_rows, int tile_column, int tile_columns) {
-  const int row = begin_of(tile_row, tile_rows);
-  const int column = begin_of(tile_column, tile_columns);
-  Tile tile{begin_of(tile_row + 1, tile_rows) - row, begin_of(tile_column + 1, tile_columns) - column, row,
+  const int row = side * tile_row / tile_rows;
+  const int column = side * tile_column / tile_columns;
+  Tile tile{side * (tile_row + 1) / tile_rows - row, side * (tile_column + 1) / tile_columns - column, row,
             column};
   if (row == 0)
     for (int i = -1; i <= tile.columns; ++i) tile.at(-1, i) = 1.0;  // the hot edge; the others stay at 0
@@ -45,9 +42,8 @@ double relax(Tile& tile, Tile& next) {
   double change = 0;
   for (int row = 0; row < tile.rows; ++row) {
     for (int column = 0; column < tile.columns; ++column) {
-      const double mean = (tile.at(row - 1, column) + tile.at(row + 1, column) + tile.at(row, column - 1) +
-                           tile.at(row, column + 1)) /
-                          4;
+      const double vertical = tile.at(row - 1, column) + tile.at(row + 1, column);
+      const double mean = (vertical + tile.at(row, column - 1) + tile.at(row, column + 1)) / 4;
       change = std::max(change, std::abs(mean - tile.at(row, column)));
       next.at(row, column) = mean;
     }
@@ -56,20 +52,24 @@ double relax(Tile& tile, Tile& next) {
   return change;
 }
 
-// Sends the line of points that begins at (row, column) and runs down or across to one neighbour, and receives the opposite one's into
-// the border at (border_row, border_column). At the plate's edge there is no neighbour: -1.
-void exchange_line(qpmesh::Communicator& world, Tile& tile, bool down, int row, int column, int to,
-                   int border_row, int border_column, int from) {
-  const int count = down ? tile.rows : tile.columns;
-  std::vector<double> out(static_cast<std::size_t>(count)), in(out.size());
-  for (int i = 0; i < count; ++i)
-    out[static_cast<std::size_t>(i)] = tile.at(row + (down ? i : 0), column + (down ? 0 : i));
+// Points of a tile in a row, across or down.
+struct Line {
+  int row, column;
+  bool down;
+
+  double& point(Tile& tile, int i) const { return tile.at(row + (down ? i : 0), column + (down ? 0 : i)); }
+};
+
+// Sends the edge to one neighbour and receives the opposite one's into the border. At the plate's edge there is none: -1.
+void exchange_lines(qpmesh::Communicator& world, Tile& tile, Line edge, int to, Line border, int from) {
+  std::vector<double> out(static_cast<std::size_t>(edge.down ? tile.rows : tile.columns));
+  std::vector<double> in(out.size());
+  for (int i = 0; double& value : out) value = edge.point(tile, i++);
   if (to >= 0 && from >= 0) world.exchange(out, to, in, from);
   else if (to >= 0) world.send(out, to);
   else if (from >= 0) world.receive(in, from, 0);
   if (from < 0) return;
-  for (int i = 0; i < count; ++i)
-    tile.at(border_row + (down ? i : 0), border_column + (down ? 0 : i)) = in[static_cast<std::size_t>(i)];
+  for (int i = 0; const double value : in) border.point(tile, i++) = value;
 }
 
 }  // namespace
@@ -87,8 +87,10 @@ int main() {
                  ? -1
                  : row * tile_columns + column;
     };
-    const int up = rank_at(my_row - 1, my_column), down = rank_at(my_row + 1, my_column);
-    const int left = rank_at(my_row, my_column - 1), right = rank_at(my_row, my_column + 1);
+    const int up = rank_at(my_row - 1, my_column);
+    const int down = rank_at(my_row + 1, my_column);
+    const int left = rank_at(my_row, my_column - 1);
+    const int right = rank_at(my_row, my_column + 1);
 
     Tile tile = make_tile(my_row, tile_rows, my_column, tile_columns);
     Tile next = tile;
@@ -97,13 +99,13 @@ int main() {
     std::array<double, 1> residual{};
     double residual_alone = 0;
     for (int step = 1; step <= steps; ++step) {
-      exchange_line(world, tile, false, 0, 0, up, tile.rows, 0, down);
-      exchange_line(world, tile, false, tile.rows - 1, 0, down, -1, 0, up);
-      exchange_line(world, tile, true, 0, 0, left, 0, tile.columns, right);
-      exchange_line(world, tile, true, 0, tile.columns - 1, right, 0, -1, left);
+      exchange_lines(world, tile, {0, 0, false}, up, {tile.rows, 0, false}, down);
+      exchange_lines(world, tile, {tile.rows - 1, 0, false}, down, {-1, 0, false}, up);
+      exchange_lines(world, tile, {0, 0, true}, left, {0, tile.columns, true}, right);
+      exchange_lines(world, tile, {0, tile.columns - 1, true}, right, {0, -1, true}, left);
       residual[0] = relax(tile, next);
       residual_alone = relax(plate, next_plate);
-      if (step % steps_between_residuals == 0) world.allreduce(residual, qpmesh::max);
+      if (step % 100 == 0) world.allreduce(residual, qpmesh::max);
     }
 
     std::array<int, 1> different{residual[0] == residual_alone ? 0 : 1};

@@ -55,8 +55,8 @@ static_assert(qpmesh::any_source == QPMESH_ANY_SOURCE && qpmesh::any_tag == QPME
 constexpr std::array<std::size_t, QPMESH_BFLOAT16 + 1> bytes_of_types{1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 2, 2};
 
 // This thread's last error. The second stands in where there was no memory for the first.
-thread_local std::string error_text;  // NOLINT(readability-identifier-naming): a variable, no constant
-thread_local const char* error_text_shown = "";  // NOLINT(readability-identifier-naming)
+thread_local std::string error_text;
+thread_local const char* error_text_shown = "";
 
 int failed(int code, const char* text) noexcept {
   try {

@@ -54,7 +54,7 @@ static void test_collectives(qpmesh_communicator* world, int rank, int size) {
 
   sum[0] = rank, sum[1] = 1;
   EXPECT(qpmesh_allreduce(world, sum, sum, 2, QPMESH_FLOAT64, QPMESH_SUM) == QPMESH_OK);
-  EXPECT(sum[0] == size * (size - 1) / 2 && sum[1] == size);
+  EXPECT(sum[0] == size * (size - 1) / 2.0 && sum[1] == size);
   EXPECT(qpmesh_allreduce(world, &average, &average, 1, QPMESH_FLOAT64, QPMESH_AVERAGE) == QPMESH_OK);
   EXPECT(average == (size - 1) / 2.0);
   EXPECT(qpmesh_allreduce(world, &bits, &all_bits, 1, QPMESH_UINT8, QPMESH_BIT_OR) == QPMESH_OK);
