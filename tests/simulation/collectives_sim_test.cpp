@@ -1,12 +1,24 @@
-// Collectives of many sizes, on simulated networks.
+// Every algorithm of the registry, on simulated networks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "collectives/models.hpp"
 #include "collectives/registry.hpp"
-#include "communicator_state.hpp"
-#include "simulation/scenarios.hpp"
+#include "simulation/collective_scenarios.hpp"
 
 namespace qpmesh::test {
 namespace {
+
+using collectives::Algorithm;
+using collectives::algorithms;
+
+constexpr int every_size_max = 33;
+constexpr std::size_t few_bytes = 8'192;    // of a vector, where ranks are many
+constexpr std::size_t many_bytes = 70'000;  // beyond a pipeline's segment
+constexpr std::array boundary_sizes{2, 3, 5, 8};
 
 // Cheaper, for many ranks: writes in few pieces, looked at now and then.
 NetworkConfig few_pieces(NetworkConfig config) {
@@ -14,68 +26,125 @@ NetworkConfig few_pieces(NetworkConfig config) {
   config.peek_probability = 0.1;
   return config;
 }
-
 const Flavour& flavour_of(int n) { return flavours()[static_cast<std::size_t>(n) % flavours().size()]; }
 
-class EveryAllreduce : public testing::TestWithParam<std::string_view> {};
+struct Row {
+  const Algorithm* algorithm;
+};
+std::string name_of_row(const Algorithm& row) {
+  return std::string{name_of(row.collective)} + "_" + std::string{row.name};
+}
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << name_of_row(*row.algorithm);
+}  // into CTest's names
 
-TEST_P(EveryAllreduce, equals_the_sequential_sum_for_every_number_of_ranks) {
-  for (int size = 1; size <= 33; ++size) {
-    const auto ranks = static_cast<std::size_t>(size);
-    const NetworkConfig network = few_pieces(flavour_of(size).config(size, static_cast<std::uint64_t>(size)));
-    const Outcome outcome = random_collectives(
-        {.network = network, .allreduce = GetParam(), .counts = {0, 1, ranks - 1, ranks, ranks + 1, 1'000}});
-    ASSERT_EQ(outcome.wrong, "") << flavour_of(size).name;
+bool takes_ordered(const Algorithm& row) {
+  return reduces(row.collective) && row.applies({.size = 2, .ordered = true});
+}
+std::vector<Row> rows(bool (*which)(const Algorithm& row)) {
+  std::vector<Row> chosen;
+  for (const Algorithm& row : algorithms()) {
+    if (which(row)) chosen.push_back({&row});
+  }
+  return chosen;
+}
+
+class EveryAlgorithm : public testing::TestWithParam<Row> {
+ protected:
+  EveryAlgorithm() = default;
+  ~EveryAlgorithm() override {
+    std::printf("%s: %zu cases\n", name_of_row(*GetParam().algorithm).c_str(), case_count_);
+    EXPECT_GT(case_count_, 0U);
+  }
+
+  void run(const Collectives& collectives) {
+    case_count_ += collectives.cases.size();
+    ASSERT_EQ(run_collectives(collectives).wrong, "");
+  }
+
+  Plan plan_{*GetParam().algorithm};
+  std::size_t case_count_ = 0;
+};
+class OrderedAlgorithm : public EveryAlgorithm {};
+
+TEST_P(EveryAlgorithm, agrees_with_the_sequential_reference_for_every_number_of_ranks) {
+  for (int size = 1; size <= every_size_max; ++size) {
+    const Flavour& flavour = flavour_of(size);
+    SCOPED_TRACE(flavour.name);
+    run({.network = few_pieces(flavour.config(size, static_cast<std::uint64_t>(size))),
+         .cases = plan_.draw(size, few_bytes, 8)});
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  EXPECT_TRUE(plan_.met_everything());
+}
+
+TEST_P(EveryAlgorithm, agrees_with_the_sequential_reference_for_some_larger_numbers_of_ranks) {
+  for (const int size : {48, 64, 65, 100}) {
+    run({.network = few_pieces(flavour_of(size).config(size, 5)), .cases = plan_.draw(size, few_bytes, 1)});
+    ASSERT_FALSE(HasFatalFailure());
   }
 }
 
-TEST_P(EveryAllreduce, equals_the_sequential_sum_around_every_boundary_on_every_network) {
+TEST_P(OrderedAlgorithm, keeps_the_rank_order_at_every_root_for_every_number_of_ranks) {
+  for (int size = 1; size <= every_size_max; ++size) {
+    run({.network = few_pieces(flavour_of(size).config(size, 7)), .cases = plan_.ordered(size)});
+    ASSERT_FALSE(HasFatalFailure());
+  }
+}
+
+TEST_P(EveryAlgorithm, agrees_with_the_sequential_reference_around_every_boundary_on_every_network) {
   for (const Flavour& flavour : flavours()) {
-    for (const int size : {2, 3, 5, 8}) {
-      const Outcome outcome = random_collectives(
-          {.network = flavour.config(size, 9),
-           .allreduce = GetParam(),
-           .counts = {2, 7, 8, 9, 16, 21, 22, 41, 42, 43, 127, 128, 129, 256, 513, 4'097}});
-      ASSERT_EQ(outcome.wrong, "") << flavour.name;
+    SCOPED_TRACE(flavour.name);
+    for (const int size : boundary_sizes) {
+      run({.network = flavour.config(size, 9), .cases = plan_.draw(size, many_bytes, 3)});
+      ASSERT_FALSE(HasFatalFailure());
     }
   }
 }
 
-TEST_P(EveryAllreduce, runs_in_several_communicators_at_once) {
+TEST_P(EveryAlgorithm, runs_in_several_communicators_at_once) {
   for (const Flavour& flavour : flavours()) {
-    const Outcome outcome = random_collectives({.network = flavour.config(6, 4),
-                                                .allreduce = GetParam(),
-                                                .counts = {5, 200, 3'000},
-                                                .communicators = 8});
-    ASSERT_EQ(outcome.wrong, "") << flavour.name;
+    SCOPED_TRACE(flavour.name);
+    run({.network = flavour.config(6, 4), .cases = plan_.draw(6, few_bytes, 16), .communicators = 8});
+    ASSERT_FALSE(HasFatalFailure());
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, EveryAllreduce, testing::Values("exchange", "circulant", "ring"),
-                         [](const auto& name) { return std::string{name.param}; });
+constexpr auto row_name = [](const auto& row) { return name_of_row(*row.param.algorithm); };
+INSTANTIATE_TEST_SUITE_P(all, EveryAlgorithm,
+                         testing::ValuesIn(rows([](const Algorithm& /*row*/) { return true; })), row_name);
+INSTANTIATE_TEST_SUITE_P(all, OrderedAlgorithm, testing::ValuesIn(rows(takes_ordered)), row_name);
 
-// It is for more ranks than exchange in one round. Counts on either side of where it cuts, and cuts in halves.
-TEST(butterfly, equals_the_sequential_sum_of_many_ranks) {
-  for (const int size : {17, 18, 23, 32, 33, 64, 67}) {
-    const NetworkConfig network = few_pieces(flavour_of(size).config(size, 5));
-    const Outcome outcome = random_collectives(
-        {.network = network, .allreduce = "butterfly", .counts = {0, 1, 7, 300, 2'049, 9'001}});
-    ASSERT_EQ(outcome.wrong, "") << flavour_of(size).name;
+TEST(collectives, that_reduce_have_an_algorithm_for_ordered_reductions) {
+  for (const Algorithm& row : algorithms()) {
+    if (!reduces(row.collective)) continue;
+    EXPECT_TRUE(std::ranges::any_of(algorithms(row.collective), takes_ordered)) << name_of(row.collective);
   }
 }
 
-TEST(collectives, three_hundred_ranks_reduce_and_meet) {
-  NetworkConfig network = transport::simulated::polled_network(300, 1);
+// Of each collective the row with the fewest messages: 300 ranks send each other 90 thousand in an exchange.
+TEST(collectives, three_hundred_ranks_run_one_of_each) {
+  constexpr int size = 300;
+  constexpr std::size_t bytes = 1'024;
+  NetworkConfig network = transport::simulated::polled_network(size, 1);
   network.pieces_max = 1;
   network.peek_probability = 0;
-  const Outcome outcome = random_collectives({.network = network, .allreduce = "circulant", .counts = {301}});
-  EXPECT_EQ(outcome.wrong, "");
+  std::vector<CollectiveCase> cases;
+  for (std::size_t i = 0; i < collective_count; ++i) {
+    const auto messages = [](const Algorithm& row) {
+      return row.cost({.size = size, .bytes = bytes}, collectives::network_model).messages;
+    };
+    const Algorithm& row = *std::ranges::min_element(algorithms(static_cast<Collective>(i)), {}, messages);
+    cases.push_back(Plan{row}.draw(size, bytes));
+  }
+  EXPECT_EQ(run_collectives({.network = network, .cases = cases}).wrong, "");
 }
 
 TEST(collectives, a_seed_repeats_its_trace) {
-  const Collectives collectives{
-      .network = transport::simulated::polled_network(7, 3), .allreduce = "circulant", .counts = {100}};
-  EXPECT_EQ(random_collectives(collectives).trace, random_collectives(collectives).trace);
+  std::vector<CollectiveCase> cases;
+  for (const Algorithm& row : algorithms()) cases.push_back(Plan{row}.draw(7, few_bytes));
+  const Collectives collectives{.network = transport::simulated::polled_network(7, 3), .cases = cases};
+  EXPECT_EQ(run_collectives(collectives).trace, run_collectives(collectives).trace);
 }
 
 }  // namespace

@@ -59,13 +59,4 @@ std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& 
 // A communicator fails in the middle of a large message: what is back at its owner is neither written nor read any more.
 std::string memory_taken_back(NetworkConfig network);
 
-struct Collectives {
-  NetworkConfig network;
-  std::string_view allreduce;  // algorithm
-  std::vector<std::size_t> counts{};
-  int communicators = 1;  // as many operations are in flight at once
-};
-// Allreduces of every element type, barriers between them, against a sequential reference.
-Outcome random_collectives(const Collectives& collectives);
-
 }  // namespace qpmesh::test

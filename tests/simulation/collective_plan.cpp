@@ -1,0 +1,146 @@
+// Which cases a row of the registry gets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/bytes.hpp"
+#include "simulation/collective_case.hpp"
+#include "support/reference_reduction.hpp"
+
+namespace qpmesh::test {
+namespace {
+
+constexpr std::array kind_names{"sum",    "product", "min",         "max",        "average",    "bit_and",
+                                "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
+constexpr std::size_t kind_count = kind_names.size();
+constexpr std::array functions{"", "a commutative function", "an ordered function"};
+constexpr std::array layout_names{"", ", packed blocks", ", blocks with gaps"};
+
+// Around the edges of blocks, of eager messages (1 KiB here), of payload rings (4 KiB) and of a pipeline's segments (64 KiB).
+constexpr std::size_t count_cards = 20;
+std::size_t element_count(std::size_t card, std::size_t size, std::size_t element_bytes) {
+  const std::size_t eager = 1024 / element_bytes;
+  const std::size_t ring = 4096 / element_bytes;
+  const std::size_t segment = 65'536 / element_bytes;
+  const std::array<std::size_t, count_cards> counts{
+      0,         1,    2,        7,        17,    size - 1, size,        size + 1, 2 * size + 1, eager - 1,
+      eager + 0, ring, ring - 1, ring + 1, 1'000, 3'001,    segment - 1, segment,  segment + 1,  eager + 1};
+  return counts[card];
+}
+
+}  // namespace
+
+std::string describe(const CollectiveCase& one) {
+  const Operator& reduction = one.reduction;
+  const std::string with = !reduces(one.row->collective) ? ""
+                           : reduction.function == Function::none
+                               ? std::string{", "} + kind_names[static_cast<std::size_t>(reduction.kind)]
+                               : std::string{", "} + functions[static_cast<std::size_t>(reduction.function)];
+  return fmt::format("{} by {} of {} {}{}, root {}{}{}, seed {}", name_of(one.row->collective), one.row->name,
+                     one.element_count, one.element->name, with, one.root, one.in_place ? ", in place" : "",
+                     layout_names[static_cast<std::size_t>(one.layout)], one.seed);
+}
+
+Deck::Deck(std::size_t card_count, std::uint64_t seed)
+    : cards_(card_count), next_{card_count}, random_{seed} {
+  std::iota(cards_.begin(), cards_.end(), std::size_t{0});
+}
+
+std::size_t Deck::draw() {
+  if (next_ == cards_.size()) {
+    random_.shuffle(std::span{cards_});
+    next_ = 0;
+    ++rounds_;
+  }
+  return cards_[next_++];
+}
+
+std::vector<Layout> Plan::layouts() const {
+  std::vector<Layout> all{Layout::none};
+  if (!has_blocks(row_->collective) || !row_->applies({.size = 2, .uneven = true})) return all;
+  all.push_back(Layout::packed);
+  if (row_->collective != Collective::reduce_scatter) all.push_back(Layout::gaps);
+  return all;
+}
+
+Plan::Plan(const collectives::Algorithm& row)
+    : row_{&row},
+      layouts_{layouts()},
+      seed_{base::mix64(static_cast<std::uint64_t>(&row - collectives::algorithms().data()))},
+      kind_deck_{0, 0},
+      layout_deck_{layouts_.size(), seed_ ^ 1},
+      count_deck_{count_cards, seed_ ^ 2},
+      root_deck_{4, seed_ ^ 3},
+      place_deck_{2, seed_ ^ 4} {
+  const bool is_prefix = row.collective == Collective::scan || row.collective == Collective::exscan;
+  for (const Element& element : elements()) {
+    if (!reduces(row.collective)) {
+      kinds_.push_back({&element, {}});
+    } else if (element.is_user) {
+      kinds_.push_back({&element, {.function = Function::commutative}});
+      if (row.applies({.size = 2, .ordered = true}))
+        kinds_.push_back({&element, {.function = Function::ordered}});
+    } else {
+      for (std::size_t i = 0; i < kind_count; ++i) {
+        const auto kind = static_cast<ReductionKind>(i);
+        if (is_bitwise(kind) && !element.is_integer) continue;
+        if (kind == ReductionKind::average && is_prefix) continue;
+        kinds_.push_back({&element, {.kind = kind}});
+      }
+    }
+  }
+  kind_deck_ = Deck{kinds_.size(), seed_ ^ 5};
+}
+
+CollectiveCase Plan::draw(int size, std::size_t bytes_max) {
+  const Kind& kind = kinds_[kind_deck_.draw()];
+  const auto ranks = static_cast<std::size_t>(size);
+  const std::array<int, 4> roots{0, size - 1, size / 2, static_cast<int>(base::mix64(seed_) % ranks)};
+  CollectiveCase one{.row = row_,
+                     .element = kind.element,
+                     .reduction = kind.reduction,
+                     .root = has_root(row_->collective) ? roots[root_deck_.draw()] : 0,
+                     .in_place = place_deck_.draw() == 1 && row_->collective != Collective::alltoall,
+                     .layout = layouts_[layout_deck_.draw()],
+                     .seed = ++seed_};
+  const std::size_t count = element_count(count_deck_.draw(), ranks, kind.element->bytes);
+  one.element_count = std::min(count, bytes_max / kind.element->bytes);
+  if (has_blocks(row_->collective) && one.element_count > 40) one.element_count /= ranks;
+  const bool rounds =
+      kind.reduction.kind == ReductionKind::sum || kind.reduction.kind == ReductionKind::average;
+  one.exact = !rounds || kind.element->is_integer || kind.element->is_user || (seed_ & 1) == 0;
+  return one;
+}
+
+std::vector<CollectiveCase> Plan::draw(int size, std::size_t bytes_max, int case_count) {
+  std::vector<CollectiveCase> cases;
+  for (int i = 0; i < case_count; ++i) cases.push_back(draw(size, bytes_max));
+  return cases;
+}
+
+std::vector<CollectiveCase> Plan::ordered(int size) {
+  std::vector<CollectiveCase> cases;
+  for (const Kind& kind : kinds_) {
+    if (kind.reduction.function != Function::ordered) continue;
+    const int roots = has_root(row_->collective) ? size : 1;
+    for (int root = 0; root < roots; ++root) {
+      cases.push_back({.row = row_,
+                       .element = kind.element,
+                       .reduction = kind.reduction,
+                       .element_count = 3,
+                       .root = root,
+                       .in_place = root % 2 == 1,
+                       .seed = ++seed_});
+    }
+  }
+  return cases;
+}
+
+bool Plan::met_everything() const noexcept {
+  return kind_deck_.drawn_whole() && layout_deck_.drawn_whole() && count_deck_.drawn_whole() &&
+         (root_deck_.drawn_whole() || !has_root(row_->collective)) && place_deck_.drawn_whole();
+}
+
+}  // namespace qpmesh::test
