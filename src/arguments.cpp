@@ -78,10 +78,12 @@ void bad_displacements(std::string_view operation) {
 
 void bad_total(std::size_t all, std::size_t one, int size, std::string_view all_name,
                std::string_view one_name, std::string_view operation) {
-  bad_argument(operation,
-               fmt::format("{} has {} elements, but {} ranks with {} elements each ({}) need {}", all_name,
-                           all, size, one, one_name, one * static_cast<std::size_t>(size)),
-               "for blocks of unequal lengths give a BlockLayout");
+  const auto need = base::checked_multiply(one, static_cast<std::size_t>(size));
+  bad_argument(
+      operation,
+      fmt::format("{} has {} elements, but {} ranks with {} elements each ({}) need {}", all_name, all, size,
+                  one, one_name, need ? std::to_string(*need) : "more than memory can hold"),
+      "for blocks of unequal lengths give a BlockLayout");
 }
 
 void bad_even_blocks(std::size_t in, std::size_t out, int size, std::string_view operation) {

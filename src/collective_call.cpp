@@ -281,13 +281,20 @@ collectives::Task run_planned(collectives::Group group, const Plan* planned,
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
+const collectives::Algorithm& select(const Waiting& request, const Shape& shape, Collective collective) {
+  try {
+    return request.communicator->selector().select(shape, collective, request.call.algorithm);
+  } catch (const Error& error) {
+    throw_failure(error, request.operation);
+  }
+}
+
 }  // namespace
 
 void start_collective(Waiting& request, const AnyCollective& what) {
   CommunicatorState& state = *request.communicator;
   Plan plan = Planner{request, what}.plan();
-  const collectives::Algorithm& algorithm =
-      state.selector().select(plan.shape, what.collective, request.call.algorithm);
+  const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective);
   plan.call.algorithm = &algorithm;
   plan.call.algorithm_asked_for = !request.call.algorithm.empty();
   const collectives::Group group = state.begin(plan.call);

@@ -85,11 +85,9 @@ std::string names_of(Collective collective, const Shape* shape) {
   return list;
 }
 
-[[noreturn]] void refuse(ErrorCode code, Collective collective, std::string cause, std::string hint) {
-  throw Error{{.code = code,
-               .operation = std::string{name_of(collective)},
-               .cause = std::move(cause),
-               .hint = std::move(hint)}};
+// The caller knows what its call is named.
+[[noreturn]] void refuse(std::string cause, std::string hint) {
+  throw Error{{.code = ErrorCode::bad_argument, .cause = std::move(cause), .hint = std::move(hint)}};
 }
 
 std::string unknown_name(Collective collective, std::string_view name) {
@@ -153,8 +151,7 @@ Forced parse_forced(std::string_view text) {
 const Algorithm& Selector::select(const Shape& shape, Collective collective, std::string_view wanted) {
   if (!wanted.empty()) {
     const Algorithm* const row = find_algorithm(collective, wanted);
-    if (row == nullptr)
-      refuse(ErrorCode::bad_argument, collective, unknown_name(collective, wanted), known_names(collective));
+    if (row == nullptr) refuse(unknown_name(collective, wanted), known_names(collective));
     return forced(shape, *row);
   }
   const auto index = static_cast<std::size_t>(collective);
@@ -167,8 +164,7 @@ const Algorithm& Selector::select(const Shape& shape, Collective collective, std
 
 const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) const {
   if (!row.applies(shape)) {
-    refuse(ErrorCode::bad_argument, row.collective,
-           fmt::format("{} does not apply to {}", row.name,
+    refuse(fmt::format("{} does not apply to {}", row.name,
                        !row.applies({.size = shape.size}) ? fmt::format("{} ranks", shape.size)
                        : shape.ordered                    ? "an ordered reduction"
                                                           : "blocks of unequal lengths"),

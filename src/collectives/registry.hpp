@@ -38,8 +38,8 @@ class Selector {
  public:
   Selector(const Model& model, const Forced& forced) noexcept : model_{model}, forced_{forced} {}
 
-  // wanted: by this call, or empty. Throws Error{bad_argument} where what is forced is unknown or does not apply; nothing is
-  // remembered then.
+  // wanted: by this call, or empty. Throws Error{bad_argument}, without an operation, where what is forced is unknown or does not
+  // apply; nothing is remembered then.
   const Algorithm& select(const Shape& shape, Collective collective, std::string_view wanted);
   const Model& model() const noexcept { return model_; }
 
