@@ -56,6 +56,16 @@ INSTANTIATE_TEST_SUITE_P(in_flight, Scenarios,
                                          Case{"again_after_finish", {3}}),
                          name_of);
 
+// The sizes: one round of every pattern and several, powers of two and none.
+INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
+                         testing::Values(Case{"every_algorithm_of_every_collective", {1, 2, 3, 4, 5, 7, 8}},
+                                         Case{"blocks_of_unequal_lengths", {1, 2, 3, 4, 5, 7, 8}},
+                                         Case{"functions_of_the_caller", {1, 2, 3, 4, 5, 7, 8}},
+                                         Case{"a_count_beyond_two_gib", {2}},
+                                         Case{"a_reduction_that_throws", {2, 3, 5}},
+                                         Case{"a_call_from_inside_a_reduction", {2, 3}}),
+                         name_of);
+
 INSTANTIATE_TEST_SUITE_P(
     groups, Scenarios,
     testing::Values(Case{"split_by_color_and_key", {5}}, Case{"split_of_a_split_of_a_split", {1, 7}},
@@ -71,8 +81,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"ranks_and_tags_out_of_range", {1, 3}}, Case{"ranges_that_are_none", {1, 3}},
                     Case{"ranges_that_overlap_or_differ", {1, 3}}, Case{"reductions_without_a_meaning", {2}},
                     Case{"deadlines_out_of_range", {2}}, Case{"a_bootstrap_that_makes_no_sense", {1}},
-                    Case{"a_refused_call_can_be_made_again", {3}},
+                    Case{"a_refused_call_can_be_made_again", {3}}, Case{"roots_out_of_range", {1, 3}},
+                    Case{"blocks_that_do_not_fit", {1, 3, 4}}, Case{"layouts_that_make_no_sense", {1, 3}},
+                    Case{"ranges_of_collectives_that_overlap", {1, 3}},
+                    Case{"collectives_without_memory", {1, 3}},
+                    Case{"reductions_and_algorithms_that_do_not_apply", {1, 3}},
                     Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
+                    Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
                     Case{"a_late_call_that_differs_is_named_too", {2}},
                     Case{"independent_ends_at_its_own_deadline", {2}},
                     Case{"nothing_works_after_finish", {1, 3}}),

@@ -17,10 +17,12 @@ constexpr ErrorCode bad = ErrorCode::bad_argument;
 using Clock = std::chrono::steady_clock;
 
 // Even ranks call one thing, odd ones another. Every rank is told both, within
-// a second, and told the same again.
+// a second, and told the same again. A call that ends when its own part is done is told later,
+// in whatever waits then.
+enum class Told : std::uint8_t { at_once, later_perhaps };
 template <class A, class B>
 void differ(Communicator& group, A&& even, B&& odd, const std::string& even_call, const std::string& odd_call,
-            const std::string& even_name, const std::string& odd_name) {
+            const std::string& even_name, const std::string& odd_name, Told told = Told::at_once) {
   Communicator disputed = group.duplicate();
   group.barrier();
   const auto begin = Clock::now();
@@ -44,7 +46,15 @@ void differ(Communicator& group, A&& even, B&& odd, const std::string& even_call
     }
     fail("no error", Place::current());
   };
-  expect_told([&] { is_even ? even(disputed) : odd(disputed); }, is_even ? even_name : odd_name);
+  std::string name = is_even ? even_name : odd_name;
+  const auto dispute = [&] {
+    is_even ? even(disputed) : odd(disputed);
+    if (told == Told::at_once) return;
+    name = "receive";
+    std::vector<int> nothing;
+    disputed.receive(nothing, any_source, any_tag, {.timeout_ms = 5'000});
+  };
+  expect_told(dispute, name);
   check(Clock::now() - begin < std::chrono::milliseconds{1000}, "told within a second");
   expect_told([&] { disputed.barrier(); }, "barrier");
   std::vector<std::int64_t> sums = addends(group.rank(), 5);
@@ -84,6 +94,68 @@ void calls_that_differ_are_named_on_every_rank(Communicator& world, Arguments) {
   differ(
       world, [](Communicator& group) { group.finish(); }, barrier, "finish()", "barrier()", "finish",
       "barrier");
+}
+
+// What an operation's count and type do not say.
+void collectives_that_differ_are_named_on_every_rank(Communicator& world, Arguments) {
+  constexpr std::size_t count = 4;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto me = static_cast<std::size_t>(world.rank());
+  std::vector<float> mine(count);
+  std::vector<float> out(count + 1);
+  std::vector<float> all(count * ranks + 1);
+  const std::span<float> block = std::span{out}.first(count);
+  const std::span<float> whole = std::span{all}.first(count * ranks);
+  // Roots that only receive would wait for each other, and nothing would be there to be seen.
+  const auto broadcast = [&](int root) {
+    return [&, root](Communicator& group) { group.broadcast(mine, root); };
+  };
+  differ(world, broadcast(0), broadcast(1), "broadcast(4 float32, root 0)", "broadcast(4 float32, root 1)",
+         "broadcast", "broadcast", Told::later_perhaps);
+  const auto scatter = [&](int root) {
+    return [&, root](Communicator& group) { group.scatter(whole, mine, root); };
+  };
+  differ(world, scatter(0), scatter(1), "scatter(4 float32, root 0)", "scatter(4 float32, root 1)", "scatter",
+         "scatter", Told::later_perhaps);
+
+  const auto scan = [&](Reduction reduction) {
+    return [&, reduction](Communicator& group) { group.scan(mine, block, reduction); };
+  };
+  differ(world, scan(sum), scan(max), "scan(4 float32, sum)", "scan(4 float32, max)", "scan", "scan",
+         Told::later_perhaps);
+  const auto function = [](const float*, float*, std::size_t) {};
+  differ(
+      world, [&](Communicator& group) { group.allreduce(mine, ordered(function)); },
+      [&](Communicator& group) { group.allreduce(mine, commutative(function)); },
+      "allreduce(4 float32, an ordered function)", "allreduce(4 float32, a commutative function)",
+      "allreduce", "allreduce");
+  const auto by = [&](std::string_view algorithm) {
+    return [&, algorithm](Communicator& group) { group.allreduce(mine, sum, {.algorithm = algorithm}); };
+  };
+  differ(world, by("ring"), by("exchange"), "allreduce(4 float32, sum, by ring)",
+         "allreduce(4 float32, sum, by exchange)", "allreduce", "allreduce");
+
+  // The last block has an element more, say the odd ranks.
+  const std::vector<std::size_t> equal(ranks, count);
+  std::vector<std::size_t> longer = equal;
+  ++longer.back();
+  const auto gathers = [&](const std::vector<std::size_t>& counts) {
+    return [&](Communicator& group) {
+      group.allgather(std::span{out}.first(counts[me]), all, BlockLayout{counts});
+    };
+  };
+  differ(world, gathers(equal), gathers(longer), "allgather(blocks of float32, layout *)",
+         "allgather(blocks of float32, layout *)", "allgather", "allgather");
+  const auto reduces = [&](const std::vector<std::size_t>& counts) {
+    return [&](Communicator& group) {
+      group.reduce_scatter(all, std::span{out}.first(counts[me]), BlockLayout{counts}, sum);
+    };
+  };
+  differ(world, reduces(equal), reduces(longer), "reduce_scatter(blocks of float32, sum, layout *)",
+         "reduce_scatter(blocks of float32, sum, layout *)", "reduce_scatter", "reduce_scatter");
+  differ(
+      world, gathers(equal), [&](Communicator& group) { group.allgather(mine, whole); },
+      "allgather(blocks of float32, layout *)", "allgather(4 float32)", "allgather", "allgather");
 }
 
 // The same with one rank that comes late: the others' calls are parked at it until it begins.
@@ -237,6 +309,8 @@ void two_threads_in_one_context(Communicator& world, Arguments arguments) {
 
 std::vector<Scenario> error_scenarios() {
   return {in_world("calls_that_differ_are_named_on_every_rank", calls_that_differ_are_named_on_every_rank),
+          in_world("collectives_that_differ_are_named_on_every_rank",
+                   collectives_that_differ_are_named_on_every_rank),
           in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too),
           {"options_that_differ", options_that_differ},
           {"init_fails", init_fails},

@@ -1,0 +1,373 @@
+// Every collective by every algorithm that it has, through the public face alone.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+using Vector = std::vector<std::int64_t>;
+constexpr std::int64_t untouched = -77;
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+// The vector that a rank brings.
+std::int64_t element(int rank, std::size_t i) {
+  return (rank + 1) * 1'000'003 + static_cast<std::int64_t>(i) * 7;
+}
+Vector brought(int rank, std::size_t count, std::size_t first = 0) {
+  Vector data(count);
+  for (std::size_t i = 0; i < count; ++i) data[i] = element(rank, first + i);
+  return data;
+}
+// Over the ranks 0 … rank_count-1.
+Vector sums(int rank_count, std::size_t count, std::size_t first = 0) {
+  Vector data(count, 0);
+  for (int rank = 0; rank < rank_count; ++rank) {
+    for (std::size_t i = 0; i < count; ++i) data[i] += element(rank, first + i);
+  }
+  return data;
+}
+void check_same(const Vector& observed, const Vector& expected, std::string_view algorithm,
+                Place place = Place::current()) {
+  if (observed == expected) return;
+  const auto wrong = std::ranges::mismatch(observed, expected).in1 - observed.begin();
+  fail(std::string{algorithm} + ": element " + std::to_string(wrong) + " of " +
+           std::to_string(observed.size()) + " is wrong",
+       place);
+}
+
+struct Try {
+  Communicator& world;
+  Call call;
+  std::size_t count;  // of a vector, or of a block
+  int root;
+
+  int size() const { return world.size(); }
+  int rank() const { return world.rank(); }
+  bool is_root() const { return rank() == root; }
+  std::size_t all() const { return count * index(size()); }
+  std::string_view name() const { return call.algorithm; }
+};
+
+void try_broadcast(const Try& one) {
+  Vector data = one.is_root() ? brought(one.root, one.count) : Vector(one.count, untouched);
+  one.world.broadcast(data, one.root, one.call);
+  check_same(data, brought(one.root, one.count), one.name());
+}
+
+void try_reduce(const Try& one) {
+  const Vector in = brought(one.rank(), one.count);
+  Vector out(one.is_root() ? one.count : 0, untouched);
+  one.world.reduce(in, out, sum, one.root, one.call);
+  if (one.is_root()) check_same(out, sums(one.size(), one.count), one.name());
+  Vector in_place = in;
+  one.world.reduce_async(in_place, sum, one.root, one.call).wait();
+  check_same(in_place, one.is_root() ? sums(one.size(), one.count) : in, one.name());
+}
+
+void try_allreduce(const Try& one) {
+  const Vector in = brought(one.rank(), one.count);
+  Vector out(one.count, untouched);
+  one.world.allreduce(in, out, sum, one.call);
+  check_same(out, sums(one.size(), one.count), one.name());
+  Vector in_place = in;
+  one.world.allreduce_async(in_place, sum, one.call).wait();
+  check_same(in_place, out, one.name());
+}
+
+void try_reduce_scatter(const Try& one) {
+  const Vector in = brought(one.rank(), one.all());
+  Vector out(one.count, untouched);
+  one.world.reduce_scatter(in, out, sum, one.call);
+  check_same(out, sums(one.size(), one.count, one.count * index(one.rank())), one.name());
+}
+
+void try_scan(const Try& one) {
+  const Vector in = brought(one.rank(), one.count);
+  Vector out(one.count, untouched);
+  one.world.scan(in, out, sum, one.call);
+  check_same(out, sums(one.rank() + 1, one.count), one.name());
+}
+
+void try_exscan(const Try& one) {
+  const Vector in = brought(one.rank(), one.count);
+  Vector out(one.count, untouched);
+  one.world.exscan(in, out, sum, one.call);
+  check_same(out, one.rank() == 0 ? Vector(one.count, untouched) : sums(one.rank(), one.count), one.name());
+}
+
+Vector everyones(const Try& one) {
+  Vector all;
+  for (int rank = 0; rank < one.size(); ++rank) {
+    const Vector block = brought(rank, one.count);
+    all.insert(all.end(), block.begin(), block.end());
+  }
+  return all;
+}
+
+void try_allgather(const Try& one) {
+  Vector all(one.all(), untouched);
+  one.world.allgather(brought(one.rank(), one.count), all, one.call);
+  check_same(all, everyones(one), one.name());
+}
+
+void try_gather(const Try& one) {
+  Vector all(one.is_root() ? one.all() : 0, untouched);
+  one.world.gather(brought(one.rank(), one.count), all, one.root, one.call);
+  if (one.is_root()) check_same(all, everyones(one), one.name());
+}
+
+void try_scatter(const Try& one) {
+  Vector mine(one.count, untouched);
+  one.world.scatter(one.is_root() ? everyones(one) : Vector{}, mine, one.root, one.call);
+  check_same(mine, brought(one.rank(), one.count), one.name());
+}
+
+void try_alltoall(const Try& one) {
+  Vector out(one.all(), untouched);
+  one.world.alltoall(brought(one.rank(), one.all()), out, one.call);
+  Vector expected;
+  for (int from = 0; from < one.size(); ++from) {
+    const Vector block = brought(from, one.count, one.count * index(one.rank()));
+    expected.insert(expected.end(), block.begin(), block.end());
+  }
+  check_same(out, expected, one.name());
+}
+
+struct OfCollective {
+  Collective collective;
+  void (*run)(const Try& one);
+};
+constexpr std::array<OfCollective, collective_count> tries{
+    {{Collective::barrier, [](const Try& one) { one.world.barrier(one.call); }},
+     {Collective::broadcast, try_broadcast},
+     {Collective::reduce, try_reduce},
+     {Collective::allgather, try_allgather},
+     {Collective::reduce_scatter, try_reduce_scatter},
+     {Collective::allreduce, try_allreduce},
+     {Collective::gather, try_gather},
+     {Collective::scatter, try_scatter},
+     {Collective::alltoall, try_alltoall},
+     {Collective::scan, try_scan},
+     {Collective::exscan, try_exscan}}};
+
+void every_algorithm_of_every_collective(Communicator& world, Arguments) {
+  int algorithm_count = 0;
+  for (const OfCollective& each : tries) {
+    for (const Candidate& candidate : world.explain(each.collective, 40)) {
+      const Call call{.algorithm = candidate.algorithm};
+      each.run({world, call, 5, 0});
+      each.run({world, call, 5'011, world.size() - 1});
+      ++algorithm_count;
+    }
+    each.run({world, {}, 100, world.size() / 2});  // the one that is chosen
+  }
+  check(algorithm_count >= static_cast<int>(collective_count), "every collective has an algorithm");
+}
+
+// Rank r's block has r + 2 elements, but every third one none; with displacements the blocks lie backwards, with gaps.
+struct Layout {
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> displacements;
+  std::size_t element_count = 0;
+
+  Layout(int size, bool has_gaps) {
+    for (std::size_t rank = 0; rank < index(size); ++rank) counts.push_back(rank % 3 == 1 ? 0 : rank + 2);
+    element_count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    if (!has_gaps) return;
+    element_count = 0;
+    displacements.resize(counts.size());
+    for (std::size_t rank = counts.size(); rank-- > 0;) {
+      displacements[rank] = ++element_count;
+      element_count += counts[rank];
+    }
+  }
+  std::size_t first(int rank) const {
+    return displacements.empty() ? std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0})
+                                 : displacements[index(rank)];
+  }
+  BlockLayout view() const { return {counts, displacements}; }
+  // block(r) at its place.
+  template <class F>
+  Vector filled(F&& block) const {
+    Vector all(element_count, untouched);
+    for (int rank = 0; rank < static_cast<int>(counts.size()); ++rank)
+      std::ranges::copy(block(rank), all.begin() + static_cast<std::ptrdiff_t>(first(rank)));
+    return all;
+  }
+};
+
+void blocks_of_unequal_lengths(Communicator& world, Arguments) {
+  const int rank = world.rank();
+  const int root = world.size() - 1;
+  for (const bool has_gaps : {false, true}) {
+    const Layout layout{world.size(), has_gaps};
+    const auto block = [&](int of) { return brought(of, layout.counts[index(of)]); };
+    const Vector mine = block(rank);
+    const Vector expected = layout.filled(block);
+
+    Vector all(layout.element_count, untouched);
+    world.allgather(mine, all, layout.view());
+    check_same(all, expected, "allgather");
+
+    // The lists are read during the call only.
+    std::fill(all.begin(), all.end(), untouched);
+    std::optional<Layout> read_during_the_call{layout};
+    Request request = world.allgather_async(mine, all, read_during_the_call->view());
+    std::ranges::fill(read_during_the_call->counts, std::size_t{1} << 40);
+    read_during_the_call.reset();
+    request.wait();
+    check_same(all, expected, "allgather_async");
+
+    Vector gathered(rank == root ? layout.element_count : 0, untouched);
+    world.gather(mine, gathered, rank == root ? layout.view() : BlockLayout{}, root);
+    if (rank == root) check_same(gathered, expected, "gather");
+
+    Vector scattered(mine.size(), untouched);
+    world.scatter(gathered, scattered, rank == root ? layout.view() : BlockLayout{}, root);
+    check_same(scattered, mine, "scatter");
+
+    // Everybody sends rank r a block of r's length.
+    const Vector sent =
+        layout.filled([&](int to) { return brought(rank * 10 + to, layout.counts[index(to)]); });
+    std::vector<std::size_t> counts(index(world.size()), mine.size());
+    Vector received(mine.size() * index(world.size()), untouched);
+    world.alltoall(sent, layout.view(), received, {.counts = counts});
+    Vector expected_blocks;
+    for (int from = 0; from < world.size(); ++from) {
+      const Vector its = brought(from * 10 + rank, mine.size());
+      expected_blocks.insert(expected_blocks.end(), its.begin(), its.end());
+    }
+    check_same(received, expected_blocks, "alltoall");
+    if (has_gaps) continue;  // a reduce_scatter has none
+
+    Vector block_of_sums(mine.size(), untouched);
+    const Vector whole = brought(rank, layout.element_count);
+    world.reduce_scatter(whole, block_of_sums, layout.view(), sum);
+    check_same(block_of_sums, sums(world.size(), mine.size(), layout.first(rank)), "reduce_scatter");
+  }
+}
+
+// Strings of the ranks' letters: joining them is associative and in no way commutative.
+struct Letters {
+  std::array<char, 11> text{};
+  std::uint8_t count = 0;
+};
+void functions_of_the_caller(Communicator& world, Arguments) {
+  constexpr auto join = [](const Letters* left, Letters* inout, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      Letters joined = left[i];
+      for (std::uint8_t j = 0; j < inout[i].count; ++j) joined.text.at(joined.count++) = inout[i].text.at(j);
+      inout[i] = joined;
+    }
+  };
+  constexpr std::size_t count = 700;  // longer than an eager message
+  const char letter = static_cast<char>('a' + world.rank());
+  const std::vector<Letters> mine(count, Letters{{letter}, 1});
+  const auto check_letters = [&](const std::vector<Letters>& result, int last) {
+    std::string expected;
+    for (int rank = 0; rank <= last; ++rank) expected += static_cast<char>('a' + rank);
+    for (const Letters& letters : result)
+      check_equal(std::string(letters.text.data(), letters.count), expected);
+  };
+  std::vector<Letters> result(count);
+  world.allreduce(mine, result, ordered(join));
+  check_letters(result, world.size() - 1);
+  for (int root = 0; root < world.size(); ++root) {
+    world.reduce(mine, result, ordered(join), root);
+    if (world.rank() == root) check_letters(result, world.size() - 1);
+  }
+  world.scan(mine, result, ordered(join));
+  check_letters(result, world.rank());
+  // A copy of the function lives as long as the operation.
+  Vector values = brought(world.rank(), count);
+  Request request;
+  {
+    const std::vector<std::int64_t> captured{1};
+    request = world.allreduce_async(
+        values, commutative([captured](const std::int64_t* left, std::int64_t* inout, std::size_t n) {
+          for (std::size_t i = 0; i < n; ++i) inout[i] += captured.front() * left[i];
+        }));
+  }
+  request.wait();
+  check_same(values, sums(world.size(), count), "a commutative function");
+}
+
+// ---- more than 2 GiB ----
+
+// As many bytes of addresses over far less memory: but for its windows it is one file again and again.
+class Sparse {
+ public:
+  static constexpr std::size_t window_bytes = std::size_t{1} << 20;
+
+  explicit Sparse(std::size_t bytes) : bytes_{bytes} {
+    const int file = ::memfd_create("sparse", MFD_CLOEXEC);
+    check(file >= 0 && ::ftruncate(file, repeated_bytes) == 0, "a file in memory");
+    data_ = map(nullptr, bytes, -1, 0);
+    for (std::size_t at = 0; at < bytes; at += repeated_bytes)
+      map(data_ + at, std::min<std::size_t>(repeated_bytes, bytes - at), file, MAP_FIXED);
+    ::close(file);
+  }
+  ~Sparse() { ::munmap(data_, bytes_); }
+  Sparse(const Sparse&) = delete;
+  Sparse& operator=(const Sparse&) = delete;
+
+  // Memory of its own.
+  void open_window(std::size_t begin) {
+    map(data_ + begin, std::min(window_bytes, bytes_ - begin), -1, MAP_FIXED);
+  }
+  std::span<std::uint8_t> bytes() const { return {data_, bytes_}; }
+
+ private:
+  static constexpr off_t repeated_bytes = 32 << 20;
+
+  static std::uint8_t* map(std::uint8_t* at, std::size_t bytes, int file, int flags) {
+    const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    void* const data = ::mmap(at, bytes, PROT_READ | PROT_WRITE, kind | flags, file, 0);
+    check(data != MAP_FAILED, std::string{"mmap: "} + std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+    return static_cast<std::uint8_t*>(data);
+  }
+
+  std::size_t bytes_;
+  std::uint8_t* data_;
+};
+
+void a_count_beyond_two_gib(Communicator& world, Arguments) {
+  constexpr std::size_t two_gib = std::size_t{1} << 31;
+  constexpr std::size_t bytes = two_gib + 2 * Sparse::window_bytes + 4'097;
+  constexpr std::array<std::size_t, 3> windows{0, two_gib - Sparse::window_bytes,
+                                               two_gib + Sparse::window_bytes};
+  Sparse memory{bytes};
+  for (const std::size_t begin : windows) memory.open_window(begin);
+  memory.open_window(two_gib);
+  const int root = world.size() - 1;
+  // At both ends, and where 32 bits with a sign, and the system calls that copy, come to an end.
+  const std::array<std::size_t, 6> marks{0, 4'097, two_gib - 4'097, two_gib - 1, two_gib, bytes - 1};
+  if (world.rank() == root) {
+    for (std::size_t i = 0; i < marks.size(); ++i)
+      memory.bytes()[marks[i]] = static_cast<std::uint8_t>(i + 1);
+  }
+  world.broadcast(memory.bytes(), root, {.algorithm = "flat"});
+  for (std::size_t i = 0; i < marks.size(); ++i)
+    check_equal(static_cast<std::size_t>(memory.bytes()[marks[i]]), i + 1);
+}
+
+}  // namespace
+
+std::vector<Scenario> collective_scenarios() {
+  return {in_world("every_algorithm_of_every_collective", every_algorithm_of_every_collective),
+          in_world("blocks_of_unequal_lengths", blocks_of_unequal_lengths),
+          in_world("functions_of_the_caller", functions_of_the_caller),
+          in_world("a_count_beyond_two_gib", a_count_beyond_two_gib)};
+}
+
+}  // namespace qpmesh::ranks
