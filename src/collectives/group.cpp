@@ -1,7 +1,6 @@
 #include "collectives/group.hpp"
 
-#include <fmt/format.h>
-
+#include "messaging/step_length.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::collectives {
@@ -13,10 +12,8 @@ void rethrow_failure(const messaging::SendOperation& send) {
 void rethrow_failure(const Group& group, const messaging::ReceiveOperation& receive) {
   if (receive.failure != nullptr) throw Error{*receive.failure};
   if (receive.message_bytes == receive.capacity_bytes) return;
-  throw Error{{.code = ErrorCode::corrupt,
-               .peer = group.rank_of(receive.message_source),
-               .cause = fmt::format("a step of {} bytes arrived where {} were due", receive.message_bytes,
-                                    receive.capacity_bytes)}};
+  throw Error{messaging::wrong_step_length(group.rank_of(receive.message_source), receive.message_bytes,
+                                           receive.capacity_bytes)};
 }
 
 void combine_left(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,

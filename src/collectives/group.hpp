@@ -89,8 +89,7 @@ class Group {
 };
 static_assert(std::is_trivially_destructible_v<Group>);
 
-// Throws what ended an operation. A collective knows exactly how long each
-// message is: another length is a peer's fault.
+// Throws what ended an operation. A collective knows exactly how long each message is: another length is Error{mismatch}.
 void rethrow_failure(const messaging::SendOperation& send);
 void rethrow_failure(const Group& group, const messaging::ReceiveOperation& receive);
 

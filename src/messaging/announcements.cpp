@@ -9,11 +9,11 @@
 // large (eager_bytes_limit follows from the layout of the rings, not from options); and a receiver answers each of them in
 // order, combined ones too, whether before the offer or after. A step of another length, or of another call, is not written
 // anywhere: its offer tells the receiver, whose communicator fails.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "messaging/peer.hpp"
+#include "messaging/step_length.hpp"
 
 namespace qpmesh::messaging {
 
@@ -45,10 +45,7 @@ void Messaging::confirm(Peer& peer, ReceiveOperation& receive, const RecordHeade
   receive.announced = false;
   if (header.kind == RecordKind::rendezvous && header.total_bytes == receive.capacity_bytes) return;
   listener_.communicator_failed(receive.communicator,
-                                {.code = ErrorCode::corrupt,
-                                 .peer = peer.rank,
-                                 .cause = fmt::format("a step of {} bytes arrived where {} were due",
-                                                      header.total_bytes, receive.capacity_bytes)});
+                                wrong_step_length(peer.rank, header.total_bytes, receive.capacity_bytes));
 }
 
 void Messaging::handle_announcement(Peer& peer, const RecordHeader& header, const RendezvousBody& body) {

@@ -78,19 +78,18 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     errors, Scenarios,
-    testing::Values(Case{"ranks_and_tags_out_of_range", {1, 3}}, Case{"ranges_that_are_none", {1, 3}},
-                    Case{"ranges_that_overlap_or_differ", {1, 3}}, Case{"reductions_without_a_meaning", {2}},
-                    Case{"deadlines_out_of_range", {2}}, Case{"a_bootstrap_that_makes_no_sense", {1}},
-                    Case{"a_refused_call_can_be_made_again", {3}}, Case{"roots_out_of_range", {1, 3}},
-                    Case{"blocks_that_do_not_fit", {1, 3, 4}}, Case{"layouts_that_make_no_sense", {1, 3}},
-                    Case{"ranges_of_collectives_that_overlap", {1, 3}},
-                    Case{"collectives_without_memory", {1, 3}},
-                    Case{"reductions_and_algorithms_that_do_not_apply", {1, 3}},
-                    Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
-                    Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
-                    Case{"a_late_call_that_differs_is_named_too", {2}},
-                    Case{"independent_ends_at_its_own_deadline", {2}},
-                    Case{"nothing_works_after_finish", {1, 3}}),
+    testing::Values(
+        Case{"ranks_and_tags_out_of_range", {1, 3}}, Case{"ranges_that_are_none", {1, 3}},
+        Case{"ranges_that_overlap_or_differ", {1, 3}}, Case{"reductions_without_a_meaning", {2}},
+        Case{"deadlines_out_of_range", {2}}, Case{"a_bootstrap_that_makes_no_sense", {1}},
+        Case{"a_refused_call_can_be_made_again", {3}}, Case{"roots_out_of_range", {1, 3}},
+        Case{"blocks_that_do_not_fit", {1, 3, 4}}, Case{"layouts_that_make_no_sense", {1, 3}},
+        Case{"ranges_of_collectives_that_overlap", {1, 3}}, Case{"collectives_without_memory", {1, 3}},
+        Case{"reductions_and_algorithms_that_do_not_apply", {1, 3}},
+        Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
+        Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
+        Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"a_late_call_that_differs_is_named_too", {2}},
+        Case{"independent_ends_at_its_own_deadline", {2}}, Case{"nothing_works_after_finish", {1, 3}}),
     name_of);
 
 TEST(ranks_by_hand, an_async_call_returns_before_anybody_else_has_entered) {

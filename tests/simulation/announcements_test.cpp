@@ -166,7 +166,7 @@ TEST_P(Announcements,
       const Result result = run_steps(network(3), {step}, begin_ns);
       const auto& error = result.ends[1].error;
       ASSERT_TRUE(error.has_value()) << step.sent_bytes;
-      EXPECT_EQ(error->code, ErrorCode::corrupt) << error->cause;
+      EXPECT_EQ(error->code, ErrorCode::mismatch) << error->cause;
       EXPECT_EQ(error->peer, 0);
       EXPECT_EQ(error->cause, fmt::format("a step of {} bytes arrived where {} were due", step.sent_bytes,
                                           step.received_bytes));

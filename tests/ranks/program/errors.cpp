@@ -158,6 +158,39 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
       "allgather(blocks of float32, layout *)", "allgather(4 float32)", "allgather", "allgather");
 }
 
+// What only the two ends of a block know: the last rank sends one element more, or less, than the others are told that it does.
+void blocks_whose_ends_disagree(Communicator& world, Arguments) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const int last = world.size() - 1;
+  const bool is_last = world.rank() == last;
+  for (const std::size_t count : {std::size_t{2}, std::size_t{100'000}}) {  // eager, and by rendezvous
+    for (const std::size_t sent : {count - 1, count + 1}) {
+      const std::vector<std::int64_t> mine(is_last ? sent : count);
+      std::vector<std::int64_t> all(count * ranks);
+      const std::vector<std::size_t> counts(ranks, count);
+      const Expected told{ErrorCode::mismatch, last, "*",
+                          "a step of " + std::to_string(8 * sent) + " bytes arrived where " +
+                              std::to_string(8 * count) + " were due",
+                          "the two ends of a block must give it the same length"};
+      Communicator disputed = world.duplicate();
+      const auto gathers = [&] {
+        disputed.gather(mine, all, world.rank() == 0 ? BlockLayout{counts} : BlockLayout{}, 0);
+        disputed.barrier();
+      };
+      try {
+        gathers();
+        fail("no error", Place::current());
+      } catch (const Error& error) {
+        Expected exactly = told;
+        exactly.operation = error.operation();
+        check(error.operation() == "gather" || error.operation() == "barrier", error.what());
+        check_error(error, exactly);
+      }
+      world.barrier();
+    }
+  }
+}
+
 // The same with one rank that comes late: the others' calls are parked at it until it begins.
 void a_late_call_that_differs_is_named_too(Communicator& world, Arguments) {
   std::vector<float> floats(4);
@@ -311,6 +344,7 @@ std::vector<Scenario> error_scenarios() {
   return {in_world("calls_that_differ_are_named_on_every_rank", calls_that_differ_are_named_on_every_rank),
           in_world("collectives_that_differ_are_named_on_every_rank",
                    collectives_that_differ_are_named_on_every_rank),
+          in_world("blocks_whose_ends_disagree", blocks_whose_ends_disagree),
           in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too),
           {"options_that_differ", options_that_differ},
           {"init_fails", init_fails},
