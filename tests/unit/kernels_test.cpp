@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "collectives/kernels/reduce.hpp"
 #include "collectives/patterns/blocks.hpp"
 #include "collectives/patterns/circulant.hpp"
+#include "support/reference_reduction.hpp"
 
 namespace {
 
@@ -26,10 +26,6 @@ constexpr std::array all_reductions{
     ReductionKind::sum,         ReductionKind::product,    ReductionKind::min,        ReductionKind::max,
     ReductionKind::average,     ReductionKind::bit_and,    ReductionKind::bit_or,     ReductionKind::bit_xor,
     ReductionKind::logical_and, ReductionKind::logical_or, ReductionKind::logical_xor};
-
-bool is_bitwise(ReductionKind kind) {
-  return kind == ReductionKind::bit_and || kind == ReductionKind::bit_or || kind == ReductionKind::bit_xor;
-}
 
 template <class T>
 std::vector<T> edge_values() {
@@ -59,45 +55,6 @@ std::vector<T> edge_values() {
             static_cast<T>(Limits::max() / 2),
             static_cast<T>(Limits::max() - 1),
             Limits::max()};
-  }
-}
-
-// Written from the contract in reduction.hpp, and not from the kernels: integers
-// modulo 2^64 and cut to size, orders by a key.
-template <class T>
-T expected(ReductionKind kind, T left, T right) {
-  const bool l = left != T{0};
-  const bool r = right != T{0};
-  switch (kind) {
-    case ReductionKind::logical_and: return static_cast<T>(l && r ? 1 : 0);
-    case ReductionKind::logical_or: return static_cast<T>(l || r ? 1 : 0);
-    case ReductionKind::logical_xor: return static_cast<T>(l == r ? 0 : 1);
-    default: break;
-  }
-  if constexpr (std::floating_point<T>) {
-    const auto ordered = [](T value) { return std::tuple{value, std::signbit(value) ? 0 : 1}; };
-    switch (kind) {
-      case ReductionKind::product: return left * right;
-      case ReductionKind::min:
-      case ReductionKind::max: {
-        if (std::isnan(left) || std::isnan(right)) return std::numeric_limits<T>::quiet_NaN();
-        const bool left_first = ordered(left) < ordered(right);
-        return left_first == (kind == ReductionKind::min) ? left : right;
-      }
-      default: return left + right;
-    }
-  } else {
-    const std::uint64_t a = static_cast<std::make_unsigned_t<T>>(left);
-    const std::uint64_t b = static_cast<std::make_unsigned_t<T>>(right);
-    switch (kind) {
-      case ReductionKind::product: return static_cast<T>(a * b);
-      case ReductionKind::min: return left < right ? left : right;
-      case ReductionKind::max: return left > right ? left : right;
-      case ReductionKind::bit_and: return static_cast<T>(a & b);
-      case ReductionKind::bit_or: return static_cast<T>(a | b);
-      case ReductionKind::bit_xor: return static_cast<T>(a ^ b);
-      default: return static_cast<T>(a + b);
-    }
   }
 }
 
@@ -149,7 +106,7 @@ TYPED_TEST(KernelOf, every_reduction_agrees_with_the_reference_on_all_pairs_of_e
   for (const ReductionKind kind : all_reductions) {
     SCOPED_TRACE(static_cast<int>(kind));
     const ReduceKernel kernel = reduce_kernel(kind, element_type_of<T>());
-    if (std::floating_point<T> && is_bitwise(kind)) {
+    if (std::floating_point<T> && test::is_bitwise(kind)) {
       EXPECT_EQ(kernel, nullptr);
       continue;
     }
@@ -161,7 +118,7 @@ TYPED_TEST(KernelOf, every_reduction_agrees_with_the_reference_on_all_pairs_of_e
     std::vector<T> on_right = this->rights;
     reduce_two(kernel, on_right, this->lefts, on_right);
     for (std::size_t i = 0; i < apart.size(); ++i) {
-      const T wanted = expected(kind, this->lefts[i], this->rights[i]);
+      const T wanted = test::reference(kind, this->lefts[i], this->rights[i]);
       EXPECT_TRUE(same(apart[i], wanted))
           << +this->lefts[i] << " and " << +this->rights[i] << " gave " << +apart[i];
       EXPECT_TRUE(same(on_left[i], apart[i])) << "in place on the left, element " << i;
