@@ -50,7 +50,7 @@ class Planner {
       case Collective::scatter: scatter(); break;
       case Collective::alltoall: alltoall(); break;
     }
-    return std::move(plan_);
+    return plan_;
   }
 
  private:
