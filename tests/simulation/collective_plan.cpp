@@ -115,8 +115,8 @@ CollectiveCase Plan::draw(int size, std::size_t bytes_max) {
 }
 
 std::vector<CollectiveCase> Plan::draw(int size, std::size_t bytes_max, int case_count) {
-  std::vector<CollectiveCase> cases;
-  for (int i = 0; i < case_count; ++i) cases.push_back(draw(size, bytes_max));
+  std::vector<CollectiveCase> cases(static_cast<std::size_t>(case_count));
+  for (CollectiveCase& one : cases) one = draw(size, bytes_max);
   return cases;
 }
 

@@ -1,9 +1,7 @@
 // Arguments of collectives that cannot mean anything: what the caller is told, and that nothing came of it.
-#include <array>
 #include <limits>
-#include <optional>
 
-#include "program/scenario.hpp"
+#include "program/given.hpp"
 
 namespace qpmesh::ranks {
 namespace {
@@ -11,98 +9,6 @@ namespace {
 constexpr int least = std::numeric_limits<int>::min();
 constexpr int most = std::numeric_limits<int>::max();
 using Counts = std::vector<std::size_t>;
-
-// One call, in both of its forms.
-struct Given {
-  Collective collective;
-  std::span<int> in{};
-  std::span<int> out{};
-  std::optional<BlockLayout> in_layout{};
-  std::optional<BlockLayout> out_layout{};
-  Reduction reduction = sum;
-  int root = 0;
-  Call call{};
-};
-
-void make(Communicator& world, const Given& given) {
-  const auto& [collective, in, out, in_layout, out_layout, reduction, root, call] = given;
-  switch (collective) {
-    case Collective::barrier: return world.barrier(call);
-    case Collective::broadcast: return world.broadcast(out, root, call);
-    case Collective::reduce: return world.reduce(in, out, reduction, root, call);
-    case Collective::allreduce: return world.allreduce(in, out, reduction, call);
-    case Collective::scan: return world.scan(in, out, reduction, call);
-    case Collective::exscan: return world.exscan(in, out, reduction, call);
-    case Collective::reduce_scatter:
-      return in_layout ? world.reduce_scatter(in, out, *in_layout, reduction, call)
-                       : world.reduce_scatter(in, out, reduction, call);
-    case Collective::allgather:
-      return out_layout ? world.allgather(in, out, *out_layout, call) : world.allgather(in, out, call);
-    case Collective::gather:
-      return out_layout ? world.gather(in, out, *out_layout, root, call) : world.gather(in, out, root, call);
-    case Collective::scatter:
-      return in_layout ? world.scatter(in, out, *in_layout, root, call) : world.scatter(in, out, root, call);
-    case Collective::alltoall:
-      return in_layout ? world.alltoall(in, *in_layout, out, *out_layout, call)
-                       : world.alltoall(in, out, call);
-  }
-}
-
-// Throws where it is called, so its request is never one to wait for.
-Request make_async(Communicator& world, const Given& given) {
-  const auto& [collective, in, out, in_layout, out_layout, reduction, root, call] = given;
-  switch (collective) {
-    case Collective::barrier: return world.barrier_async(call);
-    case Collective::broadcast: return world.broadcast_async(out, root, call);
-    case Collective::reduce: return world.reduce_async(in, out, reduction, root, call);
-    case Collective::allreduce: return world.allreduce_async(in, out, reduction, call);
-    case Collective::scan: return world.scan_async(in, out, reduction, call);
-    case Collective::exscan: return world.exscan_async(in, out, reduction, call);
-    case Collective::reduce_scatter:
-      return in_layout ? world.reduce_scatter_async(in, out, *in_layout, reduction, call)
-                       : world.reduce_scatter_async(in, out, reduction, call);
-    case Collective::allgather:
-      return out_layout ? world.allgather_async(in, out, *out_layout, call)
-                        : world.allgather_async(in, out, call);
-    case Collective::gather:
-      return out_layout ? world.gather_async(in, out, *out_layout, root, call)
-                        : world.gather_async(in, out, root, call);
-    case Collective::scatter:
-      return in_layout ? world.scatter_async(in, out, *in_layout, root, call)
-                       : world.scatter_async(in, out, root, call);
-    case Collective::alltoall:
-      return in_layout ? world.alltoall_async(in, *in_layout, out, *out_layout, call)
-                       : world.alltoall_async(in, out, call);
-  }
-  return {};
-}
-
-constexpr std::array<std::string_view, collective_count> names{
-    "barrier", "broadcast", "reduce",   "allgather", "reduce_scatter", "allreduce",
-    "gather",  "scatter",   "alltoall", "scan",      "exscan"};
-
-void refused(Communicator& world, const Given& given, const std::string& cause, const std::string& hint,
-             int peer = no_peer, Place place = Place::current()) {
-  const std::string name{names[static_cast<std::size_t>(given.collective)]};
-  expect_error([&] { make(world, given); }, {ErrorCode::bad_argument, peer, name, cause, hint}, place);
-  expect_error([&] { const Request request = make_async(world, given); },
-               {ErrorCode::bad_argument, peer, name + "_async", cause, hint}, place);
-}
-
-// Blocks of two elements, and one element too many of everything.
-struct Memory {
-  explicit Memory(int size)
-      : ranks{static_cast<std::size_t>(size)}, all(2 * ranks + 1), others(2 * ranks + 1) {}
-
-  std::span<int> block(std::size_t count = 2) { return std::span{one}.first(count); }
-  std::span<int> whole() { return std::span{all}.first(2 * ranks); }
-  std::span<int> other_whole() { return std::span{others}.first(2 * ranks); }
-
-  std::size_t ranks;
-  std::vector<int> one = std::vector<int>(4);
-  std::vector<int> all;
-  std::vector<int> others;
-};
 
 // Nothing of what was refused was counted or sent: the next calls match on every rank, on this communicator.
 void check_nothing_happened(Communicator& world) {
@@ -230,41 +136,34 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
 
   const Counts longer(ranks + 1, 1);
   const Counts shorter(ranks - 1, 2);
-  for (const auto& [its_counts, its_displacements] :
-       {std::pair{longer, Counts{}}, {shorter, Counts{}}, {counts, longer}, {counts, shorter}}) {
-    if (its_counts.size() == ranks && its_displacements.empty()) continue;  // one rank: no displacements
+  for (const BlockLayout& bad : {BlockLayout{longer}, {shorter}, {counts, longer}, {counts, shorter}}) {
+    if (bad.counts.size() == ranks && bad.displacements.empty()) continue;  // one rank: no displacements
+    const std::string cause = " has " + std::to_string(bad.counts.size()) + " counts and " +
+                              std::to_string(bad.displacements.size()) + " displacements for " + n + " ranks";
     each(
-        {its_counts, its_displacements},
-        [&](const std::string& name) {
-          return "the layout of " + name + " has " + std::to_string(its_counts.size()) + " counts and " +
-                 std::to_string(its_displacements.size()) + " displacements for " + n + " ranks";
-        },
+        bad, [&](std::string name) { return "the layout of " + name.append(cause); },
         "one count for each rank, and one displacement or none");
   }
 
   // Outside of the range, by a count or a place, by little or so much that sums overflow.
   const std::size_t last = ranks - 1;
+  const std::string block = "block " + std::to_string(last) + " of ";
   for (const std::size_t count : {std::size_t{3}, std::numeric_limits<std::size_t>::max()}) {
     Counts bad = counts;
     bad[last] = count;
+    const std::string cause = ", " + std::to_string(count) + " elements from " + std::to_string(2 * last) +
+                              " on, does not lie in its " + total + " elements";
     each(
-        {bad, {}},
-        [&](const std::string& name) {
-          return "block " + std::to_string(last) + " of " + name + ", " + std::to_string(count) +
-                 " elements from " + std::to_string(2 * last) + " on, does not lie in its " + total +
-                 " elements";
-        },
+        {bad, {}}, [&](std::string name) { return block + name.append(cause); },
         "counts and displacements are in elements");
   }
   for (const std::size_t first : {2 * ranks - 1, std::numeric_limits<std::size_t>::max() - 1}) {
     Counts bad = displacements;
     bad[last] = first;
+    const std::string cause =
+        ", 2 elements from " + std::to_string(first) + " on, does not lie in its " + total + " elements";
     each(
-        {counts, bad},
-        [&](const std::string& name) {
-          return "block " + std::to_string(last) + " of " + name + ", 2 elements from " +
-                 std::to_string(first) + " on, does not lie in its " + total + " elements";
-        },
+        {counts, bad}, [&](std::string name) { return block + name.append(cause); },
         "counts and displacements are in elements");
   }
 
