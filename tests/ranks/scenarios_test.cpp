@@ -61,7 +61,6 @@ INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
                          testing::Values(Case{"every_algorithm_of_every_collective", {1, 2, 3, 4, 5, 7, 8}},
                                          Case{"blocks_of_unequal_lengths", {1, 2, 3, 4, 5, 7, 8}},
                                          Case{"functions_of_the_caller", {1, 2, 3, 4, 5, 7, 8}},
-                                         Case{"a_count_beyond_two_gib", {2}},
                                          Case{"a_reduction_that_throws", {2, 3, 5}},
                                          Case{"a_call_from_inside_a_reduction", {2, 3}}),
                          name_of);
