@@ -107,8 +107,8 @@ Shape representative(Shape shape) noexcept {
 std::span<const Algorithm> algorithms() noexcept { return rows; }
 
 std::span<const Algorithm> algorithms(Collective collective) noexcept {
-  const auto range = std::ranges::equal_range(rows, collective, {}, &Algorithm::collective);
-  return {range.begin(), range.end()};
+  return {std::ranges::lower_bound(rows, collective, {}, &Algorithm::collective),
+          std::ranges::upper_bound(rows, collective, {}, &Algorithm::collective)};
 }
 
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept {
