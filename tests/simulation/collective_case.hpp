@@ -40,6 +40,13 @@ struct CollectiveCase {
   std::uint64_t seed = 0;
 };
 std::string describe(const CollectiveCase& one);
+// The call as an algorithm's row sees it.
+collectives::Shape shape_of(const CollectiveCase& one, int size);
+// Is there anything of so many ranks that the row applies to?
+bool applies_to_ranks(const collectives::Algorithm& row, int size);
+// Of some number of ranks.
+bool takes_ordered(const collectives::Algorithm& row);
+bool takes_uneven(const collectives::Algorithm& row);
 
 // A rank's memory in one call.
 struct Ranges {

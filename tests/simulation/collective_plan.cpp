@@ -43,6 +43,39 @@ std::string describe(const CollectiveCase& one) {
                      layout_names[static_cast<std::size_t>(one.layout)], one.seed);
 }
 
+collectives::Shape shape_of(const CollectiveCase& one, int size) {
+  const Collective collective = one.row->collective;
+  const std::size_t blocks = has_blocks(collective) ? static_cast<std::size_t>(size) : 1;
+  const bool known_to_all = collective == Collective::allgather || collective == Collective::reduce_scatter;
+  return {.size = size,
+          .bytes = one.element_count * blocks * one.element->bytes,
+          .ordered = one.reduction.function == Function::ordered,
+          .uneven = one.layout != Layout::none && !known_to_all};
+}
+
+namespace {
+
+constexpr std::size_t some_bytes = 64;  // no row is for shorter vectors only, or for longer ones only
+constexpr std::array some_sizes{2, 64};
+
+bool applies_to_some(const collectives::Algorithm& row, collectives::Shape shape) {
+  shape.bytes = some_bytes;
+  return std::ranges::any_of(some_sizes, [&](int size) {
+    shape.size = size;
+    return row.applies(shape);
+  });
+}
+
+}  // namespace
+
+bool applies_to_ranks(const collectives::Algorithm& row, int size) {
+  return row.applies({.size = size, .bytes = some_bytes});
+}
+bool takes_ordered(const collectives::Algorithm& row) {
+  return reduces(row.collective) && applies_to_some(row, {.ordered = true});
+}
+bool takes_uneven(const collectives::Algorithm& row) { return applies_to_some(row, {.uneven = true}); }
+
 Deck::Deck(std::size_t card_count, std::uint64_t seed)
     : cards_(card_count), next_{card_count}, random_{seed} {
   std::iota(cards_.begin(), cards_.end(), std::size_t{0});
@@ -59,7 +92,7 @@ std::size_t Deck::draw() {
 
 std::vector<Layout> Plan::layouts() const {
   std::vector<Layout> all{Layout::none};
-  if (!has_blocks(row_->collective) || !row_->applies({.size = 2, .uneven = true})) return all;
+  if (!has_blocks(row_->collective) || !takes_uneven(*row_)) return all;
   all.push_back(Layout::packed);
   if (row_->collective != Collective::reduce_scatter) all.push_back(Layout::gaps);
   return all;
@@ -80,8 +113,7 @@ Plan::Plan(const collectives::Algorithm& row)
       kinds_.push_back({&element, {}});
     } else if (element.is_user) {
       kinds_.push_back({&element, {.function = Function::commutative}});
-      if (row.applies({.size = 2, .ordered = true}))
-        kinds_.push_back({&element, {.function = Function::ordered}});
+      if (takes_ordered(row)) kinds_.push_back({&element, {.function = Function::ordered}});
     } else {
       for (std::size_t i = 0; i < kind_count; ++i) {
         const auto kind = static_cast<ReductionKind>(i);
@@ -108,6 +140,9 @@ CollectiveCase Plan::draw(int size, std::size_t bytes_max) {
   const std::size_t count = element_count(count_deck_.draw(), ranks, kind.element->bytes);
   one.element_count = std::min(count, bytes_max / kind.element->bytes);
   if (has_blocks(row_->collective) && one.element_count > 40) one.element_count /= ranks;
+  // A row may be for vectors that fit somewhere, or for none that are empty.
+  while (!row_->applies(shape_of(one, size)) && one.element_count > 1) one.element_count /= 2;
+  if (!row_->applies(shape_of(one, size))) one.element_count = 1;
   const bool rounds =
       kind.reduction.kind == ReductionKind::sum || kind.reduction.kind == ReductionKind::average;
   one.exact = !rounds || kind.element->is_integer || kind.element->is_user || (seed_ & 1) == 0;
