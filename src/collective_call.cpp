@@ -19,24 +19,23 @@ using collectives::Shape;
 struct Plan {
   CollectiveCall call;
   Shape shape;
-  Arguments arguments;
+  Arguments& arguments;                        // of the request
   collectives::DivideKernel divide = nullptr;  // average: after the sum
   std::size_t divided_count = 0;               // elements of out, on this rank
 };
 
 class Planner {
  public:
-  Planner(const Waiting& request, const AnyCollective& what)
-      : state_{*request.communicator},
-        operation_{request.operation},
+  Planner(const Waiting& request, const AnyCollective& what, Plan& plan)
+      : operation_{request.operation},
         what_{what},
-        size_{state_.size()},
-        rank_{state_.rank()},
-        plan_{.call = {.operation = CollectiveName{what.collective}, .has_layout = what.has_layout},
-              .shape = {.size = size_},
-              .arguments = {}} {}
+        size_{plan.shape.size},
+        rank_{request.communicator->rank()},
+        plan_{plan} {
+    plan.arguments.in_blocks.counts = plan.arguments.out_blocks.counts = nullptr;
+  }
 
-  Plan plan() {
+  void fill_in() {
     switch (what_.collective) {
       case Collective::barrier: break;
       case Collective::broadcast: broadcast(); break;
@@ -50,7 +49,6 @@ class Planner {
       case Collective::scatter: scatter(); break;
       case Collective::alltoall: alltoall(); break;
     }
-    return plan_;
   }
 
  private:
@@ -79,11 +77,14 @@ class Planner {
     const AnyReduction& reduction = what_.reduction;
     collectives::Reducer& reducer = plan_.arguments.reducer;
     plan_.call.reduces = true;
-    plan_.call.reduction = reduction;
-    reducer.element_bytes = what_.in.element_bytes;
+    plan_.call.reduction = reduction.kind;
+    plan_.call.user_function = reduction.function != nullptr;
+    plan_.call.commutative = reduction.commutative;
+    reducer.element_bytes = plan_.shape.element_bytes = what_.in.element_bytes;
     reducer.commutative = reduction.commutative;
     plan_.shape.ordered = !reduction.commutative;
     if (reduction.function != nullptr) {
+      reducer.kernel = nullptr;
       reducer.function = reduction.function;
       reducer.context = reduction.context;
       return;
@@ -125,13 +126,13 @@ class Planner {
   void reduce_scatter() {
     const std::size_t bytes = checked_bytes(what_.in, operation_);
     checked_bytes(what_.out, operation_);
-    if (what_.has_layout && !what_.in_layout.displacements.empty()) bad_displacements(operation_);
+    if (what_.has_layout() && !what_.in_layout->displacements.empty()) bad_displacements(operation_);
     const Blocks blocks = blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
     check_block(what_.in, blocks, what_.out, "out");
-    describe(what_.in, what_.has_layout ? 0 : what_.out.element_count, bytes);
+    describe(what_.in, what_.has_layout() ? 0 : what_.out.element_count, bytes);
     plan_.arguments.in_blocks = blocks;
     plan_.arguments.element_count = what_.out.element_count;
-    if (what_.has_layout) plan_.call.layout_hash = hash_of(what_.in_layout.counts);
+    if (what_.has_layout()) plan_.call.layout_hash = hash_of(what_.in_layout->counts);
     take_reduction(what_.out.element_count);
   }
 
@@ -141,10 +142,10 @@ class Planner {
     const Blocks blocks = blocks_of(what_.out, what_.out_layout, "everyones", what_.in.element_count, "mine");
     check_targets(what_.out_layout);
     check_block(what_.out, blocks, what_.in, "mine");
-    describe(what_.in, what_.has_layout ? 0 : what_.in.element_count, blocks.bytes());
+    describe(what_.in, what_.has_layout() ? 0 : what_.in.element_count, blocks.bytes());
     plan_.arguments.out_blocks = blocks;
     plan_.arguments.element_count = what_.in.element_count;
-    if (what_.has_layout) plan_.call.layout_hash = hash_of(what_.out_layout.counts);
+    if (what_.has_layout()) plan_.call.layout_hash = hash_of(what_.out_layout->counts);
   }
 
   void gather() {
@@ -157,9 +158,10 @@ class Planner {
       check_targets(what_.out_layout);
       check_block(what_.out, plan_.arguments.out_blocks, what_.in, "mine");
     }
-    describe(what_.in, what_.has_layout ? 0 : what_.in.element_count, what_.has_layout ? 0 : bytes * ranks());
+    describe(what_.in, what_.has_layout() ? 0 : what_.in.element_count,
+             what_.has_layout() ? 0 : bytes * ranks());
     plan_.arguments.element_count = what_.in.element_count;
-    plan_.shape.uneven = what_.has_layout;
+    plan_.shape.uneven = what_.has_layout();
   }
 
   void scatter() {
@@ -171,15 +173,15 @@ class Planner {
           blocks_of(what_.in, what_.in_layout, "everyones", what_.out.element_count, "mine");
       check_block(what_.in, plan_.arguments.in_blocks, what_.out, "mine");
     }
-    describe(what_.out, what_.has_layout ? 0 : what_.out.element_count,
-             what_.has_layout ? 0 : bytes * ranks());
+    describe(what_.out, what_.has_layout() ? 0 : what_.out.element_count,
+             what_.has_layout() ? 0 : bytes * ranks());
     plan_.arguments.element_count = what_.out.element_count;
-    plan_.shape.uneven = what_.has_layout;
+    plan_.shape.uneven = what_.has_layout();
   }
 
   void alltoall() {
     check_disjoint(what_.in, what_.out, operation_);
-    if (!what_.has_layout &&
+    if (!what_.has_layout() &&
         (what_.in.element_count % ranks() != 0 || what_.out.element_count != what_.in.element_count)) {
       bad_even_blocks(what_.in.element_count, what_.out.element_count, size_, operation_);
     }
@@ -187,43 +189,44 @@ class Planner {
     plan_.arguments.in_blocks = blocks_of(what_.in, what_.in_layout, "in", block, "a block");
     plan_.arguments.out_blocks = blocks_of(what_.out, what_.out_layout, "out", block, "a block");
     check_targets(what_.out_layout);
-    describe(what_.in, what_.has_layout ? 0 : block,
-             what_.has_layout ? 0 : what_.in.element_count * what_.in.element_bytes);
-    if (what_.has_layout && what_.in_layout.counts[index(rank_)] != what_.out_layout.counts[index(rank_)]) {
-      bad_block(what_.in_layout.counts[index(rank_)], what_.out_layout.counts[index(rank_)],
+    describe(what_.in, what_.has_layout() ? 0 : block,
+             what_.has_layout() ? 0 : what_.in.element_count * what_.in.element_bytes);
+    if (what_.has_layout() &&
+        what_.in_layout->counts[index(rank_)] != what_.out_layout->counts[index(rank_)]) {
+      bad_block(what_.in_layout->counts[index(rank_)], what_.out_layout->counts[index(rank_)],
                 "in's block for this rank", "out's block from it", operation_);
     }
-    plan_.shape.uneven = what_.has_layout;
+    plan_.shape.uneven = what_.has_layout();
   }
 
   static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
 
   // The blocks of the range with all of them; `one` is what the caller's own block must have, and its name.
   template <class Range>
-  Blocks blocks_of(const Range& all, const BlockLayout& layout, std::string_view name, std::size_t one,
+  Blocks blocks_of(const Range& all, const BlockLayout* layout, std::string_view name, std::size_t one,
                    std::string_view one_name) const {
-    if (!what_.has_layout) {
+    if (!what_.has_layout()) {
       const auto total = base::checked_multiply(one, ranks());
       if (!total || *total != all.element_count)
         bad_total(all.element_count, one, size_, name, one_name, operation_);
       return collectives::even_blocks(all.element_count, size_, all.element_bytes);
     }
-    check_layout(layout, all.element_count, size_, name, operation_);
-    const std::size_t total = std::accumulate(layout.counts.begin(), layout.counts.end(), std::size_t{0});
+    check_layout(*layout, all.element_count, size_, name, operation_);
+    const std::size_t total = std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0});
     return {.element_count = total,
             .element_bytes = all.element_bytes,
             .block_count = size_,
-            .counts = layout.counts.data(),
-            .displacements = layout.displacements.empty() ? nullptr : layout.displacements.data(),
-            .gapless = layout.displacements.empty()};
+            .gapless = layout->displacements.empty(),
+            .counts = layout->counts.data(),
+            .displacements = layout->displacements.empty() ? nullptr : layout->displacements.data()};
   }
-  void check_targets(const BlockLayout& layout) const {
-    if (!layout.displacements.empty()) check_no_overlap(layout, operation_);
+  void check_targets(const BlockLayout* layout) const {
+    if (layout != nullptr && !layout->displacements.empty()) check_no_overlap(*layout, operation_);
   }
   // One rank's range beside the range of all: its length is that of its block, and so is its place, or it lies apart.
   template <class All, class One>
   void check_block(const All& all, const Blocks& blocks, const One& mine, std::string_view name) const {
-    const std::size_t block = what_.has_layout ? blocks.counts[index(rank_)] : mine.element_count;
+    const std::size_t block = what_.has_layout() ? blocks.counts[index(rank_)] : mine.element_count;
     if (mine.element_count != block)
       bad_block(mine.element_count, block, name, "this rank's block of the layout", operation_);
     check_in_place(as_const(all), first_of(blocks, rank_) * all.element_bytes, as_const(mine), operation_);
@@ -238,12 +241,11 @@ class Planner {
     return hash;
   }
 
-  CommunicatorState& state_;
   std::string_view operation_;
   const AnyCollective& what_;
   int size_;
   int rank_;
-  Plan plan_;
+  Plan& plan_;
 };
 
 // Keeps the lists of a v-form, whose owner may drop them when the call returns, and fills in the displacements that were left out.
@@ -268,13 +270,13 @@ class KeptBlocks {
   std::vector<std::size_t> lists_;  // counts, then displacements
 };
 
-// An algorithm with what stands around it: the lists of a v-form, the division of an average.
-collectives::Task run_planned(collectives::Group group, const Plan* planned,
+// With what stands around an algorithm: the lists of a v-form, the division of an average.
+collectives::Task run_planned(collectives::Group group, const Plan* plan,
                               const collectives::Algorithm* algorithm) {
   // The plan is on the caller's stack, and so are the lists: both are copied before the first wait.
-  Arguments arguments = planned->arguments;
-  const collectives::DivideKernel divide = planned->divide;
-  const std::size_t divided_count = planned->divided_count;
+  Arguments arguments = plan->arguments;
+  const collectives::DivideKernel divide = plan->divide;
+  const std::size_t divided_count = plan->divided_count;
   const KeptBlocks in_blocks{arguments.in_blocks};
   const KeptBlocks out_blocks{arguments.out_blocks};
   co_await algorithm->run(group, arguments);
@@ -293,16 +295,18 @@ const collectives::Algorithm& select(const Waiting& request, const Shape& shape,
 
 void start_collective(Waiting& request, const AnyCollective& what) {
   CommunicatorState& state = *request.communicator;
-  Plan plan = Planner{request, what}.plan();
+  Plan plan{.call = {.operation = CollectiveName{what.collective}, .has_layout = what.has_layout()},
+            .shape = {.size = state.size(), .one_node = state.on_one_node()},
+            .arguments = *::new (&request.arguments) Arguments};
+  Planner{request, what, plan}.fill_in();
   const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective);
   plan.call.algorithm = &algorithm;
   plan.call.algorithm_asked_for = !request.call.algorithm.empty();
   const collectives::Group group = state.begin(plan.call);
   request.has_task = true;
-  const bool plain = plan.divide == nullptr && !what.has_layout;
   progress::Engine& engine = state.context().engine();
-  if (plain) {
-    engine.start(request.task, [&] { return algorithm.run(group, plan.arguments); });
+  if (plan.divide == nullptr && !what.has_layout()) {
+    engine.start(request.task, [&] { return algorithm.run(group, request.arguments); });
   } else {
     engine.start(request.task, [&] { return run_planned(group, &plan, &algorithm); });
   }

@@ -9,6 +9,7 @@
 #include "arguments.hpp"
 #include "collective_call.hpp"
 #include "collectives/barrier/barrier.hpp"
+#include "collectives/node/node.hpp"
 #include "request_state.hpp"
 
 namespace qpmesh {
@@ -246,11 +247,24 @@ void Communicator::progress() {
   state_->context().engine().step();
 }
 
+namespace {
+
+// The first half tells everybody that this rank reads nothing of theirs any more, and the second that everybody was told.
+collectives::Task finish_on_node(collectives::Group group) {
+  co_await collectives::barrier_one_shot(group, collectives::no_arguments);
+  co_await collectives::barrier_dissemination(group, collectives::no_arguments);
+}
+
+}  // namespace
+
 void Communicator::finish(Call call) {
   run(state_, "finish", call, [&](Waiting& request) {
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
-    state_->context().engine().start(request.task, [&] { return collectives::barrier_dissemination(group); });
+    state_->context().engine().start(request.task, [&] {
+      return state_->on_one_node() ? finish_on_node(group)
+                                   : collectives::barrier_dissemination(group, collectives::no_arguments);
+    });
   });
   state_->mark_finished();
 }
@@ -258,7 +272,7 @@ void Communicator::finish(Call call) {
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
 
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
-  const collectives::Shape shape{.size = size(), .bytes = bytes};
+  const collectives::Shape shape{.size = size(), .bytes = bytes, .one_node = state_->on_one_node()};
   const collectives::Algorithm& chosen = state_->selector().select(shape, collective, {});
   std::vector<Candidate> candidates;
   for (const collectives::Algorithm& row : collectives::algorithms(collective)) {

@@ -22,14 +22,15 @@ static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::
 }  // namespace
 
 std::uint32_t CollectiveCall::signature() const noexcept {
-  const std::uint64_t user = reduction.function == nullptr ? 0 : (reduction.commutative ? 1 : 2);
+  const std::uint64_t user = !user_function ? 0 : (commutative ? 1 : 2);
   const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 | static_cast<std::uint64_t>(type) << 16 |
                               user << 12 | std::uint64_t{has_layout} << 8 |
-                              (reduces ? static_cast<std::uint64_t>(reduction.kind) + 1 : 0);
+                              (reduces ? static_cast<std::uint64_t>(reduction) + 1 : 0);
   const std::int64_t row = algorithm == nullptr ? -1 : algorithm - collectives::algorithms().data();
   const std::uint64_t who = static_cast<std::uint64_t>(row) << 32 ^ static_cast<std::uint32_t>(root);
-  return static_cast<std::uint32_t>(
-      base::mix64(base::mix64(operation.hash ^ element_count) ^ kinds ^ base::mix64(who ^ layout_hash)));
+  // Two rounds of mixing: of what usually differs, and of everything with it.
+  const std::uint64_t first = base::mix64(operation.hash ^ element_count ^ layout_hash);
+  return static_cast<std::uint32_t>(base::mix64(first ^ (kinds << 16 | kinds >> 48) ^ (who << 8)));
 }
 
 std::string CollectiveCall::describe() const {
@@ -40,10 +41,10 @@ std::string CollectiveCall::describe() const {
                                       : fmt::format("elements of {} bytes", element_bytes);
     arguments = has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
   }
-  if (reduces && reduction.function == nullptr)
-    arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(reduction.kind)]);
-  if (reduces && reduction.function != nullptr)
-    arguments += reduction.commutative ? ", a commutative function" : ", an ordered function";
+  if (reduces && !user_function)
+    arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(reduction)]);
+  if (reduces && user_function)
+    arguments += commutative ? ", a commutative function" : ", an ordered function";
   if (root >= 0) arguments += fmt::format(", root {}", root);
   if (algorithm_asked_for) arguments += fmt::format(", by {}", algorithm->name);
   if (layout_hash != 0) arguments += fmt::format(", layout {:08x}", static_cast<std::uint32_t>(layout_hash));
@@ -51,16 +52,25 @@ std::string CollectiveCall::describe() const {
 }
 
 CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
-                                     std::vector<int> context_ranks)
+                                     std::vector<int> context_ranks, std::vector<std::uint64_t> node_slabs)
     : context_{std::move(context)},
       id_{id},
       context_ranks_{std::move(context_ranks)},
       rank_{rank_of(context_->rank())},
       selector_{context_->model_for(context_ranks_), context_->forced_algorithms()} {
+  if (!node_slabs.empty()) node_slab_ = node_slabs[static_cast<std::size_t>(rank_)];
+  node_ = context_->node_memory(id_, context_ranks_, std::move(node_slabs));
   context_->add(*this);
 }
 
-CommunicatorState::~CommunicatorState() { context_->remove(*this); }
+CommunicatorState::~CommunicatorState() {
+  context_->remove(*this);
+  // A member that is slower may still read what we published last. Unless finish() told otherwise, the slab stays as it is
+  // until the context goes, and even then for those who mapped it.
+  const bool nobody_reads = node_ == nullptr || (finished_ && node_->is_quiet());
+  node_.reset();
+  if (nobody_reads) context_->free_node_slab(node_slab_);
+}
 
 int CommunicatorState::search_rank(int context_rank) const noexcept {
   const auto found = std::find(context_ranks_.begin(), context_ranks_.end(), context_rank);
@@ -80,6 +90,7 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell) {
   auto failure = std::make_unique<const Error>(std::move(detail));
   context_->messaging().fail(id_, *failure);  // before anything else that may throw: now no operation is left
   failure_ = std::move(failure);
+  if (node_) node_->fail(*failure_);
   context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
   if (tell) {
     const Blob frame =
@@ -97,6 +108,7 @@ collectives::Group CommunicatorState::begin(const CollectiveCall& call) {
   context_->operations().add(call.operation.text, id_, call.element_count * call.element_bytes);
   context_->messaging().recheck_signatures(id_, operation);
   const collectives::Group::Members members{.machine = &context_->machine(),
+                                            .node = node_.get(),
                                             .context_ranks = context_ranks_.data(),
                                             .size = size(),
                                             .rank = rank_,
@@ -122,12 +134,18 @@ std::uint64_t CommunicatorState::next_child_id() noexcept {
 }
 
 int CommunicatorState::awaited() const {
-  const auto peer = context_->messaging().awaited(id_);
+  const auto peer = awaited_context_rank();
   return peer ? rank_of(*peer) : -1;
 }
 
+std::optional<int> CommunicatorState::awaited_context_rank() const {
+  if (const auto peer = context_->messaging().awaited(id_)) return peer;
+  const auto member = node_ ? node_->awaited() : std::nullopt;
+  return member ? std::optional{context_rank(*member)} : std::nullopt;
+}
+
 void CommunicatorState::warn_stalled(std::string_view operation) const {
-  const auto peer = context_->messaging().awaited(id_);
+  const auto peer = awaited_context_rank();
   context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,
                           context_->options().stall_warning_ms, peer ? " for " : "",
                           peer ? context_->name_of(*peer) : "", context_->operations().describe(4));
@@ -136,7 +154,7 @@ void CommunicatorState::warn_stalled(std::string_view operation) const {
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, Call call) const {
   const std::int64_t timeout_ms =
       call.timeout_ms < 0 ? context_->options().operation_timeout_ms : call.timeout_ms;
-  const auto peer = context_->messaging().awaited(id_);
+  const auto peer = awaited_context_rank();
   ErrorDetail detail{.code = ErrorCode::timeout, .operation = std::string{operation}};
   if (peer) {
     detail.peer = rank_of(*peer);

@@ -11,6 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "collectives/group.hpp"
+#include "collectives/node/memory.hpp"
 #include "collectives/registry.hpp"
 #include "context.hpp"
 #include "qpmesh/communicator.hpp"
@@ -40,9 +41,11 @@ struct CollectiveCall {
   std::uint32_t element_bytes = 0;
   ElementType type = ElementType::none;
   bool reduces = false;
-  AnyReduction reduction{};
-  int root = -1;
+  bool user_function = false;
+  bool commutative = true;
   bool has_layout = false;
+  ReductionKind reduction = ReductionKind::sum;
+  int root = -1;
   std::uint64_t layout_hash = 0;  // where every rank knows every length
   const collectives::Algorithm* algorithm = nullptr;
   bool algorithm_asked_for = false;  // by the call
@@ -53,7 +56,10 @@ struct CollectiveCall {
 
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
-  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> context_ranks);
+  // node_slabs: where each rank's NodeSlab lies in its arena, by rank here; 0 for one that could not make it. Ours is this object's
+  // from now on.
+  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> context_ranks,
+                    std::vector<std::uint64_t> node_slabs = {});
   ~CommunicatorState();
 
   Context& context() noexcept { return *context_; }
@@ -90,6 +96,12 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::string describe_call(std::uint32_t operation) const;
   std::uint32_t collectives_in_flight = 0;
   collectives::Selector& selector() noexcept { return selector_; }
+  // Do all ranks load each other's memory? The same answer on every rank.
+  bool on_one_node() const noexcept { return node_ != nullptr; }
+  // After looking once more: what a rank published stays readable when it has left.
+  bool waits_on_node_for(int context_rank) noexcept {
+    return node_ && node_->waits_for(rank_of(context_rank));
+  }
 
   // The id of the n-th child is a function of ours: no communication.
   std::uint64_t next_child_id() noexcept;
@@ -116,6 +128,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   };
 
   int search_rank(int context_rank) const noexcept;
+  std::optional<int> awaited_context_rank() const;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
   void warn_stalled(std::string_view operation) const;
 
@@ -124,6 +137,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::vector<int> context_ranks_;
   int rank_;
   collectives::Selector selector_;
+  std::uint64_t node_slab_ = 0;
+  std::unique_ptr<collectives::NodeMemory> node_;
   std::uint32_t next_operation_ = 0;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;

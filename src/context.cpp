@@ -121,6 +121,32 @@ const collectives::Model& Context::model_for(const std::vector<int>& ranks) cons
   return one_node ? parts_.models.near : parts_.models.far;
 }
 
+std::uint64_t Context::make_node_slab() {
+  if (parts_.node_members.empty()) return 0;
+  return parts_.arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
+}
+
+void Context::free_node_slab(std::uint64_t offset) noexcept {
+  if (offset != 0) parts_.arena->free(offset, sizeof(collectives::NodeSlab));
+}
+
+std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t communicator,
+                                                              const std::vector<int>& ranks,
+                                                              std::vector<std::uint64_t> slabs) {
+  if (slabs.empty() || parts_.node_members.empty() || std::ranges::find(slabs, 0U) != slabs.end())
+    return nullptr;
+  collectives::NodeMemory::Setup setup{.offsets = std::move(slabs),
+                                       .context_ranks = ranks,
+                                       .communicator = communicator,
+                                       .own_core = parts_.own_core};
+  for (const int rank : ranks) {
+    if (rank == this->rank()) setup.rank = static_cast<int>(setup.members.size());
+    setup.members.push_back(parts_.node_members[static_cast<std::size_t>(rank)]);
+    if (setup.members.back().arena == nullptr) return nullptr;
+  }
+  return std::make_unique<collectives::NodeMemory>(std::move(setup), engine_, *this);
+}
+
 // Whatever the peers still need from us leaves first (an answer that waits for a line), then the goodbye.
 Context::~Context() {
   try {
@@ -285,7 +311,7 @@ void Context::end_waits_for_departed() {
     for (const int member : state->context_ranks()) {
       if (!departed(member)) {
         ++here;
-      } else if (messaging_.waits_for(id, member)) {
+      } else if (messaging_.waits_for(id, member) || state->waits_on_node_for(member)) {
         fail_for_departed(*state, member);
         break;
       }

@@ -19,6 +19,7 @@
 #include "bootstrap/meeting.hpp"
 #include "collectives/machine.hpp"
 #include "collectives/models.hpp"
+#include "collectives/node/memory.hpp"
 #include "collectives/registry.hpp"
 #include "messaging/messaging.hpp"
 #include "operation_log.hpp"
@@ -71,7 +72,10 @@ struct ContextParts {
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
+  bool own_core = false;         // this node has a core for each of its ranks
   collectives::Models models{};  // the same on every rank
+  std::vector<collectives::NodeMember>
+      node_members{};  // in rank order; without arena: not of this node. Empty: memory is not shared
 };
 
 messaging::RingLayout ring_layout(const Options& options) noexcept;
@@ -97,6 +101,13 @@ class Context final : public messaging::Listener,
   collectives::Machine& machine() noexcept { return machine_; }
   // What times are predicted from, for a group of ranks; the same on all of them.
   const collectives::Model& model_for(const std::vector<int>& ranks) const noexcept;
+  // A NodeSlab in our arena, zeroed; 0: there is no room, or memory is not shared.
+  std::uint64_t make_node_slab();
+  void free_node_slab(std::uint64_t offset) noexcept;
+  // Of ranks that share memory and all have a slab; nullptr otherwise.
+  std::unique_ptr<collectives::NodeMemory> node_memory(std::uint64_t communicator,
+                                                       const std::vector<int>& ranks,
+                                                       std::vector<std::uint64_t> slabs);
   const collectives::Forced& forced_algorithms() const noexcept { return forced_algorithms_; }
   OperationLog& operations() noexcept { return operations_; }
   int node_of(int rank) const noexcept { return parts_.identities[static_cast<std::size_t>(rank)].node; }

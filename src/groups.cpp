@@ -28,11 +28,12 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
   Waiting request{*state, what.operation.text, call};
   const collectives::Group group = state->begin(what);
   request.has_task = true;
-  const collectives::Arguments arguments{
-      .in = mine.data(),
-      .out = blocks.data(),
-      .element_count = mine.size(),
-      .out_blocks = collectives::even_blocks(blocks.size(), state->size())};
+  collectives::Arguments arguments;
+  arguments.in = mine.data();
+  arguments.out = blocks.data();
+  arguments.element_count = mine.size();
+  arguments.element_bytes = 1;
+  arguments.out_blocks = collectives::even_blocks(blocks.size(), state->size());
   state->context().engine().start(request.task,
                                   [&] { return collectives::allgather_circulant(group, arguments); });
   detail::finish_waiting(request);
@@ -51,11 +52,21 @@ std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state, co
 struct Choice {
   int color = 0;
   int key = 0;
+  std::uint64_t node_slab = 0;  // in this rank's arena, for the new communicator
 };
 
+// Slabs are made before it is known who needs them: they travel with the choices.
 std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
                                      detail::CollectiveName operation, Choice mine, Call call) {
-  const auto choices = gather_values(state, {.operation = operation}, mine, call);
+  Context& context = state->context();
+  if (mine.color != no_color) mine.node_slab = context.make_node_slab();
+  std::vector<Choice> choices;
+  try {
+    choices = gather_values(state, {.operation = operation}, mine, call);
+  } catch (...) {
+    context.free_node_slab(mine.node_slab);
+    throw;
+  }
   const std::uint64_t child =
       state->next_child_id();  // on ranks without a color too: the count is everybody's
   if (mine.color == no_color) return std::nullopt;
@@ -66,11 +77,14 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   }
   std::sort(members.begin(), members.end());
   std::vector<int> context_ranks;
-  context_ranks.reserve(members.size());
-  for (const auto& [its_key, rank] : members) context_ranks.push_back(state->context_rank(rank));
+  std::vector<std::uint64_t> node_slabs;
+  for (const auto& [its_key, rank] : members) {
+    context_ranks.push_back(state->context_rank(rank));
+    node_slabs.push_back(choices[static_cast<std::size_t>(rank)].node_slab);
+  }
   const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color));
-  return Communicator{
-      std::make_shared<CommunicatorState>(state->context_pointer(), id, std::move(context_ranks))};
+  return Communicator{std::make_shared<CommunicatorState>(state->context_pointer(), id,
+                                                          std::move(context_ranks), std::move(node_slabs))};
 }
 
 // A communicator is itself a bootstrap: init runs over it as over any other.
@@ -122,11 +136,7 @@ Communicator Communicator::split_node(Call call) {
 }
 
 Communicator Communicator::duplicate(Call call) {
-  const Context::Entry entry{state_->context(), "duplicate"};
-  state_->require_usable("duplicate");
-  detail::check_call(call, "duplicate");
-  return Communicator{std::make_shared<CommunicatorState>(state_->context_pointer(), state_->next_child_id(),
-                                                          state_->context_ranks())};
+  return *split_by(state_, "duplicate", {.key = rank()}, call);
 }
 
 Communicator Communicator::independent(Call call) {

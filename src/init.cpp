@@ -31,6 +31,7 @@ struct Facts {
   Blob options;
   topology::UsableCores cores;
   std::uint64_t slab_offset = 0;
+  std::uint64_t node_slab = 0;
 };
 
 Blob encode(const Facts& facts) {
@@ -38,7 +39,7 @@ Blob encode(const Facts& facts) {
   out.put_bytes(facts.options).put(static_cast<std::int32_t>(facts.cores.quota));
   out.put(static_cast<std::uint32_t>(facts.cores.cores.size()));
   for (const int core : facts.cores.cores) out.put(static_cast<std::int32_t>(core));
-  out.put(facts.slab_offset);
+  out.put(facts.slab_offset).put(facts.node_slab);
   return std::move(out).blob();
 }
 
@@ -51,6 +52,7 @@ Facts decode(BlobView bytes, int peer) {
   const auto count = in.get<std::uint32_t>();
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) facts.cores.cores.push_back(in.get<std::int32_t>());
   facts.slab_offset = in.get<std::uint64_t>();
+  facts.node_slab = in.get<std::uint64_t>();
   if (in.finished()) return facts;
   throw Error{{.code = ErrorCode::corrupt,
                .peer = peer,
@@ -106,6 +108,19 @@ collectives::Models models(const std::vector<bootstrap::RankIdentity>& ranks, co
     if (one_node && reach.by_network(0, rank)) models.near = collectives::network_model;
   }
   return models;
+}
+
+// How a rank's memory is reached; nothing where by the network alone.
+collectives::NodeMember node_member(const transport::shm::ShmTransport& shm, const detail::Reach& reach,
+                                    const std::vector<bootstrap::RankIdentity>& ranks, int rank, int peer) {
+  const bool one_node =
+      ranks[static_cast<std::size_t>(rank)].node == ranks[static_cast<std::size_t>(peer)].node;
+  if (!one_node || (peer != rank && reach.by_network(rank, peer))) return {};
+  const transport::shm::PeerMemory memory = shm.memory_of(peer);
+  return {.arena = memory.data,
+          .arena_bytes = memory.bytes,
+          .asleep = memory.asleep,
+          .doorbell = memory.doorbell};
 }
 
 progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool busy_neighbour) {
@@ -167,7 +182,8 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
 
   const Facts mine{.options = base::agreed_options(options),
                    .cores = topology::usable_cores(),
-                   .slab_offset = *slab_offset};
+                   .slab_offset = *slab_offset,
+                   .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0)};
   Meeting meeting = bootstrap::meet(bootstrap, options, *system, log,
                                     {.arena_fd = arena->descriptor(),
                                      .arena_bytes = arena->bytes(),
@@ -199,10 +215,13 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .wait_policy = {}};
   detail::Reach reach{options, parts.identities};
   detail::NetworkLinks network = detail::link_network(bootstrap, reach, parts, deadline);
-  parts.wait_policy =
-      wait_policy(options, has_own_cores(parts.identities, facts, rank), network.busy_neighbour);
+  parts.own_core = has_own_cores(parts.identities, facts, rank);
+  parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
   parts.models = models(parts.identities, facts, reach);
+  std::vector<std::uint64_t> node_slabs;
   for (int peer = 0; peer < size; ++peer) {
+    node_slabs.push_back(facts[static_cast<std::size_t>(peer)].node_slab);
+    parts.node_members.push_back(node_member(*shm, reach, parts.identities, rank, peer));
     if (reach.by_network(rank, peer)) {
       parts.links.push_back(std::move(network.links[static_cast<std::size_t>(peer)]));
       continue;
@@ -227,8 +246,8 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   for (int i = 0; i < size; ++i) everybody[static_cast<std::size_t>(i)] = i;
   const std::uint64_t id = base::mix64(parts.epoch);
   auto context = std::make_shared<detail::Context>(std::move(parts));
-  return Communicator{
-      std::make_shared<detail::CommunicatorState>(std::move(context), id, std::move(everybody))};
+  return Communicator{std::make_shared<detail::CommunicatorState>(
+      std::move(context), id, std::move(everybody), std::move(node_slabs))};
 }
 
 Communicator init(const Options& options) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "collectives/allreduce/allreduce.hpp"
+#include "collectives/arguments.hpp"
 #include "communicator_state.hpp"
 #include "messaging/operations.hpp"
 #include "progress/task.hpp"
@@ -36,6 +37,9 @@ struct Waiting {
     messaging::ReceiveOperation receive;
   };
   progress::TaskOperation task;
+  union {
+    collectives::Arguments arguments;  // of the task
+  };
 
   bool done() const noexcept {
     return (!has_send || send.done) && (!has_receive || receive.done) && (!has_task || task.done);

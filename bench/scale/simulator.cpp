@@ -178,10 +178,14 @@ void never_called(std::byte* /*target*/, const std::byte* const* /*sources*/, in
 
 Arguments arguments_of(Collective collective, const collectives::Shape& shape, int rank) {
   const Blocks blocks = collectives::even_blocks(shape.bytes, shape.size);
-  Arguments arguments{.in = input(), .out = output(), .element_count = shape.bytes};
+  Arguments arguments{};
+  arguments.in = input();
+  arguments.out = output();
+  arguments.element_count = shape.bytes;
+  arguments.element_bytes = 1;
   arguments.reducer = {.kernel = never_called, .element_bytes = 1, .commutative = !shape.ordered};
   switch (collective) {
-    case Collective::barrier: return {};
+    case Collective::barrier:
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::allreduce:
@@ -207,6 +211,7 @@ Prediction simulate(const collectives::Algorithm& algorithm, const collectives::
   std::vector<int> context_ranks(size);
   std::iota(context_ranks.begin(), context_ranks.end(), 0);
   std::vector<progress::TaskOperation> tasks(size);
+  std::vector<Arguments> arguments(size);
   for (std::size_t i = 0; i < size; ++i) {
     const int rank = static_cast<int>(i);
     const collectives::Group group{{.machine = &world.ranks[i],
@@ -216,8 +221,8 @@ Prediction simulate(const collectives::Algorithm& algorithm, const collectives::
                                     .communicator = 0},
                                    1,
                                    0};
-    const Arguments arguments = arguments_of(algorithm.collective, shape, rank);
-    world.engine.start(tasks[i], [&] { return algorithm.run(group, arguments); });
+    arguments[i] = arguments_of(algorithm.collective, shape, rank);
+    world.engine.start(tasks[i], [&] { return algorithm.run(group, arguments[i]); });
   }
   while (!world.events.empty()) {
     const Event event = world.events.top();

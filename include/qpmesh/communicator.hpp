@@ -66,9 +66,10 @@ struct AnyCollective {
   Elements out{};
   AnyReduction reduction{};
   int root = 0;
-  bool has_layout = false;  // a v-form
-  BlockLayout in_layout{};
-  BlockLayout out_layout{};
+  const BlockLayout* in_layout = nullptr;  // of a v-form
+  const BlockLayout* out_layout = nullptr;
+
+  bool has_layout() const noexcept { return in_layout != nullptr || out_layout != nullptr; }
 };
 
 }  // namespace detail
@@ -195,8 +196,8 @@ class QPMESH_API Communicator {
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
   void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction, Call call = {}) {
-    run_collective(with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), layout, {}),
-                   call);
+    run_collective(
+        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr), call);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
@@ -207,7 +208,7 @@ class QPMESH_API Communicator {
     requires SameElements<S, T>
   Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction, Call call = {}) {
     return start_collective(
-        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), layout, {}), call);
+        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr), call);
   }
 
   // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays as it is.
@@ -241,7 +242,7 @@ class QPMESH_API Communicator {
   template <Source S, Target T>
     requires SameElements<S, T>
   void allgather(const S& mine, T&& everyones, BlockLayout layout, Call call = {}) {
-    run_collective(with_layout(moving_call(Collective::allgather, mine, everyones), {}, layout), call);
+    run_collective(with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -251,8 +252,8 @@ class QPMESH_API Communicator {
   template <LastingSource S, Target T>
     requires SameElements<S, T>
   Request allgather_async(S&& mine, T&& everyones, BlockLayout layout, Call call = {}) {
-    return start_collective(with_layout(moving_call(Collective::allgather, mine, everyones), {}, layout),
-                            call);
+    return start_collective(
+        with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), call);
   }
 
   // The same at the root alone; on other ranks everyones and the layout may be empty.
@@ -264,7 +265,8 @@ class QPMESH_API Communicator {
   template <Source S, Target T>
     requires SameElements<S, T>
   void gather(const S& mine, T&& everyones, BlockLayout layout, int root, Call call = {}) {
-    run_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), {}, layout), call);
+    run_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout),
+                   call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -274,8 +276,8 @@ class QPMESH_API Communicator {
   template <LastingSource S, Target T>
     requires SameElements<S, T>
   Request gather_async(S&& mine, T&& everyones, BlockLayout layout, int root, Call call = {}) {
-    return start_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), {}, layout),
-                            call);
+    return start_collective(
+        with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout), call);
   }
 
   // Rank r gets block r of the root's everyones; on other ranks that and the layout may be empty. In place: mine is the
@@ -288,7 +290,8 @@ class QPMESH_API Communicator {
   template <Source S, Target T>
     requires SameElements<S, T>
   void scatter(const S& everyones, T&& mine, BlockLayout layout, int root, Call call = {}) {
-    run_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), layout, {}), call);
+    run_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr),
+                   call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -298,8 +301,8 @@ class QPMESH_API Communicator {
   template <LastingSource S, Target T>
     requires SameElements<S, T>
   Request scatter_async(S&& everyones, T&& mine, BlockLayout layout, int root, Call call = {}) {
-    return start_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), layout, {}),
-                            call);
+    return start_collective(
+        with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr), call);
   }
 
   // Block r of in goes to rank r, block s of out comes from rank s. Never in place.
@@ -311,7 +314,7 @@ class QPMESH_API Communicator {
   template <Source S, Target T>
     requires SameElements<S, T>
   void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, Call call = {}) {
-    run_collective(with_layout(moving_call(Collective::alltoall, in, out), in_layout, out_layout), call);
+    run_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -321,7 +324,7 @@ class QPMESH_API Communicator {
   template <LastingSource S, Target T>
     requires SameElements<S, T>
   Request alltoall_async(S&& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, Call call = {}) {
-    return start_collective(with_layout(moving_call(Collective::alltoall, in, out), in_layout, out_layout),
+    return start_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout),
                             call);
   }
 
@@ -389,8 +392,9 @@ class QPMESH_API Communicator {
             .reduction = detail::any_reduction<std::ranges::range_value_t<T>>(reduction),
             .root = root};
   }
-  static detail::AnyCollective with_layout(detail::AnyCollective what, BlockLayout in, BlockLayout out) {
-    what.has_layout = true;
+  // The layouts are the caller's, and live until it returns.
+  static detail::AnyCollective with_layout(detail::AnyCollective what, const BlockLayout* in,
+                                           const BlockLayout* out) {
     what.in_layout = in;
     what.out_layout = out;
     return what;

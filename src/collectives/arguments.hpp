@@ -19,19 +19,23 @@ namespace qpmesh::collectives {
 //   reduce_scatter  in, in_blocks: a vector; out: this rank's block of the result
 //   alltoall        in, in_blocks: a block for each rank; out, out_blocks: a block from each
 // element_count of a gather's or scatter's rank is that of its own block. in == out, or in at this rank's block of out (or the other
-// way round) is in place; otherwise they do not overlap. Trivially destructible: a parameter of tasks.
+// way round) is in place; otherwise they do not overlap. Only the
+// members that a collective has a meaning for are set. Tasks take it by reference: whoever starts one keeps it
+// until the task has ended, as the face keeps it in the request.
 struct Arguments {
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;
-  std::size_t element_count = 0;
-  std::size_t element_bytes = 1;
-  Blocks in_blocks{};
-  Blocks out_blocks{};
-  int root = 0;
-  Reducer reducer{};
+  const std::byte* in;
+  std::byte* out;
+  std::size_t element_count;
+  std::size_t element_bytes;
+  Blocks in_blocks;
+  Blocks out_blocks;
+  int root;
+  Reducer reducer;
 
   std::size_t bytes() const noexcept { return element_count * element_bytes; }
 };
 static_assert(std::is_trivially_destructible_v<Arguments>);
+
+inline constexpr Arguments no_arguments{};  // of a barrier
 
 }  // namespace qpmesh::collectives

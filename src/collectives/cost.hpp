@@ -13,8 +13,11 @@ struct Shape {
   std::size_t bytes = 0;  // of the whole vector, all blocks together; 0 where only the root knows
   bool ordered = false;   // operands must be combined in rank order
   bool uneven = false;    // a v-form whose block lengths only the ranks concerned know
+  bool one_node = false;  // all ranks can load each other's memory
+  std::size_t element_bytes = 1;
 
   double ranks() const noexcept { return size; }
+  std::size_t ranks_count() const noexcept { return static_cast<std::size_t>(size); }
   double vector_bytes() const noexcept { return static_cast<double>(bytes); }
   double block_bytes() const noexcept { return vector_bytes() / ranks(); }
 };
@@ -36,6 +39,8 @@ struct Model {
   double reduced_byte_s;  // of an operand that is combined with another
   double copied_byte_s;
   std::size_t segment_bytes;  // of a message that is combined as it comes
+  double line_s =
+      0;  // a cache line from core to core, or a turn on a core that ranks share: only where they share memory
 
   double port_s(double bytes) const noexcept { return std::max(overhead_s, bytes * byte_s); }
   // After the last byte of a message, until its port takes the next one.

@@ -21,12 +21,15 @@ namespace qpmesh::collectives {
 
 using progress::Task;
 
+class NodeMemory;
+
 // The ranks that run one lane of one operation.
 class Group {
  public:
   struct Members {
     Machine* machine;
-    const int* context_ranks;  // by rank here; outlives the operation
+    NodeMemory* node = nullptr;  // where all ranks share memory
+    const int* context_ranks;    // by rank here; outlives the operation
     int size;
     int rank;
     std::uint64_t communicator;
@@ -50,6 +53,9 @@ class Group {
         members_.context_ranks);
   }
   Machine& machine() const noexcept { return *members_.machine; }
+  NodeMemory& node() const noexcept { return *members_.node; }
+  std::uint32_t operation() const noexcept { return operation_; }
+  std::uint32_t signature() const noexcept { return signature_; }
   // What this rank does by itself.
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) const {
     members_.machine->copy(target, source, bytes);

@@ -11,7 +11,8 @@ inline constexpr Model shared_memory_model{.latency_s = 0.20e-6,
                                            .byte_s = 0.10e-9,
                                            .reduced_byte_s = 0.05e-9,
                                            .copied_byte_s = 0.05e-9,
-                                           .segment_bytes = std::size_t{32} << 10};
+                                           .segment_bytes = std::size_t{32} << 10,
+                                           .line_s = 0.07e-6};
 
 // Shared memory, more ranks than cores: whoever waits gives its core away, so a round costs a turn of everybody.
 inline constexpr Model shared_cores_model{.latency_s = 1.0e-6,
@@ -19,7 +20,8 @@ inline constexpr Model shared_cores_model{.latency_s = 1.0e-6,
                                           .byte_s = 0.15e-9,
                                           .reduced_byte_s = 0.08e-9,
                                           .copied_byte_s = 0.08e-9,
-                                          .segment_bytes = std::size_t{32} << 10};
+                                          .segment_bytes = std::size_t{32} << 10,
+                                          .line_s = 0.8e-6};
 
 // A network of 100 Gb/s.
 inline constexpr Model network_model{.latency_s = 2.0e-6,

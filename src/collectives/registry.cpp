@@ -11,6 +11,7 @@
 #include "collectives/barrier/barrier.hpp"
 #include "collectives/broadcast/broadcast.hpp"
 #include "collectives/gather/gather.hpp"
+#include "collectives/node/node.hpp"
 #include "collectives/patterns/exchange.hpp"
 #include "collectives/reduce/reduce.hpp"
 #include "collectives/reduce_scatter/reduce_scatter.hpp"
@@ -44,33 +45,47 @@ bool equal_blocks(const Shape& shape) { return !shape.uneven; }
 constexpr std::array rows{
     Algorithm{Collective::barrier, "dissemination", always, barrier_dissemination_cost,
               barrier_dissemination},
+    Algorithm{Collective::barrier, "one_shot", fits_one_shot, barrier_one_shot_cost, barrier_one_shot},
     Algorithm{Collective::broadcast, "flat", always, broadcast_flat_cost, broadcast_flat},
     Algorithm{Collective::broadcast, "binomial", always, broadcast_binomial_cost, broadcast_binomial},
     Algorithm{Collective::broadcast, "scatter_allgather", always, broadcast_scatter_allgather_cost,
               broadcast_scatter_allgather},
     Algorithm{Collective::broadcast, "chain", always, broadcast_chain_cost, broadcast_chain},
+    Algorithm{Collective::broadcast, "one_shot", fits_one_shot, moving_one_shot_cost, broadcast_one_shot},
+    Algorithm{Collective::broadcast, "staged", fits_staging, staged_cost, broadcast_staged},
     Algorithm{Collective::reduce, "knomial", always, reduce_knomial_cost, reduce_knomial},
     Algorithm{Collective::reduce, "scatter_gather", any_order, reduce_scatter_gather_cost,
               reduce_scatter_gather},
+    Algorithm{Collective::reduce, "one_shot", fits_one_shot, reducing_one_shot_cost, reduce_one_shot},
+    Algorithm{Collective::reduce, "slices", fits_staging, slices_cost, reduce_slices},
     Algorithm{Collective::allgather, "exchange", always, allgather_exchange_cost, allgather_exchange},
     Algorithm{Collective::allgather, "circulant", always, allgather_circulant_cost, allgather_circulant},
     Algorithm{Collective::allgather, "ring", always, allgather_ring_cost, allgather_ring},
+    Algorithm{Collective::allgather, "one_shot", fits_one_shot, moving_one_shot_cost, allgather_one_shot},
+    Algorithm{Collective::allgather, "staged", fits_staging, staged_cost, allgather_staged},
     Algorithm{Collective::reduce_scatter, "exchange", always, reduce_scatter_exchange_cost,
               reduce_scatter_exchange},
     Algorithm{Collective::reduce_scatter, "circulant", any_order, reduce_scatter_circulant_cost,
               reduce_scatter_circulant},
     Algorithm{Collective::reduce_scatter, "pairwise", any_order, reduce_scatter_pairwise_cost,
               reduce_scatter_pairwise},
+    Algorithm{Collective::reduce_scatter, "one_shot", fits_one_shot, reducing_one_shot_cost,
+              reduce_scatter_one_shot},
+    Algorithm{Collective::reduce_scatter, "slices", fits_staging, slices_cost, reduce_scatter_slices},
     Algorithm{Collective::allreduce, "exchange", always, allreduce_exchange_cost, allreduce_exchange},
     Algorithm{Collective::allreduce, "butterfly", many_ranks, allreduce_butterfly_cost, allreduce_butterfly},
     Algorithm{Collective::allreduce, "circulant", any_order, allreduce_circulant_cost, allreduce_circulant},
     Algorithm{Collective::allreduce, "ring", any_order, allreduce_ring_cost, allreduce_ring},
+    Algorithm{Collective::allreduce, "one_shot", fits_one_shot, reducing_one_shot_cost, allreduce_one_shot},
+    Algorithm{Collective::allreduce, "slices", fits_staging, slices_cost, allreduce_slices},
     Algorithm{Collective::gather, "direct", always, gather_direct_cost, gather_direct},
     Algorithm{Collective::gather, "binomial", equal_blocks, gather_binomial_cost, gather_binomial},
     Algorithm{Collective::scatter, "direct", always, scatter_direct_cost, scatter_direct},
     Algorithm{Collective::scatter, "binomial", equal_blocks, scatter_binomial_cost, scatter_binomial},
     Algorithm{Collective::alltoall, "spread", always, alltoall_spread_cost, alltoall_spread},
     Algorithm{Collective::alltoall, "bruck", equal_blocks, alltoall_bruck_cost, alltoall_bruck},
+    Algorithm{Collective::alltoall, "one_shot", fits_one_shot, moving_one_shot_cost, alltoall_one_shot},
+    Algorithm{Collective::alltoall, "staged", fits_staging, staged_cost, alltoall_staged},
     Algorithm{Collective::scan, "doubling", always, scan_doubling_cost, scan_doubling},
     Algorithm{Collective::exscan, "doubling", always, exscan_doubling_cost, exscan_doubling},
 };
@@ -94,6 +109,24 @@ std::string unknown_name(Collective collective, std::string_view name) {
   return fmt::format("'{}' is no algorithm of {}", name, name_of(collective));
 }
 std::string known_names(Collective collective) { return "known: " + names_of(collective, nullptr); }
+
+// What a row does not apply to, in words.
+std::string reason(const Shape& shape, const Algorithm& row) {
+  const auto applies = [&](auto change) {
+    Shape other = shape;
+    change(other);
+    return row.applies(other);
+  };
+  if (applies([](Shape& other) { other.ordered = false; })) return "an ordered reduction";
+  if (applies([](Shape& other) { other.uneven = false; })) return "blocks of unequal lengths";
+  if (applies([](Shape& other) { other.one_node = true; })) return "ranks that do not share memory";
+  if (applies([](Shape& other) { other.bytes = other.element_bytes = 1; }))
+    return "vectors, or elements, so long";
+  return fmt::format("{} ranks", shape.size);
+}
+
+// What is decided for one such element is right for all of them.
+constexpr std::size_t usual_element_bytes_max = 16;
 
 // The middle of a bucket stands for all of it.
 Shape representative(Shape shape) noexcept {
@@ -156,7 +189,8 @@ const Algorithm& Selector::select(const Shape& shape, Collective collective, std
   }
   const auto index = static_cast<std::size_t>(collective);
   if (forced_[index] != nullptr) return forced(shape, *forced_[index]);
-  if (shape.ordered || shape.uneven) return cheapest(shape, collective);
+  const bool unusual = shape.ordered || shape.uneven || shape.element_bytes > usual_element_bytes_max;
+  if (unusual) return cheapest(shape, collective);
   const Algorithm*& decided = decided_[index][static_cast<std::size_t>(std::bit_width(shape.bytes))];
   if (decided == nullptr) decided = &cheapest(representative(shape), collective);
   return *decided;
@@ -164,10 +198,7 @@ const Algorithm& Selector::select(const Shape& shape, Collective collective, std
 
 const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) const {
   if (!row.applies(shape)) {
-    refuse(fmt::format("{} does not apply to {}", row.name,
-                       !row.applies({.size = shape.size}) ? fmt::format("{} ranks", shape.size)
-                       : shape.ordered                    ? "an ordered reduction"
-                                                          : "blocks of unequal lengths"),
+    refuse(fmt::format("{} does not apply to {}", row.name, reason(shape, row)),
            "these do: " + names_of(row.collective, &shape));
   }
   return row;

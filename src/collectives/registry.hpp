@@ -19,7 +19,7 @@ struct Algorithm {
   std::string_view name;
   bool (*applies)(const Shape& shape);
   Cost (*cost)(const Shape& shape, const Model& model);
-  Task (*run)(Group group, Arguments arguments);
+  Task (*run)(Group group, const Arguments& arguments);
 };
 
 std::span<const Algorithm> algorithms() noexcept;                       // all of them

@@ -35,6 +35,10 @@ class Engine {
     slow_ = slow;
   }
 
+  // One more source, polled at every step, as long as something is awaited from it.
+  void poll_also(Pollable& source) { more_.push_back(&source); }
+  void poll_no_longer(Pollable& source) noexcept { std::erase(more_, &source); }
+
   // Runs a task until it first waits; operation is done when the task ends. The task's frame belongs to the
   // engine until then. make() must return the Task, so that its frame comes from this engine's pool.
   template <class Make>
@@ -80,6 +84,7 @@ class Engine {
   FramePool pool_;
   Pollable* fast_ = nullptr;
   Pollable* slow_ = nullptr;
+  std::vector<Pollable*> more_;
   TaskPromise* next_ = nullptr;         // set by a task that has just stopped for another one
   TaskPromise* first_ready_ = nullptr;  // FIFO, linked through the promises: growing costs nothing
   TaskPromise* last_ready_ = nullptr;

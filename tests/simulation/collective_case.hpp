@@ -44,6 +44,8 @@ std::string describe(const CollectiveCase& one);
 collectives::Shape shape_of(const CollectiveCase& one, int size);
 // Is there anything of so many ranks that the row applies to?
 bool applies_to_ranks(const collectives::Algorithm& row, int size);
+// Is it for ranks that share memory alone?
+bool loads_memory(const collectives::Algorithm& row);
 // Of some number of ranks.
 bool takes_ordered(const collectives::Algorithm& row);
 bool takes_uneven(const collectives::Algorithm& row);

@@ -50,7 +50,9 @@ collectives::Shape shape_of(const CollectiveCase& one, int size) {
   return {.size = size,
           .bytes = one.element_count * blocks * one.element->bytes,
           .ordered = one.reduction.function == Function::ordered,
-          .uneven = one.layout != Layout::none && !known_to_all};
+          .uneven = one.layout != Layout::none && !known_to_all,
+          .one_node = true,
+          .element_bytes = reduces(collective) ? one.element->bytes : 1};
 }
 
 namespace {
@@ -58,8 +60,9 @@ namespace {
 constexpr std::size_t some_bytes = 64;  // no row is for shorter vectors only, or for longer ones only
 constexpr std::array some_sizes{2, 64};
 
-bool applies_to_some(const collectives::Algorithm& row, collectives::Shape shape) {
+bool applies_to_some(const collectives::Algorithm& row, collectives::Shape shape, bool one_node = true) {
   shape.bytes = some_bytes;
+  shape.one_node = one_node;
   return std::ranges::any_of(some_sizes, [&](int size) {
     shape.size = size;
     return row.applies(shape);
@@ -69,8 +72,9 @@ bool applies_to_some(const collectives::Algorithm& row, collectives::Shape shape
 }  // namespace
 
 bool applies_to_ranks(const collectives::Algorithm& row, int size) {
-  return row.applies({.size = size, .bytes = some_bytes});
+  return row.applies({.size = size, .bytes = some_bytes, .one_node = true});
 }
+bool loads_memory(const collectives::Algorithm& row) { return !applies_to_some(row, {}, false); }
 bool takes_ordered(const collectives::Algorithm& row) {
   return reduces(row.collective) && applies_to_some(row, {.ordered = true});
 }

@@ -89,13 +89,37 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
                       .staging = staging}});
     }
   }
+  if (config.one_node) share_memory(parts);
   for (int rank = 0; rank < size; ++rank) {
     rank_at(rank).context =
         std::make_shared<detail::Context>(std::move(parts[static_cast<std::size_t>(rank)]));
+  }
+  for (int rank = 0; rank < size; ++rank) {
     rank_at(rank).world =
         std::make_unique<Communicator>(communicator(rank, base::mix64(epoch), everybody(size)));
     network_.set_step(rank, [this, rank] { return step(rank_at(rank)); });
   }
+}
+
+// One process holds all ranks: an arena is mapped where it lies.
+void SimulatedJob::share_memory(std::vector<detail::ContextParts>& parts) {
+  std::vector<collectives::NodeMember> members;
+  for (const detail::ContextParts& part : parts) {
+    members.push_back({.arena = part.arena->data(),
+                       .arena_bytes = part.arena->bytes(),
+                       .asleep = &part.arena->header().asleep});
+  }
+  for (detail::ContextParts& part : parts) part.node_members = members;
+}
+
+// As a split exchanges them; every member's end of the communicator is made with the same list.
+const std::vector<std::uint64_t>& SimulatedJob::node_slabs(std::uint64_t id,
+                                                           const std::vector<int>& members) {
+  const auto [slabs, is_new] = node_slabs_.try_emplace(id);
+  if (is_new) {
+    for (const int member : members) slabs->second.push_back(context(member).make_node_slab());
+  }
+  return slabs->second;
 }
 
 // Operations end before the frames that own them, and what peers still need leaves before the contexts: a context that has to
@@ -125,7 +149,8 @@ std::string SimulatedJob::close() {
 SimulatedJob::~SimulatedJob() { close(); }
 
 Communicator SimulatedJob::communicator(int rank, std::uint64_t id, const std::vector<int>& members) {
-  return Communicator{std::make_shared<detail::CommunicatorState>(rank_at(rank).context, id, members)};
+  return Communicator{std::make_shared<detail::CommunicatorState>(rank_at(rank).context, id, members,
+                                                                  node_slabs(id, members))};
 }
 
 std::byte* SimulatedJob::arena_memory(int rank, std::size_t bytes) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,6 +61,8 @@ class SimulatedJob {
     int running = 0;  // of the scripts
   };
 
+  static void share_memory(std::vector<detail::ContextParts>& parts);
+  const std::vector<std::uint64_t>& node_slabs(std::uint64_t id, const std::vector<int>& members);
   Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool step(Rank& rank);
   bool all_ended() const;
@@ -67,6 +70,7 @@ class SimulatedJob {
   transport::simulated::Network network_;  // outlives the contexts
   Options options_;
   std::vector<Rank> ranks_;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> node_slabs_;  // by communicator
   std::string wrong_;
   bool closed_ = false;
 };

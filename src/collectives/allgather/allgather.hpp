@@ -6,9 +6,9 @@
 
 namespace qpmesh::collectives {
 
-Task allgather_exchange(Group group, Arguments arguments);
-Task allgather_circulant(Group group, Arguments arguments);
-Task allgather_ring(Group group, Arguments arguments);
+Task allgather_exchange(Group group, const Arguments& arguments);
+Task allgather_circulant(Group group, const Arguments& arguments);
+Task allgather_ring(Group group, const Arguments& arguments);
 Cost allgather_exchange_cost(const Shape& shape, const Model& model);
 Cost allgather_circulant_cost(const Shape& shape, const Model& model);
 Cost allgather_ring_cost(const Shape& shape, const Model& model);

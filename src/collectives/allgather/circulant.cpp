@@ -42,7 +42,7 @@ Task circulant_allgather(Group group, std::byte* vector, Blocks blocks) {
   }
 }
 
-Task allgather_circulant(Group group, Arguments arguments) {
+Task allgather_circulant(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   if (blocks.gapless) {
     group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());

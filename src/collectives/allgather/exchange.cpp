@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task allgather_exchange(Group group, Arguments arguments) {
+Task allgather_exchange(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
   Round<exchange_window> round{group};

@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task allgather_ring(Group group, Arguments arguments) {
+Task allgather_ring(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   const auto block = [&](int index) {
     return std::span{arguments.out + blocks.first_bytes(index), blocks.length_bytes(index)};

@@ -47,7 +47,7 @@ struct Cut {
 
 }  // namespace
 
-Task allreduce_butterfly(Group group, Arguments arguments) {
+Task allreduce_butterfly(Group group, const Arguments& arguments) {
   const int rank = group.rank();
   const ExchangePattern pattern{group.size(), radix_max};
   const std::size_t bytes = arguments.bytes();

@@ -9,7 +9,7 @@
 
 namespace qpmesh::collectives {
 
-Task allreduce_circulant(Group group, Arguments arguments) {
+Task allreduce_circulant(Group group, const Arguments& arguments) {
   if (group.size() == 1) {
     group.copy(arguments.out, arguments.in, arguments.bytes());
     co_return;

@@ -19,7 +19,7 @@ ExchangePattern pattern_of(int size, std::size_t bytes) {
 
 }  // namespace
 
-Task allreduce_exchange(Group group, Arguments arguments) {
+Task allreduce_exchange(Group group, const Arguments& arguments) {
   constexpr int radix_max = ExchangePattern::one_round_max;
   const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();

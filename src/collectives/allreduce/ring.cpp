@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task allreduce_ring(Group group, Arguments arguments) {
+Task allreduce_ring(Group group, const Arguments& arguments) {
   const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
   const auto block = [&](int index) {
     return std::span{arguments.out + blocks.first_bytes(index), blocks.length_bytes(index)};

@@ -6,8 +6,8 @@
 
 namespace qpmesh::collectives {
 
-Task alltoall_spread(Group group, Arguments arguments);
-Task alltoall_bruck(Group group, Arguments arguments);
+Task alltoall_spread(Group group, const Arguments& arguments);
+Task alltoall_bruck(Group group, const Arguments& arguments);
 Cost alltoall_spread_cost(const Shape& shape, const Model& model);
 Cost alltoall_bruck_cost(const Shape& shape, const Model& model);
 

@@ -16,7 +16,7 @@ int blocks_with(int bit, int size) noexcept {
 
 }  // namespace
 
-Task alltoall_bruck(Group group, Arguments arguments) {
+Task alltoall_bruck(Group group, const Arguments& arguments) {
   const int size = group.size();
   const std::size_t block_bytes = arguments.in_blocks.length_bytes(0);
   const auto offset = [=](int block) { return static_cast<std::size_t>(block) * block_bytes; };

@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task alltoall_spread(Group group, Arguments arguments) {
+Task alltoall_spread(Group group, const Arguments& arguments) {
   const Blocks& in = arguments.in_blocks;
   const Blocks& out = arguments.out_blocks;
   const int rank = group.rank();

@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task barrier_dissemination(Group group, Arguments arguments = {});
+Task barrier_dissemination(Group group, const Arguments& arguments);
 Cost barrier_dissemination_cost(const Shape& shape, const Model& model);
 
 }  // namespace qpmesh::collectives

@@ -14,7 +14,7 @@ constexpr int radix_max = 8;
 
 }  // namespace
 
-Task barrier_dissemination(Group group, Arguments /*arguments*/) {
+Task barrier_dissemination(Group group, const Arguments& /*arguments*/) {
   Round<radix_max - 1> round{group};
   for (std::int64_t distance = 1; distance < group.size(); distance *= radix_max) {
     for (int j = 1; j < radix_max && j * distance < group.size(); ++j) {

@@ -7,7 +7,7 @@
 
 namespace qpmesh::collectives {
 
-Task broadcast_binomial(Group group, Arguments arguments) {
+Task broadcast_binomial(Group group, const Arguments& arguments) {
   const std::span<std::byte> vector{arguments.out, arguments.bytes()};
   const int size = group.size();
   const int root = arguments.root;

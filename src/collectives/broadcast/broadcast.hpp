@@ -6,10 +6,10 @@
 
 namespace qpmesh::collectives {
 
-Task broadcast_flat(Group group, Arguments arguments);
-Task broadcast_binomial(Group group, Arguments arguments);
-Task broadcast_scatter_allgather(Group group, Arguments arguments);
-Task broadcast_chain(Group group, Arguments arguments);
+Task broadcast_flat(Group group, const Arguments& arguments);
+Task broadcast_binomial(Group group, const Arguments& arguments);
+Task broadcast_scatter_allgather(Group group, const Arguments& arguments);
+Task broadcast_chain(Group group, const Arguments& arguments);
 Cost broadcast_flat_cost(const Shape& shape, const Model& model);
 Cost broadcast_binomial_cost(const Shape& shape, const Model& model);
 Cost broadcast_scatter_allgather_cost(const Shape& shape, const Model& model);

@@ -14,7 +14,7 @@ std::size_t segment_count(std::size_t bytes) { return bytes == 0 ? 1 : (bytes - 
 
 }  // namespace
 
-Task broadcast_chain(Group group, Arguments arguments) {
+Task broadcast_chain(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
   const auto segment = [&](std::size_t index) {
     const std::size_t begin = index * segment_bytes_max;

@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task broadcast_flat(Group group, Arguments arguments) {
+Task broadcast_flat(Group group, const Arguments& arguments) {
   const std::span<std::byte> vector{arguments.out, arguments.bytes()};
   Round<exchange_window> round{group};
   if (group.rank() != arguments.root) {

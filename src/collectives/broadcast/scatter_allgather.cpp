@@ -9,7 +9,7 @@
 
 namespace qpmesh::collectives {
 
-Task broadcast_scatter_allgather(Group group, Arguments arguments) {
+Task broadcast_scatter_allgather(Group group, const Arguments& arguments) {
   const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
   co_await binomial_scatter(group, arguments.root, blocks, {.read = arguments.out, .write = arguments.out});
   co_await circulant_allgather(group, arguments.out, blocks);

@@ -25,7 +25,7 @@ Task binomial_gather(Group group, int root, Blocks blocks, SubtreePlaces mine) {
   co_await round;
 }
 
-Task gather_binomial(Group group, Arguments arguments) {
+Task gather_binomial(Group group, const Arguments& arguments) {
   const int size = group.size();
   const int root = arguments.root;
   const int span = binomial_span(relative_rank(group.rank(), root, size), size);

@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task gather_direct(Group group, Arguments arguments) {
+Task gather_direct(Group group, const Arguments& arguments) {
   const int root = arguments.root;
   Round<exchange_window> round{group};
   if (group.rank() != root) {

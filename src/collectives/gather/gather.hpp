@@ -7,8 +7,8 @@
 
 namespace qpmesh::collectives {
 
-Task gather_direct(Group group, Arguments arguments);
-Task gather_binomial(Group group, Arguments arguments);
+Task gather_direct(Group group, const Arguments& arguments);
+Task gather_binomial(Group group, const Arguments& arguments);
 Cost gather_direct_cost(const Shape& shape, const Model& model);
 Cost gather_binomial_cost(const Shape& shape, const Model& model);
 

@@ -34,7 +34,7 @@ double knomial_s(std::int64_t size, double bytes, const Model& model) {
 
 }  // namespace
 
-Task reduce_knomial(Group group, Arguments arguments) {
+Task reduce_knomial(Group group, const Arguments& arguments) {
   const int size = group.size();
   const int rank = group.rank();
   const std::size_t bytes = arguments.bytes();

@@ -6,8 +6,8 @@
 
 namespace qpmesh::collectives {
 
-Task reduce_knomial(Group group, Arguments arguments);
-Task reduce_scatter_gather(Group group, Arguments arguments);
+Task reduce_knomial(Group group, const Arguments& arguments);
+Task reduce_scatter_gather(Group group, const Arguments& arguments);
 Cost reduce_knomial_cost(const Shape& shape, const Model& model);
 Cost reduce_scatter_gather_cost(const Shape& shape, const Model& model);
 

@@ -9,7 +9,7 @@
 
 namespace qpmesh::collectives {
 
-Task reduce_scatter_gather(Group group, Arguments arguments) {
+Task reduce_scatter_gather(Group group, const Arguments& arguments) {
   const bool is_root = group.rank() == arguments.root;
   if (group.size() == 1) {
     group.copy(arguments.out, arguments.in, arguments.bytes());

@@ -43,7 +43,7 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
   }
 }
 
-Task reduce_scatter_circulant(Group group, Arguments arguments) {
+Task reduce_scatter_circulant(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const std::size_t offset = blocks.first_bytes(group.rank());
   if (group.size() == 1) {

@@ -8,7 +8,7 @@
 
 namespace qpmesh::collectives {
 
-Task reduce_scatter_exchange(Group group, Arguments arguments) {
+Task reduce_scatter_exchange(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const int size = group.size();
   const std::size_t bytes = arguments.bytes();

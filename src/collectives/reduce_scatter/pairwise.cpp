@@ -7,7 +7,7 @@
 
 namespace qpmesh::collectives {
 
-Task reduce_scatter_pairwise(Group group, Arguments arguments) {
+Task reduce_scatter_pairwise(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const auto block = [&](int index) {
     return std::span{arguments.in + blocks.first_bytes(index), blocks.length_bytes(index)};

@@ -6,9 +6,9 @@
 
 namespace qpmesh::collectives {
 
-Task reduce_scatter_exchange(Group group, Arguments arguments);
-Task reduce_scatter_circulant(Group group, Arguments arguments);
-Task reduce_scatter_pairwise(Group group, Arguments arguments);
+Task reduce_scatter_exchange(Group group, const Arguments& arguments);
+Task reduce_scatter_circulant(Group group, const Arguments& arguments);
+Task reduce_scatter_pairwise(Group group, const Arguments& arguments);
 Cost reduce_scatter_exchange_cost(const Shape& shape, const Model& model);
 Cost reduce_scatter_circulant_cost(const Shape& shape, const Model& model);
 Cost reduce_scatter_pairwise_cost(const Shape& shape, const Model& model);

@@ -51,11 +51,11 @@ double prefix_s(int place, double bytes, const Model& model) {
 
 }  // namespace
 
-Task scan_doubling(Group group, Arguments arguments) {
+Task scan_doubling(Group group, const Arguments& arguments) {
   co_await prefix(group, 0, arguments.in, arguments.out, arguments.bytes(), arguments.reducer);
 }
 
-Task exscan_doubling(Group group, Arguments arguments) {
+Task exscan_doubling(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();
   Scratch shifted{group, bytes};  // of the rank before

@@ -6,8 +6,8 @@
 
 namespace qpmesh::collectives {
 
-Task scan_doubling(Group group, Arguments arguments);
-Task exscan_doubling(Group group, Arguments arguments);
+Task scan_doubling(Group group, const Arguments& arguments);
+Task exscan_doubling(Group group, const Arguments& arguments);
 Cost scan_doubling_cost(const Shape& shape, const Model& model);
 Cost exscan_doubling_cost(const Shape& shape, const Model& model);
 

@@ -27,7 +27,7 @@ Task binomial_scatter(Group group, int root, Blocks blocks, SubtreePlaces mine) 
   }
 }
 
-Task scatter_binomial(Group group, Arguments arguments) {
+Task scatter_binomial(Group group, const Arguments& arguments) {
   const int size = group.size();
   const int root = arguments.root;
   const int span = binomial_span(relative_rank(group.rank(), root, size), size);

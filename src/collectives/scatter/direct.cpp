@@ -6,7 +6,7 @@
 
 namespace qpmesh::collectives {
 
-Task scatter_direct(Group group, Arguments arguments) {
+Task scatter_direct(Group group, const Arguments& arguments) {
   const int root = arguments.root;
   Round<exchange_window> round{group};
   if (group.rank() != root) {

@@ -7,8 +7,8 @@
 
 namespace qpmesh::collectives {
 
-Task scatter_direct(Group group, Arguments arguments);
-Task scatter_binomial(Group group, Arguments arguments);
+Task scatter_direct(Group group, const Arguments& arguments);
+Task scatter_binomial(Group group, const Arguments& arguments);
 Cost scatter_direct_cost(const Shape& shape, const Model& model);
 Cost scatter_binomial_cost(const Shape& shape, const Model& model);
 

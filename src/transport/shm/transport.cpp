@@ -40,12 +40,14 @@ std::optional<RemoteAddress> ShmTransport::address_of(std::span<const std::byte>
   return RemoteAddress{.region = 0, .offset = arena_.offset_of(memory.data())};
 }
 
-std::unique_ptr<Connection> ShmTransport::connect(int peer, BlobView) {
-  if (peer == rank_)
-    return std::make_unique<ShmConnection>(peer, view(arena_.data(), arena_.bytes(), own_doorbell_));
+PeerMemory ShmTransport::memory_of(int peer) const {
+  if (peer == rank_) return view(arena_.data(), arena_.bytes(), own_doorbell_);
   const Peer& memory = peers_.at(peer);
-  return std::make_unique<ShmConnection>(
-      peer, view(memory.arena.data(), memory.arena.bytes(), memory.doorbell.get()));
+  return view(memory.arena.data(), memory.arena.bytes(), memory.doorbell.get());
+}
+
+std::unique_ptr<Connection> ShmTransport::connect(int peer, BlobView) {
+  return std::make_unique<ShmConnection>(peer, memory_of(peer));
 }
 
 }  // namespace qpmesh::transport::shm

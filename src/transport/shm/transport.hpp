@@ -28,6 +28,8 @@ class ShmTransport final : public Transport {
   void deregister_memory(std::uint32_t) noexcept override {}
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override;
   Blob address_for(int) override { return {}; }  // descriptors came through the bootstrap's sockets
+  // A rank's memory as this process sees it; this one's too.
+  PeerMemory memory_of(int peer) const;
   std::unique_ptr<Connection> connect(int peer, BlobView) override;
   void progress() noexcept override {}
   int wake_descriptor() const noexcept override { return -1; }

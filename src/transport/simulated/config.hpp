@@ -27,6 +27,7 @@ struct NetworkConfig {
   bool writes_user_memory = true;
   bool reads_peer_memory = false;
   bool registered_sources = false;
+  bool one_node = false;  // ranks load each other's arenas, and see at once what is stored there
   std::size_t inline_bytes_max = 220;
   std::size_t write_bytes_max = std::size_t{1} << 30;
   WriteOrder write_order = WriteOrder::strict;
@@ -70,6 +71,15 @@ inline NetworkConfig shared_memory_network(int rank_count, std::uint64_t seed) {
           .inline_bytes_max = std::size_t{1} << 20,
           .write_bytes_max = std::size_t{1} << 20,
           .retransmission_probability = 0};
+}
+
+// The same, for algorithms that load without messages: nothing tells the network that a flag was stored, so every rank
+// looks often.
+inline NetworkConfig one_node_network(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = shared_memory_network(rank_count, seed);
+  config.one_node = true;
+  config.tick_ns = config.tick_max_ns = 1'000;
+  return config;
 }
 
 // An RDMA device that keeps write after write, and nothing inside a write.

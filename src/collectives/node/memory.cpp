@@ -1,0 +1,160 @@
+#include "collectives/node/memory.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "messaging/operations.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+// About as long as a member on a core of its own takes to answer; longer waits belong to the engine.
+constexpr int spins_on_own_core = 400;
+
+bool inside(const NodeMember& member, std::uint64_t offset, std::size_t bytes) noexcept {
+  return offset <= member.arena_bytes && bytes <= member.arena_bytes - offset;
+}
+
+}  // namespace
+
+NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener)
+    : engine_{engine},
+      listener_{listener},
+      rank_{setup.rank},
+      communicator_{setup.communicator},
+      spins_max_{setup.own_core ? spins_on_own_core : 1} {
+  for (std::size_t i = 0; i < setup.members.size(); ++i) {
+    const NodeMember& member = setup.members[i];
+    const std::uint64_t offset = setup.offsets[i];
+    if (!inside(member, offset, sizeof(NodeSlab)) || offset % alignof(NodeSlab) != 0) {
+      throw Error{{.code = ErrorCode::corrupt,
+                   .peer = static_cast<int>(i),
+                   .cause = fmt::format("its node slab at {} does not lie in its arena of {} bytes", offset,
+                                        member.arena_bytes)}};
+    }
+    peers_.push_back({.slab = reinterpret_cast<NodeSlab*>(member.arena + offset),
+                      .member = member,
+                      .context_rank = setup.context_ranks[i]});
+  }
+}
+
+NodeMemory::~NodeMemory() {
+  if (waits_ != nullptr) engine_.poll_no_longer(*this);
+}
+
+std::optional<std::uint64_t> NodeMemory::offset_in_arena(const void* data, std::size_t bytes) const noexcept {
+  const NodeMember& mine = peers_[static_cast<std::size_t>(rank_)].member;
+  const auto distance = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(mine.arena);
+  if (distance >= mine.arena_bytes || bytes > mine.arena_bytes - distance) return std::nullopt;
+  return distance;
+}
+
+std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (!inside(peer.member, offset, bytes)) [[unlikely]] {
+    throw Error{{.code = ErrorCode::corrupt,
+                 .peer = rank,
+                 .cause = fmt::format("{} bytes at {} do not lie in its arena of {} bytes", bytes, offset,
+                                      peer.member.arena_bytes)}};
+  }
+  return peer.member.arena + offset;
+}
+
+// Several operations may be in flight, and end in any order.
+void NodeMemory::end(std::uint32_t number) noexcept {
+  const std::uint32_t ahead = number - done_;
+  if (ahead != 0) {
+    finished_beyond_ |= std::uint64_t{1} << (ahead - 1);
+    return;
+  }
+  ++done_;
+  for (; (finished_beyond_ & 1) != 0; finished_beyond_ >>= 1) ++done_;
+  finished_beyond_ >>= 1;
+  slab(rank_).done.store(done_, std::memory_order_release);  // after our last load of the members' data
+}
+
+void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
+  slot.done = done_;
+  slot.stage.exchange(stage, std::memory_order_seq_cst);
+  for (const Peer& peer : peers_) {
+    if (peer.member.asleep->load(std::memory_order_seq_cst) == 0) continue;
+    if (&slab(rank_) == peer.slab) continue;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(peer.member.doorbell, &one, sizeof one);
+  }
+}
+
+// Another call than ours: the error comes through the control channel, and ends the wait.
+void NodeMemory::report(const Peer& peer, const NodeSlot& slot) noexcept {
+  static_cast<void>(listener_.admit(peer.context_rank, communicator_,
+                                    messaging::collective_key(slot.collective, 0), slot.signature));
+}
+
+bool NodeMemory::enlist(NodeWait& wait) noexcept {
+  if (failure_ != nullptr) {
+    wait.failure = failure_;
+    return true;
+  }
+  if (waits_ == nullptr) engine_.poll_also(*this);
+  wait.next_wait = waits_;
+  if (waits_ != nullptr) waits_->previous_wait = &wait;
+  waits_ = &wait;
+  return false;
+}
+
+void NodeMemory::remove(NodeWait& wait) noexcept {
+  (wait.previous_wait != nullptr ? wait.previous_wait->next_wait : waits_) = wait.next_wait;
+  if (wait.next_wait != nullptr) wait.next_wait->previous_wait = wait.previous_wait;
+  if (waits_ == nullptr) engine_.poll_no_longer(*this);
+}
+
+bool NodeMemory::poll() {
+  bool worked = false;
+  for (NodeWait* wait = waits_; wait != nullptr;) {
+    NodeWait* const following = wait->next_wait;
+    if (look(*wait)) {
+      remove(*wait);
+      engine_.complete(*wait);
+      worked = true;
+    }
+    wait = following;
+  }
+  return worked;
+}
+
+void NodeMemory::fail(const Error& failure) noexcept {
+  failure_ = &failure;
+  while (waits_ != nullptr) {
+    NodeWait& wait = *waits_;
+    remove(wait);
+    engine_.complete(wait, &failure);
+  }
+}
+
+std::optional<int> NodeMemory::awaited() const noexcept {
+  if (waits_ == nullptr) return std::nullopt;
+  return waits_->next;
+}
+
+bool NodeMemory::waits_for(int rank) noexcept {
+  poll();
+  for (NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
+    const bool concerned = rank >= wait->next && rank < wait->end;
+    if (concerned && !has_come(peers_[static_cast<std::size_t>(rank)], *wait)) return true;
+  }
+  return false;
+}
+
+bool NodeMemory::is_quiet() const noexcept {
+  return std::ranges::all_of(peers_, [&](const Peer& peer) {
+    const bool is_self = &peer == &peers_[static_cast<std::size_t>(rank_)];
+    return is_self ? done_ == next_number_
+                   : static_cast<std::int32_t>(peer.known_done + 1 - next_number_) >= 0;
+  });
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,172 @@
+// What the ranks of one node see of each other during a collective: one slab of each rank's arena, mapped by all.
+//
+// Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot k mod slot_count: a number and a step,
+// and where its data lies: in the slot, in staging, or in a Buffer; readers do not care. Only the owner writes a slab. A
+// slot, and the staging behind it, is written again when every member has finished the operation that used it before.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "messaging/messaging.hpp"
+#include "progress/engine.hpp"
+
+namespace qpmesh::collectives {
+
+inline constexpr int node_ranks_max = 64;
+inline constexpr std::size_t node_slot_bytes = 8192;        // of data in a slot
+inline constexpr std::size_t node_chunk_bytes = 128 << 10;  // of data staged at once
+inline constexpr std::uint32_t node_slot_count = 4;  // operations of one communicator that may be in flight
+
+// Where an operation stands at one rank. Written by the owner, read by all members.
+struct alignas(128) NodeSlot {
+  // Low half of the operation's number plus one, and its step. Stored last, by a sequentially consistent exchange: releases the fields below
+  // and the data, and pairs with Waiter::sleep as the flag of a record does. Equality of numbers is enough: a member cannot come
+  // to the next operation of this slot before we have finished this one.
+  std::atomic<std::uint64_t> stage;
+  std::uint32_t collective;  // its number among all collectives of the communicator, with
+  std::uint32_t signature;   // what every rank must call alike
+  std::uint32_t done;        // as NodeSlab::done, when this was published: saves looking there
+  std::uint32_t
+      direct;  // 1: the data, and the result where there is one, lie in Buffers; 0: they come through staging
+  std::uint64_t offset;  // of the data, in the owner's arena
+  std::uint64_t result_offset;
+  std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
+};
+
+struct NodeSlab {
+  // So many operations, the first ones without a hole, are finished here: nothing of a peer's is read for them any more.
+  alignas(128) std::atomic<std::uint32_t> done;
+  NodeSlot slots[node_slot_count];  // NOLINT(*-avoid-c-arrays)
+  // An operation that stages takes the set that the one before it did not, and in it turns from chunk to chunk.
+  alignas(128) std::byte staging[2][2][node_chunk_bytes];  // NOLINT(*-avoid-c-arrays)
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// How a rank of the node is reached.
+struct NodeMember {
+  std::byte* arena = nullptr;  // as mapped here
+  std::size_t arena_bytes = 0;
+  std::atomic<std::uint32_t>* asleep = nullptr;  // set while it sleeps
+  int doorbell = -1;                             // its eventfd
+};
+
+// Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.
+struct NodeWait : progress::Operation {
+  std::uint64_t stage = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t collective = 0;  // what members must have called, too
+  std::uint32_t signature = 0;
+  int next = 0;  // the first member that has not come, of those before end
+  int end = 0;
+  bool done_instead = false;  // waits for NodeSlab::done to reach `stage`
+  NodeWait* previous_wait = nullptr;
+  NodeWait* next_wait = nullptr;
+};
+
+class NodeMemory final : public progress::Pollable {
+ public:
+  struct Setup {
+    std::vector<NodeMember> members{};     // by rank in the communicator, this one included
+    std::vector<std::uint64_t> offsets{};  // of their slabs
+    std::vector<int> context_ranks{};
+    int rank = 0;
+    std::uint64_t communicator = 0;
+    bool own_core = false;  // a short wait spins where it stands
+  };
+  NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener);
+  ~NodeMemory() override;
+  NodeMemory(const NodeMemory&) = delete;
+  NodeMemory& operator=(const NodeMemory&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return static_cast<int>(peers_.size()); }
+  NodeSlab& slab(int rank) const noexcept { return *peers_[static_cast<std::size_t>(rank)].slab; }
+  std::optional<std::uint64_t> offset_in_arena(const void* data, std::size_t bytes) const noexcept;
+  // Of a member's data. Throws Error{corrupt} for what does not lie in its arena.
+  std::byte* data(int rank, std::uint64_t offset, std::size_t bytes) const;
+
+  std::uint32_t begin() noexcept { return next_number_++; }
+  // A set of staging buffers for this operation, and which operation must be done before it is written.
+  struct StagingSet {
+    std::size_t set = 0;
+    std::uint32_t done_before = 0;  // as NodeSlab::done
+  };
+  StagingSet take_staging(std::uint32_t number) noexcept {
+    const std::size_t set = next_staging_set_;
+    next_staging_set_ ^= 1;
+    return {set, std::exchange(staging_done_before_[set], number + 1)};
+  }
+  void end(std::uint32_t number) noexcept;
+  void publish(NodeSlot& slot, std::uint64_t stage) noexcept;
+
+  // True: nothing to wait for any more. Otherwise the wait is registered, and its operation completes.
+  bool start(NodeWait& wait) noexcept {
+    for (int spin = 0; spin < spins_max_; ++spin) {
+      if (look(wait)) return true;
+    }
+    return enlist(wait);
+  }
+  bool poll() override;
+  void fail(const Error& failure) noexcept;     // of the communicator: ends all waits, now and later
+  std::optional<int> awaited() const noexcept;  // rank in the communicator
+  bool waits_for(int rank) noexcept;            // after another look
+  // As far as this rank has learnt, no member reads anything of operations before the last one any more.
+  bool is_quiet() const noexcept;
+
+ private:
+  struct Peer {
+    NodeSlab* slab;
+    NodeMember member;
+    int context_rank;
+    std::uint32_t known_done = 0;
+  };
+
+  bool look(NodeWait& wait) noexcept {
+    while (wait.next < wait.end && has_come(peers_[static_cast<std::size_t>(wait.next)], wait)) ++wait.next;
+    return wait.next == wait.end;
+  }
+  bool has_come(Peer& peer, const NodeWait& wait) noexcept {
+    if (wait.done_instead) return is_done(peer, static_cast<std::uint32_t>(wait.stage));
+    const NodeSlot& slot = peer.slab->slots[wait.slot];
+    const std::uint64_t stage = slot.stage.load(std::memory_order_acquire);
+    if (stage >> 32 != wait.stage >> 32 || stage < wait.stage) return false;
+    if (static_cast<std::int32_t>(slot.done - peer.known_done) > 0) peer.known_done = slot.done;
+    if (slot.signature == wait.signature && slot.collective == wait.collective) [[likely]]
+      return true;
+    report(peer, slot);
+    return false;
+  }
+  static bool is_done(Peer& peer, std::uint32_t target) noexcept {
+    const auto reached = [&] { return static_cast<std::int32_t>(peer.known_done - target) >= 0; };
+    if (reached()) return true;
+    peer.known_done = peer.slab->done.load(std::memory_order_acquire);
+    return reached();
+  }
+  void report(const Peer& peer, const NodeSlot& slot) noexcept;
+  bool enlist(NodeWait& wait) noexcept;
+  void remove(NodeWait& wait) noexcept;
+
+  progress::Engine& engine_;
+  messaging::Listener& listener_;
+  std::vector<Peer> peers_;
+  int rank_;
+  std::uint64_t communicator_;
+  int spins_max_;
+  std::uint32_t next_number_ = 0;
+  std::uint32_t done_ = 0;
+  std::uint64_t finished_beyond_ = 0;  // bit i: operation done_ + 1 + i
+  std::size_t next_staging_set_ = 0;
+  std::array<std::uint32_t, 2> staging_done_before_{};  // the users of the sets, plus one
+  NodeWait* waits_ = nullptr;
+  const Error* failure_ = nullptr;
+};
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,36 @@
+// Algorithms for ranks that load each other's memory.
+#pragma once
+
+#include "collectives/arguments.hpp"
+#include "collectives/cost.hpp"
+#include "collectives/group.hpp"
+
+namespace qpmesh::collectives {
+
+Task barrier_one_shot(Group group, const Arguments& arguments);
+Task broadcast_one_shot(Group group, const Arguments& arguments);
+Task allreduce_one_shot(Group group, const Arguments& arguments);
+Task reduce_one_shot(Group group, const Arguments& arguments);
+Task reduce_scatter_one_shot(Group group, const Arguments& arguments);
+Task allgather_one_shot(Group group, const Arguments& arguments);
+Task alltoall_one_shot(Group group, const Arguments& arguments);
+
+Task broadcast_staged(Group group, const Arguments& arguments);
+Task allgather_staged(Group group, const Arguments& arguments);
+Task alltoall_staged(Group group, const Arguments& arguments);
+
+Task allreduce_slices(Group group, const Arguments& arguments);
+Task reduce_slices(Group group, const Arguments& arguments);
+Task reduce_scatter_slices(Group group, const Arguments& arguments);
+
+// Do they apply: the ranks share memory, the vector fits a slot, an element fits a staging buffer.
+bool fits_one_shot(const Shape& shape);
+bool fits_staging(const Shape& shape);
+
+Cost barrier_one_shot_cost(const Shape& shape, const Model& model);
+Cost moving_one_shot_cost(const Shape& shape, const Model& model);
+Cost reducing_one_shot_cost(const Shape& shape, const Model& model);
+Cost staged_cost(const Shape& shape, const Model& model);
+Cost slices_cost(const Shape& shape, const Model& model);
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,129 @@
+// One shot: every rank that has something to give publishes it beside its flag, and every rank that wants it reads it there. Wins for
+// small vectors on one node: one cache line from core to core, and one turn on the core for each rank when ranks share cores.
+// Reductions are in rank order, the same everywhere: the same bits on every rank, ordered ones included.
+// Cost one line, and N S read.
+// Source: NCCL's AGxLL_R kernels; MSCCL++'s all-pairs packets.
+#include <array>
+
+#include "collectives/node/node.hpp"
+#include "collectives/node/operation.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+using Operands = std::array<const std::byte*, node_ranks_max>;
+
+// The same part of everybody's vector.
+std::span<const std::byte* const> parts(const NodeOperation& node, Operands& operands, int size,
+                                        std::size_t place = 0) {
+  for (int rank = 0; rank < size; ++rank)
+    operands[static_cast<std::size_t>(rank)] = node.slot_data(rank) + place;
+  return {operands.data(), static_cast<std::size_t>(size)};
+}
+
+}  // namespace
+
+Task barrier_one_shot(Group group, const Arguments& /*arguments*/) {
+  NodeOperation node{group};
+  co_await node.own_slot();
+  node.publish({});
+  co_await node.all(1);
+}
+
+Task broadcast_one_shot(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const std::size_t bytes = arguments.bytes();
+  if (group.rank() == arguments.root) {
+    co_await node.own_slot();
+    node.publish({arguments.out, bytes});
+    co_return;
+  }
+  co_await node.member(arguments.root, 1);
+  group.copy(arguments.out, node.slot_data(arguments.root), bytes);
+}
+
+Task allreduce_one_shot(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  node.publish({arguments.in, bytes});
+  co_await node.all(1);
+  Operands operands;
+  group.reduce(arguments.reducer, arguments.out, parts(node, operands, group.size()), bytes);
+}
+
+Task reduce_one_shot(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  node.publish({arguments.in, bytes});
+  if (group.rank() != arguments.root) co_return;
+  co_await node.all(1);
+  Operands operands;
+  group.reduce(arguments.reducer, arguments.out, parts(node, operands, group.size()), bytes);
+}
+
+Task reduce_scatter_one_shot(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks& blocks = arguments.in_blocks;
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  node.publish({arguments.in, blocks.bytes()});
+  co_await node.all(1);
+  Operands operands;
+  const std::size_t place = blocks.first_bytes(group.rank());
+  group.reduce(arguments.reducer, arguments.out, parts(node, operands, group.size(), place), bytes);
+}
+
+Task allgather_one_shot(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks& blocks = arguments.out_blocks;
+  co_await node.own_slot();
+  node.publish({arguments.in, arguments.bytes()});
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    const std::size_t bytes = blocks.length_bytes(from);
+    group.copy(arguments.out + blocks.first_bytes(from), node.slot_data(from), bytes);
+  }
+}
+
+Task alltoall_one_shot(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks& blocks = arguments.in_blocks;
+  const std::size_t bytes = blocks.length_bytes(0);
+  co_await node.own_slot();
+  node.publish({arguments.in, blocks.bytes()});
+  const std::size_t place = blocks.first_bytes(group.rank());
+  group.copy(arguments.out + place, arguments.in + place, bytes);
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    group.copy(arguments.out + blocks.first_bytes(from), node.slot_data(from) + place, bytes);
+  }
+}
+
+bool fits_one_shot(const Shape& shape) {
+  return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
+         shape.bytes <= node_slot_bytes;
+}
+
+// Lines of several members travel at the same time; each costs a look.
+Cost barrier_one_shot_cost(const Shape& shape, const Model& model) {
+  return {.time_s = model.line_s + (shape.ranks() - 2) * model.line_s / 8};
+}
+
+Cost moving_one_shot_cost(const Shape& shape, const Model& model) {
+  Cost cost = barrier_one_shot_cost(shape, model);
+  cost.time_s += 2 * shape.vector_bytes() * model.copied_byte_s;
+  return cost;
+}
+
+Cost reducing_one_shot_cost(const Shape& shape, const Model& model) {
+  Cost cost = barrier_one_shot_cost(shape, model);
+  cost.time_s += shape.vector_bytes() * (model.copied_byte_s + (shape.ranks() - 1) * model.reduced_byte_s);
+  return cost;
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,138 @@
+// One rank's part in one operation on a node, as a node algorithm sees it: publish, wait for members, read what they published.
+#pragma once
+
+#include <cstring>
+
+#include "collectives/group.hpp"
+#include "collectives/node/memory.hpp"
+
+namespace qpmesh::collectives {
+
+enum class Staging : std::uint8_t { none, needed };
+
+// A local variable of the algorithm, made first: numbers are given in the order of the calls. Its end tells the members that
+// we read nothing of theirs any more.
+class NodeOperation {
+ public:
+  explicit NodeOperation(const Group& group, Staging staging = Staging::none) noexcept
+      : memory_{group.node()},
+        number_{memory_.begin()},
+        collective_{group.operation()},
+        signature_{group.signature()} {
+    if (staging == Staging::needed) staging_ = memory_.take_staging(number_);
+  }
+  ~NodeOperation() { memory_.end(number_); }
+  NodeOperation(const NodeOperation&) = delete;
+  NodeOperation& operator=(const NodeOperation&) = delete;
+
+  // Trivially destructible, made by the functions below.
+  class Awaiter {
+   public:
+    Awaiter(NodeMemory& memory, const NodeWait& wait) noexcept : memory_{memory}, wait_{wait} {}
+    bool await_ready() noexcept {
+      wait_.join = &join_;
+      join_.outstanding = 1;
+      return memory_.start(wait_);
+    }
+    void await_suspend(Task::Handle waiter) noexcept { join_.waiter = &waiter.promise(); }
+    void await_resume() const {
+      if (wait_.failure != nullptr) throw Error{*wait_.failure};
+    }
+
+   private:
+    NodeMemory& memory_;
+    NodeWait wait_;
+    progress::Join join_;
+  };
+
+  // Until this rank's slot may be written: every member has finished the operation that used it before.
+  Awaiter own_slot() noexcept { return all_done(number_ + 1 - node_slot_count); }
+  // Until its set of staging buffers may be written.
+  Awaiter own_staging() noexcept { return all_done(staging_.done_before); }
+  // Until every member, or one of them, has come to a step.
+  Awaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
+  Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
+
+  // This rank has come to step 1, with data that fit its slot.
+  void publish(std::span<const std::byte> data) noexcept {
+    NodeSlot& slot = own();
+    if (!data.empty()) std::memcpy(slot.data, data.data(), data.size());
+    publish_slot(0);
+  }
+  // The same with data that are staged, or lie in Buffers, and a result that others will read there.
+  void publish_staged() noexcept { publish_slot(0); }
+  void publish_buffers(const std::byte* data, const std::byte* result) noexcept {
+    own().offset = *memory_.offset_in_arena(data, 0);
+    own().result_offset = result == nullptr ? 0 : *memory_.offset_in_arena(result, 0);
+    publish_slot(1);
+  }
+  void advance(std::uint32_t step) noexcept { memory_.publish(own(), stage(step)); }
+
+  bool in_arena(const std::byte* data, std::size_t bytes) const noexcept {
+    return memory_.offset_in_arena(data, bytes).has_value();
+  }
+  // Of members that have come.
+  bool is_direct(int rank) const noexcept { return slot_of(rank).direct == 1; }
+  bool all_direct() const noexcept { return count_direct() == memory_.size(); }
+  bool none_direct() const noexcept { return count_direct() == 0; }
+
+  // What a member published in its slot. The member has come.
+  const std::byte* slot_data(int rank) const noexcept { return slot_of(rank).data; }
+  // What a member published in a Buffer, from a place in it on.
+  const std::byte* data_of(int rank, std::size_t place, std::size_t bytes) const {
+    return memory_.data(rank, slot_of(rank).offset + place, bytes);
+  }
+  const std::byte* result_of(int rank, std::size_t place, std::size_t bytes) const {
+    return memory_.data(rank, slot_of(rank).result_offset + place, bytes);
+  }
+  // A member's staging buffer for the n-th chunk; every rank takes the same set.
+  std::byte* staging(int rank, std::size_t chunk) const noexcept {
+    return memory_.slab(rank).staging[staging_.set][chunk % 2];
+  }
+  std::byte* staging(std::size_t chunk) const noexcept { return staging(memory_.rank(), chunk); }
+
+ private:
+  NodeSlot& own() const noexcept { return memory_.slab(memory_.rank()).slots[number_ % node_slot_count]; }
+  std::uint64_t stage(std::uint32_t step) const noexcept { return std::uint64_t{number_ + 1} << 32 | step; }
+  const NodeSlot& slot_of(int rank) const noexcept {
+    return memory_.slab(rank).slots[number_ % node_slot_count];
+  }
+  void publish_slot(std::uint32_t direct) noexcept {
+    NodeSlot& slot = own();
+    slot.direct = direct;
+    slot.collective = collective_;
+    slot.signature = signature_;
+    memory_.publish(slot, stage(1));
+  }
+  int count_direct() const noexcept {
+    int count = 0;
+    for (int rank = 0; rank < memory_.size(); ++rank) count += is_direct(rank) ? 1 : 0;
+    return count;
+  }
+  Awaiter all_done(std::uint32_t done) noexcept {
+    NodeWait wait;
+    wait.done_instead = true;
+    wait.stage = done;
+    wait.end = memory_.size();
+    return {memory_, wait};
+  }
+  Awaiter members(int first, int end, std::uint32_t step) noexcept {
+    NodeWait wait;
+    wait.stage = stage(step);
+    wait.slot = number_ % node_slot_count;
+    wait.collective = collective_;
+    wait.signature = signature_;
+    wait.next = first;
+    wait.end = end;
+    return {memory_, wait};
+  }
+
+  NodeMemory& memory_;
+  std::uint32_t number_;
+  std::uint32_t collective_;
+  std::uint32_t signature_;
+  NodeMemory::StagingSet staging_{};
+};
+static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,181 @@
+// Direct slices: every rank reduces its slice of the vector from all ranks in one pass, and takes the other slices where they were reduced.
+// Vectors in Buffers are read and written where they lie. Private ones come through staging, in chunks that stay in the cache: only its owner
+// touches private memory. A chunk has two steps, "staged" and "reduced"; the next chunk but one may overwrite its buffer, because
+// whoever has staged the chunk between has taken all of it.
+// Wins for long vectors on one node. In rank order: ordered reductions included; the same bits on every rank.
+// Cost per rank: Buffers read S + (N-1)/N S and write S; staging reads 3 S - 2 S/N and writes 2 S; two lines per chunk.
+// Source: NCCL's RSxLD_AGxST kernels; C. Jocksch et al., "Optimised allreduce", 2021, for fused slices.
+#include <array>
+
+#include "collectives/node/node.hpp"
+#include "collectives/node/operation.hpp"
+#include "collectives/node/pieces.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+using Operands = std::array<const std::byte*, node_ranks_max>;
+
+// Everybody's vectors lie in Buffers. target: where this rank's slice goes, at its place in the vector.
+void reduce_slice_of_buffers(const Group& group, const NodeOperation& node, const Arguments& arguments,
+                             std::byte* target) {
+  const Blocks slices = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
+  const std::size_t first = slices.first_bytes(group.rank());
+  const std::size_t bytes = slices.length_bytes(group.rank());
+  Operands operands;
+  for (int rank = 0; rank < group.size(); ++rank)
+    operands[static_cast<std::size_t>(rank)] = node.data_of(rank, first, bytes);
+  group.reduce(arguments.reducer, target, {operands.data(), static_cast<std::size_t>(group.size())}, bytes);
+}
+
+// This rank's slice of a staged chunk, reduced in place: nobody else reads that slice of our own buffer.
+void reduce_slice_of_chunk(const Group& group, const NodeOperation& node, const Arguments& arguments,
+                           const Blocks& slices, std::size_t chunk) {
+  const std::size_t first = slices.first_bytes(group.rank());
+  Operands operands;
+  for (int rank = 0; rank < group.size(); ++rank)
+    operands[static_cast<std::size_t>(rank)] = node.staging(rank, chunk) + first;
+  group.reduce(arguments.reducer, node.staging(chunk) + first,
+               {operands.data(), static_cast<std::size_t>(group.size())}, slices.length_bytes(group.rank()));
+}
+
+// Allreduce, or reduce where only the root wants the result.
+Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wants) {
+  NodeOperation node{group, Staging::needed};
+  const bool wants = everybody_wants || group.rank() == arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  const int size = group.size();
+  const Chunks chunks{bytes, arguments.element_bytes};
+  const auto stage = [&](std::size_t chunk) {
+    group.copy(node.staging(chunk), arguments.in + chunks.begin(chunk), chunks.length(chunk));
+  };
+  // Only an allreduce has a result at every rank.
+  const bool direct =
+      everybody_wants && node.in_arena(arguments.in, bytes) && node.in_arena(arguments.out, bytes);
+  co_await node.own_slot();
+  co_await node.own_staging();
+  if (direct) {
+    node.publish_buffers(arguments.in, arguments.out);
+  } else {
+    stage(0);
+    node.publish_staged();
+  }
+  co_await node.all(1);
+  if (node.all_direct()) {
+    const Blocks slices = even_blocks(arguments.element_count, size, arguments.element_bytes);
+    reduce_slice_of_buffers(group, node, arguments, arguments.out + slices.first_bytes(group.rank()));
+    node.advance(2);
+    for (int distance = 1; distance < size; ++distance) {
+      const int from = group.plus(distance);
+      co_await node.member(from, 2);
+      const std::size_t first = slices.first_bytes(from);
+      group.copy(arguments.out + first, node.result_of(from, first, slices.length_bytes(from)),
+                 slices.length_bytes(from));
+    }
+    node.advance(3);
+    co_await node.all(3);  // others still read our Buffers
+    co_return;
+  }
+  std::uint32_t steps_before = 0;
+  if (!node.none_direct()) {  // some Buffers, some private: all through staging
+    if (direct) stage(0);
+    node.advance(2);
+    steps_before = 1;
+  }
+  for (std::size_t chunk = 0; chunk < chunks.count(); ++chunk) {
+    const std::uint32_t staged = steps_before + 2 * static_cast<std::uint32_t>(chunk) + 1;
+    if (chunk > 0) {
+      stage(chunk);
+      node.advance(staged);
+    }
+    co_await node.all(staged);
+    const Blocks slices =
+        even_blocks(chunks.length(chunk) / arguments.element_bytes, size, arguments.element_bytes);
+    reduce_slice_of_chunk(group, node, arguments, slices, chunk);
+    node.advance(staged + 1);
+    if (!wants) continue;
+    for (int distance = 0; distance < size; ++distance) {
+      const int from = group.plus(distance);
+      if (distance > 0) co_await node.member(from, staged + 1);
+      const std::size_t first = slices.first_bytes(from);
+      group.copy(arguments.out + chunks.begin(chunk) + first, node.staging(from, chunk) + first,
+                 slices.length_bytes(from));
+    }
+  }
+}
+
+}  // namespace
+
+Task allreduce_slices(Group group, const Arguments& arguments) {
+  co_await reduce_in_slices(group, arguments, true);
+}
+
+Task reduce_slices(Group group, const Arguments& arguments) {
+  co_await reduce_in_slices(group, arguments, false);
+}
+
+Task reduce_scatter_slices(Group group, const Arguments& arguments) {
+  NodeOperation node{group, Staging::needed};
+  const Blocks& blocks = arguments.in_blocks;
+  const int size = group.size();
+  const Pieces pieces{blocks, size, arguments.element_bytes};
+  const auto stage = [&](std::size_t piece) {
+    for (int block = 0; block < size; ++block) {
+      group.copy(node.staging(piece) + pieces.place(block),
+                 arguments.in + blocks.first_bytes(block) + pieces.begin(piece),
+                 pieces.length(piece, blocks.length_bytes(block)));
+    }
+  };
+  const auto reduce_piece = [&](std::size_t piece) {
+    const std::size_t place = pieces.place(group.rank());
+    Operands operands;
+    for (int rank = 0; rank < size; ++rank)
+      operands[static_cast<std::size_t>(rank)] = node.staging(rank, piece) + place;
+    group.reduce(arguments.reducer, arguments.out + pieces.begin(piece),
+                 {operands.data(), static_cast<std::size_t>(size)}, pieces.length(piece, arguments.bytes()));
+  };
+  const bool direct = node.in_arena(arguments.in, blocks.bytes());
+  co_await node.own_slot();
+  co_await node.own_staging();
+  if (direct) {
+    node.publish_buffers(arguments.in, nullptr);
+  } else {
+    stage(0);
+    node.publish_staged();
+  }
+  co_await node.all(1);
+  if (node.all_direct()) {
+    Operands operands;
+    const std::size_t first = blocks.first_bytes(group.rank());
+    for (int rank = 0; rank < size; ++rank)
+      operands[static_cast<std::size_t>(rank)] = node.data_of(rank, first, arguments.bytes());
+    group.reduce(arguments.reducer, arguments.out, {operands.data(), static_cast<std::size_t>(size)},
+                 arguments.bytes());
+    node.advance(2);
+    co_await node.all(2);  // others still read our Buffer
+    co_return;
+  }
+  std::uint32_t steps_before = 0;
+  if (!node.none_direct()) {
+    if (direct) stage(0);
+    node.advance(2);
+    steps_before = 1;
+  }
+  for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+    const std::uint32_t staged = steps_before + static_cast<std::uint32_t>(piece) + 1;
+    if (piece > 0) {
+      stage(piece);
+      node.advance(staged);
+    }
+    co_await node.all(staged);
+    reduce_piece(piece);
+  }
+}
+
+Cost slices_cost(const Shape& shape, const Model& model) {
+  const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
+  return {.time_s = (2 * chunks + 1) * model.line_s +
+                    shape.vector_bytes() * (2 * model.copied_byte_s + model.reduced_byte_s)};
+}
+
+}  // namespace qpmesh::collectives

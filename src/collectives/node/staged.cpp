@@ -1,0 +1,159 @@
+// Staged copies: who has something to give copies it into its staging in chunks, and whoever wants it copies it out from there; what lies in
+// a Buffer is read where it lies. Only its owner touches private memory.
+// Wins for long vectors on one node.
+// Cost: private memory is copied twice, Buffers once; one line per chunk.
+// Source: the shared-memory broadcasts of Open MPI's coll/sm and MVAPICH2, with two buffers.
+#include "collectives/node/node.hpp"
+#include "collectives/node/operation.hpp"
+#include "collectives/node/pieces.hpp"
+
+namespace qpmesh::collectives {
+
+// The root waits before it overwrites a buffer; readers tell how far they are.
+Task broadcast_staged(Group group, const Arguments& arguments) {
+  NodeOperation node{group, Staging::needed};
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  const Chunks chunks{bytes};
+  const auto chunk_step = [](std::size_t chunk) { return static_cast<std::uint32_t>(chunk) + 1; };
+  co_await node.own_slot();
+  co_await node.own_staging();
+  if (group.rank() == root) {
+    if (node.in_arena(arguments.out, bytes)) {
+      node.publish_buffers(arguments.out, nullptr);
+      co_await node.all(1);
+      co_return;
+    }
+    for (std::size_t chunk = 0; chunk < chunks.count(); ++chunk) {
+      if (chunk >= 2) co_await node.all(chunk_step(chunk - 2));
+      group.copy(node.staging(chunk), arguments.out + chunks.begin(chunk), chunks.length(chunk));
+      if (chunk == 0) node.publish_staged();
+      else node.advance(chunk_step(chunk));
+    }
+    co_return;
+  }
+  co_await node.member(root, 1);
+  if (node.is_direct(root)) {
+    group.copy(arguments.out, node.data_of(root, 0, bytes), bytes);
+    node.publish_staged();
+    co_return;
+  }
+  for (std::size_t chunk = 0; chunk < chunks.count(); ++chunk) {
+    co_await node.member(root, chunk_step(chunk));
+    group.copy(arguments.out + chunks.begin(chunk), node.staging(root, chunk), chunks.length(chunk));
+    if (chunk == 0) node.publish_staged();
+    else node.advance(chunk_step(chunk));
+  }
+}
+
+namespace {
+
+// Allgather and alltoall: every rank gives, and takes from every other one. give(n) stages the n-th part of what this rank gives;
+// take(from, n) copies that part of a member's out of its staging, take_all(from) all of it out of its Buffer. Members that gave
+// Buffers are read at once, others part by part.
+template <class Give, class Take, class TakeAll>
+Task exchange_staged(Group group, NodeOperation& node, const std::byte* buffer, std::size_t parts, Give give,
+                     Take take, TakeAll take_all) {
+  const int size = group.size();
+  co_await node.own_slot();
+  co_await node.own_staging();
+  const bool direct = buffer != nullptr;
+  if (direct) {
+    node.publish_buffers(buffer, nullptr);
+  } else {
+    give(0);
+    node.publish_staged();
+  }
+  bool some_staged = !direct;
+  for (int distance = 1; distance < size; ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    if (node.is_direct(from)) {
+      take_all(from);
+    } else {
+      some_staged = true;
+      take(from, 0);
+    }
+  }
+  // Who has staged a part has taken the one before from everybody: the buffer of that part may be written again.
+  for (std::size_t part = 1; part < parts && some_staged; ++part) {
+    const auto step = static_cast<std::uint32_t>(part) + 1;
+    if (!direct) give(part);
+    node.advance(step);
+    for (int distance = 1; distance < size; ++distance) {
+      const int from = group.plus(distance);
+      co_await node.member(from, step);
+      if (!node.is_direct(from)) take(from, part);
+    }
+  }
+  if (direct) {  // others still read our Buffer
+    const auto last = static_cast<std::uint32_t>(parts) + 1;
+    node.advance(last);
+    co_await node.all(last);
+  } else {
+    node.advance(static_cast<std::uint32_t>(parts) + 1);
+  }
+}
+
+}  // namespace
+
+Task allgather_staged(Group group, const Arguments& arguments) {
+  NodeOperation node{group, Staging::needed};
+  const Blocks& blocks = arguments.out_blocks;
+  const Pieces parts{blocks, 1};
+  const std::byte* const buffer = node.in_arena(arguments.in, arguments.bytes()) ? arguments.in : nullptr;
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
+  co_await exchange_staged(
+      group, node, buffer, parts.count(),
+      [&](std::size_t part) {
+        group.copy(node.staging(part), arguments.in + parts.begin(part),
+                   parts.length(part, arguments.bytes()));
+      },
+      [&](int from, std::size_t part) {
+        group.copy(arguments.out + blocks.first_bytes(from) + parts.begin(part), node.staging(from, part),
+                   parts.length(part, blocks.length_bytes(from)));
+      },
+      [&](int from) {
+        const std::size_t bytes = blocks.length_bytes(from);
+        group.copy(arguments.out + blocks.first_bytes(from), node.data_of(from, 0, bytes), bytes);
+      });
+}
+
+Task alltoall_staged(Group group, const Arguments& arguments) {
+  NodeOperation node{group, Staging::needed};
+  const Blocks& blocks = arguments.in_blocks;
+  const int rank = group.rank();
+  const std::size_t block_bytes = blocks.length_bytes(0);
+  const Pieces pieces{blocks, group.size()};
+  const std::byte* const buffer = node.in_arena(arguments.in, blocks.bytes()) ? arguments.in : nullptr;
+  group.copy(arguments.out + blocks.first_bytes(rank), arguments.in + blocks.first_bytes(rank), block_bytes);
+  co_await exchange_staged(
+      group, node, buffer, pieces.count(),
+      [&](std::size_t piece) {
+        for (int to = 0; to < group.size(); ++to) {
+          group.copy(node.staging(piece) + pieces.place(to),
+                     arguments.in + blocks.first_bytes(to) + pieces.begin(piece),
+                     pieces.length(piece, block_bytes));
+        }
+      },
+      [&](int from, std::size_t piece) {
+        group.copy(arguments.out + blocks.first_bytes(from) + pieces.begin(piece),
+                   node.staging(from, piece) + pieces.place(rank), pieces.length(piece, block_bytes));
+      },
+      [&](int from) {
+        group.copy(arguments.out + blocks.first_bytes(from),
+                   node.data_of(from, blocks.first_bytes(rank), block_bytes), block_bytes);
+      });
+}
+
+bool fits_staging(const Shape& shape) {
+  return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
+         shape.bytes > 0 && shape.element_bytes * shape.ranks_count() <= node_chunk_bytes;
+}
+
+Cost staged_cost(const Shape& shape, const Model& model) {
+  const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
+  return {.time_s = (chunks + 1) * model.line_s + 2 * shape.vector_bytes() * model.copied_byte_s};
+}
+
+}  // namespace qpmesh::collectives
