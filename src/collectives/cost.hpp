@@ -49,6 +49,8 @@ struct Model {
   double round_s(int messages, double bytes_each) const noexcept {
     return latency_s + (messages - 1) * port_s(bytes_each) + bytes_each * byte_s;
   }
+  // Until every member's line has been seen: they travel at the same time, but each is looked at.
+  double lines_s(int ranks) const noexcept { return line_s * (1 + (ranks - 2) / 8.0); }
   double copy_s(double bytes) const noexcept { return bytes * copied_byte_s; }
   // From the first byte of a message until it is combined.
   double combined_s(double bytes) const noexcept {

@@ -5,10 +5,10 @@
 
 namespace qpmesh::collectives {
 
-// Shared memory, a core for every rank: a message is two copies through the cache.
+// Shared memory, a core for every rank: a message is two copies through the cache, in segments.
 inline constexpr Model shared_memory_model{.latency_s = 0.20e-6,
                                            .overhead_s = 0.06e-6,
-                                           .byte_s = 0.10e-9,
+                                           .byte_s = 0.13e-9,
                                            .reduced_byte_s = 0.05e-9,
                                            .copied_byte_s = 0.05e-9,
                                            .segment_bytes = std::size_t{32} << 10,

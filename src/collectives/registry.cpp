@@ -51,8 +51,8 @@ constexpr std::array rows{
     Algorithm{Collective::broadcast, "scatter_allgather", always, broadcast_scatter_allgather_cost,
               broadcast_scatter_allgather},
     Algorithm{Collective::broadcast, "chain", always, broadcast_chain_cost, broadcast_chain},
-    Algorithm{Collective::broadcast, "one_shot", fits_one_shot, moving_one_shot_cost, broadcast_one_shot},
-    Algorithm{Collective::broadcast, "staged", fits_staging, staged_cost, broadcast_staged},
+    Algorithm{Collective::broadcast, "one_shot", fits_one_shot, broadcast_one_shot_cost, broadcast_one_shot},
+    Algorithm{Collective::broadcast, "staged", fits_staging, broadcast_staged_cost, broadcast_staged},
     Algorithm{Collective::reduce, "knomial", always, reduce_knomial_cost, reduce_knomial},
     Algorithm{Collective::reduce, "scatter_gather", any_order, reduce_scatter_gather_cost,
               reduce_scatter_gather},
@@ -193,7 +193,8 @@ const Algorithm& Selector::select(const Shape& shape, Collective collective, std
   if (unusual) return cheapest(shape, collective);
   const Algorithm*& decided = decided_[index][static_cast<std::size_t>(std::bit_width(shape.bytes))];
   if (decided == nullptr) decided = &cheapest(representative(shape), collective);
-  return *decided;
+  return decided->applies(shape) ? *decided
+                                 : cheapest(shape, collective);  // a limit may lie inside the bucket
 }
 
 const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) const {

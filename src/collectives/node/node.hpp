@@ -28,6 +28,8 @@ bool fits_one_shot(const Shape& shape);
 bool fits_staging(const Shape& shape);
 
 Cost barrier_one_shot_cost(const Shape& shape, const Model& model);
+Cost broadcast_one_shot_cost(const Shape& shape, const Model& model);
+Cost broadcast_staged_cost(const Shape& shape, const Model& model);
 Cost moving_one_shot_cost(const Shape& shape, const Model& model);
 Cost reducing_one_shot_cost(const Shape& shape, const Model& model);
 Cost staged_cost(const Shape& shape, const Model& model);

@@ -109,9 +109,12 @@ bool fits_one_shot(const Shape& shape) {
          shape.bytes <= node_slot_bytes;
 }
 
-// Lines of several members travel at the same time; each costs a look.
 Cost barrier_one_shot_cost(const Shape& shape, const Model& model) {
-  return {.time_s = model.line_s + (shape.ranks() - 2) * model.line_s / 8};
+  return {.time_s = model.lines_s(shape.size)};
+}
+
+Cost broadcast_one_shot_cost(const Shape& shape, const Model& model) {
+  return {.time_s = model.line_s + 2 * model.copy_s(shape.vector_bytes())};
 }
 
 Cost moving_one_shot_cost(const Shape& shape, const Model& model) {

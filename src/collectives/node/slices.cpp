@@ -174,8 +174,9 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
 
 Cost slices_cost(const Shape& shape, const Model& model) {
   const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
-  return {.time_s = (2 * chunks + 1) * model.line_s +
-                    shape.vector_bytes() * (2 * model.copied_byte_s + model.reduced_byte_s)};
+  const double reduced = shape.vector_bytes() - shape.block_bytes();
+  return {.time_s = (2 * chunks + 1) * model.lines_s(shape.size) + 2 * model.copy_s(shape.vector_bytes()) +
+                    reduced * model.reduced_byte_s};
 }
 
 }  // namespace qpmesh::collectives

@@ -151,9 +151,14 @@ bool fits_staging(const Shape& shape) {
          shape.bytes > 0 && shape.element_bytes * shape.ranks_count() <= node_chunk_bytes;
 }
 
+Cost broadcast_staged_cost(const Shape& shape, const Model& model) {
+  const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
+  return {.time_s = (chunks + 1) * model.line_s + 2 * model.copy_s(shape.vector_bytes())};
+}
+
 Cost staged_cost(const Shape& shape, const Model& model) {
   const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
-  return {.time_s = (chunks + 1) * model.line_s + 2 * shape.vector_bytes() * model.copied_byte_s};
+  return {.time_s = (chunks + 1) * model.lines_s(shape.size) + 2 * model.copy_s(shape.vector_bytes())};
 }
 
 }  // namespace qpmesh::collectives
