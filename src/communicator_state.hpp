@@ -98,6 +98,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   collectives::Selector& selector() noexcept { return selector_; }
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }
+  void check_node_calls() noexcept {
+    if (node_ && failure_ == nullptr) node_->check_calls();
+  }
   // After looking once more: what a rank published stays readable when it has left.
   bool waits_on_node_for(int context_rank) noexcept {
     return node_ && node_->waits_for(rank_of(context_rank));

@@ -274,6 +274,7 @@ bool Context::poll() {
   }
   for (const base::ControlEvent& event : events) handle(event);
   messaging_.look_at_links();
+  for (const auto& [id, state] : communicators_) state->check_node_calls();
   if (!failed_links_.empty()) pass_verdicts();
   if (aborting() && !abort_taken_) take_abort();
   end_waits_for_departed();
@@ -281,6 +282,7 @@ bool Context::poll() {
 }
 
 std::chrono::microseconds Context::arm() noexcept {
+  for (const auto& [id, state] : communicators_) state->check_node_calls();  // nothing else would wake us for it
   auto longest = messaging_.sleep_max();
   for (const FailedLink& link : failed_links_) {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(link.verdict - system().now());

@@ -58,8 +58,12 @@ TEST(registry, has_a_row_for_every_shape) {
   }
 }
 
+// Rows for ranks that share memory send none: their costs are of another kind.
+bool sends_messages(const Algorithm& row) { return row.applies({.size = 64, .bytes = 64}); }
+
 TEST(costs, of_one_rank_are_no_messages_and_of_more_some) {
   for (const Algorithm& row : algorithms()) {
+    if (!sends_messages(row)) continue;
     const Cost alone = row.cost({.size = 1, .bytes = 1'000}, network_model);
     EXPECT_EQ(alone.messages, 0) << label(row);
     EXPECT_EQ(alone.bytes, 0) << label(row);
@@ -83,7 +87,9 @@ TEST(costs, grow_with_the_bytes) {
           ASSERT_EQ(cost.time_s, before.time_s) << label(row);
         } else {
           ASSERT_GT(cost.time_s, before.time_s) << label(row) << ", " << bytes << " bytes on " << size;
-          ASSERT_GT(cost.bytes, before.bytes) << label(row) << ", " << bytes << " bytes on " << size;
+          if (sends_messages(row)) {
+            ASSERT_GT(cost.bytes, before.bytes) << label(row) << ", " << bytes << " bytes on " << size;
+          }
         }
         before = cost;
       }
@@ -105,6 +111,7 @@ TEST(selector, takes_the_cheapest_row_of_the_middle_of_a_power_of_two_for_all_of
       const Shape middle{.size = 24, .bytes = power + power / 2};
       const Algorithm* best = nullptr;
       for (const Algorithm& candidate : algorithms(collective)) {
+        if (!candidate.applies(middle)) continue;
         if (best == nullptr ||
             candidate.cost(middle, network_model).time_s < best->cost(middle, network_model).time_s)
           best = &candidate;
@@ -121,9 +128,9 @@ TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
   constexpr std::size_t bytes = std::size_t{1} << 24;
   const Shape plain{.size = 24, .bytes = bytes};
   const Shape ordered{.size = 24, .bytes = bytes, .ordered = true};
-  EXPECT_EQ(&selector.select(ordered, Collective::allreduce, {}), row(Collective::allreduce, "exchange"));
-  EXPECT_NE(&selector.select(plain, Collective::allreduce, {}), row(Collective::allreduce, "exchange"));
-  EXPECT_EQ(&selector.select(ordered, Collective::allreduce, {}), row(Collective::allreduce, "exchange"));
+  EXPECT_EQ(&selector.select(ordered, Collective::reduce, {}), row(Collective::reduce, "knomial"));
+  EXPECT_NE(&selector.select(plain, Collective::reduce, {}), row(Collective::reduce, "knomial"));
+  EXPECT_EQ(&selector.select(ordered, Collective::reduce, {}), row(Collective::reduce, "knomial"));
   const Shape uneven{.size = 1'000, .uneven = true};
   EXPECT_EQ(&selector.select(uneven, Collective::gather, {}), row(Collective::gather, "direct"));
 }
@@ -157,6 +164,21 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
       "");
 }
 
+TEST(selector, takes_rows_of_a_node_only_there_and_looks_again_where_a_limit_lies_inside_a_power_of_two) {
+  Selector selector{shared_memory_model, {}};
+  EXPECT_EQ(&selector.select({.size = 4, .bytes = 8, .one_node = true}, Collective::allreduce, {}),
+            row(Collective::allreduce, "one_shot"));
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{4'097, 8'191, 8'192, 8'193, 16'383}) {
+    const Shape shape{.size = 4, .bytes = bytes, .one_node = true};
+    EXPECT_TRUE(selector.select(shape, Collective::allreduce, {}).applies(shape)) << bytes;
+  }
+  Selector elsewhere{network_model, {}};
+  EXPECT_EQ(refusal([&] { elsewhere.select({.size = 4, .bytes = 8}, Collective::barrier, "one_shot"); },
+                    {ErrorCode::bad_argument, no_peer, "",
+                     "one_shot does not apply to ranks that do not share memory", "these do: dissemination"}),
+            "");
+}
+
 TEST(parse_forced, takes_any_number_of_entries_and_the_last_word_on_a_collective) {
   EXPECT_EQ(parse_forced(""), Forced{});
   Forced expected{};
@@ -182,7 +204,7 @@ TEST(parse_forced, names_what_is_no_entry_and_what_would_be_one) {
     EXPECT_EQ(refusal([&] { parse_forced("allreduce=" + name); },
                       {ErrorCode::bad_config, no_peer, "init",
                        "algorithms (QPMESH_ALGORITHMS): '" + name + "' is no algorithm of allreduce",
-                       "known: exchange, circulant, ring"}),
+                       "known: exchange, butterfly, circulant, ring, one_shot, slices"}),
               "");
   }
 }

@@ -89,9 +89,20 @@ void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
 }
 
 // Another call than ours: the error comes through the control channel, and ends the wait.
-void NodeMemory::report(const Peer& peer, const NodeSlot& slot) noexcept {
-  static_cast<void>(listener_.admit(peer.context_rank, communicator_,
-                                    messaging::collective_key(slot.collective, 0), slot.signature));
+void NodeMemory::report(const Peer& peer, std::uint64_t call) noexcept {
+  if (reported_) return;
+  reported_ = !listener_.admit(peer.context_rank, communicator_,
+                               messaging::collective_key(static_cast<std::uint32_t>(call), 0),
+                               static_cast<std::uint32_t>(call >> 32));
+}
+
+void NodeMemory::check_calls() noexcept {
+  for (const Peer& peer : peers_) {
+    for (const NodeSlot& slot : peer.slab->slots) {
+      const bool used = slot.stage.load(std::memory_order_acquire) != 0;
+      if (used) report(peer, slot.call.load(std::memory_order_relaxed));
+    }
+  }
 }
 
 bool NodeMemory::enlist(NodeWait& wait) noexcept {

@@ -31,9 +31,9 @@ struct alignas(128) NodeSlot {
   // and the data, and pairs with Waiter::sleep as the flag of a record does. Equality of numbers is enough: a member cannot come
   // to the next operation of this slot before we have finished this one.
   std::atomic<std::uint64_t> stage;
-  std::uint32_t collective;  // its number among all collectives of the communicator, with
-  std::uint32_t signature;   // what every rank must call alike
-  std::uint32_t done;        // as NodeSlab::done, when this was published: saves looking there
+  // The collective's number in the communicator, and in the upper half what every rank must call alike.
+  std::atomic<std::uint64_t> call;
+  std::uint32_t done;  // as NodeSlab::done, when this was published: saves looking there
   std::uint32_t
       direct;  // 1: the data, and the result where there is one, lie in Buffers; 0: they come through staging
   std::uint64_t offset;  // of the data, in the owner's arena
@@ -62,9 +62,8 @@ struct NodeMember {
 struct NodeWait : progress::Operation {
   std::uint64_t stage = 0;
   std::uint32_t slot = 0;
-  std::uint32_t collective = 0;  // what members must have called, too
-  std::uint32_t signature = 0;
-  int next = 0;  // the first member that has not come, of those before end
+  std::uint64_t call = 0;  // what members must have called, too
+  int next = 0;            // the first member that has not come, of those before end
   int end = 0;
   bool done_instead = false;  // waits for NodeSlab::done to reach `stage`
   NodeWait* previous_wait = nullptr;
@@ -118,6 +117,9 @@ class NodeMemory final : public progress::Pollable {
   void fail(const Error& failure) noexcept;     // of the communicator: ends all waits, now and later
   std::optional<int> awaited() const noexcept;  // rank in the communicator
   bool waits_for(int rank) noexcept;            // after another look
+  // Has a member called something else than we did? For a rank that waits for something else and did not need to look, as the
+  // root of a broadcast: the error comes through the listener.
+  void check_calls() noexcept;
   // As far as this rank has learnt, no member reads anything of operations before the last one any more.
   bool is_quiet() const noexcept;
 
@@ -139,9 +141,10 @@ class NodeMemory final : public progress::Pollable {
     const std::uint64_t stage = slot.stage.load(std::memory_order_acquire);
     if (stage >> 32 != wait.stage >> 32 || stage < wait.stage) return false;
     if (static_cast<std::int32_t>(slot.done - peer.known_done) > 0) peer.known_done = slot.done;
-    if (slot.signature == wait.signature && slot.collective == wait.collective) [[likely]]
+    const std::uint64_t call = slot.call.load(std::memory_order_relaxed);
+    if (call == wait.call) [[likely]]
       return true;
-    report(peer, slot);
+    report(peer, call);
     return false;
   }
   static bool is_done(Peer& peer, std::uint32_t target) noexcept {
@@ -150,7 +153,8 @@ class NodeMemory final : public progress::Pollable {
     peer.known_done = peer.slab->done.load(std::memory_order_acquire);
     return reached();
   }
-  void report(const Peer& peer, const NodeSlot& slot) noexcept;
+  void report(const Peer& peer,
+              std::uint64_t call) noexcept;  // admits, or tells the listener of a difference
   bool enlist(NodeWait& wait) noexcept;
   void remove(NodeWait& wait) noexcept;
 
@@ -167,6 +171,7 @@ class NodeMemory final : public progress::Pollable {
   std::array<std::uint32_t, 2> staging_done_before_{};  // the users of the sets, plus one
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;
+  bool reported_ = false;  // a difference, once
 };
 
 }  // namespace qpmesh::collectives

@@ -17,8 +17,7 @@ class NodeOperation {
   explicit NodeOperation(const Group& group, Staging staging = Staging::none) noexcept
       : memory_{group.node()},
         number_{memory_.begin()},
-        collective_{group.operation()},
-        signature_{group.signature()} {
+        call_{std::uint64_t{group.signature()} << 32 | group.operation()} {
     if (staging == Staging::needed) staging_ = memory_.take_staging(number_);
   }
   ~NodeOperation() { memory_.end(number_); }
@@ -100,8 +99,7 @@ class NodeOperation {
   void publish_slot(std::uint32_t direct) noexcept {
     NodeSlot& slot = own();
     slot.direct = direct;
-    slot.collective = collective_;
-    slot.signature = signature_;
+    slot.call.store(call_, std::memory_order_relaxed);
     memory_.publish(slot, stage(1));
   }
   int count_direct() const noexcept {
@@ -120,8 +118,7 @@ class NodeOperation {
     NodeWait wait;
     wait.stage = stage(step);
     wait.slot = number_ % node_slot_count;
-    wait.collective = collective_;
-    wait.signature = signature_;
+    wait.call = call_;
     wait.next = first;
     wait.end = end;
     return {memory_, wait};
@@ -129,8 +126,7 @@ class NodeOperation {
 
   NodeMemory& memory_;
   std::uint32_t number_;
-  std::uint32_t collective_;
-  std::uint32_t signature_;
+  std::uint64_t call_;
   NodeMemory::StagingSet staging_{};
 };
 static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);

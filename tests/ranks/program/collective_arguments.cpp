@@ -1,4 +1,5 @@
 // Arguments of collectives that cannot mean anything: what the caller is told, and that nothing came of it.
+#include <algorithm>
 #include <limits>
 
 #include "program/given.hpp"
@@ -287,6 +288,15 @@ void collectives_without_memory(Communicator& world, Arguments) {
   check_nothing_happened(world);
 }
 
+// Of allreduce, as an error lists them: ranks that share memory have more.
+std::string applying_to_ordered(const Communicator& world) {
+  const auto candidates = world.explain(Collective::barrier, 0);
+  const bool shares_memory = std::ranges::any_of(candidates, [](const Candidate& candidate) {
+    return candidate.algorithm == "one_shot" && candidate.applies;
+  });
+  return shares_memory ? "exchange, one_shot, slices" : "exchange";
+}
+
 void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments) {
   Memory memory{world.size()};
   const std::span<int> two = memory.block();
@@ -311,12 +321,12 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
   refused(world, {.collective = Collective::allreduce, .in = two, .out = two, .call = {.algorithm = "quick"}},
           "'quick' is no algorithm of allreduce", "known: " + known);
   refused(world, {.collective = Collective::barrier, .call = {.algorithm = "ring"}},
-          "'ring' is no algorithm of barrier", "known: dissemination");
+          "'ring' is no algorithm of barrier", "known: dissemination, one_shot");
 
   const auto last_wins = ordered([](const int* /*left*/, int* /*inout*/, std::size_t /*element_count*/) {});
   const Call ring{.algorithm = "ring"};
   Expected told{ErrorCode::bad_argument, no_peer, "allreduce", "ring does not apply to an ordered reduction",
-                "these do: exchange"};
+                "these do: " + applying_to_ordered(world)};
   expect_error([&] { world.allreduce(two, last_wins, ring); }, told);
   told.operation = "allreduce_async";
   expect_error([&] { const Request request = world.allreduce_async(two, last_wins, ring); }, told);
