@@ -147,11 +147,14 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t comm
   return std::make_unique<collectives::NodeMemory>(std::move(setup), engine_, *this);
 }
 
-// Whatever the peers still need from us leaves first (an answer that waits for a line), then the goodbye.
+// Whatever the peers still need from us leaves first (an answer that waits for a line), and has arrived: what a network loses when the
+// queue pair has gone is lost for good. Then the goodbye.
 Context::~Context() {
   try {
     const auto nothing = [] {};
-    waiter_.wait_until([&] { return messaging_.flush(); }, {.timeout_ms = farewell_ms}, nothing);
+    const auto is_there = [&](int peer) { return peer != rank() && !departed(peer); };
+    const auto all_gone = [&] { return messaging_.flush() && messaging_.delivered(is_there); };
+    waiter_.wait_until(all_gone, {.timeout_ms = farewell_ms}, nothing);
     const auto sent = messaging_.counters();
     log().info("sent {} records, {} payload segments, {} credit writes, {} zero-copy messages",
                sent.records_sent, sent.segments_sent, sent.credit_writes, sent.zero_copy_sends);
@@ -282,7 +285,8 @@ bool Context::poll() {
 }
 
 std::chrono::microseconds Context::arm() noexcept {
-  for (const auto& [id, state] : communicators_) state->check_node_calls();  // nothing else would wake us for it
+  for (const auto& [id, state] : communicators_)
+    state->check_node_calls();  // nothing else would wake us for it
   auto longest = messaging_.sleep_max();
   for (const FailedLink& link : failed_links_) {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(link.verdict - system().now());

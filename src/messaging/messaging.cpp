@@ -440,6 +440,14 @@ void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t ope
   });
 }
 
+bool Messaging::delivered(const std::function<bool(int rank)>& is_there) const {
+  bool all = true;
+  for (Peer* const peer : connected_) {
+    if (!peer->failed && is_there(peer->rank) && !peer->connection.delivered()) all = false;
+  }
+  return all;
+}
+
 bool Messaging::flush() {
   bool all = true;
   for (Peer* const peer : connected_) {

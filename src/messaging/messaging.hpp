@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -123,6 +124,8 @@ class Messaging final : public progress::Pollable {
 
   // Posts what still waits for credits or for a busy connection; true when nothing waits any more.
   bool flush();
+  // Has everything that was posted reached the ranks that are still there?
+  bool delivered(const std::function<bool(int rank)>& is_there) const;
 
   bool poll() override;
 

@@ -100,6 +100,10 @@ class Connection {
   // How many writes with tell, and reads, have completed, in order, since the beginning.
   virtual std::uint64_t completed() const noexcept = 0;
 
+  // Has everything that was posted arrived? For a rank's last words: what a network loses after the connection has gone is
+  // not sent again. May post a marker to learn it; true where nothing can be lost, and after a failure.
+  virtual bool delivered() noexcept { return true; }
+
   // The next immediate of the peer's writes, in order; the bytes of its write
   // and of all earlier ones are visible.
   virtual std::optional<std::uint32_t> take_arrival() noexcept = 0;

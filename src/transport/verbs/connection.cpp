@@ -196,6 +196,19 @@ void VerbsConnection::flush_marker() noexcept {
   if (ibv_post_send(parts_.queue_pair.get(), &request, &refused) == 0) ++posted_;
 }
 
+// A completion says that the peer's device has acknowledged. The last writes may have asked for none.
+bool VerbsConnection::delivered() noexcept {
+  if (failed_ || drained()) return true;
+  if (signalled_ == posted_ || posted_ - retired_ == send_depth) return false;
+  ibv_send_wr& request = requests_.front();
+  request = {};
+  request.wr_id = encode({.connection = parts_.index, .number = posted_ + 1});
+  request.opcode = IBV_WR_RDMA_WRITE;  // of no bytes: no memory is named
+  request.send_flags = IBV_SEND_SIGNALED;
+  hand_over(1, posted_ + 1);
+  return false;
+}
+
 // The sources are the caller's again when every write has completed or was flushed. A device that does not flush is broken:
 // it gets a second.
 void VerbsConnection::sever() noexcept {

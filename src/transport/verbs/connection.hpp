@@ -64,6 +64,7 @@ class VerbsConnection final : public Connection {
   Post read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
             RemoteAddress source) noexcept override;
   std::uint64_t completed() const noexcept override { return told_; }
+  bool delivered() noexcept override;
   std::optional<std::uint32_t> take_arrival() noexcept override;
   const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
   void sever() noexcept override;
