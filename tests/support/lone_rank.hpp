@@ -35,11 +35,7 @@ struct LoneRank final : messaging::Listener {
   }
 
   collectives::Group group() {
-    return {{.machine = &machine,
-             .context_ranks = &self,
-             .size = 1,
-             .rank = 0,
-             .communicator = communicator},
+    return {{.machine = &machine, .context_ranks = &self, .size = 1, .rank = 0, .communicator = communicator},
             0,
             0};
   }
