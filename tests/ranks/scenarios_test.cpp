@@ -65,6 +65,9 @@ INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
                                          Case{"a_call_from_inside_a_reduction", {2, 3}}),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios, testing::Values(Case{"wide_elements_are_aligned", {1, 3}}),
+                         name_of);
+
 #ifndef __SANITIZE_THREAD__  // which keeps four times as much about memory
 INSTANTIATE_TEST_SUITE_P(large, Scenarios, testing::Values(Case{"a_count_beyond_two_gib", {2}}), name_of);
 #endif

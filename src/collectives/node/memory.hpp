@@ -37,8 +37,9 @@ struct alignas(128) NodeSlot {
   std::uint32_t
       direct;  // 1: the data, and the result where there is one, lie in Buffers; 0: they come through staging
   std::uint64_t offset;  // of the data, in the owner's arena
-  std::uint64_t result_offset;
-  std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
+  // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
+  alignas(16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
+  std::uint64_t result_offset;                  // behind them, so that small data share the line of the stage
 };
 
 struct NodeSlab {
