@@ -78,7 +78,7 @@ void NodeMemory::end(std::uint32_t number) noexcept {
 }
 
 void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
-  slot.done = done_;
+  slot.done.store(done_, std::memory_order_release);  // after our last load of the members' data
   slot.stage.exchange(stage, std::memory_order_seq_cst);
   for (const Peer& peer : peers_) {
     if (peer.member.asleep->load(std::memory_order_seq_cst) == 0) continue;

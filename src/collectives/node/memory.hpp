@@ -33,7 +33,8 @@ struct alignas(128) NodeSlot {
   std::atomic<std::uint64_t> stage;
   // The collective's number in the communicator, and in the upper half what every rank must call alike.
   std::atomic<std::uint64_t> call;
-  std::uint32_t done;  // as NodeSlab::done, when this was published: saves looking there
+  // As NodeSlab::done, when this was published: saves looking there. A member that sees an earlier stage may read it too.
+  std::atomic<std::uint32_t> done;
   std::uint32_t
       direct;  // 1: the data, and the result where there is one, lie in Buffers; 0: they come through staging
   std::uint64_t offset;  // of the data, in the owner's arena
@@ -141,7 +142,8 @@ class NodeMemory final : public progress::Pollable {
     const NodeSlot& slot = peer.slab->slots[wait.slot];
     const std::uint64_t stage = slot.stage.load(std::memory_order_acquire);
     if (stage >> 32 != wait.stage >> 32 || stage < wait.stage) return false;
-    if (static_cast<std::int32_t>(slot.done - peer.known_done) > 0) peer.known_done = slot.done;
+    const std::uint32_t done = slot.done.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(done - peer.known_done) > 0) peer.known_done = done;
     const std::uint64_t call = slot.call.load(std::memory_order_relaxed);
     if (call == wait.call) [[likely]]
       return true;
