@@ -101,6 +101,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   void check_node_calls() noexcept {
     if (node_ && failure_ == nullptr) node_->check_calls();
   }
+  bool awaits_end_on_node() const noexcept { return node_ && node_->awaits_end(); }
   // After looking once more: what a rank published stays readable when it has left.
   bool waits_on_node_for(int context_rank) noexcept {
     return node_ && node_->waits_for(rank_of(context_rank));

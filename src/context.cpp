@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::int64_t farewell_ms = 2'000;
 constexpr std::int64_t link_verdict_ms = 100;  // so long a failed link may turn out to be its rank's death
-constexpr int drain_polls_max = 100'000;       // a peer's rings hold far less
+// Members of a node do not ring when they end an operation: it would cost each of them more than this one's looks.
+constexpr std::chrono::microseconds unrung_sleep_max{1'000};
+constexpr int drain_polls_max = 100'000;  // a peer's rings hold far less
 
 progress::Doorbell doorbell_of(const ContextParts& parts) {
   if (!parts.doorbell) return {};
@@ -285,9 +287,11 @@ bool Context::poll() {
 }
 
 std::chrono::microseconds Context::arm() noexcept {
-  for (const auto& [id, state] : communicators_)
-    state->check_node_calls();  // nothing else would wake us for it
   auto longest = messaging_.sleep_max();
+  for (const auto& [id, state] : communicators_) {
+    state->check_node_calls();  // nothing else would wake us for it
+    if (state->awaits_end_on_node()) longest = std::min(longest, unrung_sleep_max);
+  }
   for (const FailedLink& link : failed_links_) {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(link.verdict - system().now());
     longest = std::min(longest, std::max(left, std::chrono::microseconds{0}));

@@ -65,7 +65,9 @@ INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
                                          Case{"a_call_from_inside_a_reduction", {2, 3}}),
                          name_of);
 
-INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios, testing::Values(Case{"wide_elements_are_aligned", {1, 3}}),
+INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
+                         testing::Values(Case{"wide_elements_are_aligned", {1, 3}},
+                                         Case{"a_root_sleeps_no_longer_than_its_readers", {2}}),
                          name_of);
 
 #ifndef __SANITIZE_THREAD__  // which keeps four times as much about memory

@@ -160,6 +160,13 @@ bool NodeMemory::waits_for(int rank) noexcept {
   return false;
 }
 
+bool NodeMemory::awaits_end() const noexcept {
+  for (const NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
+    if (wait->done_instead) return true;
+  }
+  return false;
+}
+
 bool NodeMemory::is_quiet() const noexcept {
   return std::ranges::all_of(peers_, [&](const Peer& peer) {
     const bool is_self = &peer == &peers_[static_cast<std::size_t>(rank_)];

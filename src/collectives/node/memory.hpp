@@ -119,6 +119,8 @@ class NodeMemory final : public progress::Pollable {
   void fail(const Error& failure) noexcept;     // of the communicator: ends all waits, now and later
   std::optional<int> awaited() const noexcept;  // rank in the communicator
   bool waits_for(int rank) noexcept;            // after another look
+  // Does it wait for the end of a member's operation? Nobody rings for that.
+  bool awaits_end() const noexcept;
   // Has a member called something else than we did? For a rank that waits for something else and did not need to look, as the
   // root of a broadcast: the error comes through the listener.
   void check_calls() noexcept;

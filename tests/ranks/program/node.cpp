@@ -1,4 +1,6 @@
 // Ranks of one node that load each other's memory: what slow members, failures and the caller's elements must not do.
+#include <thread>
+
 #include "program/scenario.hpp"
 
 namespace qpmesh::ranks {
@@ -29,10 +31,22 @@ void wide_elements_are_aligned(Communicator& world, Arguments) {
   check_equal(misplaced, std::size_t{0});
 }
 
+// The root comes to the end of its slots, and sleeps; nothing is published when a reader has done with one.
+void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
+  using namespace std::chrono_literals;
+  std::vector<int> data(4);
+  world.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  if (world.rank() != 0) std::this_thread::sleep_for(300ms);
+  for (int i = 0; i < 12; ++i) world.broadcast(data, 0, {.algorithm = "one_shot"});
+  check(std::chrono::steady_clock::now() - begin < 800ms, "slots that are free are seen at once");
+}
+
 }  // namespace
 
 std::vector<Scenario> node_scenarios() {
-  return {in_world("wide_elements_are_aligned", wide_elements_are_aligned)};
+  return {in_world("wide_elements_are_aligned", wide_elements_are_aligned),
+          in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers)};
 }
 
 }  // namespace qpmesh::ranks
