@@ -106,6 +106,13 @@ TEST(ranks_by_hand, an_async_call_returns_before_anybody_else_has_entered) {
   expect_success(ranks);
 }
 
+TEST(ranks_by_hand, a_late_member_does_not_take_what_was_taken_back) {
+  const Folder folder;
+  auto ranks = start_ranks(
+      2, rank_program("a_late_member_does_not_take_what_was_taken_back", {folder.file("taken_back")}));
+  expect_success(ranks);
+}
+
 TEST(ranks_by_hand, two_threads_in_one_context_are_reported) {
   const Folder folder;
   auto ranks = start_ranks(2, rank_program("two_threads_in_one_context", {folder.file("refused")}),

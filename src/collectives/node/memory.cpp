@@ -139,6 +139,8 @@ bool NodeMemory::poll() {
 
 void NodeMemory::fail(const Error& failure) noexcept {
   failure_ = &failure;
+  slab(rank_).withdrawn.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // before the caller writes its Buffers
   while (waits_ != nullptr) {
     NodeWait& wait = *waits_;
     remove(wait);

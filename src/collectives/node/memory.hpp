@@ -46,6 +46,9 @@ struct alignas(128) NodeSlot {
 struct NodeSlab {
   // So many operations, the first ones without a hole, are finished here: nothing of a peer's is read for them any more.
   alignas(128) std::atomic<std::uint32_t> done;
+  // 1: the communicator has failed here, and its Buffers may be their owner's again: what is copied out of them is looked at after this
+  // one only.
+  std::atomic<std::uint32_t> withdrawn;
   NodeSlot slots[node_slot_count];  // NOLINT(*-avoid-c-arrays)
   // An operation that stages takes the set that the one before it did not, and in it turns from chunk to chunk.
   alignas(128) std::byte staging[2][2][node_chunk_bytes];  // NOLINT(*-avoid-c-arrays)

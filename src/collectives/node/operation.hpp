@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstring>
+#include <limits>
 
+#include "base/cpu.hpp"
 #include "collectives/group.hpp"
 #include "collectives/node/memory.hpp"
 
@@ -51,6 +53,8 @@ class NodeOperation {
   // Until every member, or one of them, has come to a step.
   Awaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
   Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
+  // Until this rank learns of the failure for which a member withdrew its Buffers.
+  Awaiter failure_of(int rank) noexcept { return member(rank, std::numeric_limits<std::uint32_t>::max()); }
 
   // This rank has come to step 1, with data that fit its slot.
   void publish(std::span<const std::byte> data) noexcept {
@@ -72,6 +76,11 @@ class NodeOperation {
   }
   // Of members that have come.
   bool is_direct(int rank) const noexcept { return slot_of(rank).direct == 1; }
+  // After a copy out of a member's Buffer that it does not wait for to the end, as by a last step of all: may it have been written meanwhile?
+  bool is_withdrawn(int rank) const noexcept {
+    base::order_loads();
+    return memory_.slab(rank).withdrawn.load(std::memory_order_relaxed) != 0;
+  }
   bool all_direct() const noexcept { return count_direct() == memory_.size(); }
   bool none_direct() const noexcept { return count_direct() == 0; }
 

@@ -35,6 +35,7 @@ Task broadcast_staged(Group group, const Arguments& arguments) {
   co_await node.member(root, 1);
   if (node.is_direct(root)) {
     group.copy(arguments.out, node.data_of(root, 0, bytes), bytes);
+    if (node.is_withdrawn(root)) co_await node.failure_of(root);
     node.publish_staged();
     co_return;
   }
@@ -70,6 +71,7 @@ Task exchange_staged(Group group, NodeOperation& node, const std::byte* buffer, 
     co_await node.member(from, 1);
     if (node.is_direct(from)) {
       take_all(from);
+      if (node.is_withdrawn(from)) co_await node.failure_of(from);
     } else {
       some_staged = true;
       take(from, 0);

@@ -42,11 +42,44 @@ void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
   check(std::chrono::steady_clock::now() - begin < 800ms, "slots that are free are seen at once");
 }
 
+// arguments[0]: a file. The first rank gives a Buffer to calls that end at their deadline, because nobody comes, and then writes
+// it. Who comes after that must not take what lies there now for what was given.
+void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
+  constexpr std::size_t count = 1 << 20;
+  Buffer<std::uint8_t> given = world.allocate<std::uint8_t>(count);
+  std::vector<std::uint8_t> all(count * static_cast<std::size_t>(world.size()));
+  std::vector<std::uint8_t> taken(count);
+  const auto late = [&](const std::string& name, auto&& call) {
+    Communicator group = world.duplicate();
+    const std::string file = arguments[0] + name;
+    std::ranges::fill(given, std::uint8_t{1});
+    world.barrier();
+    if (world.rank() == 0) {
+      expect_error([&] { call(group, given, Call{.timeout_ms = 50, .algorithm = "staged"}); },
+                   {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
+      std::ranges::fill(given, std::uint8_t{2});
+      make_file(file);
+    } else {
+      await_file(file);
+      expect_error([&] { call(group, std::span{taken}, Call{.timeout_ms = 5'000, .algorithm = "staged"}); },
+                   {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
+    }
+    world.barrier();
+  };
+  late("broadcast",
+       [](Communicator& group, std::span<std::uint8_t> data, Call call) { group.broadcast(data, 0, call); });
+  late("allgather", [&](Communicator& group, std::span<std::uint8_t> data, Call call) {
+    group.allgather(data, all, call);
+  });
+}
+
 }  // namespace
 
 std::vector<Scenario> node_scenarios() {
   return {in_world("wide_elements_are_aligned", wide_elements_are_aligned),
-          in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers)};
+          in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers),
+          in_world("a_late_member_does_not_take_what_was_taken_back",
+                   a_late_member_does_not_take_what_was_taken_back)};
 }
 
 }  // namespace qpmesh::ranks
