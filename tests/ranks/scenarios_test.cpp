@@ -113,6 +113,12 @@ TEST(ranks_by_hand, a_late_member_does_not_take_what_was_taken_back) {
   expect_success(ranks);
 }
 
+TEST(ranks_by_hand, a_failure_ends_more_than_are_counted) {
+  const Folder folder;
+  auto ranks = start_ranks(2, rank_program("a_failure_ends_more_than_are_counted", {folder.file("ended")}));
+  expect_success(ranks);
+}
+
 TEST(ranks_by_hand, two_threads_in_one_context_are_reported) {
   const Folder folder;
   auto ranks = start_ranks(2, rank_program("two_threads_in_one_context", {folder.file("refused")}),

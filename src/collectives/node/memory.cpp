@@ -64,8 +64,10 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
   return peer.member.arena + offset;
 }
 
-// Several operations may be in flight, and end in any order.
+// Several operations may be in flight, and end in any order. Those that a failure ends are not counted: there may be more of them than
+// fit, and nobody may go on because of them.
 void NodeMemory::end(std::uint32_t number) noexcept {
+  if (failure_ != nullptr) return;
   const std::uint32_t ahead = number - done_;
   if (ahead != 0) {
     finished_beyond_ |= std::uint64_t{1} << (ahead - 1);

@@ -73,13 +73,32 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
   });
 }
 
+// arguments[0]: a file. Nobody comes to what the first rank has in flight.
+void a_failure_ends_more_than_are_counted(Communicator& world, Arguments arguments) {
+  Communicator group = world.duplicate();
+  if (world.rank() != 0) {
+    await_file(arguments[0]);
+  } else {
+    std::vector<Request> requests;
+    std::vector<int> data(100);
+    for (int& value : data)
+      requests.push_back(group.allreduce_async(std::span{&value, 1}, sum, {.timeout_ms = 50}));
+    for (Request& request : requests)
+      expect_error([&] { request.wait(); },
+                   {ErrorCode::timeout, any_peer_at_all, "allreduce_async", "*", timeout_hint});
+    make_file(arguments[0]);
+  }
+  world.barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> node_scenarios() {
   return {in_world("wide_elements_are_aligned", wide_elements_are_aligned),
           in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers),
           in_world("a_late_member_does_not_take_what_was_taken_back",
-                   a_late_member_does_not_take_what_was_taken_back)};
+                   a_late_member_does_not_take_what_was_taken_back),
+          in_world("a_failure_ends_more_than_are_counted", a_failure_ends_more_than_are_counted)};
 }
 
 }  // namespace qpmesh::ranks
