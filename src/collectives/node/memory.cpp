@@ -151,8 +151,10 @@ void NodeMemory::fail(const Error& failure) noexcept {
 }
 
 std::optional<int> NodeMemory::awaited() const noexcept {
-  if (waits_ == nullptr) return std::nullopt;
-  return waits_->next;
+  const NodeWait* oldest = waits_;  // others may wait for this rank itself, which has to end that one first
+  while (oldest != nullptr && oldest->next_wait != nullptr) oldest = oldest->next_wait;
+  if (oldest == nullptr) return std::nullopt;
+  return oldest->next;
 }
 
 bool NodeMemory::waits_for(int rank) noexcept {
