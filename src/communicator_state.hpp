@@ -99,7 +99,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }
   void check_node_calls() noexcept {
-    if (node_ && failure_ == nullptr) node_->check_calls();
+    if (node_ && failure_ == nullptr && !finished_) node_->check_calls();
   }
   bool awaits_end_on_node() const noexcept { return node_ && node_->awaits_end(); }
   // After looking once more: what a rank published stays readable when it has left.

@@ -58,15 +58,14 @@ struct Choice {
 // Slabs are made before it is known who needs them: they travel with the choices.
 std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
                                      detail::CollectiveName operation, Choice mine, Call call) {
-  Context& context = state->context();
-  if (mine.color != no_color) mine.node_slab = context.make_node_slab();
-  std::vector<Choice> choices;
-  try {
-    choices = gather_values(state, {.operation = operation}, mine, call);
-  } catch (...) {
-    context.free_node_slab(mine.node_slab);
-    throw;
+  detail::check_call(call, operation.text);
+  if (mine.color != no_color) {
+    const Context::Entry entry{state->context(), operation.text};
+    state->require_usable(operation.text);
+    mine.node_slab = state->context().make_node_slab();
   }
+  // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well may look at it.
+  const std::vector<Choice> choices = gather_values(state, {.operation = operation}, mine, call);
   const std::uint64_t child =
       state->next_child_id();  // on ranks without a color too: the count is everybody's
   if (mine.color == no_color) return std::nullopt;
