@@ -52,9 +52,10 @@ double gather_s(int size, double block_bytes, const Model& model) {
   const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))) / 2;
   const int last = size - reach;
   const double last_bytes = last * block_bytes;
+  const int half = reach / 2;
   const double full_s = gather_s(reach, block_bytes, model);
   if (last == reach) return full_s + model.round_s(1, last_bytes);
-  return std::max(full_s + model.gap_s(reach / 2 * block_bytes),
+  return std::max(full_s + model.gap_s(half * block_bytes),
                   gather_s(last, block_bytes, model) + model.latency_s) +
          last_bytes * model.byte_s;
 }
