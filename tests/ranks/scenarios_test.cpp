@@ -70,7 +70,8 @@ INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
                                          Case{"a_root_sleeps_no_longer_than_its_readers", {2}}),
                          name_of);
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)  // which keep as much again, or four times, about memory
+#if !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)  // which keep as much again, or four times, about memory
 INSTANTIATE_TEST_SUITE_P(large, Scenarios, testing::Values(Case{"a_count_beyond_two_gib", {2}}), name_of);
 #endif
 
