@@ -13,9 +13,20 @@ double aligned_sample(const TimedBatch& timed, std::size_t calls, const Agreemen
   return timed(calls);
 }
 
+// The first calls of an operation touch its memory for the first time, and find ranks that still sleep: by them a batch would be
+// far too short.
+void warm_up(const TimedBatch& timed, const Agreement& agreement) {
+  constexpr std::size_t warm_up_calls = 64;
+  constexpr double short_call_s = 1e-3;
+  double once[1]{aligned_sample(timed, 1, agreement)};
+  agreement.max_over_ranks(once);
+  if (once[0] < short_call_s) aligned_sample(timed, warm_up_calls, agreement);
+}
+
 }  // namespace
 
 Batch agree_batch(const TimedBatch& timed, const Agreement& agreement) {
+  warm_up(timed, agreement);
   constexpr std::size_t calls_max = std::size_t{1}
                                     << 20;  // a call that takes no time at all still ends this loop
   for (std::size_t calls = 1;; calls *= 2) {
