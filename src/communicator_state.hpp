@@ -94,7 +94,6 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool agrees(std::uint32_t operation, std::uint32_t signature) const noexcept;
   // Our call of it, or "a later call" / "an earlier call".
   std::string describe_call(std::uint32_t operation) const;
-  std::uint32_t collectives_in_flight = 0;
   collectives::Selector& selector() noexcept { return selector_; }
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }

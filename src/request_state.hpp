@@ -7,7 +7,6 @@
 #include <optional>
 #include <string_view>
 
-#include "collectives/allreduce/allreduce.hpp"
 #include "collectives/arguments.hpp"
 #include "communicator_state.hpp"
 #include "messaging/operations.hpp"

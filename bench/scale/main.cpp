@@ -20,16 +20,7 @@ namespace {
 
 using collectives::Algorithm;
 using collectives::Cost;
-using collectives::Model;
 using collectives::Shape;
-
-// 200 Gb/s between ranks of one core each.
-constexpr Model model{.latency_s = 1.35e-6,
-                      .overhead_s = 0.15e-6,
-                      .byte_s = 0.04e-9,
-                      .reduced_byte_s = 0.05e-9,
-                      .copied_byte_s = 0.05e-9,
-                      .segment_bytes = std::size_t{4} << 10};
 
 struct Settings {
   std::vector<int> ranks{1024, 4096, 16384};
@@ -84,13 +75,13 @@ bool has_equal_blocks(Collective collective) {
 Row row_of(const Algorithm& algorithm, const Shape& shape, double messages_max) {
   Row row{.algorithm = &algorithm,
           .shape = shape,
-          .bound_s = lower_bound_s(algorithm.collective, shape, model),
-          .closed = algorithm.cost(shape, model),
+          .bound_s = lower_bound_s(algorithm.collective, shape, reference_network),
+          .closed = algorithm.cost(shape, reference_network),
           .simulated = {}};
   row.total_messages = expected_messages(algorithm, shape, row.closed);
   if (row.total_messages > messages_max) return row;
   const auto began = std::chrono::steady_clock::now();
-  const Prediction prediction = simulate(algorithm, shape, model);
+  const Prediction prediction = simulate(algorithm, shape, reference_network);
   row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   row.simulated = prediction.cost;
   row.total_messages = prediction.total_messages;
@@ -140,9 +131,10 @@ void run(const Settings& settings) {
       "copied\n"
       "# messages and bytes: of the rank that has most; bound: time over the lower bound of LogGP\n"
       "#{:>5} {:>10} {:>18} {:>13} {:>6} {:>13} {:>8} {:>8} {:>12} {:>12} {:>7} {:>7}\n",
-      settings.collective, model.latency_s * 1e6, model.overhead_s * 1e6, model.byte_s * 1e9,
-      model.reduced_byte_s * 1e9, model.copied_byte_s * 1e9, "ranks", "bytes", "algorithm", "simulated_us",
-      "off_%", "closed_us", "messages", "closed", "bytes", "closed", "bound", "wall_s");
+      settings.collective, reference_network.latency_s * 1e6, reference_network.overhead_s * 1e6,
+      reference_network.byte_s * 1e9, reference_network.reduced_byte_s * 1e9,
+      reference_network.copied_byte_s * 1e9, "ranks", "bytes", "algorithm", "simulated_us", "off_%",
+      "closed_us", "messages", "closed", "bytes", "closed", "bound", "wall_s");
   std::vector<Row> all;
   for (const int size : settings.ranks) {
     for (const std::string& text : settings.bytes) {

@@ -7,6 +7,14 @@
 
 namespace qpmesh::bench {
 
+// 200 Gb/s between ranks of one core each.
+inline constexpr collectives::Model reference_network{.latency_s = 1.35e-6,
+                                                      .overhead_s = 0.15e-6,
+                                                      .byte_s = 0.04e-9,
+                                                      .reduced_byte_s = 0.05e-9,
+                                                      .copied_byte_s = 0.05e-9,
+                                                      .segment_bytes = std::size_t{4} << 10};
+
 struct Prediction {
   collectives::Cost cost;     // messages and bytes: each of the rank that has most of them
   double total_messages = 0;  // of all ranks

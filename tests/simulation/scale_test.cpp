@@ -10,15 +10,7 @@ namespace {
 using bench::Prediction;
 using collectives::Algorithm;
 using collectives::Cost;
-using collectives::Model;
 using collectives::Shape;
-
-constexpr Model model{.latency_s = 1.35e-6,
-                      .overhead_s = 0.15e-6,
-                      .byte_s = 0.04e-9,
-                      .reduced_byte_s = 0.05e-9,
-                      .copied_byte_s = 0.05e-9,
-                      .segment_bytes = 4096};
 
 // Where subtrees are not full, or skips odd, not every overhead is on the longest way. Powers of two are exact but for overheads
 // that two ways have at different rounds.
@@ -40,10 +32,10 @@ TEST_P(EveryAlgorithm, costs_what_its_closed_form_says) {
          std::initializer_list<std::size_t>{0, 1, 64, 1024, 16'384, 262'144}) {
       const Shape shape{.size = size, .bytes = block_bytes * static_cast<std::size_t>(size)};
       if (!algorithm.applies(shape)) continue;
-      const Cost closed = algorithm.cost(shape, model);
+      const Cost closed = algorithm.cost(shape, bench::reference_network);
       if (closed.messages * size > messages_max) continue;
       ++cases;
-      const Cost simulated = bench::simulate(algorithm, shape, model).cost;
+      const Cost simulated = bench::simulate(algorithm, shape, bench::reference_network).cost;
       const std::string what = fmt::format("{} ranks, blocks of {} bytes", size, block_bytes);
       const bool power_of_two = (size & (size - 1)) == 0;
       EXPECT_LE(percent_off(closed.time_s, simulated.time_s),

@@ -3,22 +3,16 @@
 // Reductions are in rank order, the same everywhere: the same bits on every rank, ordered ones included.
 // Cost one line, and N S read.
 // Source: NCCL's AGxLL_R kernels; MSCCL++'s all-pairs packets.
-#include <array>
-
 #include "collectives/node/node.hpp"
 #include "collectives/node/operation.hpp"
 
 namespace qpmesh::collectives {
 namespace {
 
-using Operands = std::array<const std::byte*, node_ranks_max>;
-
 // The same part of everybody's vector.
 std::span<const std::byte* const> parts(const NodeOperation& node, Operands& operands, int size,
                                         std::size_t place = 0) {
-  for (int rank = 0; rank < size; ++rank)
-    operands[static_cast<std::size_t>(rank)] = node.slot_data(rank) + place;
-  return {operands.data(), static_cast<std::size_t>(size)};
+  return operands_in_rank_order(operands, size, [&](int rank) { return node.slot_data(rank) + place; });
 }
 
 }  // namespace

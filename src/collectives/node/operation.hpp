@@ -1,8 +1,10 @@
 // One rank's part in one operation on a node, as a node algorithm sees it: publish, wait for members, read what they published.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "base/cpu.hpp"
 #include "collectives/group.hpp"
@@ -139,5 +141,13 @@ class NodeOperation {
   NodeMemory::StagingSet staging_{};
 };
 static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);
+
+// The operands of a reduction in rank order: where_of(rank) for each.
+using Operands = std::array<const std::byte*, node_ranks_max>;
+template <class WhereOf>
+std::span<const std::byte* const> operands_in_rank_order(Operands& operands, int size, WhereOf&& where_of) {
+  for (int rank = 0; rank < size; ++rank) operands[static_cast<std::size_t>(rank)] = where_of(rank);
+  return {operands.data(), static_cast<std::size_t>(size)};
+}
 
 }  // namespace qpmesh::collectives

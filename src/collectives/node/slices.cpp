@@ -4,17 +4,13 @@
 // whoever has staged the chunk between has taken all of it.
 // Wins for long vectors on one node. In rank order: ordered reductions included; the same bits on every rank.
 // Cost per rank: Buffers read S + (N-1)/N S and write S; staging reads 3 S - 2 S/N and writes 2 S; two lines per chunk.
-// Source: NCCL's RSxLD_AGxST kernels; C. Jocksch et al., "Optimised allreduce", 2021, for fused slices.
-#include <array>
-
+// Source: NCCL's RSxLD_AGxST kernels.
 #include "collectives/node/node.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"
 
 namespace qpmesh::collectives {
 namespace {
-
-using Operands = std::array<const std::byte*, node_ranks_max>;
 
 // Everybody's vectors lie in Buffers. target: where this rank's slice goes, at its place in the vector.
 void reduce_slice_of_buffers(const Group& group, const NodeOperation& node, const Arguments& arguments,
@@ -23,9 +19,9 @@ void reduce_slice_of_buffers(const Group& group, const NodeOperation& node, cons
   const std::size_t first = slices.first_bytes(group.rank());
   const std::size_t bytes = slices.length_bytes(group.rank());
   Operands operands;
-  for (int rank = 0; rank < group.size(); ++rank)
-    operands[static_cast<std::size_t>(rank)] = node.data_of(rank, first, bytes);
-  group.reduce(arguments.reducer, target, {operands.data(), static_cast<std::size_t>(group.size())}, bytes);
+  const auto sources = operands_in_rank_order(operands, group.size(),
+                                              [&](int rank) { return node.data_of(rank, first, bytes); });
+  group.reduce(arguments.reducer, target, sources, bytes);
 }
 
 // This rank's slice of a staged chunk, reduced in place: nobody else reads that slice of our own buffer.
@@ -33,10 +29,9 @@ void reduce_slice_of_chunk(const Group& group, const NodeOperation& node, const 
                            const Blocks& slices, std::size_t chunk) {
   const std::size_t first = slices.first_bytes(group.rank());
   Operands operands;
-  for (int rank = 0; rank < group.size(); ++rank)
-    operands[static_cast<std::size_t>(rank)] = node.staging(rank, chunk) + first;
-  group.reduce(arguments.reducer, node.staging(chunk) + first,
-               {operands.data(), static_cast<std::size_t>(group.size())}, slices.length_bytes(group.rank()));
+  const auto sources = operands_in_rank_order(operands, group.size(),
+                                              [&](int rank) { return node.staging(rank, chunk) + first; });
+  group.reduce(arguments.reducer, node.staging(chunk) + first, sources, slices.length_bytes(group.rank()));
 }
 
 // Allreduce, or reduce where only the root wants the result.
@@ -129,10 +124,10 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   const auto reduce_piece = [&](std::size_t piece) {
     const std::size_t place = pieces.place(group.rank());
     Operands operands;
-    for (int rank = 0; rank < size; ++rank)
-      operands[static_cast<std::size_t>(rank)] = node.staging(rank, piece) + place;
-    group.reduce(arguments.reducer, arguments.out + pieces.begin(piece),
-                 {operands.data(), static_cast<std::size_t>(size)}, pieces.length(piece, arguments.bytes()));
+    const auto sources =
+        operands_in_rank_order(operands, size, [&](int rank) { return node.staging(rank, piece) + place; });
+    group.reduce(arguments.reducer, arguments.out + pieces.begin(piece), sources,
+                 pieces.length(piece, arguments.bytes()));
   };
   const bool direct = node.in_arena(arguments.in, blocks.bytes());
   co_await node.own_slot();
@@ -147,10 +142,9 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   if (node.all_direct()) {
     Operands operands;
     const std::size_t first = blocks.first_bytes(group.rank());
-    for (int rank = 0; rank < size; ++rank)
-      operands[static_cast<std::size_t>(rank)] = node.data_of(rank, first, arguments.bytes());
-    group.reduce(arguments.reducer, arguments.out, {operands.data(), static_cast<std::size_t>(size)},
-                 arguments.bytes());
+    const auto sources = operands_in_rank_order(
+        operands, size, [&](int rank) { return node.data_of(rank, first, arguments.bytes()); });
+    group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
     node.advance(2);
     co_await node.all(2);  // others still read our Buffer
     co_return;
