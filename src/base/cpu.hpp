@@ -19,6 +19,18 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
+// Asks for the line that address lies in, to be written soon: what other cores hold of it goes before it is needed here.
+inline void prefetch_for_write([[maybe_unused]] void* address) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0"
+               :
+               : "m"(*static_cast<char*>(
+                   address)));  // not in the baseline gcc assumes; nothing where the CPU lacks it
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
+
 // Loads before this come before loads after it. ThreadSanitizer has no word for fences: under it, a test of what they protect proves
 // nothing either way.
 inline void order_loads() noexcept {

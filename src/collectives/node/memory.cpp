@@ -161,7 +161,7 @@ bool NodeMemory::waits_for(int rank) noexcept {
   poll();
   for (NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
     const bool concerned = rank >= wait->next && rank < wait->end;
-    if (concerned && !has_come(peers_[static_cast<std::size_t>(rank)], *wait)) return true;
+    if (concerned && !has_come(rank, *wait)) return true;
   }
   return false;
 }

@@ -9,10 +9,13 @@
 namespace qpmesh::collectives {
 namespace {
 
-// The same part of everybody's vector.
-std::span<const std::byte* const> parts(const NodeOperation& node, Operands& operands, int size,
-                                        std::size_t place = 0) {
-  return operands_in_rank_order(operands, size, [&](int rank) { return node.slot_data(rank) + place; });
+// target = the same part of everybody's vector, reduced.
+void reduce_parts(const Group& group, const NodeOperation& node, const Arguments& arguments,
+                  std::size_t place = 0) {
+  Operands operands;
+  const auto parts = operands_in_rank_order(operands, group, arguments.in + place,
+                                            [&](int rank) { return node.slot_data(rank) + place; });
+  group.reduce(arguments.reducer, arguments.out, parts, arguments.bytes());
 }
 
 }  // namespace
@@ -38,35 +41,28 @@ Task broadcast_one_shot(Group group, const Arguments& arguments) {
 
 Task allreduce_one_shot(Group group, const Arguments& arguments) {
   NodeOperation node{group};
-  const std::size_t bytes = arguments.bytes();
   co_await node.own_slot();
-  node.publish({arguments.in, bytes});
+  node.publish({arguments.in, arguments.bytes()});
   co_await node.all(1);
-  Operands operands;
-  group.reduce(arguments.reducer, arguments.out, parts(node, operands, group.size()), bytes);
+  reduce_parts(group, node, arguments);
 }
 
 Task reduce_one_shot(Group group, const Arguments& arguments) {
   NodeOperation node{group};
-  const std::size_t bytes = arguments.bytes();
   co_await node.own_slot();
-  node.publish({arguments.in, bytes});
+  node.publish({arguments.in, arguments.bytes()});
   if (group.rank() != arguments.root) co_return;
   co_await node.all(1);
-  Operands operands;
-  group.reduce(arguments.reducer, arguments.out, parts(node, operands, group.size()), bytes);
+  reduce_parts(group, node, arguments);
 }
 
 Task reduce_scatter_one_shot(Group group, const Arguments& arguments) {
   NodeOperation node{group};
   const Blocks& blocks = arguments.in_blocks;
-  const std::size_t bytes = arguments.bytes();
   co_await node.own_slot();
   node.publish({arguments.in, blocks.bytes()});
   co_await node.all(1);
-  Operands operands;
-  const std::size_t place = blocks.first_bytes(group.rank());
-  group.reduce(arguments.reducer, arguments.out, parts(node, operands, group.size(), place), bytes);
+  reduce_parts(group, node, arguments, blocks.first_bytes(group.rank()));
 }
 
 Task allgather_one_shot(Group group, const Arguments& arguments) {

@@ -62,14 +62,15 @@ class NodeOperation {
   void publish(std::span<const std::byte> data) noexcept {
     NodeSlot& slot = own();
     if (!data.empty()) std::memcpy(slot.data, data.data(), data.size());
-    publish_slot(0);
+    publish_slot(false);
+    memory_.prefetch_slot(number_ + 1, data.size());
   }
   // The same with data that are staged, or lie in Buffers, and a result that others will read there.
-  void publish_staged() noexcept { publish_slot(0); }
+  void publish_staged() noexcept { publish_slot(false); }
   void publish_buffers(const std::byte* data, const std::byte* result) noexcept {
     own().offset = *memory_.offset_in_arena(data, 0);
     own().result_offset = result == nullptr ? 0 : *memory_.offset_in_arena(result, 0);
-    publish_slot(1);
+    publish_slot(true);
   }
   void advance(std::uint32_t step) noexcept { memory_.publish(own(), stage(step)); }
 
@@ -77,7 +78,9 @@ class NodeOperation {
     return memory_.offset_in_arena(data, bytes).has_value();
   }
   // Of members that have come.
-  bool is_direct(int rank) const noexcept { return slot_of(rank).direct == 1; }
+  bool is_direct(int rank) const noexcept {
+    return rank == memory_.rank() ? direct_ : slot_of(rank).direct == 1;
+  }
   // After a copy out of a member's Buffer that it does not wait for to the end, as by a last step of all: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept {
     base::order_loads();
@@ -86,7 +89,7 @@ class NodeOperation {
   bool all_direct() const noexcept { return count_direct() == memory_.size(); }
   bool none_direct() const noexcept { return count_direct() == 0; }
 
-  // What a member published in its slot. The member has come.
+  // What another member published in its slot. It has come.
   const std::byte* slot_data(int rank) const noexcept { return slot_of(rank).data; }
   // What a member published in a Buffer, from a place in it on.
   const std::byte* data_of(int rank, std::size_t place, std::size_t bytes) const {
@@ -107,9 +110,10 @@ class NodeOperation {
   const NodeSlot& slot_of(int rank) const noexcept {
     return memory_.slab(rank).slots[number_ % node_slot_count];
   }
-  void publish_slot(std::uint32_t direct) noexcept {
+  void publish_slot(bool direct) noexcept {
     NodeSlot& slot = own();
-    slot.direct = direct;
+    direct_ = direct;
+    slot.direct = direct ? 1 : 0;
     slot.call.store(call_, std::memory_order_relaxed);
     memory_.publish(slot, stage(1));
   }
@@ -139,14 +143,19 @@ class NodeOperation {
   std::uint32_t number_;
   std::uint64_t call_;
   NodeMemory::StagingSet staging_{};
+  bool direct_ = false;  // what this rank published
 };
 static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);
 
-// The operands of a reduction in rank order: where_of(rank) for each.
+// The operands of a reduction in rank order: where_of(rank) for the other members, and this rank's own where the caller keeps it: what it
+// published would have to be fetched back from those who read it.
 using Operands = std::array<const std::byte*, node_ranks_max>;
 template <class WhereOf>
-std::span<const std::byte* const> operands_in_rank_order(Operands& operands, int size, WhereOf&& where_of) {
-  for (int rank = 0; rank < size; ++rank) operands[static_cast<std::size_t>(rank)] = where_of(rank);
+std::span<const std::byte* const> operands_in_rank_order(Operands& operands, const Group& group,
+                                                         const std::byte* own, WhereOf&& where_of) {
+  const int size = group.size();
+  for (int rank = 0; rank < size; ++rank)
+    operands[static_cast<std::size_t>(rank)] = rank == group.rank() ? own : where_of(rank);
   return {operands.data(), static_cast<std::size_t>(size)};
 }
 

@@ -19,7 +19,7 @@ void reduce_slice_of_buffers(const Group& group, const NodeOperation& node, cons
   const std::size_t first = slices.first_bytes(group.rank());
   const std::size_t bytes = slices.length_bytes(group.rank());
   Operands operands;
-  const auto sources = operands_in_rank_order(operands, group.size(),
+  const auto sources = operands_in_rank_order(operands, group, arguments.in + first,
                                               [&](int rank) { return node.data_of(rank, first, bytes); });
   group.reduce(arguments.reducer, target, sources, bytes);
 }
@@ -29,9 +29,10 @@ void reduce_slice_of_chunk(const Group& group, const NodeOperation& node, const 
                            const Blocks& slices, std::size_t chunk) {
   const std::size_t first = slices.first_bytes(group.rank());
   Operands operands;
-  const auto sources = operands_in_rank_order(operands, group.size(),
+  std::byte* const own = node.staging(chunk) + first;
+  const auto sources = operands_in_rank_order(operands, group, own,
                                               [&](int rank) { return node.staging(rank, chunk) + first; });
-  group.reduce(arguments.reducer, node.staging(chunk) + first, sources, slices.length_bytes(group.rank()));
+  group.reduce(arguments.reducer, own, sources, slices.length_bytes(group.rank()));
 }
 
 // Allreduce, or reduce where only the root wants the result.
@@ -124,8 +125,8 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   const auto reduce_piece = [&](std::size_t piece) {
     const std::size_t place = pieces.place(group.rank());
     Operands operands;
-    const auto sources =
-        operands_in_rank_order(operands, size, [&](int rank) { return node.staging(rank, piece) + place; });
+    const auto sources = operands_in_rank_order(operands, group, node.staging(piece) + place,
+                                                [&](int rank) { return node.staging(rank, piece) + place; });
     group.reduce(arguments.reducer, arguments.out + pieces.begin(piece), sources,
                  pieces.length(piece, arguments.bytes()));
   };
@@ -142,8 +143,9 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   if (node.all_direct()) {
     Operands operands;
     const std::size_t first = blocks.first_bytes(group.rank());
-    const auto sources = operands_in_rank_order(
-        operands, size, [&](int rank) { return node.data_of(rank, first, arguments.bytes()); });
+    const auto sources = operands_in_rank_order(operands, group, arguments.in + first, [&](int rank) {
+      return node.data_of(rank, first, arguments.bytes());
+    });
     group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
     node.advance(2);
     co_await node.all(2);  // others still read our Buffer
