@@ -17,7 +17,7 @@ using collectives::Shape;
 
 // Everything that is decided about a call before it is counted.
 struct Plan {
-  CollectiveCall call;
+  CollectiveCall& call;  // of the communicator
   Shape shape;
   Arguments& arguments;                        // of the request
   collectives::DivideKernel divide = nullptr;  // average: after the sum
@@ -295,14 +295,15 @@ const collectives::Algorithm& select(const Waiting& request, const Shape& shape,
 
 void start_collective(Waiting& request, const AnyCollective& what) {
   CommunicatorState& state = *request.communicator;
-  Plan plan{.call = {.operation = CollectiveName{what.collective}, .has_layout = what.has_layout()},
+  Plan plan{.call = state.next_call(CollectiveName{what.collective}),
             .shape = {.size = state.size(), .one_node = state.on_one_node()},
             .arguments = *::new (&request.arguments) Arguments};
+  plan.call.has_layout = what.has_layout();
   Planner{request, what, plan}.fill_in();
   const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective);
   plan.call.algorithm = &algorithm;
   plan.call.algorithm_asked_for = !request.call.algorithm.empty();
-  const collectives::Group group = state.begin(plan.call);
+  const collectives::Group group = state.begin();
   request.has_task = true;
   progress::Engine& engine = state.context().engine();
   if (plan.divide == nullptr && !what.has_layout()) {

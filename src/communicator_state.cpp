@@ -28,9 +28,10 @@ std::uint32_t CollectiveCall::signature() const noexcept {
                               (reduces ? static_cast<std::uint64_t>(reduction) + 1 : 0);
   const std::int64_t row = algorithm == nullptr ? -1 : algorithm - collectives::algorithms().data();
   const std::uint64_t who = static_cast<std::uint64_t>(row) << 32 ^ static_cast<std::uint32_t>(root);
-  // Two rounds of mixing: of what usually differs, and of everything with it.
-  const std::uint64_t first = base::mix64(operation.hash ^ element_count ^ layout_hash);
-  return static_cast<std::uint32_t>(base::mix64(first ^ (kinds << 16 | kinds >> 48) ^ (who << 8)));
+  // A sum of products, which do not wait for each other, and one round of mixing. The factors are odd and otherwise arbitrary.
+  return static_cast<std::uint32_t>(
+      base::mix64(operation.hash * 0x9fb21c651e98df25U + element_count * 0xd6e8feb86659fd93U +
+                  kinds * 0xa0761d6478bd642fU + who * 0xe7037ed1a0b428dbU + layout_hash));
 }
 
 std::string CollectiveCall::describe() const {
@@ -60,6 +61,12 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
       selector_{context_->model_for(context_ranks_), context_->forced_algorithms()} {
   if (!node_slabs.empty()) node_slab_ = node_slabs[static_cast<std::size_t>(rank_)];
   node_ = context_->node_memory(id_, context_ranks_, std::move(node_slabs));
+  members_ = {.machine = &context_->machine(),
+              .node = node_.get(),
+              .context_ranks = context_ranks_.data(),
+              .size = size(),
+              .rank = rank_,
+              .communicator = id_};
   context_->add(*this);
 }
 
@@ -101,19 +108,14 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell) {
   }
 }
 
-collectives::Group CommunicatorState::begin(const CollectiveCall& call) {
+collectives::Group CommunicatorState::begin() {
   const std::uint32_t operation = next_operation_++;
-  const std::uint32_t signature = call.signature();
-  remembered_[operation % remembered_calls] = {operation, signature, call};
+  Remembered& remembered = remembered_[operation % remembered_calls];
+  const CollectiveCall& call = remembered.call;
+  remembered.signature = call.signature();
   context_->operations().add(call.operation.text, id_, call.element_count * call.element_bytes);
   context_->messaging().recheck_signatures(id_, operation);
-  const collectives::Group::Members members{.machine = &context_->machine(),
-                                            .node = node_.get(),
-                                            .context_ranks = context_ranks_.data(),
-                                            .size = size(),
-                                            .rank = rank_,
-                                            .communicator = id_};
-  return collectives::Group{members, operation, signature};
+  return {members_, operation, remembered.signature};
 }
 
 bool CommunicatorState::agrees(std::uint32_t operation, std::uint32_t signature) const noexcept {

@@ -87,8 +87,20 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   void fail(ErrorDetail detail, bool tell);
   void mark_finished() noexcept { finished_ = true; }
 
-  // A collective begins: its number, checked against what peers already sent of it.
-  collectives::Group begin(const CollectiveCall& call);
+  // What the collective that begins next is, to be filled in: in the memory of calls, so that nothing is copied. begin() counts it;
+  // without it nothing has happened.
+  CollectiveCall& next_call(CollectiveName operation) noexcept {
+    Remembered& next = remembered_[next_operation_ % remembered_calls];
+    next.operation = next_operation_;
+    return *::new (&next.call)
+        CollectiveCall{.operation = operation};  // where it stays: an assignment would copy it
+  }
+  // It begins: its number, checked against what peers already sent of it.
+  collectives::Group begin();
+  collectives::Group begin(const CollectiveCall& call) {
+    next_call(call.operation) = call;
+    return begin();
+  }
   // Does a peer's signature of a collective agree with our call? True also when we have
   // not come to it, or no longer remember it.
   bool agrees(std::uint32_t operation, std::uint32_t signature) const noexcept;
@@ -142,6 +154,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   collectives::Selector selector_;
   std::uint64_t node_slab_ = 0;
   std::unique_ptr<collectives::NodeMemory> node_;
+  collectives::Group::Members members_;
   std::uint32_t next_operation_ = 0;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;

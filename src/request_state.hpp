@@ -43,6 +43,10 @@ struct Waiting {
   bool done() const noexcept {
     return (!has_send || send.done) && (!has_receive || receive.done) && (!has_task || task.done);
   }
+  // A task alone that has ended and thrown nothing: there is nothing to settle.
+  bool task_ended_well() const noexcept {
+    return has_task && task.done && !task.error && !has_send && !has_receive;
+  }
 };
 
 // Ends an operation that something else than itself brought down, such as std::bad_alloc while it was waited for, with its

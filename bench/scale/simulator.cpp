@@ -212,15 +212,15 @@ Prediction simulate(const collectives::Algorithm& algorithm, const collectives::
   std::iota(context_ranks.begin(), context_ranks.end(), 0);
   std::vector<progress::TaskOperation> tasks(size);
   std::vector<Arguments> arguments(size);
+  std::vector<collectives::Group::Members> members(size);
   for (std::size_t i = 0; i < size; ++i) {
     const int rank = static_cast<int>(i);
-    const collectives::Group group{{.machine = &world.ranks[i],
-                                    .context_ranks = context_ranks.data(),
-                                    .size = shape.size,
-                                    .rank = rank,
-                                    .communicator = 0},
-                                   1,
-                                   0};
+    members[i] = {.machine = &world.ranks[i],
+                  .context_ranks = context_ranks.data(),
+                  .size = shape.size,
+                  .rank = rank,
+                  .communicator = 0};
+    const collectives::Group group{members[i], 1, 0};
     arguments[i] = arguments_of(algorithm.collective, shape, rank);
     world.engine.start(tasks[i], [&] { return algorithm.run(group, arguments[i]); });
   }

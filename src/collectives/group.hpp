@@ -23,75 +23,75 @@ using progress::Task;
 
 class NodeMemory;
 
-// The ranks that run one lane of one operation.
+// The ranks that run one operation. Two words: it is copied into every task's frame.
 class Group {
  public:
-  struct Members {
+  struct Members {  // outlives the operation
     Machine* machine;
     NodeMemory* node = nullptr;  // where all ranks share memory
-    const int* context_ranks;    // by rank here; outlives the operation
+    const int* context_ranks;    // by rank here; outlives the operation, too
     int size;
     int rank;
     std::uint64_t communicator;
   };
 
-  Group(const Members& members, std::uint32_t operation, std::uint32_t signature,
-        std::uint8_t lane = 0) noexcept
-      : members_{members}, operation_{operation}, signature_{signature}, lane_{lane} {}
+  Group(const Members& members, std::uint32_t operation, std::uint32_t signature) noexcept
+      : members_{&members}, operation_{operation}, signature_{signature} {}
 
-  int size() const noexcept { return members_.size; }
-  int rank() const noexcept { return members_.rank; }
-  int plus(int distance) const noexcept { return (members_.rank + distance) % members_.size; }
+  int size() const noexcept { return members_->size; }
+  int rank() const noexcept { return members_->rank; }
+  int plus(int distance) const noexcept { return (members_->rank + distance) % members_->size; }
   int minus(int distance) const noexcept {
-    return (members_.rank + members_.size - distance % members_.size) % members_.size;
+    return (members_->rank + members_->size - distance % members_->size) % members_->size;
   }
   int next() const noexcept { return plus(1); }
   int previous() const noexcept { return minus(1); }
   int rank_of(int context_rank) const noexcept {  // for messages to people
     return static_cast<int>(
-        std::find(members_.context_ranks, members_.context_ranks + members_.size, context_rank) -
-        members_.context_ranks);
+        std::find(members_->context_ranks, members_->context_ranks + members_->size, context_rank) -
+        members_->context_ranks);
   }
-  Machine& machine() const noexcept { return *members_.machine; }
-  NodeMemory& node() const noexcept { return *members_.node; }
+  Machine& machine() const noexcept { return *members_->machine; }
+  NodeMemory& node() const noexcept { return *members_->node; }
   std::uint32_t operation() const noexcept { return operation_; }
   std::uint32_t signature() const noexcept { return signature_; }
   // What this rank does by itself.
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) const {
-    members_.machine->copy(target, source, bytes);
+    members_->machine->copy(target, source, bytes);
   }
   // target = sources[0] op sources[1] op …; target may be one of them. Throws UserFailure.
   void reduce(const Reducer& reducer, std::byte* target, std::span<const std::byte* const> sources,
               std::size_t bytes) const {
-    members_.machine->reduce(reducer, target, sources, bytes);
+    members_->machine->reduce(reducer, target, sources, bytes);
   }
 
   messaging::SendOperation send_operation(int to, std::span<const std::byte> data) const noexcept {
     messaging::SendOperation send;
-    send.communicator = members_.communicator;
-    send.key = messaging::collective_key(operation_, lane_);
+    send.communicator = members_->communicator;
+    send.key = messaging::collective_key(operation_, lane);
     send.data = data.data();
     send.bytes = data.size();
-    send.target = members_.context_ranks[to];
+    send.target = members_->context_ranks[to];
     send.signature = signature_;
     return send;
   }
   messaging::ReceiveOperation receive_operation(int from, std::span<std::byte> data) const noexcept {
     messaging::ReceiveOperation receive;
-    receive.communicator = members_.communicator;
-    receive.key = messaging::collective_key(operation_, lane_);
+    receive.communicator = members_->communicator;
+    receive.key = messaging::collective_key(operation_, lane);
     receive.data = data.data();
     receive.capacity_bytes = data.size();
-    receive.source = members_.context_ranks[from];
+    receive.source = members_->context_ranks[from];
     receive.signature = signature_;
     return receive;
   }
 
  private:
-  Members members_;
+  static constexpr std::uint8_t lane = 0;  // no algorithm runs two strands of itself side by side
+
+  const Members* members_;
   std::uint32_t operation_;
   std::uint32_t signature_;
-  std::uint8_t lane_;
 };
 static_assert(std::is_trivially_destructible_v<Group>);
 

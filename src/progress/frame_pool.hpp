@@ -58,8 +58,8 @@ class FramePool {
       Header* next;  // while free; its class is the list it hangs in
     };
   };
-  static constexpr std::size_t block_bytes_min = 256;
-  static constexpr std::size_t class_count = 24;  // 256 B … 2 GiB in powers of two
+  static constexpr std::size_t block_bytes_min = 1024;  // holds the frame of any algorithm for small vectors
+  static constexpr std::size_t class_count = 22;        // 1 KiB … 2 GiB in powers of two
 
   static Header* new_block(std::size_t bytes);
   static void* allocate_frame_slowly(std::size_t bytes);

@@ -34,11 +34,7 @@ struct LoneRank final : messaging::Listener {
     engine.set_sources(&messaging, nullptr);
   }
 
-  collectives::Group group() {
-    return {{.machine = &machine, .context_ranks = &self, .size = 1, .rank = 0, .communicator = communicator},
-            0,
-            0};
-  }
+  collectives::Group group() { return {members, 0, 0}; }
   void steps() {
     for (int i = 0; i < 10; ++i) engine.step();
   }
@@ -71,6 +67,8 @@ struct LoneRank final : messaging::Listener {
       {.eager_bytes_max = 1024, .unexpected_bytes_max = 1 << 16, .unexpected_messages_max = 100},
       1};
   collectives::RealMachine machine{messaging, engine.pool()};
+  collectives::Group::Members members{
+      .machine = &machine, .context_ranks = &self, .size = 1, .rank = 0, .communicator = communicator};
 };
 
 }  // namespace qpmesh::test

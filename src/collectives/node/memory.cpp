@@ -168,7 +168,7 @@ bool NodeMemory::waits_for(int rank) noexcept {
 
 bool NodeMemory::awaits_end() const noexcept {
   for (const NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
-    if (wait->done_instead) return true;
+    if (wait->what == NodeWait::For::end) return true;
   }
   return false;
 }

@@ -69,12 +69,16 @@ struct NodeMember {
 
 // Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.
 struct NodeWait : progress::Operation {
-  std::uint64_t stage = 0;
-  std::uint32_t slot = 0;
-  std::uint64_t call = 0;  // what members must have called, too
-  int next = 0;            // the first member that has not come, of those before end
-  int end = 0;
-  bool done_instead = false;  // waits for NodeSlab::done to reach `stage`
+  enum class For : std::uint8_t {
+    stage,  // a slot's, of this operation
+    end,    // NodeSlab::done to reach `stage`
+  };
+  std::uint64_t stage;
+  std::uint64_t call;  // what members must have called, too
+  std::uint32_t slot;
+  For what;
+  int next;  // the first member that has not come, of those before end
+  int end;
   NodeWait* previous_wait = nullptr;
   NodeWait* next_wait = nullptr;
 };
@@ -160,8 +164,8 @@ class NodeMemory final : public progress::Pollable {
     // This rank waits for a step that it has come to itself. Its own line is not looked at: it would be fetched back from the members
     // who read it, which doubled the time of a small allreduce.
     if (rank == rank_)
-      return !wait.done_instead || has_reached(done_, static_cast<std::uint32_t>(wait.stage));
-    if (wait.done_instead) return is_done(peer, static_cast<std::uint32_t>(wait.stage));
+      return wait.what == NodeWait::For::stage || has_reached(done_, static_cast<std::uint32_t>(wait.stage));
+    if (wait.what == NodeWait::For::end) return is_done(peer, static_cast<std::uint32_t>(wait.stage));
     const NodeSlot& slot = peer.slab->slots[wait.slot];
     const std::uint64_t stage = slot.stage.load(std::memory_order_acquire);
     if (stage >> 32 != wait.stage >> 32 || stage < wait.stage) return false;

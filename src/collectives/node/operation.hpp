@@ -31,7 +31,16 @@ class NodeOperation {
   // Trivially destructible, made by the functions below.
   class Awaiter {
    public:
-    Awaiter(NodeMemory& memory, const NodeWait& wait) noexcept : memory_{memory}, wait_{wait} {}
+    Awaiter(NodeMemory& memory, NodeWait::For what, std::uint32_t slot, std::uint64_t stage,
+            std::uint64_t call, int first, int end) noexcept
+        : memory_{memory} {
+      wait_.what = what;
+      wait_.slot = slot;
+      wait_.stage = stage;
+      wait_.call = call;
+      wait_.next = first;
+      wait_.end = end;
+    }
     bool await_ready() noexcept {
       wait_.join = &join_;
       join_.outstanding = 1;
@@ -123,20 +132,10 @@ class NodeOperation {
     return count;
   }
   Awaiter all_done(std::uint32_t done) noexcept {
-    NodeWait wait;
-    wait.done_instead = true;
-    wait.stage = done;
-    wait.end = memory_.size();
-    return {memory_, wait};
+    return {memory_, NodeWait::For::end, 0, done, 0, 0, memory_.size()};
   }
   Awaiter members(int first, int end, std::uint32_t step) noexcept {
-    NodeWait wait;
-    wait.stage = stage(step);
-    wait.slot = number_ % node_slot_count;
-    wait.call = call_;
-    wait.next = first;
-    wait.end = end;
-    return {memory_, wait};
+    return {memory_, NodeWait::For::stage, number_ % node_slot_count, stage(step), call_, first, end};
   }
 
   NodeMemory& memory_;
