@@ -31,11 +31,16 @@ inline void prefetch_for_write([[maybe_unused]] void* address) noexcept {
 #endif
 }
 
-// Loads before this come before loads after it. ThreadSanitizer has no word for fences: under it, a test of what they protect proves
-// nothing either way.
+// Loads before this come before loads after it; stores, before stores. ThreadSanitizer has no word for fences: under it, a test of
+// what they protect proves nothing either way.
 inline void order_loads() noexcept {
 #if !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+inline void order_stores() noexcept {
+#if !defined(__SANITIZE_THREAD__)
+  std::atomic_thread_fence(std::memory_order_release);
 #endif
 }
 

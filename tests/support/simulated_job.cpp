@@ -104,6 +104,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
 // One process holds all ranks: an arena is mapped where it lies.
 void SimulatedJob::share_memory(std::vector<detail::ContextParts>& parts) {
   std::vector<collectives::NodeMember> members;
+  members.reserve(parts.size());
   for (const detail::ContextParts& part : parts) {
     members.push_back({.arena = part.arena->data(),
                        .arena_bytes = part.arena->bytes(),

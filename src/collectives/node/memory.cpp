@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "messaging/operations.hpp"
+#include "progress/wait.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::collectives {
 namespace {
-
-// About as long as a member on a core of its own takes to answer; longer waits belong to the engine.
-constexpr int spins_on_own_core = 400;
 
 bool inside(const NodeMember& member, std::uint64_t offset, std::size_t bytes) noexcept {
   return offset <= member.arena_bytes && bytes <= member.arena_bytes - offset;
@@ -26,7 +24,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
       listener_{listener},
       rank_{setup.rank},
       communicator_{setup.communicator},
-      spins_max_{setup.own_core ? spins_on_own_core : 1} {
+      spins_max_{setup.own_core ? progress::spins_on_own_core : 1} {
   for (std::size_t i = 0; i < setup.members.size(); ++i) {
     const NodeMember& member = setup.members[i];
     const std::uint64_t offset = setup.offsets[i];
@@ -142,7 +140,7 @@ bool NodeMemory::poll() {
 void NodeMemory::fail(const Error& failure) noexcept {
   failure_ = &failure;
   slab(rank_).withdrawn.store(1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);  // before the caller writes its Buffers
+  base::order_stores();  // before the caller writes its Buffers
   while (waits_ != nullptr) {
     NodeWait& wait = *waits_;
     remove(wait);

@@ -81,6 +81,7 @@ void a_failure_ends_more_than_are_counted(Communicator& world, Arguments argumen
   } else {
     std::vector<Request> requests;
     std::vector<int> data(100);
+    requests.reserve(data.size());
     for (int& value : data)
       requests.push_back(group.allreduce_async(std::span{&value, 1}, sum, {.timeout_ms = 50}));
     for (Request& request : requests)
