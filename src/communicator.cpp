@@ -144,8 +144,10 @@ Status Communicator::receive_elements(Elements data, int source, int tag, Call c
   Waiting request{*state_, "receive", call};
   prepare_receive(request, data, source, tag);
   const messaging::ReceiveOperation& receive = request.receive;
-  state_->context().messaging().start(request.receive);
-  const bool done = receive.done || detail::wait_until(request, [&] { return receive.done; });
+  messaging::Messaging& messaging = state_->context().messaging();
+  messaging.start(request.receive);
+  const bool done = receive.done || messaging.spin_for(receive) ||
+                    detail::wait_until(request, [&] { return receive.done; });
   if (!done) return detail::finish_late(request);
   if (receive.failure != nullptr || receive.truncated) return detail::settle(request);
   return detail::received(request);

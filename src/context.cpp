@@ -41,6 +41,7 @@ messaging::MessagingConfig messaging_config(const ContextParts& parts) {
       .rendezvous = options.rendezvous == "read" ? messaging::Rendezvous::read : messaging::Rendezvous::write,
       .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
       .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
+      .spins_max = parts.own_core ? progress::spins_on_own_core : 0,
       .revocations = &parts.arena->header().revocations};
 }
 

@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 
+#include "base/cpu.hpp"
 #include "messaging/peer.hpp"
 
 namespace qpmesh::messaging {
@@ -190,6 +191,17 @@ void Messaging::return_credits(Peer& peer) {
 }
 
 // ---- receiving ----
+
+bool Messaging::spin_for(const ReceiveOperation& receive) {
+  if (receive.source == any_peer) return false;
+  Peer& peer = *peers_[static_cast<std::size_t>(receive.source)];
+  if (!peer.capabilities.loads_peer_memory) return false;  // its records come through a device
+  for (int spin = 0; spin < config_.spins_max && !receive.done; ++spin) {
+    if (peer.in.has_news()) poll_peer(peer);
+    else base::cpu_pause();
+  }
+  return receive.done;
+}
 
 bool Messaging::poll() {
   for (transport::Transport* const transport : transports_) transport->progress();

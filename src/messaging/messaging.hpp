@@ -56,6 +56,7 @@ struct MessagingConfig {
   Rendezvous rendezvous = Rendezvous::write;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
+  int spins_max = 0;                                  // of spin_for; 0 where ranks share cores
   std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
 };
 
@@ -128,6 +129,9 @@ class Messaging final : public progress::Pollable {
   bool delivered(const std::function<bool(int rank)>& is_there) const;
 
   bool poll() override;
+  // Looks at nothing but what its source sends, for so long as a peer with a core of its own takes to answer: the message is seen at
+  // once. True: the receive is done. Failures end it later, in poll.
+  bool spin_for(const ReceiveOperation& receive);
 
   struct Counters {
     std::uint64_t records_sent = 0;

@@ -159,13 +159,16 @@ class ReceiveRing {
     return accept_payload(out, lines, unit_index);
   }
 
-  // A record in the record ring: clear its lines before their credit can return, so
-  // that old payload never looks like a record.
+  // A record in the record ring: clear its lines before their credit can return, so that old payload never looks like a record. Where the
+  // flag is stored last, it alone decides: an old one stays, which nothing expects any more, and only lines that began with
+  // payload are cleared. A line that we store to has to be fetched from us by the sender's next store (an eighth of a small message).
   Take accept_lines(TakenMessage& out) {
     const RecordKind kind = out.record.header().kind;
     const std::uint32_t lines =
         kind == RecordKind::pad ? record_ring_lines - head_index() : record_lines(out.record.length());
-    if (mutant != Mutant::line_clearing) Atomics::clear(head_line(), lines * line_bytes);
+    const std::uint32_t kept = capabilities_.ordered_flag ? 1 : 0;
+    if (mutant != Mutant::line_clearing && lines > kept)
+      Atomics::clear(head_line() + kept * line_bytes, (lines - kept) * line_bytes);
     consumed_lines_ += lines;
     if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
       return accept_payload(out, 0, out.record.place());

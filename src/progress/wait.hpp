@@ -13,6 +13,10 @@
 
 namespace qpmesh::progress {
 
+// Looks at what one peer writes, about as many as it takes to answer from a core of its own; longer waits belong to the
+// engine.
+inline constexpr int spins_on_own_core = 400;
+
 // How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across idle
 // cores and 1.7 µs on a shared one, a yield 0.8 µs on a shared one (measured): spin long when every
 // rank has a core, briefly when ranks share.

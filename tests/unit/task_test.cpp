@@ -182,12 +182,12 @@ TEST(scratch, of_a_size_class_is_reused_and_other_classes_are_not_touched) {
   const auto use = [&](std::size_t bytes) {
     return [&pool, bytes] { const progress::Scratch scratch{pool, bytes}; };
   };
-  EXPECT_EQ(allocations_of(use(1000)), 1U);
-  EXPECT_EQ(allocations_of(use(1024)), 0U);
-  EXPECT_EQ(allocations_of(use(513)), 0U);
-  EXPECT_EQ(allocations_of(use(1025)), 1U);
+  EXPECT_EQ(allocations_of(use(4000)), 1U);
+  EXPECT_EQ(allocations_of(use(4096)), 0U);
+  EXPECT_EQ(allocations_of(use(2049)), 0U);
+  EXPECT_EQ(allocations_of(use(4097)), 1U);
   EXPECT_EQ(allocations_of(use(0)), 1U);
-  EXPECT_EQ(allocations_of(use(256)), 0U);
+  EXPECT_EQ(allocations_of(use(1024)), 0U);
   const progress::Scratch scratch{pool, 300};
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(scratch.data()) % 16, 0U);
 }
