@@ -7,6 +7,7 @@
 // of two, two messages of the whole vector more.
 // Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k; see exchange.cpp.
 #include "collectives/allreduce/allreduce.hpp"
+#include "collectives/allreduce/folding.hpp"
 #include "collectives/patterns/exchange.hpp"
 
 namespace qpmesh::collectives {
@@ -54,16 +55,12 @@ Task allreduce_butterfly(Group group, const Arguments& arguments) {
   const std::span<std::byte> out{arguments.out, bytes};
   Round<radix_max - 1> round{group};
   if (pattern.is_folded(rank)) {
-    round.send(rank - 1, {arguments.in, bytes});
-    co_await round;
-    round.receive(rank - 1, out);
-    co_await round;
+    co_await take_part_folded(group, arguments);
     co_return;
   }
   const std::byte* sums = arguments.in;  // of the ranks that this one speaks for
   if (pattern.has_folded(rank)) {
-    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
-    co_await round;
+    co_await take_folded(group, arguments);
     sums = out.data();
   }
   const auto bytes_of = [&](const Part& part) { return part.count * arguments.element_bytes; };
@@ -130,10 +127,7 @@ Task allreduce_butterfly(Group group, const Arguments& arguments) {
     co_await round;
     mine = last.whole;
   }
-  if (pattern.has_folded(rank)) {
-    round.send(rank + 1, out);
-    co_await round;
-  }
+  if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
 }
 
 Cost allreduce_butterfly_cost(const Shape& shape, const Model& model) {
@@ -141,7 +135,7 @@ Cost allreduce_butterfly_cost(const Shape& shape, const Model& model) {
   Cost cost;
   std::size_t part_bytes = shape.bytes;
   double bytes = shape.vector_bytes();  // of a part, to the fraction
-  double early_s = 0;                   // as in exchange.cpp
+  double early_s = 0;
   for (int distance = 1; distance < pattern.participants();) {
     const auto [radix, is_cut] = step_of(pattern.participants() / distance, part_bytes);
     if (is_cut) {
@@ -155,13 +149,7 @@ Cost allreduce_butterfly_cost(const Shape& shape, const Model& model) {
     if (!is_cut && distance >= pattern.folded()) early_s += model.latency_s;
     distance *= radix;
   }
-  if (pattern.folded() > 0) {
-    const double vector_bytes = shape.vector_bytes();
-    cost.time_s += model.latency_s + model.combined_s(vector_bytes) +
-                   std::max(0.0, model.round_s(1, vector_bytes) - early_s);
-    ++cost.messages;
-    cost.bytes += vector_bytes;
-  }
+  add_folding_cost(cost, pattern, shape.vector_bytes(), early_s, model);
   return cost;
 }
 

@@ -7,6 +7,7 @@
 // combine operations in multi-port message-passing systems", 1993, for radix k.
 #include "collectives/patterns/exchange.hpp"
 #include "collectives/allreduce/allreduce.hpp"
+#include "collectives/allreduce/folding.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -29,16 +30,12 @@ Task allreduce_exchange(Group group, const Arguments& arguments) {
 
   Round<radix_max - 1> round{group};
   if (pattern.is_folded(rank)) {
-    round.send(rank - 1, {arguments.in, bytes});
-    co_await round;
-    round.receive(rank - 1, out);
-    co_await round;
+    co_await take_part_folded(group, arguments);
     co_return;
   }
   const std::byte* sum = arguments.in;  // of the ranks that this one speaks for
   if (pattern.has_folded(rank)) {
-    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
-    co_await round;
+    co_await take_folded(group, arguments);
     sum = out.data();
   }
   const int place = pattern.place_of(rank);
@@ -66,18 +63,14 @@ Task allreduce_exchange(Group group, const Arguments& arguments) {
     sum = out.data();
     distance *= radix;
   }
-  if (pattern.has_folded(rank)) {
-    round.send(rank + 1, out);
-    co_await round;
-  }
+  if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
 }
 
 Cost allreduce_exchange_cost(const Shape& shape, const Model& model) {
   const ExchangePattern pattern = pattern_of(shape.size, shape.bytes);
   const double bytes = shape.vector_bytes();
   Cost cost;
-  double early_s =
-      0;  // of the first ranks that others fold into: groups that did not wait for folded ranks are there before them
+  double early_s = 0;
   for (int distance = 1; distance < pattern.participants();) {
     const int radix = pattern.round_radix(distance);
     cost.add_round(model, radix - 1, bytes);
@@ -85,12 +78,7 @@ Cost allreduce_exchange_cost(const Shape& shape, const Model& model) {
     if (distance >= pattern.folded()) early_s += model.latency_s;
     distance *= radix;
   }
-  if (pattern.folded() > 0) {
-    cost.time_s +=
-        model.latency_s + model.combined_s(bytes) + std::max(0.0, model.round_s(1, bytes) - early_s);
-    ++cost.messages;
-    cost.bytes += bytes;
-  }
+  add_folding_cost(cost, pattern, bytes, early_s, model);
   return cost;
 }
 

@@ -2,35 +2,61 @@
 // ordered reductions included. Wins for small vectors on few ranks.
 // Cost alpha + (N-2) max(o, S/N beta) + S/N beta + (N-1)/N S gamma.
 // Source: the all-pairs algorithms of MSCCL++.
-#include <vector>
+#include <array>
 
 #include "collectives/reduce_scatter/reduce_scatter.hpp"
 
 namespace qpmesh::collectives {
 
+namespace {
+
+constexpr std::size_t operands_max = 64;  // of one pass
+
+// out = all blocks, in rank order. arrived: those of the other ranks, each at its rank.
+void reduce_arrived(const Group& group, const Arguments& arguments, const std::byte* own,
+                    const std::byte* arrived) {
+  const auto rank = static_cast<std::size_t>(group.rank());
+  const auto size = static_cast<std::size_t>(group.size());
+  const std::size_t bytes = arguments.bytes();
+  std::array<const std::byte*, operands_max> operands;
+  std::size_t count = 0;
+  for (std::size_t from = 0; from < size; ++from) {
+    operands[count++] = from == rank ? own : arrived + bytes * from;
+    if (count < operands_max && from + 1 < size) continue;
+    group.reduce(arguments.reducer, arguments.out, {operands.data(), count}, bytes);
+    operands[0] = arguments.out;
+    count = 1;
+  }
+}
+
+}  // namespace
+
 Task reduce_scatter_exchange(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const int size = group.size();
   const std::size_t bytes = arguments.bytes();
-  const std::byte* const own = arguments.in + blocks.first_bytes(group.rank());
+  const std::byte* own = arguments.in + blocks.first_bytes(group.rank());
   if (size == 1) {
     group.copy(arguments.out, own, bytes);
     co_return;
   }
   Scratch arrived{group, bytes * static_cast<std::size_t>(size)};
-  std::vector<const std::byte*> operands(static_cast<std::size_t>(size), own);
   Round<exchange_window> round{group};
   for (int distance = 1; distance < size; ++distance) {
     const int to = group.plus(distance);
-    const auto from = static_cast<std::size_t>(group.minus(distance));
-    std::byte* const place = arrived.data() + bytes * from;
+    const int from = group.minus(distance);
     round.send(to, {arguments.in + blocks.first_bytes(to), blocks.length_bytes(to)});
-    round.receive(group.minus(distance), {place, bytes});
-    operands[from] = place;
+    round.receive(from, {arrived.data() + bytes * static_cast<std::size_t>(from), bytes});
     if (round.full()) co_await round;
   }
   co_await round;
-  group.reduce(arguments.reducer, arguments.out, operands, bytes);
+  if (static_cast<std::size_t>(size) > operands_max &&
+      own == arguments.out) {  // it is needed after out was written
+    std::byte* const place = arrived.data() + bytes * static_cast<std::size_t>(group.rank());
+    group.copy(place, own, bytes);
+    own = place;
+  }
+  reduce_arrived(group, arguments, own, arrived.data());
 }
 
 Cost reduce_scatter_exchange_cost(const Shape& shape, const Model& model) {
