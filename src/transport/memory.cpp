@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <new>
 
@@ -77,18 +79,44 @@ Arena Arena::create_private(const base::System& system, std::size_t bytes) {
 std::optional<std::uint64_t> Arena::allocate(std::size_t bytes) {
   if (bytes > mapping_.bytes()) return std::nullopt;  // before rounding, which would wrap
   bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
+  if (bytes < huge_page_bytes) return take(bytes, alignment);
+  auto offset = take(bytes, huge_page_bytes);
+  if (!offset) return take(bytes, alignment);
+  // Of private memory too it is only advice; what is left over behind whole pages stays as small as it is.
+  ::madvise(data() + *offset, bytes / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE);
+  return offset;
+}
+
+std::optional<std::uint64_t> Arena::take(std::size_t bytes, std::size_t aligned_to) {
   for (auto range = free_.begin(); range != free_.end(); ++range) {
-    if (range->second < bytes) continue;
-    const auto [offset, available] = *range;
-    free_.erase(range);
-    if (available > bytes) free_.emplace(offset + bytes, available - bytes);
+    const auto [begin, available] = *range;
+    const std::uint64_t offset = base::round_up(begin, aligned_to);
+    const std::uint64_t skipped = offset - begin;
+    if (available < skipped || available - skipped < bytes) continue;
+    const std::uint64_t behind = available - skipped - bytes;
+    if (behind > 0) free_.emplace(offset + bytes, behind);
+    if (skipped > 0) {
+      range->second = skipped;
+    } else {
+      free_.erase(range);
+    }
+    given_bytes_ += bytes;
     return offset;
   }
   return std::nullopt;
 }
 
+std::uint64_t Arena::untouched_bytes() const noexcept {
+  constexpr std::uint64_t block_bytes = 512;  // stat's, whatever the pages are
+  struct stat file {};
+  if (!fd_ || ::fstat(fd_.get(), &file) != 0) return given_bytes_;
+  const std::uint64_t touched_bytes = static_cast<std::uint64_t>(file.st_blocks) * block_bytes;
+  return given_bytes_ - std::min(given_bytes_, touched_bytes);
+}
+
 void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
   bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
+  given_bytes_ -= bytes;
   // The next owner relies on zeroes. Whole pages go back to the system, the ragged ends are cleared by hand.
   constexpr std::uint64_t page = 4096;
   const std::uint64_t first_page = base::round_up(offset, page);

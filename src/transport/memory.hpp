@@ -43,10 +43,16 @@ class Arena {
   std::size_t bytes() const noexcept { return mapping_.bytes(); }
   int descriptor() const noexcept { return fd_.get(); }
 
+  // From here on memory begins with a page of this length where there is room for that, and may lie in such pages.
+  static constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
   // Offset of zeroed memory, first fit; nothing when the arena is full.
   std::optional<std::uint64_t> allocate(std::size_t bytes);
   // Gives the pages back to the system at once.
   void free(std::uint64_t offset, std::size_t bytes) noexcept;
+
+  // Given out, but no pages yet: what touching all of it would still take.
+  std::uint64_t untouched_bytes() const noexcept;
 
   bool contains(const void* address, std::size_t bytes) const noexcept;
   std::uint64_t offset_of(const void* address) const noexcept {
@@ -56,9 +62,12 @@ class Arena {
  private:
   Arena(base::UniqueFd fd, base::Mapping mapping);
 
+  std::optional<std::uint64_t> take(std::size_t bytes, std::size_t aligned_to);
+
   base::UniqueFd fd_;
   base::Mapping mapping_;
   std::map<std::uint64_t, std::uint64_t> free_;  // offset → bytes; neighbours are merged
+  std::uint64_t given_bytes_ = 0;
 };
 
 // Maps a peer's arena. Throws Error{no_resource}.

@@ -290,6 +290,35 @@ TEST(arena, gives_freed_memory_out_again_as_zeroes) {
   }
 }
 
+TEST(arena, begins_large_memory_with_a_huge_page_while_there_is_room_for_that) {
+  const System system;
+  auto arena = Arena::create_private(system, 7 * mebibyte);
+  EXPECT_EQ(arena.allocate(2 * mebibyte), 2 * mebibyte);
+  const auto before_it = arena.allocate(2 * mebibyte - 128);  // one byte more would be a huge page
+  ASSERT_TRUE(before_it);
+  EXPECT_LT(*before_it, 2 * mebibyte);
+  EXPECT_EQ(arena.allocate(2 * mebibyte + 5), 4 * mebibyte);
+  arena.free(2 * mebibyte, 2 * mebibyte);
+  arena.free(*before_it, 2 * mebibyte - 128);
+  const auto crooked = arena.allocate(3 * mebibyte);
+  ASSERT_TRUE(crooked);
+  EXPECT_NE(*crooked % Arena::huge_page_bytes, 0U);
+}
+
+TEST(shared_arena, counts_what_was_given_out_and_not_touched) {
+  const System system;
+  auto arena = Arena::create_shared(system, 4 * mebibyte);
+  const std::uint64_t nothing = arena.untouched_bytes();
+  EXPECT_LT(nothing, 4096U);
+  const auto offset = arena.allocate(mebibyte).value();
+  // The header's page is touched, and counts for what was given out.
+  EXPECT_EQ(arena.untouched_bytes(), mebibyte - 4096);
+  std::memset(arena.data() + offset, 1, mebibyte / 2);
+  EXPECT_NEAR(static_cast<double>(arena.untouched_bytes()), mebibyte / 2.0, 8192);
+  arena.free(offset, mebibyte);
+  EXPECT_EQ(arena.untouched_bytes(), nothing);
+}
+
 TEST(arena, knows_which_addresses_are_its_own) {
   const System system;
   const auto arena = Arena::create_private(system, mebibyte);
