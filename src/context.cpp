@@ -71,18 +71,23 @@ std::shared_ptr<Allocation> Context::allocation_at(const void* address) const {
 
 void Context::add_allocation(const std::shared_ptr<Allocation>& allocation) {
   AllocationEntry entry{.owner = allocation, .regions = {}};
+  entry.regions.reserve(parts_.transports.size());
+  allocations_.insert_or_assign(parts_.arena->offset_of(allocation->data()), std::move(entry));
+}
+
+void Context::register_allocation(const Allocation& allocation) {
+  if (allocation.bytes() == 0) return;
+  AllocationEntry& entry = allocations_.at(parts_.arena->offset_of(allocation.data()));
   for (const auto& transport : parts_.transports) {
-    if (allocation->bytes() == 0) continue;
     // Without registration it is memory like any other: messages are copied.
     try {
-      const auto address = transport->register_memory({allocation->data(), allocation->bytes()});
+      const auto address = transport->register_memory({allocation.data(), allocation.bytes()});
       entry.regions.emplace_back(transport.get(), address.region);
     } catch (const Error& error) {
       if (!std::exchange(registration_failed_, true))
         log().warning("{}; messages from and to Buffers are copied instead", error.what());
     }
   }
-  allocations_.insert_or_assign(parts_.arena->offset_of(allocation->data()), std::move(entry));
 }
 
 void Context::remove_allocation(std::uint64_t offset, std::size_t bytes) noexcept {

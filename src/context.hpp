@@ -116,6 +116,8 @@ class Context final : public messaging::Listener,
   // The owner of the memory at this address, when it is a Buffer's.
   std::shared_ptr<Allocation> allocation_at(const void* address) const;
   void add_allocation(const std::shared_ptr<Allocation>& allocation);
+  // Opens it to the devices, which may touch all of it.
+  void register_allocation(const Allocation& allocation);
   void remove_allocation(std::uint64_t offset, std::size_t bytes) noexcept;
 
   void add(CommunicatorState& communicator);

@@ -8,6 +8,7 @@
 #include "base/bytes.hpp"
 #include "collectives/allgather/allgather.hpp"
 #include "request_state.hpp"
+#include "topology/memory_left.hpp"
 
 namespace qpmesh {
 
@@ -84,6 +85,47 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color));
   return Communicator{std::make_shared<CommunicatorState>(state->context_pointer(), id,
                                                           std::move(context_ranks), std::move(node_slabs))};
+}
+
+// What a rank says of itself before it may touch what allocate gave it.
+struct MemoryWanted {
+  std::uint64_t arena_bytes = 0;      // where it is full: an option that may differ
+  std::uint64_t touchable_bytes = 0;  // this allocation, and earlier ones that were not touched yet
+  topology::MemoryLeft left;
+};
+
+void require_arenas(std::span<const MemoryWanted> ranks, std::size_t bytes) {
+  const auto full =
+      std::ranges::find_if(ranks, [](const MemoryWanted& rank) { return rank.arena_bytes > 0; });
+  if (full == ranks.end()) return;
+  throw Error{{.code = ErrorCode::no_resource,
+               .peer = static_cast<int>(full - ranks.begin()),
+               .operation = "allocate",
+               .cause = fmt::format("the arena of that rank has no {} bytes left in one piece, of {} in all",
+                                    bytes, full->arena_bytes),
+               .hint = "raise QPMESH_ARENA_BYTES_MAX"}};
+}
+
+// Whoever touches more than there is does not get an error, it is killed: look first.
+void require_memory(CommunicatorState& state, std::span<const MemoryWanted> ranks, std::size_t bytes) {
+  std::vector<topology::MemoryClaim> claims;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    claims.push_back({.node = state.context().node_of(state.context_rank(static_cast<int>(rank))),
+                      .bytes = ranks[rank].touchable_bytes,
+                      .left = ranks[rank].left});
+  }
+  const auto shortage = topology::find_shortage(claims);
+  if (!shortage) return;
+  const bool machine = shortage->of == topology::MemoryShortage::Of::machine;
+  throw Error{{.code = ErrorCode::no_resource,
+               .peer = static_cast<int>(shortage->first),
+               .operation = "allocate",
+               .cause = fmt::format(
+                   "with {} bytes each, {} of that {} may touch {} bytes more, and {} are left", bytes,
+                   shortage->claims == 1 ? "1 rank" : fmt::format("{} ranks", shortage->claims),
+                   machine ? "machine" : "control group", shortage->need_bytes, shortage->left_bytes),
+               .hint = machine ? "ask for less, or start fewer ranks on a machine"
+                               : "ask for less, or raise the memory limit of the container or job"}};
 }
 
 // A communicator is itself a bootstrap: init runs over it as over any other.
@@ -167,20 +209,17 @@ std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_byt
   const CollectiveCall what{.operation = "allocate",
                             .element_count = count,
                             .element_bytes = static_cast<std::uint32_t>(element_bytes)};
-  // A rank that cannot serve it says how large its arena is: an option that may differ.
-  const std::uint64_t short_of = allocation != nullptr ? 0 : context.arena().bytes();
-  const auto arenas = gather_values(state_, what, short_of, call);
-  const auto failed =
-      std::find_if(arenas.begin(), arenas.end(), [](std::uint64_t arena) { return arena > 0; });
-  if (failed != arenas.end()) {
-    throw Error{
-        {.code = ErrorCode::no_resource,
-         .peer = static_cast<int>(failed - arenas.begin()),
-         .operation = "allocate",
-         .cause = fmt::format("the arena of that rank has no {} bytes left in one piece, of {} in all", bytes,
-                              *failed),
-         .hint = "raise QPMESH_ARENA_BYTES_MAX"}};
+  MemoryWanted mine;
+  if (allocation == nullptr) {
+    mine.arena_bytes = context.arena().bytes();
+  } else {
+    mine.touchable_bytes = context.arena().untouched_bytes();
+    mine.left = topology::memory_left();
   }
+  const auto ranks = gather_values(state_, what, mine, call);
+  require_arenas(ranks, bytes);
+  require_memory(*state_, ranks, bytes);
+  context.register_allocation(*allocation);
   return {allocation, allocation->data()};
 }
 

@@ -334,7 +334,9 @@ class QPMESH_API Communicator {
 
   // ---- memory and groups: collective ----
 
-  // Throws Error{no_resource} on every rank alike, with nothing half-built, when a rank cannot serve it.
+  // Memory is touched when the caller does so; from 2 MiB on in huge pages where the system gives them. Throws Error{no_resource} on
+  // every rank alike, with nothing half-built, when a rank's arena is full or its machine or control group has less left than
+  // its ranks may then touch.
   template <class T>
   Buffer<T> allocate(std::size_t count, Call call = {}) {
     auto [allocation, data] = allocate_bytes(count, sizeof(T), call);

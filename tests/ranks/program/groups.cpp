@@ -1,4 +1,6 @@
 // Groups and memory: split, duplicate, split_node, independent, allocate.
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -195,6 +197,25 @@ void one_rank_without_memory_is_named_on_all(Communicator& world, Arguments) {
   check_group(world);
 }
 
+// Three times half of what the machine has: for each rank alone there may be enough.
+void more_than_the_machine_has_is_refused_on_all_alike(Communicator& world, Arguments) {
+  struct sysinfo machine {};
+  check(::sysinfo(&machine) == 0, "sysinfo");
+  const std::size_t half = (machine.totalram + machine.totalswap) / 2 * machine.mem_unit;
+  for (int i = 0; i < 2; ++i) {
+    expect_error([&] { world.allocate<std::uint8_t>(half); },
+                 {.code = ErrorCode::no_resource,
+                  .peer = 0,
+                  .operation = "allocate",
+                  .cause = "with " + std::to_string(half) +
+                           " bytes each, 3 ranks of that * may touch * bytes more, and * are left",
+                  .hint = "ask for less, or *"});
+    check_group(world);
+  }
+  const auto enough = world.allocate<std::int64_t>(1'000'000);
+  world.allreduce(enough, sum);
+}
+
 void memory_is_given_back(Communicator& world, Arguments) {
   for (int i = 0; i < 20; ++i) {
     auto buffer = world.allocate<std::uint8_t>(40 << 20);
@@ -216,6 +237,8 @@ std::vector<Scenario> group_scenarios() {
           in_world("a_buffer_may_go_while_it_is_used", a_buffer_may_go_while_it_is_used),
           in_world("too_much_memory_is_refused_on_all_alike", too_much_memory_is_refused_on_all_alike),
           in_world("one_rank_without_memory_is_named_on_all", one_rank_without_memory_is_named_on_all),
+          in_world("more_than_the_machine_has_is_refused_on_all_alike",
+                   more_than_the_machine_has_is_refused_on_all_alike),
           in_world("memory_is_given_back", memory_is_given_back)};
 }
 
