@@ -27,6 +27,6 @@ int main(int argc, char** argv) {
   return run_program(
       {.name = "allreduce",
        .collectives = {Collective::allreduce},
-       .series = {float_series("float_sum", LimitKind::exchange, bus_factor, make_float_case<Allreduce>)}},
+       .series = {float_series("float_sum", LimitKind::slices, bus_factor, make_float_case<Allreduce>)}},
       argc, argv);
 }

@@ -128,7 +128,7 @@ void measure(const Wish& wish, std::size_t bytes, const World& world) {
                                                 MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
                                 }};
   const double us_per_call = wish.collective ? 1e6 : 0.5e6;
-  const Times times = take_samples(timed, {}, wish.samples, agreement);
+  const Times times = take_samples({.ours = timed}, wish.samples, agreement);
   if (world.rank != 0) return;
   std::printf("%zu", bytes);
   for (const double seconds : times.ours_s) std::printf(" %.4f", seconds * us_per_call);

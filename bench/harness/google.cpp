@@ -67,6 +67,8 @@ void set_counters(benchmark::State& state, const Row& row) {
   counters["busbw"] = row.bus_bandwidth();
   counters["batch"] = static_cast<double>(row.batch_calls);
   counters["samples"] = static_cast<double>(row.samples);
+  counters["idle_gap_us"] = row.idle_gap_us;
+  counters["disturbed"] = row.disturbed() ? 1 : 0;
   if (row.wrong) counters["wrong"] = static_cast<double>(*row.wrong);
   if (row.limit_share) counters["limit_share"] = *row.limit_share;
   if (row.baseline) {

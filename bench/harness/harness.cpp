@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -93,37 +94,53 @@ class Session {
     std::size_t wrong = 0;
     // Computing the reference of a large vector takes longer than the calls.
     if (check) wrong += checked_runs(*subject, bytes <= (std::size_t{1} << 20) ? 4 : 1);
-    take_times(*subject, row);
+    row.idle_gap_us = 1e6 * limits_.idle_gap_s();
+    take_times(*subject, limits_.probe(series.limit, settings_.buffers, bytes), row);
+    row.idle_gap_us = std::max(row.idle_gap_us, 1e6 * limits_.idle_gap_s());
     if (check) {
       wrong += checked_runs(*subject, 1);
       row.wrong = wrong;
       wrong_total_ += wrong;
     }
-    const std::size_t copied_bytes =
-        series.ends_with_a_block ? bytes / static_cast<std::size_t>(world_.size()) : bytes;
-    if (const auto least_s = limits_.least_s(series.limit, copied_bytes)) {
-      // A limit that was beaten was measured beside a busy neighbour: it says nothing about the machine.
-      constexpr double noise = 1.1;
-      const double share = *least_s * 1e6 / row.p50_us;
-      if (share <= noise) row.limit_share = share;
-    }
+    if (!row.limit_share) row.limit_share = share_of_least(series, bytes, row.p50_us);
     return row;
   }
 
-  void take_times(Case& subject, Row& row) {
+  std::optional<double> share_of_least(const Series& series, std::size_t bytes, double p50_us) {
+    const std::size_t copied_bytes =
+        series.ends_with_a_block ? bytes / static_cast<std::size_t>(world_.size()) : bytes;
+    const auto least_s = limits_.least_s(series.limit, copied_bytes);
+    return least_s ? credible_share(*least_s, p50_us * 1e-6) : std::nullopt;
+  }
+
+  // A limit that was measured apart, and was beaten, had a busy neighbour: it says nothing about the machine.
+  static std::optional<double> credible_share(double least_s, double ours_s) {
+    constexpr double noise = 1.1;
+    return least_s <= noise * ours_s ? std::optional{least_s / ours_s} : std::nullopt;
+  }
+
+  void take_times(Case& subject, const std::function<void()>& limit, Row& row) {
     const Agreement agreement{
         .align = [this] { world_.barrier(); },
         .max_over_ranks = [this](std::span<double> values) { world_.allreduce(values, qpmesh::max); }};
-    TimedBatch other;
-    if (baseline_) other = timed_batch([&subject, this] { subject.run_baseline(*baseline_); });
-    Times times =
-        take_samples(timed_batch([&subject] { subject.run(); }), other, settings_.samples, agreement);
+    Sides sides{.ours = timed_batch([&subject] { subject.run(); })};
+    if (baseline_) sides.baseline = timed_batch([&subject, this] { subject.run_baseline(*baseline_); });
+    // Whoever yields by hand gives whole slices to neighbours, and ours would be measured in their wake: apart, where cores are shared.
+    const bool apart = limits_.crowded();
+    if (limit && !apart) sides.limit = timed_batch(limit);
+    const Times times = take_samples(sides, settings_.samples, agreement);
 
     const double us_per_run = 1e6 / subject.operations_per_run();
     row.batch_calls = times.batch_calls;
     row.samples = times.ours_s.size();
+    row.sample_us = 1e6 * quantile(times.ours_s, 0.5) * static_cast<double>(times.batch_calls);
     row.p50_us = us_per_run * quantile(times.ours_s, 0.5);
     row.p99_us = us_per_run * quantile(times.ours_s, 0.99);
+    if (!times.limit_s.empty()) row.limit_share = ratios(times.ours_s, times.limit_s).median;
+    if (limit && apart) {
+      const Times its = take_samples({.ours = timed_batch(limit)}, settings_.samples, agreement);
+      row.limit_share = credible_share(quantile(its.ours_s, 0), quantile(times.ours_s, 0.5));
+    }
     if (baseline_) {
       row.baseline = Comparison{.p50_us = us_per_run * quantile(times.baseline_s, 0.5),
                                 .ratio = ratios(times.ours_s, times.baseline_s)};

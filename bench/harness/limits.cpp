@@ -10,13 +10,17 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/owned.hpp"
 #include "bench/harness/flag_probe.hpp"
+#include "bench/harness/idle_gap.hpp"
+#include "bench/harness/slice_probe.hpp"
 #include "topology/usable_cores.hpp"
 
 namespace qpmesh::bench {
@@ -52,10 +56,8 @@ int count_usable_cores(Communicator& node) {
   return std::max(topology::usable_core_count({&all, 1}), 1);
 }
 
-// A line per rank in memory that all ranks of the node map; empty on every rank alike when one of them could
-// not map it.
-base::Mapping share_lines(Communicator& world) {
-  const std::size_t bytes = static_cast<std::size_t>(world.size()) * sizeof(FlagLine);
+// Zeroed memory that all ranks of the node map; empty on every rank alike when one of them could not map it.
+base::Mapping share_memory(Communicator& world, std::size_t bytes) {
   const auto name_by = [](std::int64_t maker) { return "/qpmesh-bench-" + std::to_string(maker); };
   const std::int64_t self = ::getpid();
   std::int64_t maker = 0;
@@ -70,7 +72,7 @@ base::Mapping share_lines(Communicator& world) {
 
   base::Mapping mapping;
   if (maker > 0 && file) {
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (memory != MAP_FAILED) mapping = base::Mapping{memory, bytes};
   }
   std::int32_t mapped_by_all = mapping ? 1 : 0;
@@ -106,38 +108,78 @@ double least_round_s(Communicator& world, std::uint32_t& round, Round&& one_roun
 Limits::Limits(Communicator& world) : world_{world} {
   Communicator node = world.split_node();
   usable_cores_ = count_usable_cores(node);
+  node_rank_ = node.rank();
   std::int32_t whole = node.size() == world.size() ? 1 : 0;
   world.allreduce(std::span{&whole, 1}, qpmesh::min);
   one_node_ = whole == 1;
 }
 
+double Limits::idle_gap_s() {
+  constexpr std::chrono::milliseconds length{5};
+  world_.barrier();
+  if (node_rank_ < usable_cores_) return max_over_ranks(world_, idle_gap(length).count());
+  std::this_thread::sleep_for(length);  // a rank that waited in the library would look like a neighbour
+  return max_over_ranks(world_, 0);
+}
+
 void Limits::measure_flags() {
   flags_measured_ = true;
   if (!one_node_ || world_.size() < 2) return;
-  const base::Mapping shared = share_lines(world_);
-  if (!shared) return;
-  auto* const lines =
-      reinterpret_cast<FlagLine*>(shared.data());  // zeroed memory is a line that has seen no round
+  lines_ = share_memory(world_, static_cast<std::size_t>(world_.size()) * sizeof(FlagLine));
+  if (!lines_) return;
+  auto* const lines = reinterpret_cast<FlagLine*>(lines_.data());  // zeroes: a line that has seen no round
   const int rank = world_.rank();
   const int size = world_.size();
   // How long to look before yielding depends on who shares the core; the best of a few is the limit.
-  const bool crowded = size > usable_cores_;
   const std::vector<unsigned> looks =
-      crowded ? std::vector<unsigned>{1, 32, 512} : std::vector<unsigned>{4096};
-  std::uint32_t round = 0;
-  const auto keep_least = [](std::optional<double>& least_s, double seconds) {
-    if (!least_s || seconds < *least_s) least_s = seconds;
-  };
+      crowded() ? std::vector<unsigned>{1, 32, 512} : std::vector<unsigned>{4096};
   for (const unsigned looks_per_yield : looks) {
-    keep_least(exchange_s_, least_round_s(world_, round, [&](std::uint32_t now) {
-                 flag_allreduce(lines, rank, size, now, static_cast<std::uint32_t>(rank), looks_per_yield);
-               }));
+    const double exchange_s = least_round_s(world_, round_, [&](std::uint32_t now) {
+      flag_allreduce(lines, rank, size, now, static_cast<std::uint32_t>(rank), looks_per_yield);
+    });
+    if (!exchange_s_ || exchange_s < *exchange_s_) {
+      exchange_s_ = exchange_s;
+      looks_per_yield_ = looks_per_yield;
+    }
     const int peer = rank ^ 1;
-    keep_least(one_way_s_, 0.5 * least_round_s(world_, round, [&](std::uint32_t now) {
-                             if (peer < size)
-                               flag_ping_pong(lines[rank], lines[peer], rank < peer, now, looks_per_yield);
-                           }));
+    const double one_way_s = 0.5 * least_round_s(world_, round_, [&](std::uint32_t now) {
+                               if (peer < size)
+                                 flag_ping_pong(lines[rank], lines[peer], rank < peer, now, looks_per_yield);
+                             });
+    one_way_s_ = std::min(one_way_s_.value_or(one_way_s), one_way_s);
   }
+}
+
+bool Limits::flags_work() {
+  if (!flags_measured_) measure_flags();
+  return static_cast<bool>(lines_);
+}
+
+std::function<void()> Limits::probe(LimitKind kind, Buffers buffers, std::size_t bytes) {
+  constexpr std::size_t flag_bytes_max = 64;  // of data that travel beside their flag
+  constexpr std::size_t sliced_bytes_min = std::size_t{64} << 10;
+  constexpr int sliced_ranks_max = 64;
+  const bool exchanges = kind == LimitKind::exchange || kind == LimitKind::slices;
+  if (!exchanges || !flags_work()) return {};
+  if (bytes <= flag_bytes_max) {
+    return [this] {
+      flag_allreduce(reinterpret_cast<FlagLine*>(lines_.data()), world_.rank(), world_.size(), ++round_, 1,
+                     looks_per_yield_);
+    };
+  }
+  if (kind != LimitKind::slices || buffers != Buffers::allocated || bytes < sliced_bytes_min ||
+      world_.size() > sliced_ranks_max)
+    return {};
+  struct Sliced {
+    base::Mapping memory;
+    SliceProbe probe;
+  };
+  const std::size_t count = bytes / sizeof(float);
+  base::Mapping memory = share_memory(world_, SliceProbe::shared_bytes(world_.size(), count));
+  if (!memory) return {};
+  const SliceProbe slices{memory.data(), world_.rank(), world_.size(), count, looks_per_yield_};
+  const auto sliced = std::make_shared<Sliced>(Sliced{std::move(memory), slices});
+  return [sliced] { sliced->probe.run(); };
 }
 
 // The least time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a
@@ -167,8 +209,9 @@ double Limits::copy_s(std::size_t bytes) {
 }
 
 std::optional<double> Limits::least_s(LimitKind kind, std::size_t bytes) {
-  if (!flags_measured_) measure_flags();
-  const auto flag_s = kind == LimitKind::exchange ? exchange_s_ : one_way_s_;
+  if (!flags_work()) return std::nullopt;
+  const bool one_way = kind == LimitKind::one_way || kind == LimitKind::streaming;
+  const auto flag_s = one_way ? one_way_s_ : exchange_s_;
   if (!flag_s) return std::nullopt;
   if (kind == LimitKind::streaming) {
     constexpr std::size_t copying_bytes_min = 4096;  // below, the cost of a message is not that of its bytes

@@ -37,6 +37,7 @@ std::string format_row(const Row& row) {
                         fmt::format("[{:.2f} {:.2f}]", ratio.lower, ratio.upper),
                         ratio.median >= no_slower_ratio_min ? "yes" : "no");
   }
+  if (row.disturbed()) line += fmt::format("  disturbed: others had a core for {:.0f} us", row.idle_gap_us);
   return line;
 }
 

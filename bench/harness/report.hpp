@@ -1,6 +1,7 @@
 // Rows for people and scripts: one line a size, columns separated by spaces, comments begin with '#'.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -27,9 +28,13 @@ struct Row {
   std::optional<Comparison> baseline;
   std::size_t batch_calls = 1;
   std::size_t samples = 0;
+  double sample_us = 0;    // what one of them lasted: a batch
+  double idle_gap_us = 0;  // see Limits::idle_gap_s
 
   // GB/s (10^9). 0 where the operation carries no bytes.
   double algorithm_bandwidth() const noexcept;
+  // A gap that alone makes a sample ten times as long, or a slice of somebody else's: a p99 beyond 10 × p50 is then the neighbours'.
+  bool disturbed() const noexcept { return idle_gap_us > std::min(9 * sample_us, 500.0); }
   double bus_bandwidth() const noexcept { return algorithm_bandwidth() * bus_factor; }
 };
 

@@ -45,30 +45,38 @@ std::size_t sample_count(double sample_s, std::optional<std::size_t> wanted) noe
                                              static_cast<double>(samples_default)));
 }
 
-Times take_samples(const TimedBatch& ours, const TimedBatch& baseline, std::optional<std::size_t> wanted,
-                   const Agreement& agreement) {
-  Batch batch = agree_batch(ours, agreement);
-  if (baseline) {
-    const Batch theirs = agree_batch(baseline, agreement);
-    batch.calls = std::max(batch.calls, theirs.calls);
-    batch.sample_s = std::max(batch.sample_s, theirs.sample_s);
+Times take_samples(const Sides& sides, std::optional<std::size_t> wanted, const Agreement& agreement) {
+  Times times;
+  struct Side {
+    const TimedBatch& timed;
+    std::vector<double>& samples_s;
+  };
+  std::vector<Side> present{{sides.ours, times.ours_s}};
+  if (sides.baseline) present.push_back({sides.baseline, times.baseline_s});
+  if (sides.limit) present.push_back({sides.limit, times.limit_s});
+
+  Batch batch;
+  for (const Side& side : present) {
+    const Batch its = agree_batch(side.timed, agreement);
+    batch.calls = std::max(batch.calls, its.calls);
+    batch.sample_s = std::max(batch.sample_s, its.sample_s);
   }
+  times.batch_calls = batch.calls;
   const std::size_t count = sample_count(batch.sample_s, wanted);
-
-  Times times{.batch_calls = batch.calls, .ours_s = {}, .baseline_s = {}};
-  times.ours_s.resize(count);
-  if (baseline) times.baseline_s.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const bool ours_first = i % 2 == 0;
-    if (ours_first) times.ours_s[i] = aligned_sample(ours, batch.calls, agreement);
-    if (baseline) times.baseline_s[i] = aligned_sample(baseline, batch.calls, agreement);
-    if (!ours_first) times.ours_s[i] = aligned_sample(ours, batch.calls, agreement);
+    const auto take = [&](const Side& side) {
+      side.samples_s.push_back(aligned_sample(side.timed, batch.calls, agreement));
+    };
+    if (i % 2 == 0) {
+      std::for_each(present.begin(), present.end(), take);
+    } else {
+      std::for_each(present.rbegin(), present.rend(), take);
+    }
   }
 
-  for (auto* side : {&times.ours_s, &times.baseline_s}) {
-    if (side->empty()) continue;
-    agreement.max_over_ranks(*side);
-    for (double& sample_s : *side) sample_s /= static_cast<double>(batch.calls);
+  for (const Side& side : present) {
+    agreement.max_over_ranks(side.samples_s);
+    for (double& sample_s : side.samples_s) sample_s /= static_cast<double>(batch.calls);
   }
   return times;
 }

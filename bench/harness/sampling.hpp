@@ -36,16 +36,22 @@ Batch agree_batch(const TimedBatch& timed, const Agreement& agreement);
 
 std::size_t sample_count(double sample_s, std::optional<std::size_t> wanted) noexcept;
 
-// Seconds per call, one value per sample.
+// What is timed beside each other; baseline and limit may be empty.
+struct Sides {
+  TimedBatch ours;
+  TimedBatch baseline{};  // another library
+  TimedBatch limit{};     // the least that the machine must do
+};
+
+// Seconds per call, one value per sample. Those of a side that was there were taken next to ours_s[i].
 struct Times {
   std::size_t batch_calls = 1;
   std::vector<double> ours_s;
-  std::vector<double> baseline_s;  // empty, or sample i taken next to ours_s[i]
+  std::vector<double> baseline_s;
+  std::vector<double> limit_s;
 };
 
-// With a baseline the two alternate as ABBA, so that a machine that drifts
-// favours neither. baseline may be empty.
-Times take_samples(const TimedBatch& ours, const TimedBatch& baseline, std::optional<std::size_t> wanted,
-                   const Agreement& agreement);
+// Sides alternate as ABBA, so that a machine that drifts favours none.
+Times take_samples(const Sides& sides, std::optional<std::size_t> wanted, const Agreement& agreement);
 
 }  // namespace qpmesh::bench

@@ -1,5 +1,6 @@
 // The machine's limits, by the shortest code that reaches them.
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "base/owned.hpp"
 #include "bench/harness/flag_probe.hpp"
+#include "bench/harness/slice_probe.hpp"
 #include "bench/micro/probe.hpp"
 #include "bench/micro/threads.hpp"
 
@@ -90,24 +92,32 @@ double eventfd_wake_ns(CorePair cores) {
          (2 * round_trips);
 }
 
-// Source and target stay the same from sample to sample, so that a size that fits a cache is measured in it.
 Probe copy_probe(const std::string& size_name, std::size_t bytes) {
-  const auto from = std::make_shared<std::vector<std::byte>>(bytes, std::byte{1});
-  const auto to = std::make_shared<std::vector<std::byte>>(bytes, std::byte{2});
-  const int copies = bytes < (std::size_t{1} << 20) ? 16 : 1;
-  const auto sample = [from, to, copies] {
-    return elapsed_ns([&] {
-             for (int i = 0; i < copies; ++i) {
-               std::memcpy(to->data(), from->data(), from->size());
-               asm volatile(""
-                            :
-                            : "r"(to->data())
-                            : "memory");  // the copy has a reader, as far as the compiler knows
-             }
-           }) /
-           copies;
+  return {.name = "machine/memcpy/" + size_name,
+          .sample_ns = copy_sampler(std::make_shared<CopiedVectors>(bytes), copy_by_libc),
+          .bytes = static_cast<double>(bytes)};
+}
+
+// Two ranks, both in this process.
+Probe slices_probe(CorePair cores, const std::string& size_name, std::size_t bytes) {
+  static constexpr int ranks = 2;
+  const std::size_t count = bytes / sizeof(float);
+  const std::size_t shared_bytes = SliceProbe::shared_bytes(ranks, count);
+  void* const zeroes =
+      ::mmap(nullptr, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (zeroes == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+  const auto shared = std::make_shared<base::Mapping>(zeroes, shared_bytes);
+  const int runs = bytes < (std::size_t{1} << 20) ? 64 : 4;
+  const auto end = [shared, count, runs](int rank) {
+    const auto probe = std::make_shared<SliceProbe>(shared->data(), rank, ranks, count, looks_per_yield);
+    return [shared, probe, runs] {
+      for (int i = 0; i < runs; ++i) probe->run();
+    };
   };
-  return {.name = "machine/memcpy/" + size_name, .sample_ns = sample, .bytes = static_cast<double>(bytes)};
+  const auto sample = [cores, runs, first = end(0), second = end(1)] {
+    return run_pair_ns(cores, first, second) / runs;
+  };
+  return {.name = "machine/slices/2/" + size_name, .sample_ns = sample, .bytes = static_cast<double>(bytes)};
 }
 
 }  // namespace
@@ -126,6 +136,22 @@ double flag_exchange_ns(CorePair cores) {
   return run_pair_ns(cores, side(true), side(false)) / (2 * rounds);
 }
 
+void copy_by_libc(CopiedVectors& vectors) {
+  std::memcpy(vectors.to.data(), vectors.from.data(), vectors.from.size());
+  // The copy has a reader, as far as the compiler knows.
+  asm volatile("" : : "r"(vectors.to.data()) : "memory");
+}
+
+std::function<double()> copy_sampler(std::shared_ptr<CopiedVectors> vectors, Copy copy) {
+  const int copies = vectors->from.size() < (std::size_t{1} << 20) ? 16 : 1;
+  return [vectors = std::move(vectors), copy = std::move(copy), copies] {
+    return elapsed_ns([&] {
+             for (int i = 0; i < copies; ++i) copy(*vectors);
+           }) /
+           copies;
+  };
+}
+
 std::vector<Probe> machine_probes(CorePair cores) {
   const CorePair one_core{.first = cores.first, .second = cores.first};
   std::vector<Probe> probes{
@@ -142,6 +168,8 @@ std::vector<Probe> machine_probes(CorePair cores) {
         {.name = "machine/eventfd_wake/two_cores", .sample_ns = [cores] { return eventfd_wake_ns(cores); }});
     probes.push_back(
         {.name = "machine/flag_exchange", .sample_ns = [cores] { return flag_exchange_ns(cores); }});
+    probes.push_back(slices_probe(cores, "64KiB", std::size_t{64} << 10));
+    probes.push_back(slices_probe(cores, "1MiB", std::size_t{1} << 20));
     probes.push_back(
         {.name = "machine/flag_allreduce/2", .sample_ns = [cores] { return flag_allreduce_ns(cores); }});
   }

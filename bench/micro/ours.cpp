@@ -138,6 +138,16 @@ double ring_ns(CorePair cores, LoopedRing& ring, RingEnd measured) {
   return ns / (bursts * burst_records);
 }
 
+// ---- bulk: what a long message's bytes go through, beside libc's copy between the same vectors ----
+
+void copy_by_a_write(CopiedVectors& vectors) {
+  std::atomic<std::uint32_t> asleep{0};
+  transport::shm::ShmConnection connection{
+      0, {.data = vectors.to.data(), .bytes = vectors.to.size(), .asleep = &asleep, .doorbell = -1}};
+  const transport::Write write{.body = vectors.from};
+  connection.post({&write, 1});
+}
+
 // ---- wake-up: a rank that sleeps in the waiting function, woken by a write of its peer ----
 
 // One rank's memory, as far as sleeping and waking needs it.
@@ -206,14 +216,29 @@ std::vector<Probe> own_probes(CorePair cores) {
   const CorePair one_core{.first = cores.first, .second = cores.first};
   const auto ring = std::make_shared<LoopedRing>();
   std::vector<Probe> probes{
-      {.name = "ours/task_step",
-       .sample_ns = [cores] { return task_step_ns(cores); },
-       .flag_share_max = 0.25},
-      {.name = "ours/ring_put",
-       .sample_ns = [cores, ring] { return ring_ns(cores, *ring, RingEnd::put); },
-       .flag_share_max = 0.5},
       {.name = "ours/ring_take", .sample_ns = [cores, ring] { return ring_ns(cores, *ring, RingEnd::take); }},
       {.name = "ours/wake/one_core", .sample_ns = [one_core] { return wake_ns(one_core); }}};
+  for (const auto& [size_name, bytes] :
+       {std::pair{"64KiB", std::size_t{64} << 10}, std::pair{"1MiB", std::size_t{1} << 20},
+        std::pair{"16MiB", std::size_t{16} << 20}}) {
+    const auto vectors = std::make_shared<CopiedVectors>(bytes);
+    probes.push_back({.name = std::string{"ours/write/"} + size_name,
+                      .sample_ns = copy_sampler(vectors, copy_by_a_write),
+                      .bytes = static_cast<double>(bytes),
+                      .reference_ns = copy_sampler(vectors, copy_by_libc),
+                      .share_max = 1.1});
+  }
+  // No step between cores, but as dear as one may be beside it.
+  const auto flag_ns = [cores] { return flag_exchange_ns(cores); };
+  const double bounded = cores.distinct() ? 1 : 0;
+  probes.push_back({.name = "ours/task_step",
+                    .sample_ns = [cores] { return task_step_ns(cores); },
+                    .reference_ns = flag_ns,
+                    .share_max = 0.25 * bounded});
+  probes.push_back({.name = "ours/ring_put",
+                    .sample_ns = [cores, ring] { return ring_ns(cores, *ring, RingEnd::put); },
+                    .reference_ns = flag_ns,
+                    .share_max = 0.5 * bounded});
   if (cores.distinct()) {
     probes.push_back({.name = "ours/wake/two_cores", .sample_ns = [cores] { return wake_ns(cores); }});
   }

@@ -4,13 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/harness/cut.hpp"
+#include "bench/harness/idle_gap.hpp"
+#include "bench/harness/pages.hpp"
+#include "bench/harness/report.hpp"
 #include "bench/harness/sampling.hpp"
 #include "bench/harness/settings.hpp"
 #include "bench/harness/sizes.hpp"
+#include "bench/harness/slice_probe.hpp"
 #include "bench/harness/statistics.hpp"
 #include "bench/harness/verify.hpp"
 #include "qpmesh/error.hpp"
@@ -312,13 +320,91 @@ TEST(samples, alternate_with_the_baseline_as_abba_with_one_batch_for_both) {
       return call_s * static_cast<double>(calls);
     };
   };
-  const Times times = take_samples(recorded('A', 20e-6), recorded('B', 5e-6), 12, machine.agreement(1));
+  const Times times =
+      take_samples({.ours = recorded('A', 20e-6), .baseline = recorded('B', 5e-6)}, 12, machine.agreement(1));
   EXPECT_EQ(order.substr(order.size() - 24), "ABBAABBAABBAABBAABBAABBA");
   EXPECT_EQ(times.batch_calls, 4U);
   ASSERT_EQ(times.ours_s.size(), 12U);
   ASSERT_EQ(times.baseline_s.size(), 12U);
   for (const double call_s : times.ours_s) EXPECT_DOUBLE_EQ(call_s, 20e-6);
   for (const double call_s : times.baseline_s) EXPECT_DOUBLE_EQ(call_s, 5e-6);
+}
+
+TEST(samples, of_ours_the_baseline_and_the_limit_go_back_the_way_they_came) {
+  FakeMachine machine{.slowest_call_s = 1, .timed_calls = {}};
+  std::string order;
+  const auto recorded = [&order](char name, double call_s) {
+    return [&order, name, call_s](std::size_t calls) {
+      order += name;
+      return call_s * static_cast<double>(calls);
+    };
+  };
+  const Sides sides{
+      .ours = recorded('A', 20e-6), .baseline = recorded('B', 40e-6), .limit = recorded('C', 10e-6)};
+  const Times times = take_samples(sides, 11, machine.agreement(1));
+  EXPECT_EQ(order.substr(order.size() - 33), "ABCCBAABCCBAABCCBAABCCBAABCCBAABC");
+  EXPECT_EQ(times.limit_s.size(), 11U);
+  EXPECT_DOUBLE_EQ(ratios(times.ours_s, times.limit_s).median, 0.5);  // the share of the limit
+  const Times alone = take_samples({.ours = recorded('A', 20e-6)}, 11, machine.agreement(1));
+  EXPECT_TRUE(alone.baseline_s.empty() && alone.limit_s.empty());
+}
+
+// A clock that says what it is told to, one reading after another.
+struct TellingClock {
+  using duration = std::chrono::microseconds;
+  using time_point = std::chrono::time_point<TellingClock, duration>;
+  static inline std::vector<int> readings_us;
+  static inline std::size_t next;
+  static time_point now() { return time_point{duration{readings_us.at(next++)}}; }
+};
+
+TEST(idle_gap, is_the_largest_one_and_that_which_ends_the_probe_counts_too) {
+  const auto gap_us = [](std::vector<int> readings_us) {
+    TellingClock::readings_us = std::move(readings_us);
+    TellingClock::next = 0;
+    return 1e6 * idle_gap<TellingClock>(std::chrono::microseconds{100}).count();
+  };
+  EXPECT_DOUBLE_EQ(gap_us({7, 8, 50, 60, 90, 107}), 42);
+  EXPECT_DOUBLE_EQ(gap_us({0, 10, 5000}), 4990);
+}
+
+TEST(a_row, is_disturbed_by_a_gap_that_makes_a_sample_ten_times_as_long_or_is_a_slice) {
+  Row row;
+  row.sample_us = 20;
+  row.idle_gap_us = 180;
+  EXPECT_FALSE(row.disturbed());
+  EXPECT_EQ(format_row(row).find("disturbed"), std::string::npos);
+  row.idle_gap_us = 181;
+  EXPECT_TRUE(row.disturbed());
+  row.sample_us = 1000;
+  EXPECT_FALSE(row.disturbed());
+  row.idle_gap_us = 3000;
+  EXPECT_TRUE(row.disturbed());
+  EXPECT_TRUE(format_row(row).ends_with("  disturbed: others had a core for 3000 us")) << format_row(row);
+}
+
+TEST(slice_probe, adds_up_what_every_rank_has_again_and_again) {
+  for (const int ranks : {2, 3, 4}) {
+    constexpr std::size_t count = 10'007;
+    const std::size_t bytes = SliceProbe::shared_bytes(ranks, count);
+    const auto shared = make_pages<std::byte>(bytes);
+    std::memset(shared.get(), 0, bytes);
+    std::vector<std::size_t> wrong(static_cast<std::size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        SliceProbe probe{shared.get(), rank, ranks, count, 8};
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+          fill_inputs(probe.in(), seed, rank);
+          probe.run();
+          wrong[static_cast<std::size_t>(rank)] += count_wrong(
+              probe.out(), [&](std::size_t index) { return sum_of_inputs(seed, 0, ranks, index); });
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, std::vector<std::size_t>(static_cast<std::size_t>(ranks))) << ranks << " ranks";
+  }
 }
 
 }  // namespace
