@@ -47,8 +47,8 @@ void add_anywhere(float* to, const float* const* from, int sources, std::size_t 
 [[gnu::target("avx2")]] void add_avx2(float* to, const float* const* from, int sources, std::size_t count) {
   add(to, from, sources, count);
 }
-[[gnu::target("avx512f,prefer-vector-width=512")]] void add_avx512(float* to, const float* const* from,
-                                                                   int sources, std::size_t count) {
+[[gnu::target("avx512f")]] void add_avx512(float* to, const float* const* from, int sources,
+                                           std::size_t count) {
   add(to, from, sources, count);
 }
 #endif
