@@ -6,14 +6,15 @@
 namespace qpmesh::bench {
 
 // The largest gap between successive reads of the clock while so much time passes.
-template <class Clock = std::chrono::steady_clock>
-std::chrono::duration<double> idle_gap(std::chrono::duration<double> length) {
-  const auto begin = Clock::now();
-  typename Clock::duration largest{0};
-  for (auto last = begin; last - begin < length;) {
-    const auto now = Clock::now();
-    largest = now - last > largest ? now - last : largest;
-    last = now;
+template <class Now>
+std::chrono::duration<double> idle_gap(std::chrono::duration<double> length, Now&& now) {
+  using Time = std::chrono::steady_clock::time_point;
+  Time::duration largest{0};
+  const Time begin = now();
+  for (Time last = begin; last - begin < length;) {
+    const Time next = now();
+    largest = next - last > largest ? next - last : largest;
+    last = next;
   }
   return largest;
 }

@@ -117,7 +117,8 @@ Limits::Limits(Communicator& world) : world_{world} {
 double Limits::idle_gap_s() {
   constexpr std::chrono::milliseconds length{5};
   world_.barrier();
-  if (node_rank_ < usable_cores_) return max_over_ranks(world_, idle_gap(length).count());
+  if (node_rank_ < usable_cores_)
+    return max_over_ranks(world_, idle_gap(length, std::chrono::steady_clock::now).count());
   std::this_thread::sleep_for(length);  // a rank that waited in the library would look like a neighbour
   return max_over_ranks(world_, 0);
 }

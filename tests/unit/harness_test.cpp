@@ -349,20 +349,13 @@ TEST(samples, of_ours_the_baseline_and_the_limit_go_back_the_way_they_came) {
   EXPECT_TRUE(alone.baseline_s.empty() && alone.limit_s.empty());
 }
 
-// A clock that says what it is told to, one reading after another.
-struct TellingClock {
-  using duration = std::chrono::microseconds;
-  using time_point = std::chrono::time_point<TellingClock, duration>;
-  static inline std::vector<int> readings_us;
-  static inline std::size_t next;
-  static time_point now() { return time_point{duration{readings_us.at(next++)}}; }
-};
-
 TEST(idle_gap, is_the_largest_one_and_that_which_ends_the_probe_counts_too) {
-  const auto gap_us = [](std::vector<int> readings_us) {
-    TellingClock::readings_us = std::move(readings_us);
-    TellingClock::next = 0;
-    return 1e6 * idle_gap<TellingClock>(std::chrono::microseconds{100}).count();
+  const auto gap_us = [](const std::vector<int>& readings_us) {
+    std::size_t next = 0;
+    const auto now = [&] {
+      return std::chrono::steady_clock::time_point{std::chrono::microseconds{readings_us.at(next++)}};
+    };
+    return 1e6 * idle_gap(std::chrono::microseconds{100}, now).count();
   };
   EXPECT_DOUBLE_EQ(gap_us({7, 8, 50, 60, 90, 107}), 42);
   EXPECT_DOUBLE_EQ(gap_us({0, 10, 5000}), 4990);
@@ -391,6 +384,7 @@ TEST(slice_probe, adds_up_what_every_rank_has_again_and_again) {
     std::memset(shared.get(), 0, bytes);
     std::vector<std::size_t> wrong(static_cast<std::size_t>(ranks));
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
         SliceProbe probe{shared.get(), rank, ranks, count, 8};
