@@ -5,6 +5,7 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
 if(QPMESH_VERBS)
   pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
@@ -54,6 +55,11 @@ function(qpmesh_precompile name)
     <optional> <ranges> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h> ${ARGN})
 endfunction()
 qpmesh_precompile(qpmesh_headers)
+
+# qpmesh_use_highway(SOURCE…): sources that include Highway's headers. The precompiled ones were made without its macros.
+function(qpmesh_use_highway)
+  set_source_files_properties(${ARGV} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${HWY_CFLAGS}")
+endfunction()
 
 # qpmesh_floor(NAME source… [LINKS target…]): one floor of the house as an object library. A floor sees the headers of
 # the whole tree; tests/unit/floors_test reads the includes and fails when one goes up.

@@ -80,7 +80,7 @@ template <class T>
 void reduce_two(ReduceKernel kernel, std::vector<T>& target, const std::vector<T>& left,
                 const std::vector<T>& right) {
   const std::array<const std::byte*, 2> sources{bytes_of(left), bytes_of(right)};
-  kernel(bytes_of(target), sources.data(), 2, target.size());
+  kernel(bytes_of(target), sources.data(), 2, target.size() * sizeof(T));
 }
 
 template <class T>

@@ -80,12 +80,12 @@ TYPED_TEST(ManySources, are_reduced_from_left_to_right_into_memory_apart_or_any_
       const std::vector<T> expected = folded(kind, sources);
       std::vector<T> apart(element_count);
       kernel(reinterpret_cast<std::byte*>(apart.data()), pointers(sources).data(), source_count,
-             element_count);
+             element_count * sizeof(T));
       ASSERT_TRUE(same_bytes(apart, expected)) << "reduction " << number << " of " << source_count;
       for (std::size_t target = 0; target < sources.size(); ++target) {
         Sources<T> one_is_target = sources;
         kernel(reinterpret_cast<std::byte*>(one_is_target[target].data()), pointers(one_is_target).data(),
-               source_count, element_count);
+               source_count, element_count * sizeof(T));
         ASSERT_TRUE(same_bytes(one_is_target[target], expected))
             << "reduction " << number << " of " << source_count << " into source " << target;
       }
@@ -100,8 +100,8 @@ TEST(many_sources, of_halves_are_rounded_once_per_pass) {
   std::vector<std::vector<float16>> sources(sources_max, {little});
   sources[0] = {one};
   std::vector<float16> sum(1);
-  reduce_kernel(ReductionKind::sum, ElementType::float16)(reinterpret_cast<std::byte*>(sum.data()),
-                                                          pointers(sources).data(), sources_max, 1);
+  reduce_kernel(ReductionKind::sum, ElementType::float16)(
+      reinterpret_cast<std::byte*>(sum.data()), pointers(sources).data(), sources_max, sizeof(float16));
   EXPECT_EQ(static_cast<float>(sum[0]), 1 + 0x1p-9F);
 }
 

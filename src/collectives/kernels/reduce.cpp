@@ -1,118 +1,21 @@
 #include "collectives/kernels/reduce.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
+#include "collectives/kernels/operators.hpp"
+#include "collectives/kernels/vectors.hpp"
+
 namespace qpmesh::collectives {
 namespace {
 
-// Arithmetic on the unsigned twin: overflow wraps instead of being undefined.
-// Types smaller than int would be promoted to it.
-template <std::integral T, class F>
-T wrap(T left, T right, F&& f) {
-  using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
-  return static_cast<T>(f(static_cast<Wide>(left), static_cast<Wide>(right)));
-}
-
-// NaN wins; otherwise the ordering puts -0 before +0, so that the result does not depend on who is left.
-template <std::floating_point T>
-bool precedes(T left, T right) {
-  return left < right || (left == right && std::signbit(left) && !std::signbit(right));
-}
-
-struct Sum {
-  template <class T>
-  static T apply(T left, T right) {
-    if constexpr (std::floating_point<T>) return left + right;
-    else return wrap(left, right, [](auto a, auto b) { return a + b; });
-  }
-};
-struct Product {
-  template <class T>
-  static T apply(T left, T right) {
-    if constexpr (std::floating_point<T>) return left * right;
-    else return wrap(left, right, [](auto a, auto b) { return a * b; });
-  }
-};
-struct Min {
-  template <class T>
-  static T apply(T left, T right) {
-    if constexpr (std::floating_point<T>) {
-      if (std::isnan(left)) return left;
-      return std::isnan(right) || precedes(right, left) ? right : left;
-    } else {
-      return right < left ? right : left;
-    }
-  }
-};
-struct Max {
-  template <class T>
-  static T apply(T left, T right) {
-    if constexpr (std::floating_point<T>) {
-      if (std::isnan(left)) return left;
-      return std::isnan(right) || precedes(left, right) ? right : left;
-    } else {
-      return left < right ? right : left;
-    }
-  }
-};
-struct BitAnd {
-  template <class T>
-  static T apply(T left, T right) {
-    return static_cast<T>(left & right);
-  }
-};
-struct BitOr {
-  template <class T>
-  static T apply(T left, T right) {
-    return static_cast<T>(left | right);
-  }
-};
-struct BitXor {
-  template <class T>
-  static T apply(T left, T right) {
-    return static_cast<T>(left ^ right);
-  }
-};
-struct LogicalAnd {
-  template <class T>
-  static T apply(T left, T right) {
-    return static_cast<T>(left != T{} && right != T{});
-  }
-};
-struct LogicalOr {
-  template <class T>
-  static T apply(T left, T right) {
-    return static_cast<T>(left != T{} || right != T{});
-  }
-};
-struct LogicalXor {
-  template <class T>
-  static T apply(T left, T right) {
-    return static_cast<T>((left != T{}) != (right != T{}));
-  }
-};
-
-// What an operation on T is computed in.
-template <class T>
-struct Computed {
-  using Type = T;
-};
-template <>
-struct Computed<float16> {
-  using Type = float;
-};
-template <>
-struct Computed<bfloat16> {
-  using Type = float;
-};
-
 template <class Operator, class T>
-void reduce(std::byte* target, const std::byte* const* sources, int source_count, std::size_t element_count) {
+void reduce(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes) {
   using C = typename Computed<T>::Type;
+  const std::size_t element_count = bytes / sizeof(T);
   const auto source = [&](int index) { return reinterpret_cast<const T*>(sources[index]); };
   auto* const t = reinterpret_cast<T*>(target);
   if (source_count == 2) {
@@ -122,6 +25,8 @@ void reduce(std::byte* target, const std::byte* const* sources, int source_count
       t[i] = static_cast<T>(Operator::apply(static_cast<C>(left[i]), static_cast<C>(right[i])));
     return;
   }
+  constexpr std::size_t few = 8;
+  if (element_count <= few) return reduce_elements<Operator, T>(target, sources, source_count, bytes);
   // Some elements at a time, from all sources before the target is touched: it may be one of them.
   constexpr std::size_t part_max = 64;
   C part[part_max];
@@ -192,9 +97,39 @@ Result with_type(ElementType type, Result none, F&& f) noexcept {
   return none;
 }
 
+// Chosen once for this processor: the choice itself costs more than the reduction of a few elements.
+class Kernels {
+ public:
+  Kernels() noexcept {
+    for (std::size_t kind = 0; kind < kind_count; ++kind) {
+      for (std::size_t type = 0; type < type_count; ++type)
+        kernels_[kind][type] = fastest(static_cast<ReductionKind>(kind), static_cast<ElementType>(type));
+    }
+  }
+  ReduceKernel of(ReductionKind kind, ElementType type) const noexcept {
+    return kernels_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(type)];
+  }
+
+ private:
+  static constexpr std::size_t kind_count = static_cast<std::size_t>(ReductionKind::logical_xor) + 1;
+  static constexpr std::size_t type_count = static_cast<std::size_t>(ElementType::bfloat16) + 1;
+
+  static ReduceKernel fastest(ReductionKind kind, ElementType type) noexcept {
+    const ReduceKernel vectors = vector_reduce_kernel(kind, type);
+    return vectors == nullptr ? scalar_reduce_kernel(kind, type) : vectors;
+  }
+
+  std::array<std::array<ReduceKernel, type_count>, kind_count> kernels_;
+};
+
 }  // namespace
 
 ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept {
+  static const Kernels kernels;
+  return kernels.of(kind, type);
+}
+
+ReduceKernel scalar_reduce_kernel(ReductionKind kind, ElementType type) noexcept {
   return with_type(type, ReduceKernel{nullptr}, [kind]<class T>(T) { return kernel_for<T>(kind); });
 }
 

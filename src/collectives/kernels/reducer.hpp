@@ -28,7 +28,7 @@ struct Reducer {
   // target = sources[0] op sources[1] op …; target may be one of them. Throws UserFailure.
   void operator()(std::byte* target, std::span<const std::byte* const> sources, std::size_t bytes) const {
     if (kernel != nullptr) {
-      kernel(target, sources.data(), static_cast<int>(sources.size()), bytes / element_bytes);
+      kernel(target, sources.data(), static_cast<int>(sources.size()), bytes);
     } else {
       apply_function(target, sources, bytes);
     }
