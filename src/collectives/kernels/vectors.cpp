@@ -111,6 +111,8 @@ template <std::size_t lanes_max>
 struct Floats {
   using D = hn::CappedTag<float, lanes_max / 2>;
   struct Held {
+    Held() {}  // NOLINT(modernize-use-equals-default): the implicit one knows nothing of the target
+    Held(hn::Vec<D> a_, hn::Vec<D> b_) : a{a_}, b{b_} {}
     hn::Vec<D> a;
     hn::Vec<D> b;
   };
@@ -206,7 +208,7 @@ void reduce_two(std::byte* target, const std::byte* left, const std::byte* right
 }
 
 // Any number of sources, at least one vector long; blocks of vectors for as long as it lasts.
-template <class Operator, class Format, int block_vectors>
+template <class Operator, class Format, std::size_t block_vectors>
 void reduce_many(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes) {
   using Held = typename Format::Held;
   const auto reduced = [=](std::size_t at) {
