@@ -111,19 +111,8 @@ struct Computed<bfloat16> {
   using Type = float;
 };
 
-// One element after the other: the least work before the first of a few.
+// A ReduceKernel without vectors; reduce.cpp has those of all operators for all types that they are for.
 template <class Operator, class T>
-void reduce_elements(std::byte* target, const std::byte* const* sources, int source_count,
-                     std::size_t bytes) {
-  using C = typename Computed<T>::Type;
-  const auto element = [sources](int index, std::size_t at) {
-    return static_cast<C>(*reinterpret_cast<const T*>(sources[index] + at));
-  };
-  for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
-    C value = element(0, at);
-    for (int index = 1; index < source_count; ++index) value = Operator::apply(value, element(index, at));
-    *reinterpret_cast<T*>(target + at) = static_cast<T>(value);
-  }
-}
+void reduce_scalar(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes);
 
 }  // namespace qpmesh::collectives

@@ -10,10 +10,9 @@
 #include "collectives/kernels/vectors.hpp"
 
 namespace qpmesh::collectives {
-namespace {
 
 template <class Operator, class T>
-void reduce(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes) {
+void reduce_scalar(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes) {
   using C = typename Computed<T>::Type;
   const std::size_t element_count = bytes / sizeof(T);
   const auto source = [&](int index) { return reinterpret_cast<const T*>(sources[index]); };
@@ -26,7 +25,15 @@ void reduce(std::byte* target, const std::byte* const* sources, int source_count
     return;
   }
   constexpr std::size_t few = 8;
-  if (element_count <= few) return reduce_elements<Operator, T>(target, sources, source_count, bytes);
+  if (element_count <= few) {
+    for (std::size_t i = 0; i < element_count; ++i) {
+      C value = static_cast<C>(source(0)[i]);
+      for (int index = 1; index < source_count; ++index)
+        value = Operator::apply(value, static_cast<C>(source(index)[i]));
+      t[i] = static_cast<T>(value);
+    }
+    return;
+  }
   // Some elements at a time, from all sources before the target is touched: it may be one of them.
   constexpr std::size_t part_max = 64;
   C part[part_max];
@@ -40,6 +47,8 @@ void reduce(std::byte* target, const std::byte* const* sources, int source_count
     for (std::size_t i = 0; i < count; ++i) t[begin + i] = static_cast<T>(part[i]);
   }
 }
+
+namespace {
 
 // A divisor may not fit the small integer types: 300 ranks, int8.
 template <class T>
@@ -56,20 +65,20 @@ template <class T>
 ReduceKernel kernel_for(ReductionKind kind) noexcept {
   switch (kind) {
     case ReductionKind::sum:
-    case ReductionKind::average: return reduce<Sum, T>;
-    case ReductionKind::product: return reduce<Product, T>;
-    case ReductionKind::min: return reduce<Min, T>;
-    case ReductionKind::max: return reduce<Max, T>;
-    case ReductionKind::logical_and: return reduce<LogicalAnd, T>;
-    case ReductionKind::logical_or: return reduce<LogicalOr, T>;
-    case ReductionKind::logical_xor: return reduce<LogicalXor, T>;
+    case ReductionKind::average: return reduce_scalar<Sum, T>;
+    case ReductionKind::product: return reduce_scalar<Product, T>;
+    case ReductionKind::min: return reduce_scalar<Min, T>;
+    case ReductionKind::max: return reduce_scalar<Max, T>;
+    case ReductionKind::logical_and: return reduce_scalar<LogicalAnd, T>;
+    case ReductionKind::logical_or: return reduce_scalar<LogicalOr, T>;
+    case ReductionKind::logical_xor: return reduce_scalar<LogicalXor, T>;
     default: break;
   }
   if constexpr (std::integral<T>) {
     switch (kind) {
-      case ReductionKind::bit_and: return reduce<BitAnd, T>;
-      case ReductionKind::bit_or: return reduce<BitOr, T>;
-      case ReductionKind::bit_xor: return reduce<BitXor, T>;
+      case ReductionKind::bit_and: return reduce_scalar<BitAnd, T>;
+      case ReductionKind::bit_or: return reduce_scalar<BitOr, T>;
+      case ReductionKind::bit_xor: return reduce_scalar<BitXor, T>;
       default: break;
     }
   }

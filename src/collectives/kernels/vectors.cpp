@@ -112,7 +112,7 @@ struct Floats {
   using D = hn::CappedTag<float, lanes_max / 2>;
   struct Held {
     Held() {}  // NOLINT(modernize-use-equals-default): the implicit one knows nothing of the target
-    Held(hn::Vec<D> a_, hn::Vec<D> b_) : a{a_}, b{b_} {}
+    Held(hn::Vec<D> first, hn::Vec<D> second) : a{first}, b{second} {}
     hn::Vec<D> a;
     hn::Vec<D> b;
   };
@@ -250,7 +250,7 @@ void reduce(std::byte* target, const std::byte* const* sources, int source_count
   if constexpr (Full::bytes > Short::bytes) {
     if (bytes >= Short::bytes) return reduce_many<Operator, Short, 1>(target, sources, source_count, bytes);
   }
-  reduce_elements<typename Operator::Scalar, T>(target, sources, source_count, bytes);
+  reduce_scalar<typename Operator::Scalar, T>(target, sources, source_count, bytes);
 }
 
 template <class Operator, class T>
