@@ -1,7 +1,7 @@
 // Direct slices: every rank reduces its slice of the vector from all ranks in one pass, and takes the other slices where they were reduced.
 // Vectors in Buffers are read and written where they lie. Private ones come through staging, in chunks that stay in the cache: only its owner
-// touches private memory. A chunk has two steps, "staged" and "reduced"; the next chunk but one may overwrite its buffer, because
-// whoever has staged the chunk between has taken all of it.
+// touches private memory. A rank's own slice, which nobody else reads, is reduced from where it lies. A chunk has two steps, "staged" and
+// "reduced"; the next chunk but one may overwrite its buffer, because whoever has staged the chunk between has taken all of it.
 // Wins for long vectors on one node. In rank order: ordered reductions included; the same bits on every rank.
 // Cost per rank: Buffers read S + (N-1)/N S and write S; staging reads 3 S - 2 S/N and writes 2 S; two lines per chunk.
 // Source: NCCL's RSxLD_AGxST kernels.
@@ -24,15 +24,36 @@ void reduce_slice_of_buffers(const Group& group, const NodeOperation& node, cons
   group.reduce(arguments.reducer, target, sources, bytes);
 }
 
-// This rank's slice of a staged chunk, reduced in place: nobody else reads that slice of our own buffer.
+// Into two places, in parts: the second is written while the first is still in the nearest cache.
+void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* target, std::byte* copy,
+                      Operands& operands, std::size_t bytes) {
+  const std::span<const std::byte*> sources{operands.data(), static_cast<std::size_t>(group.size())};
+  constexpr std::size_t part_bytes_max = 4096;
+  const std::size_t part_bytes =
+      std::max<std::size_t>(part_bytes_max / reducer.element_bytes, 1) * reducer.element_bytes;
+  for (std::size_t begin = 0; begin < bytes; begin += part_bytes) {
+    const std::size_t count_bytes = std::min(part_bytes, bytes - begin);
+    group.reduce(reducer, target + begin, sources, count_bytes);
+    group.copy(copy + begin, target + begin, count_bytes);
+    for (const std::byte*& source : sources) source += count_bytes;
+  }
+}
+
+// This rank's slice of a chunk, of which the others' are staged: to where it is read by who wants the result.
 void reduce_slice_of_chunk(const Group& group, const NodeOperation& node, const Arguments& arguments,
-                           const Blocks& slices, std::size_t chunk) {
+                           const Blocks& slices, std::size_t begin, std::size_t chunk, bool everybody_wants) {
   const std::size_t first = slices.first_bytes(group.rank());
+  const std::size_t bytes = slices.length_bytes(group.rank());
   Operands operands;
-  std::byte* const own = node.staging(chunk) + first;
-  const auto sources = operands_in_rank_order(operands, group, own,
+  const auto sources = operands_in_rank_order(operands, group, arguments.in + begin + first,
                                               [&](int rank) { return node.staging(rank, chunk) + first; });
-  group.reduce(arguments.reducer, own, sources, slices.length_bytes(group.rank()));
+  std::byte* const shared = node.staging(chunk) + first;
+  if (everybody_wants) {
+    reduce_into_both(group, arguments.reducer, arguments.out + begin + first, shared, operands, bytes);
+  } else {
+    const bool wants = group.rank() == arguments.root;
+    group.reduce(arguments.reducer, wants ? arguments.out + begin + first : shared, sources, bytes);
+  }
 }
 
 // Allreduce, or reduce where only the root wants the result.
@@ -42,8 +63,16 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
   const std::size_t bytes = arguments.bytes();
   const int size = group.size();
   const Chunks chunks{bytes, arguments.element_bytes};
+  const auto slices_of = [&](std::size_t chunk) {
+    return even_blocks(chunks.length(chunk) / arguments.element_bytes, size, arguments.element_bytes);
+  };
   const auto stage = [&](std::size_t chunk) {
-    group.copy(node.staging(chunk), arguments.in + chunks.begin(chunk), chunks.length(chunk));
+    const Blocks slices = slices_of(chunk);
+    const std::byte* const in = arguments.in + chunks.begin(chunk);
+    const std::size_t own = slices.first_bytes(group.rank());
+    const std::size_t behind = own + slices.length_bytes(group.rank());
+    group.copy(node.staging(chunk), in, own);
+    group.copy(node.staging(chunk) + behind, in + behind, chunks.length(chunk) - behind);
   };
   // Only an allreduce has a result at every rank.
   const bool direct =
@@ -85,14 +114,13 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
       node.advance(staged);
     }
     co_await node.all(staged);
-    const Blocks slices =
-        even_blocks(chunks.length(chunk) / arguments.element_bytes, size, arguments.element_bytes);
-    reduce_slice_of_chunk(group, node, arguments, slices, chunk);
+    const Blocks slices = slices_of(chunk);
+    reduce_slice_of_chunk(group, node, arguments, slices, chunks.begin(chunk), chunk, everybody_wants);
     node.advance(staged + 1);
     if (!wants) continue;
-    for (int distance = 0; distance < size; ++distance) {
+    for (int distance = 1; distance < size; ++distance) {
       const int from = group.plus(distance);
-      if (distance > 0) co_await node.member(from, staged + 1);
+      co_await node.member(from, staged + 1);
       const std::size_t first = slices.first_bytes(from);
       group.copy(arguments.out + chunks.begin(chunk) + first, node.staging(from, chunk) + first,
                  slices.length_bytes(from));
@@ -117,6 +145,7 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   const Pieces pieces{blocks, size, arguments.element_bytes};
   const auto stage = [&](std::size_t piece) {
     for (int block = 0; block < size; ++block) {
+      if (block == group.rank()) continue;
       group.copy(node.staging(piece) + pieces.place(block),
                  arguments.in + blocks.first_bytes(block) + pieces.begin(piece),
                  pieces.length(piece, blocks.length_bytes(block)));
@@ -124,8 +153,9 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   };
   const auto reduce_piece = [&](std::size_t piece) {
     const std::size_t place = pieces.place(group.rank());
+    const std::byte* const own = arguments.in + blocks.first_bytes(group.rank()) + pieces.begin(piece);
     Operands operands;
-    const auto sources = operands_in_rank_order(operands, group, node.staging(piece) + place,
+    const auto sources = operands_in_rank_order(operands, group, own,
                                                 [&](int rank) { return node.staging(rank, piece) + place; });
     group.reduce(arguments.reducer, arguments.out + pieces.begin(piece), sources,
                  pieces.length(piece, arguments.bytes()));
