@@ -1,4 +1,4 @@
-// bench_micro: the machine's limits and our innermost steps, as medians of samples. Steps with a bound are
+// bench_micro: the machine's limits, our innermost steps and reductions, as medians of samples. Steps with a bound are
 // compared with a flag exchange between two cores, sample by sample; exit code 1 when one costs more.
 #include <benchmark/benchmark.h>
 
@@ -24,12 +24,11 @@ struct Bound {
 void run_probe(benchmark::State& state, const Probe& probe, std::vector<Bound>& bounds) {
   std::vector<double> ns;
   std::vector<double> reference_ns;
-  const bool compared = probe.share_max > 0;
   for ([[maybe_unused]] auto iteration : state) {
     static_cast<void>(probe.sample_ns());  // warms up
     for (int i = 0; i < samples; ++i) {
       ns.push_back(probe.sample_ns());
-      if (compared) reference_ns.push_back(probe.reference_ns());
+      if (probe.reference_ns) reference_ns.push_back(probe.reference_ns());
     }
     state.SetIterationTime(quantile(ns, 0.5) * 1e-9);
   }
@@ -37,10 +36,10 @@ void run_probe(benchmark::State& state, const Probe& probe, std::vector<Bound>& 
   state.counters["q1_ns"] = q.lower;
   state.counters["q3_ns"] = q.upper;
   if (probe.bytes > 0) state.counters["GB_per_s"] = probe.bytes / q.median;
-  if (!compared) return;
+  if (!probe.reference_ns) return;
   const Quartiles share = ratios(reference_ns, ns);
   state.counters["share"] = share.median;
-  bounds.push_back({probe.name, share, probe.share_max});
+  if (probe.share_max > 0) bounds.push_back({probe.name, share, probe.share_max});
 }
 
 CorePair choose_cores() {
@@ -56,6 +55,7 @@ int main(int argc, char** argv) try {
   const CorePair cores = choose_cores();
   std::vector<Probe> probes = machine_probes(cores);
   for (auto& probe : own_probes(cores)) probes.push_back(std::move(probe));
+  for (auto& probe : kernel_probes(cores)) probes.push_back(std::move(probe));
   std::vector<Bound> bounds;
   for (const Probe& probe : probes) {
     benchmark::RegisterBenchmark(probe.name.c_str(),

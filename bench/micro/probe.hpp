@@ -15,7 +15,7 @@ struct Probe {
   std::function<double()>
       sample_ns;     // one sample: a batch between two clock reads, divided by its operations
   double bytes = 0;  // moved per operation, for GB/s; 0: none
-  // What it is compared with, in pairs of samples, and how much of that it may cost at most; 0: no bound.
+  // What it is compared with, in pairs of samples (empty: nothing), and how much of that it may cost at most; 0: no bound.
   std::function<double()> reference_ns{};
   double share_max = 0;
 };
@@ -29,6 +29,7 @@ struct CorePair {
 
 std::vector<Probe> machine_probes(CorePair cores);
 std::vector<Probe> own_probes(CorePair cores);
+std::vector<Probe> kernel_probes(CorePair cores);
 
 // One way between two cores: what own small steps are compared with.
 double flag_exchange_ns(CorePair cores);
