@@ -41,6 +41,7 @@ Outcome read_one(BlobView blob, int rank, int size) {
     if (peer < above || peer >= size || peer == rank) corrupt(rank, blob.size());
     outcome.proved.push_back(peer);
   }
+  outcome.reads_neighbours = reader.get<std::uint8_t>() != 0;
   const auto addresses = reader.get<std::uint32_t>();
   if (addresses > addresses_max) corrupt(rank, blob.size());
   for (std::uint32_t i = 0; i < addresses && reader.ok(); ++i) {
@@ -99,6 +100,7 @@ Blob encode(const Outcome& outcome) {
   base::ByteWriter writer;
   writer.put(outcome_magic).put(static_cast<std::uint32_t>(outcome.proved.size()));
   for (const int peer : outcome.proved) writer.put(std::int32_t{peer});
+  writer.put(static_cast<std::uint8_t>(outcome.reads_neighbours ? 1 : 0));
   writer.put(static_cast<std::uint32_t>(outcome.listens_at.size()));
   for (const HostPort& address : outcome.listens_at) writer.put_text(address.host).put(address.port);
   if (!outcome.failure) return std::move(writer.put(Verdict::fine)).blob();

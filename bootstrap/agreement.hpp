@@ -23,7 +23,9 @@ struct Failure {
 };
 
 struct Outcome {
-  std::vector<int> proved;           // ranks of this host that hold our memory as we hold theirs, ascending
+  std::vector<int> proved;  // ranks of this host that hold our memory as we hold theirs, ascending
+  bool reads_neighbours =
+      false;  // the private memory of all of these, and there are some; in the second blob only
   std::vector<HostPort> listens_at;  // for ranks that are not of this host; in the second blob only
   std::optional<Failure> failure;
 

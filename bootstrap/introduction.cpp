@@ -99,6 +99,7 @@ Introduction read_one(BlobView blob, int rank) {
   read.token = get_token(reader);
   read.nonce = reader.get<std::uint64_t>();
   read.arena_bytes = reader.get<std::uint64_t>();
+  read.private_nonce_address = reader.get<std::uint64_t>();
   read.contribution = get_token(reader);
   const BlobView facts = reader.get_bytes();
   read.facts.assign(facts.begin(), facts.end());
@@ -141,6 +142,7 @@ Blob encode(const Introduction& introduction) {
   writer.put(std::int32_t{introduction.pid}).put_text(introduction.host).put_text(introduction.listener);
   put_token(writer, introduction.token);
   writer.put(introduction.nonce).put(introduction.arena_bytes);
+  writer.put(introduction.private_nonce_address);
   put_token(writer, introduction.contribution);
   writer.put_bytes(introduction.facts);
   return std::move(writer).blob();

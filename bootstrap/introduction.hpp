@@ -47,6 +47,8 @@ struct Introduction {
   Token token{};  // only ranks of this meeting know it: a connection that shows it is this rank's
   std::uint64_t nonce = 0;
   std::uint64_t arena_bytes = 0;
+  std::uint64_t private_nonce_address =
+      0;                 // where the nonce lies in private memory too; 0: nobody is to read that
   Token contribution{};  // to the epoch
   Blob facts;
 };

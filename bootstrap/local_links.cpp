@@ -329,9 +329,21 @@ class Linker {
     link.memory.arena_bytes = about(peer).arena_bytes;
     link.memory.arena = std::move(conversation.descriptors[0]);
     link.memory.doorbell = std::move(conversation.descriptors[1]);
+    link.memory.private_memory = try_private_memory(about(peer));
     link.socket = std::move(conversation.socket);
     links_.push_back(std::move(link));
     forget(peer);
+  }
+
+  // Tried, because what forbids it cannot be known before: yama, seccomp, a process that is not dumpable, another namespace.
+  base::ProcessMemory try_private_memory(const Introduction& peer) const {
+    if (offer_.private_nonce_address == 0 || peer.private_nonce_address == 0) return {};
+    const base::ProcessMemory memory{peer.pid, {.address = peer.private_nonce_address, .value = peer.nonce}};
+    const int error = memory.copy(nullptr, 0, 0);
+    if (error == 0) return memory;
+    log_.info("the private memory of rank {} cannot be read, so it is copied through shared memory: {}",
+              peer.rank, base::describe_errno(error));
+    return {};
   }
 
   const base::System& system_;
@@ -365,6 +377,9 @@ void link_local_peers(const base::System& system, const base::Log& log, int list
   std::sort(links.begin(), links.end(),
             [](const Link& a, const Link& b) { return a.memory.rank < b.memory.rank; });
   for (const Link& link : links) outcome.proved.push_back(link.memory.rank);
+  outcome.reads_neighbours = !links.empty() && std::ranges::all_of(links, [](const Link& link) {
+    return link.memory.private_memory.is_known();
+  });
 }
 
 }  // namespace qpmesh::bootstrap

@@ -47,6 +47,7 @@ void prepare(const base::System& system, const LocalOffer& offer, BlobView facts
   mine.facts.assign(facts.begin(), facts.end());
   mine.nonce = offer.nonce;
   mine.arena_bytes = offer.arena_bytes;
+  mine.private_nonce_address = offer.private_nonce_address;
   look_around(system, mine);
   const std::string name = listener_name(system);
   preparation.listener = local::listen_at(system, name);
@@ -166,10 +167,12 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   }
 
   for (Introduction& each : everybody) {
-    meeting.ranks.push_back({.host = std::move(each.host),
-                             .pid = each.pid,
-                             .node = node_of[static_cast<std::size_t>(each.rank)],
-                             .facts = std::move(each.facts)});
+    meeting.ranks.push_back(
+        {.host = std::move(each.host),
+         .pid = each.pid,
+         .node = node_of[static_cast<std::size_t>(each.rank)],
+         .reads_neighbours = outcomes[static_cast<std::size_t>(each.rank)].reads_neighbours,
+         .facts = std::move(each.facts)});
   }
   for (Link& link : links) meeting.local_peers.push_back(std::move(link.memory));
   meeting.epoch = epoch_of(everybody);

@@ -12,6 +12,7 @@
 #include "base/control_channel.hpp"
 #include "base/log.hpp"
 #include "base/owned.hpp"
+#include "base/process_memory.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/options.hpp"
@@ -24,6 +25,8 @@ struct LocalOffer {
   std::size_t arena_bytes = 0;
   std::uint64_t nonce = 0;  // proves to the peer that it mapped this memory
   int doorbell_fd = -1;     // eventfd: a peer adds 1 to wake this rank
+  std::uint64_t private_nonce_address =
+      0;  // where the nonce lies in private memory too; 0: nobody is to read that
 };
 
 // What a rank of the same host gave to us. Exists only for peers that proved to share memory.
@@ -32,6 +35,7 @@ struct LocalPeer {
   base::UniqueFd arena;
   std::size_t arena_bytes = 0;
   base::UniqueFd doorbell;
+  base::ProcessMemory private_memory;  // of nobody where it cannot be read
 };
 
 struct RankIdentity {
@@ -39,7 +43,8 @@ struct RankIdentity {
   pid_t pid = 0;
   // Ranks of one node have equal numbers; nodes are numbered by their lowest rank, without holes.
   int node = 0;
-  Blob facts;  // what that rank handed to meet()
+  bool reads_neighbours = false;  // all private memory of its node, where there is somebody else
+  Blob facts;                     // what that rank handed to meet()
 };
 
 struct Meeting {

@@ -37,6 +37,9 @@ struct Options {
   std::int64_t register_bytes_min = std::int64_t{256} << 10;
   // QPMESH_RENDEZVOUS: write = the sender of a large message writes it, read = its receiver reads it, where the device can (agreed)
   std::string rendezvous = "write";
+  // Ranks of a node copy long data straight out of each other's private memory, where the system lets them:
+  // QPMESH_SINGLE_COPY: yes, or no = they go through shared memory (agreed)
+  std::string single_copy = "yes";
   // QPMESH_EAGER_BYTES_MAX: larger messages go by rendezvous (agreed)
   std::int64_t eager_bytes_max = std::int64_t{16} << 10;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context

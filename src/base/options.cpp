@@ -25,9 +25,10 @@ constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "v
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
+constexpr std::array<std::string_view, 2> single_copy_names{"yes", "no"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 23> table{{
+constexpr std::array<OptionRow, 24> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
@@ -125,6 +126,15 @@ constexpr std::array<OptionRow, 23> table{{
      .agreed = true,
      .doc = "Between nodes, who moves the bytes of a large message: `write` lets its sender write them, "
             "`read` its receiver read them, which costs collectives their announcements."},
+    {.field = "single_copy",
+     .variable = "QPMESH_SINGLE_COPY",
+     .member = &Options::single_copy,
+     .unit = "name",
+     .names = single_copy_names,
+     .agreed = true,
+     .doc =
+         "On a node, `yes` lets ranks copy long data straight out of each other's private memory, where the "
+         "system lets them (process_vm_readv); with `no` they go through shared memory."},
     {.field = "eager_bytes_max",
      .variable = "QPMESH_EAGER_BYTES_MAX",
      .member = &Options::eager_bytes_max,

@@ -1,8 +1,10 @@
 // The ground: what every floor stands on.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,7 @@
 #include "base/cpu.hpp"
 #include "base/log.hpp"
 #include "base/owned.hpp"
+#include "base/process_memory.hpp"
 #include "base/system.hpp"
 #include "qpmesh/error.hpp"
 #include "transport/memory.hpp"
@@ -199,6 +202,87 @@ TEST(remaining_ms, rounds_up_never_goes_below_zero_and_is_capped) {
   EXPECT_EQ(remaining_ms(clock, clock.time - std::chrono::hours{1}), 0);
   EXPECT_EQ(remaining_ms(clock, clock.time + std::chrono::hours{1}, 500), 500);
   EXPECT_EQ(remaining_ms(clock, qpmesh::no_deadline, 500), 500);
+}
+
+// ---- memory of other processes ----
+
+constexpr std::size_t page_bytes = 4096;
+
+struct Child {
+  std::span<const std::byte> memory;  // a page, and nothing behind it; as the parent had it
+  std::uint64_t proof = 0;
+  pid_t process = -1;
+
+  Child() {
+    void* const pages =
+        ::mmap(nullptr, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* const begin = static_cast<std::byte*>(pages);
+    ::mprotect(begin + page_bytes, page_bytes, PROT_NONE);
+    memory = {begin, page_bytes};
+    std::array<int, 2> ready{};
+    EXPECT_EQ(::pipe(ready.data()), 0);
+    process = ::fork();
+    if (process == 0) {
+      std::memset(begin, 7, page_bytes);
+      proof = 42;
+      if (::write(ready[1], "r", 1) == 1) ::pause();
+      ::_exit(0);
+    }
+    char letter = 0;
+    EXPECT_EQ(::read(ready[0], &letter, 1), 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ~Child() {
+    end();
+    ::munmap(const_cast<std::byte*>(memory.data()), 2 * page_bytes);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void end() {
+    if (process <= 0) return;
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+    process = -1;
+  }
+  ProcessMemory shown(std::uint64_t value = 42) const {
+    return {process, {.address = reinterpret_cast<std::uintptr_t>(&proof), .value = value}};
+  }
+  std::uint64_t at(std::size_t place) const {
+    return reinterpret_cast<std::uintptr_t>(memory.data() + place);
+  }
+};
+
+bool holds_only(std::span<const std::byte> bytes, std::byte value) {
+  return std::ranges::all_of(bytes, [=](std::byte byte) { return byte == value; });
+}
+
+TEST(process_memory, copies_what_another_process_has_in_its_private_memory) {
+  const Child child;
+  std::array<std::byte, page_bytes> here{};
+  ASSERT_EQ(child.shown().copy(nullptr, 0, 0), 0) << "not allowed here: " << describe_errno(errno);
+  EXPECT_EQ(child.shown().copy(here.data(), child.at(1), page_bytes - 1), 0);
+  EXPECT_TRUE(holds_only(std::span{here}.first(page_bytes - 1), std::byte{7}));
+  EXPECT_EQ(here.back(), std::byte{0});
+}
+
+TEST(process_memory, of_a_process_without_the_proof_or_that_is_gone_is_not_there) {
+  Child child;
+  std::array<std::byte, 8> here{};
+  const ProcessMemory memory = child.shown();
+  EXPECT_EQ(child.shown(43).copy(here.data(), child.at(0), here.size()), ESRCH);
+  EXPECT_EQ(ProcessMemory{}.copy(here.data(), child.at(0), here.size()), ESRCH);
+  EXPECT_FALSE(ProcessMemory{}.is_known());
+  child.end();
+  EXPECT_EQ(memory.copy(here.data(), child.at(0), here.size()), ESRCH);
+}
+
+TEST(process_memory, that_ends_in_the_middle_is_an_error) {
+  const Child child;
+  std::array<std::byte, 2 * page_bytes> here{};
+  EXPECT_EQ(child.shown().copy(here.data(), child.at(0), here.size()), EFAULT);
+  EXPECT_EQ(child.shown().copy(here.data(), child.at(page_bytes), 1), EFAULT);
 }
 
 TEST(fail_points, fail_the_chosen_call_alone_with_its_error) {
