@@ -295,9 +295,10 @@ const collectives::Algorithm& select(const Waiting& request, const Shape& shape,
 
 void start_collective(Waiting& request, const AnyCollective& what) {
   CommunicatorState& state = *request.communicator;
-  Plan plan{.call = state.next_call(CollectiveName{what.collective}),
-            .shape = {.size = state.size(), .one_node = state.on_one_node()},
-            .arguments = *::new (&request.arguments) Arguments};
+  Plan plan{
+      .call = state.next_call(CollectiveName{what.collective}),
+      .shape = {.size = state.size(), .one_node = state.on_one_node(), .single_copy = state.single_copy()},
+      .arguments = *::new (&request.arguments) Arguments};
   plan.call.has_layout = what.has_layout();
   Planner{request, what, plan}.fill_in();
   const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective);

@@ -275,7 +275,10 @@ void Communicator::finish(Call call) {
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
 
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
-  const collectives::Shape shape{.size = size(), .bytes = bytes, .one_node = state_->on_one_node()};
+  const collectives::Shape shape{.size = size(),
+                                 .bytes = bytes,
+                                 .one_node = state_->on_one_node(),
+                                 .single_copy = state_->single_copy()};
   const collectives::Algorithm& chosen = state_->selector().select(shape, collective, {});
   std::vector<Candidate> candidates;
   for (const collectives::Algorithm& row : collectives::algorithms(collective)) {

@@ -109,6 +109,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   collectives::Selector& selector() noexcept { return selector_; }
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }
+  // And copy out of each other's private memory.
+  bool single_copy() const noexcept { return on_one_node() && node_->single_copy(); }
   void check_node_calls() noexcept {
     if (node_ && failure_ == nullptr && !finished_) node_->check_calls();
   }

@@ -67,6 +67,8 @@ struct ContextParts {
   std::uint64_t epoch = 0;
   std::vector<bootstrap::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
+  std::unique_ptr<const std::uint64_t>
+      private_nonce{};  // peers look for it before they copy out of our private memory
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<PeerLink> links;  // in rank order
   std::unique_ptr<base::ControlChannel> control;

@@ -119,6 +119,8 @@ collectives::NodeMember node_member(const transport::shm::ShmTransport& shm, con
   const transport::shm::PeerMemory memory = shm.memory_of(peer);
   return {.arena = memory.data,
           .arena_bytes = memory.bytes,
+          .private_memory = memory.private_memory,
+          .reads_neighbours = ranks[static_cast<std::size_t>(peer)].reads_neighbours,
           .asleep = memory.asleep,
           .doorbell = memory.doorbell};
 }
@@ -170,6 +172,7 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   auto arena = std::make_unique<transport::Arena>(
       transport::Arena::create_shared(*system, static_cast<std::size_t>(options.arena_bytes_max)));
   arena->header().nonce = system->random_u64();
+  auto private_nonce = std::make_unique<const std::uint64_t>(arena->header().nonce);
   const auto slab_offset = arena->allocate(layout.slab_bytes(size));
   if (!slab_offset) {
     throw Error{{.code = ErrorCode::no_resource,
@@ -184,12 +187,15 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                    .cores = topology::usable_cores(),
                    .slab_offset = *slab_offset,
                    .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0)};
-  Meeting meeting = bootstrap::meet(bootstrap, options, *system, log,
-                                    {.arena_fd = arena->descriptor(),
-                                     .arena_bytes = arena->bytes(),
-                                     .nonce = arena->header().nonce,
-                                     .doorbell_fd = doorbell.get()},
-                                    encode(mine), deadline);
+  Meeting meeting = bootstrap::meet(
+      bootstrap, options, *system, log,
+      {.arena_fd = arena->descriptor(),
+       .arena_bytes = arena->bytes(),
+       .nonce = arena->header().nonce,
+       .doorbell_fd = doorbell.get(),
+       .private_nonce_address =
+           options.single_copy == "yes" ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
+      encode(mine), deadline);
   std::vector<Facts> facts;
   for (int peer = 0; peer < size; ++peer) {
     facts.push_back(decode(meeting.ranks[static_cast<std::size_t>(peer)].facts, peer));
@@ -199,7 +205,10 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
 
   auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {
-    shm->add_peer(peer.rank, *system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell));
+    const bool both_read = meeting.ranks[static_cast<std::size_t>(rank)].reads_neighbours &&
+                           meeting.ranks[static_cast<std::size_t>(peer.rank)].reads_neighbours;
+    shm->add_peer(peer.rank, *system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
+                  both_read ? peer.private_memory : base::ProcessMemory{});
   }
   detail::ContextParts parts{.rank = rank,
                              .options = options,
@@ -208,6 +217,7 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .epoch = meeting.epoch,
                              .identities = std::move(meeting.ranks),
                              .arena = std::move(arena),
+                             .private_nonce = std::move(private_nonce),
                              .transports = {},
                              .links = {},
                              .control = std::move(meeting.control),

@@ -9,11 +9,12 @@ namespace qpmesh::collectives {
 
 // A call as every rank knows it alike: what may decide which algorithm runs.
 struct Shape {
-  int size = 1;           // ranks
-  std::size_t bytes = 0;  // of the whole vector, all blocks together; 0 where only the root knows
-  bool ordered = false;   // operands must be combined in rank order
-  bool uneven = false;    // a v-form whose block lengths only the ranks concerned know
-  bool one_node = false;  // all ranks can load each other's memory
+  int size = 1;              // ranks
+  std::size_t bytes = 0;     // of the whole vector, all blocks together; 0 where only the root knows
+  bool ordered = false;      // operands must be combined in rank order
+  bool uneven = false;       // a v-form whose block lengths only the ranks concerned know
+  bool one_node = false;     // all ranks can load each other's memory
+  bool single_copy = false;  // and copy out of each other's private memory
   std::size_t element_bytes = 1;
 
   double ranks() const noexcept { return size; }
@@ -41,6 +42,7 @@ struct Model {
   std::size_t segment_bytes;  // of a message that is combined as it comes
   double line_s =
       0;  // a cache line from core to core, or a turn on a core that ranks share: only where they share memory
+  double system_copy_s = 1.5e-6;  // of calling the system to copy out of another process
 
   double port_s(double bytes) const noexcept { return std::max(overhead_s, bytes * byte_s); }
   // After the last byte of a message, until its port takes the next one.
@@ -52,6 +54,8 @@ struct Model {
   // Until every member's line has been seen: they travel at the same time, but each is looked at.
   double lines_s(int ranks) const noexcept { return line_s * (1 + (ranks - 2) / 8.0); }
   double copy_s(double bytes) const noexcept { return bytes * copied_byte_s; }
+  // Out of another process.
+  double single_copy_s(double bytes) const noexcept { return system_copy_s + copy_s(bytes); }
   // From the first byte of a message until it is combined.
   double combined_s(double bytes) const noexcept {
     const double segment = std::min(bytes, static_cast<double>(segment_bytes));

@@ -53,6 +53,8 @@ constexpr std::array rows{
     Algorithm{Collective::broadcast, "chain", always, broadcast_chain_cost, broadcast_chain},
     Algorithm{Collective::broadcast, "one_shot", fits_one_shot, broadcast_one_shot_cost, broadcast_one_shot},
     Algorithm{Collective::broadcast, "staged", fits_staging, broadcast_staged_cost, broadcast_staged},
+    Algorithm{Collective::broadcast, "single_copy", fits_single_copy, broadcast_single_copy_cost,
+              broadcast_single_copy},
     Algorithm{Collective::reduce, "knomial", always, reduce_knomial_cost, reduce_knomial},
     Algorithm{Collective::reduce, "scatter_gather", any_order, reduce_scatter_gather_cost,
               reduce_scatter_gather},
@@ -63,6 +65,8 @@ constexpr std::array rows{
     Algorithm{Collective::allgather, "ring", always, allgather_ring_cost, allgather_ring},
     Algorithm{Collective::allgather, "one_shot", fits_one_shot, moving_one_shot_cost, allgather_one_shot},
     Algorithm{Collective::allgather, "staged", fits_staging, staged_cost, allgather_staged},
+    Algorithm{Collective::allgather, "single_copy", fits_single_copy, single_copy_cost,
+              allgather_single_copy},
     Algorithm{Collective::reduce_scatter, "exchange", always, reduce_scatter_exchange_cost,
               reduce_scatter_exchange},
     Algorithm{Collective::reduce_scatter, "circulant", any_order, reduce_scatter_circulant_cost,
@@ -80,12 +84,16 @@ constexpr std::array rows{
     Algorithm{Collective::allreduce, "slices", fits_staging, slices_cost, allreduce_slices},
     Algorithm{Collective::gather, "direct", always, gather_direct_cost, gather_direct},
     Algorithm{Collective::gather, "binomial", equal_blocks, gather_binomial_cost, gather_binomial},
+    Algorithm{Collective::gather, "single_copy", fits_single_copy, single_copy_cost, gather_single_copy},
     Algorithm{Collective::scatter, "direct", always, scatter_direct_cost, scatter_direct},
     Algorithm{Collective::scatter, "binomial", equal_blocks, scatter_binomial_cost, scatter_binomial},
+    Algorithm{Collective::scatter, "single_copy", fits_single_copy, scatter_single_copy_cost,
+              scatter_single_copy},
     Algorithm{Collective::alltoall, "spread", always, alltoall_spread_cost, alltoall_spread},
     Algorithm{Collective::alltoall, "bruck", equal_blocks, alltoall_bruck_cost, alltoall_bruck},
     Algorithm{Collective::alltoall, "one_shot", fits_one_shot, moving_one_shot_cost, alltoall_one_shot},
     Algorithm{Collective::alltoall, "staged", fits_staging, staged_cost, alltoall_staged},
+    Algorithm{Collective::alltoall, "single_copy", fits_single_copy, single_copy_cost, alltoall_single_copy},
     Algorithm{Collective::scan, "doubling", always, scan_doubling_cost, scan_doubling},
     Algorithm{Collective::exscan, "doubling", always, exscan_doubling_cost, exscan_doubling},
 };
@@ -120,6 +128,8 @@ std::string reason(const Shape& shape, const Algorithm& row) {
   if (applies([](Shape& other) { other.ordered = false; })) return "an ordered reduction";
   if (applies([](Shape& other) { other.uneven = false; })) return "blocks of unequal lengths";
   if (applies([](Shape& other) { other.one_node = true; })) return "ranks that do not share memory";
+  if (applies([](Shape& other) { other.single_copy = true; }))
+    return "ranks that do not read each other's private memory";
   if (applies([](Shape& other) { other.bytes = other.element_bytes = 1; }))
     return "vectors, or elements, so long";
   return fmt::format("{} ranks", shape.size);

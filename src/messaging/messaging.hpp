@@ -54,6 +54,9 @@ struct MessagingConfig {
   // Private buffers are registered for one message from this size on; smaller ones are cheaper to copy.
   std::size_t register_bytes_min = 0;
   Rendezvous rendezvous = Rendezvous::write;
+  // Messages that are offered go by a single copy out of the sender's private memory from here on, where that can be done: the system's
+  // call costs about as much as copying so many bytes once more (measured).
+  std::size_t single_copy_bytes_min = std::size_t{5} << 10;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   int spins_max = 0;                                  // of spin_for; 0 where ranks share cores
@@ -221,7 +224,9 @@ class Messaging final : public progress::Pollable {
   void close_source(Peer& peer, SendOperation& send) noexcept;
   bool answer(Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
   std::optional<std::uint32_t> revocations_of(Peer& peer);
-  bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
+  static bool take_source(Peer& peer, const ReceiveOperation& receive, const RendezvousBody& offered,
+                          std::uint8_t flags);
+  bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
   bool begin_read(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
   bool read_through(Peer& peer, ReceiveOperation& receive);
   void leave_read(Peer& peer, ReceiveOperation& receive) noexcept;

@@ -53,6 +53,7 @@ enum RecordFlags : std::uint8_t {
   flag_to_receiver = 8,  // finished: operation is the receiver's number
   flag_source_readable =
       16,  // rendezvous: region and offset name the source, for the receiver's device to read
+  flag_source_private = 32,  // rendezvous: offset is the address of the source in the sender's process
 };
 
 struct RecordHeader {

@@ -1,6 +1,7 @@
 // Large messages: the sender offers, the receiver answers how (inside collectives, before the offer: announcements.cpp).
 //
-//   pull        the offer names the source, and the receiver can load it: it copies and says finished
+//   pull        the offer names the source, and the receiver can load it, or copy it out of the sender's private memory: it does,
+//               and says finished
 //   read        the offer names the source, and the receiver's device reads it: an option (MessagingConfig::rendezvous)
 //   write       the receiver opens its buffer; the sender writes into it and says finished behind the last
 //               write
@@ -49,8 +50,12 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
                         .signature = send.signature});
   if (send.readable) {
     record.header().flags |= flag_source_readable;
-  } else if (address && config_.revocations != nullptr) {
-    record.header().flags |= flag_source_open;
+  } else if (config_.revocations != nullptr) {
+    const bool single_copy =
+        !address && peer.capabilities.copies_private_memory && send.bytes >= config_.single_copy_bytes_min;
+    if (address) record.header().flags |= flag_source_open;
+    if (single_copy) record.header().flags |= flag_source_private;
+    if (single_copy) body.offset = reinterpret_cast<std::uintptr_t>(send.data);
     body.place = config_.revocations->load(std::memory_order_relaxed);
   }
   if (address) {
@@ -105,7 +110,7 @@ std::optional<transport::RemoteAddress> Messaging::try_to_register(std::size_t b
 
 void Messaging::accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
                              std::uint8_t flags) {
-  if ((flags & flag_source_open) != 0 && pull(peer, receive, offered)) return;
+  if ((flags & (flag_source_open | flag_source_private)) != 0 && pull(peer, receive, offered, flags)) return;
   if ((flags & flag_source_readable) != 0 && begin_read(peer, receive, offered)) return;
   if (answer(peer, receive, offered.sender_operation)) return;
   matching_.post(receive);  // where the failing communicator finds it
@@ -168,19 +173,29 @@ std::optional<std::uint32_t> Messaging::revocations_of(Peer& peer) {
   return ProcessAtomics::load_acquire(counter);
 }
 
+// The message, at once. False: it cannot be reached.
+bool Messaging::take_source(Peer& peer, const ReceiveOperation& receive, const RendezvousBody& offered,
+                            std::uint8_t flags) {
+  const std::size_t bytes = receive.message_bytes;
+  if ((flags & flag_source_private) != 0) {
+    return peer.capabilities.copies_private_memory && receive.combine == nullptr &&
+           peer.connection.copy_private(receive.data, offered.offset, bytes);
+  }
+  const std::byte* const source = peer.connection.load({offered.region, offered.offset}, bytes);
+  if (source == nullptr) return false;
+  if (receive.combine != nullptr)
+    receive.combine(receive.data, receive.operand, source, bytes, receive.context);
+  else std::memcpy(receive.data, source, bytes);
+  return true;
+}
+
 // False: answer the offer in another way. The sender may take its source back (its communicator failed) at any moment; it
 // raises its count before, so a count that is still the offer's after the copy says that the copy is the message.
-bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered) {
+bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
+                     std::uint8_t flags) {
   if (!peer.capabilities.loads_peer_memory || revocations_of(peer) != offered.place) return false;
-  const std::byte* const source =
-      peer.connection.load({offered.region, offered.offset}, receive.message_bytes);
-  if (source == nullptr) return false;
   const std::uint64_t communicator = receive.communicator;
-  if (receive.combine != nullptr) {
-    receive.combine(receive.data, receive.operand, source, receive.message_bytes, receive.context);
-  } else {
-    std::memcpy(receive.data, source, receive.message_bytes);
-  }
+  if (!take_source(peer, receive, offered, flags)) return false;
   base::order_loads();  // the count is looked at after the last byte of the source
   if (revocations_of(peer) != offered.place) {
     if (receive.combine == nullptr) return false;

@@ -40,6 +40,8 @@ struct Capabilities {
   // record is complete when its tail is there, and needs no CRC.
   bool bytes_in_order = false;
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
+  // Connection::copy_private works on all memory of the peer.
+  bool copies_private_memory = false;
   bool writes_user_memory =
       false;  // any memory of a process can be registered as a target (zero-copy rendezvous)
   bool reads_peer_memory =
@@ -111,6 +113,13 @@ class Connection {
   // Where this process can load the peer's registered memory [source, source + bytes); nullptr where it
   // cannot. Total: what does not lie in a region of the peer is nullptr too.
   virtual const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept = 0;
+
+  // For copies_private_memory. Copies so many bytes from an address in the peer's process, at once. False: they could not be read,
+  // the peer being gone for one, and target holds anything. Whether they are still what they were offered as is the caller's to know.
+  virtual bool copy_private(std::byte* /*target*/, std::uint64_t /*address*/,
+                            std::size_t /*bytes*/) noexcept {
+    return false;
+  }
 
   // After it returns, no write of the peer lands here any more and none of ours starts. Before memory that
   // was open to the peer goes back to its owner with an error.

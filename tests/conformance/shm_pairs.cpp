@@ -2,6 +2,7 @@
 // with its own mapping of the other's arena.
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <array>
 #include <memory>
@@ -26,7 +27,8 @@ class ShmPair final : public ConnectedPair {
       const int peer = 1 - side;
       at(transports_, side)
           ->add_peer(peer, system_, at(arenas_, peer).descriptor(), arena_bytes,
-                     base::UniqueFd{::fcntl(at(doorbells_, peer).get(), F_DUPFD_CLOEXEC, 0)});
+                     base::UniqueFd{::fcntl(at(doorbells_, peer).get(), F_DUPFD_CLOEXEC, 0)},
+                     {::getpid(), {reinterpret_cast<std::uintptr_t>(&word_), word_}});
     }
     for (const int side : {0, 1}) {
       const int peer = 1 - side;
@@ -56,6 +58,7 @@ class ShmPair final : public ConnectedPair {
   }
 
   base::System system_;
+  const std::uint64_t word_ = system_.random_u64();
   std::array<Arena, 2> arenas_{Arena::create_shared(system_, arena_bytes),
                                Arena::create_shared(system_, arena_bytes)};
   std::array<base::UniqueFd, 2> doorbells_{base::UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)},

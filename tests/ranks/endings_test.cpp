@@ -102,9 +102,20 @@ TEST(endings, a_receive_from_anybody_ends_when_all_others_have_left) {
 }
 
 TEST(endings, a_send_that_timed_out_is_never_received_with_what_its_buffer_says_later) {
-  const Folder folder;
-  auto ranks = start_ranks(2, rank_program("a_sender_takes_its_buffer_back",
-                                           {folder.file("overwritten"), folder.file("received")}));
+  for (const std::string memory : {"buffer", "private"}) {
+    const Folder folder;
+    auto ranks = start_ranks(2, rank_program("a_sender_takes_its_buffer_back",
+                                             {folder.file("overwritten"), folder.file("received"), memory}));
+    expect_success(ranks);
+  }
+}
+
+TEST(endings, a_rank_that_is_killed_while_others_copy_out_of_it_never_makes_wrong_data_right) {
+  auto ranks = start_ranks(3, rank_program("a_giver_is_killed"));
+  for (const Process& rank : ranks) ASSERT_TRUE(rank.sees("waiting")) << rank.output();
+  ranks.back().send_signal(SIGKILL);
+  EXPECT_EQ(ranks.back().wait(), 128 + SIGKILL);
+  ranks.pop_back();
   expect_success(ranks);
 }
 

@@ -67,6 +67,8 @@ INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
 
 INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
                          testing::Values(Case{"wide_elements_are_aligned", {1, 3}},
+                                         Case{"private_memory_of_every_length", {2, 3}},
+                                         Case{"single_copy_that_one_rank_is_forbidden", {2, 3}},
                                          Case{"a_root_sleeps_no_longer_than_its_readers", {2}}),
                          name_of);
 
@@ -137,8 +139,9 @@ TEST(ranks_by_hand, a_rank_without_memory_is_named_with_its_own_limit_on_all) {
 }
 
 TEST(ranks_by_hand, options_that_differ_are_named_with_both_values_on_every_rank) {
-  for (const Words& difference : {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "16384"},
-                                  Words{"QPMESH_ALGORITHMS", "allreduce=circulant", ""}}) {
+  for (const Words& difference :
+       {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "16384"}, Words{"QPMESH_SINGLE_COPY", "no", "yes"},
+        Words{"QPMESH_ALGORITHMS", "allreduce=circulant", ""}}) {
     Words arguments{"2"};
     arguments.insert(arguments.end(), difference.begin(), difference.end());
     auto ranks =

@@ -45,8 +45,15 @@ NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
   return config;
 }
 
+NetworkConfig single_copy_network(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = transport::simulated::shared_memory_network(rank_count, seed);
+  config.copies_private_memory = true;
+  return config;
+}
+
 const std::vector<Flavour>& flavours() {
   static const std::vector<Flavour> all{{"shared_memory", transport::simulated::shared_memory_network},
+                                        {"single_copy", single_copy_network},
                                         {"polled", transport::simulated::polled_network},
                                         {"ordered_bytes", ordered_bytes_network},
                                         {"mixed", mixed_network},

@@ -108,6 +108,8 @@ void SimulatedJob::share_memory(std::vector<detail::ContextParts>& parts) {
   for (const detail::ContextParts& part : parts) {
     members.push_back({.arena = part.arena->data(),
                        .arena_bytes = part.arena->bytes(),
+                       .private_memory = base::ProcessMemory::of_simulated_rank(),
+                       .reads_neighbours = true,
                        .asleep = &part.arena->header().asleep});
   }
   for (detail::ContextParts& part : parts) part.node_members = members;

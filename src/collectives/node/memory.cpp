@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "messaging/operations.hpp"
@@ -24,7 +25,8 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
       listener_{listener},
       rank_{setup.rank},
       communicator_{setup.communicator},
-      spins_max_{setup.own_core ? progress::spins_on_own_core : 1} {
+      spins_max_{setup.own_core ? progress::spins_on_own_core : 1},
+      single_copy_{std::ranges::all_of(setup.members, &NodeMember::reads_neighbours)} {
   for (std::size_t i = 0; i < setup.members.size(); ++i) {
     const NodeMember& member = setup.members[i];
     const std::uint64_t offset = setup.offsets[i];
@@ -60,6 +62,17 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
                                       peer.member.arena_bytes)}};
   }
   return peer.member.arena + offset;
+}
+
+bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const {
+  const int error = peers_[static_cast<std::size_t>(rank)].member.private_memory.copy(target, address, bytes);
+  if (error == 0 || error == ESRCH) return error == 0;
+  throw Error{{.code = ErrorCode::no_resource,
+               .peer = rank,
+               .cause = fmt::format(
+                   "{} bytes of its private memory could not be read, although others could at start", bytes),
+               .system_error = error,
+               .hint = "set QPMESH_SINGLE_COPY=no where processes change their credentials while they run"}};
 }
 
 // Several operations may be in flight, and end in any order. Those that a failure ends are not counted: there may be more of them than

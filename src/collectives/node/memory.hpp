@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/cpu.hpp"
+#include "base/process_memory.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
 
@@ -29,6 +30,13 @@ inline constexpr std::size_t node_prefetch_bytes_max =
     2048;  // more than a core has requests for only wait for each other
 inline constexpr std::uint32_t node_slot_count = 4;  // operations of one communicator that may be in flight
 
+// Where data lie that a rank has for the others.
+enum class Place : std::uint32_t {
+  slab,    // in the slot itself, or they come through staging
+  buffer,  // in the owner's arena
+  process  // in its private memory: ProcessMemory copies them
+};
+
 // Where an operation stands at one rank. Written by the owner, read by all members.
 struct alignas(128) NodeSlot {
   // Low half of the operation's number plus one, and its step. Stored last, by a sequentially consistent exchange: releases the fields below
@@ -39,9 +47,8 @@ struct alignas(128) NodeSlot {
   std::atomic<std::uint64_t> call;
   // As NodeSlab::done, when this was published: saves looking there. A member that sees an earlier stage may read it too.
   std::atomic<std::uint32_t> done;
-  std::uint32_t
-      direct;  // 1: the data, and the result where there is one, lie in Buffers; 0: they come through staging
-  std::uint64_t offset;  // of the data, in the owner's arena
+  Place place;           // of the data, and of the result where there is one
+  std::uint64_t offset;  // of the data: in the owner's arena, or the address in its process
   // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
   alignas(16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
   std::uint64_t result_offset;                  // behind them, so that small data share the line of the stage
@@ -63,6 +70,8 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 struct NodeMember {
   std::byte* arena = nullptr;  // as mapped here
   std::size_t arena_bytes = 0;
+  base::ProcessMemory private_memory{};  // of nobody where it cannot be read, and for this rank itself
+  bool reads_neighbours = false;         // all private memory of its node
   std::atomic<std::uint32_t>* asleep = nullptr;  // set while it sleeps
   int doorbell = -1;                             // its eventfd
 };
@@ -104,6 +113,10 @@ class NodeMemory final : public progress::Pollable {
   std::optional<std::uint64_t> offset_in_arena(const void* data, std::size_t bytes) const noexcept;
   // Of a member's data. Throws Error{corrupt} for what does not lie in its arena.
   std::byte* data(int rank, std::uint64_t offset, std::size_t bytes) const;
+  // Do all members read each other's private memory? The same on all of them.
+  bool single_copy() const noexcept { return single_copy_; }
+  // Of a member's private memory. False: the member is gone. Throws Error{no_resource} where the system forbids it by now.
+  bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
 
   std::uint32_t begin() noexcept { return next_number_++; }
   // A set of staging buffers for this operation, and which operation must be done before it is written.
@@ -204,6 +217,7 @@ class NodeMemory final : public progress::Pollable {
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;
   bool reported_ = false;  // a difference, once
+  bool single_copy_;
 };
 
 }  // namespace qpmesh::collectives

@@ -19,19 +19,29 @@ Task broadcast_staged(Group group, const Arguments& arguments);
 Task allgather_staged(Group group, const Arguments& arguments);
 Task alltoall_staged(Group group, const Arguments& arguments);
 
+Task broadcast_single_copy(Group group, const Arguments& arguments);
+Task gather_single_copy(Group group, const Arguments& arguments);
+Task scatter_single_copy(Group group, const Arguments& arguments);
+Task allgather_single_copy(Group group, const Arguments& arguments);
+Task alltoall_single_copy(Group group, const Arguments& arguments);
+
 Task allreduce_slices(Group group, const Arguments& arguments);
 Task reduce_slices(Group group, const Arguments& arguments);
 Task reduce_scatter_slices(Group group, const Arguments& arguments);
 
-// Do they apply: the ranks share memory, the vector fits a slot, an element fits a staging buffer.
+// Do they apply: the ranks share memory, or read each other's private one; the vector fits a slot, an element fits a staging buffer.
 bool fits_one_shot(const Shape& shape);
 bool fits_staging(const Shape& shape);
+bool fits_single_copy(const Shape& shape);
 
 Cost barrier_one_shot_cost(const Shape& shape, const Model& model);
 Cost broadcast_one_shot_cost(const Shape& shape, const Model& model);
 Cost broadcast_staged_cost(const Shape& shape, const Model& model);
 Cost moving_one_shot_cost(const Shape& shape, const Model& model);
 Cost reducing_one_shot_cost(const Shape& shape, const Model& model);
+Cost broadcast_single_copy_cost(const Shape& shape, const Model& model);
+Cost scatter_single_copy_cost(const Shape& shape, const Model& model);
+Cost single_copy_cost(const Shape& shape, const Model& model);
 Cost staged_cost(const Shape& shape, const Model& model);
 Cost slices_cost(const Shape& shape, const Model& model);
 

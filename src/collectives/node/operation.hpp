@@ -71,15 +71,23 @@ class NodeOperation {
   void publish(std::span<const std::byte> data) noexcept {
     NodeSlot& slot = own();
     if (!data.empty()) std::memcpy(slot.data, data.data(), data.size());
-    publish_slot(false);
+    publish_slot(Place::slab);
     memory_.prefetch_slot(number_ + 1, data.size());
   }
   // The same with data that are staged, or lie in Buffers, and a result that others will read there.
-  void publish_staged() noexcept { publish_slot(false); }
+  void publish_staged() noexcept { publish_slot(Place::slab); }
   void publish_buffers(const std::byte* data, const std::byte* result) noexcept {
     own().offset = *memory_.offset_in_arena(data, 0);
     own().result_offset = result == nullptr ? 0 : *memory_.offset_in_arena(result, 0);
-    publish_slot(true);
+    publish_slot(Place::buffer);
+  }
+  // The same without data.
+  void publish_nothing() noexcept { publish_slot(Place::slab); }
+  // The same with data that others copy out of where they lie: this rank waits until they have.
+  void publish_in_place(const std::byte* data, std::size_t bytes) noexcept {
+    if (in_arena(data, bytes)) return publish_buffers(data, nullptr);
+    own().offset = reinterpret_cast<std::uintptr_t>(data);
+    publish_slot(Place::process);
   }
   void advance(std::uint32_t step) noexcept { memory_.publish(own(), stage(step)); }
 
@@ -88,7 +96,7 @@ class NodeOperation {
   }
   // Of members that have come.
   bool is_direct(int rank) const noexcept {
-    return rank == memory_.rank() ? direct_ : slot_of(rank).direct == 1;
+    return (rank == memory_.rank() ? place_ : slot_of(rank).place) == Place::buffer;
   }
   // After a copy out of a member's Buffer that it does not wait for to the end, as by a last step of all: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept {
@@ -107,6 +115,13 @@ class NodeOperation {
   const std::byte* result_of(int rank, std::size_t place, std::size_t bytes) const {
     return memory_.data(rank, slot_of(rank).result_offset + place, bytes);
   }
+  // Copies what a member published in place, from a place in it on. False: the member has withdrawn it, or is gone.
+  bool copy_in_place(int rank, std::byte* target, std::size_t place, std::size_t bytes) const {
+    if (bytes == 0) return true;
+    if (is_direct(rank)) std::memcpy(target, data_of(rank, place, bytes), bytes);
+    else if (!memory_.copy_private(rank, target, slot_of(rank).offset + place, bytes)) return false;
+    return !is_withdrawn(rank);
+  }
   // A member's staging buffer for the n-th chunk; every rank takes the same set.
   std::byte* staging(int rank, std::size_t chunk) const noexcept {
     return memory_.slab(rank).staging[staging_.set][chunk % 2];
@@ -119,10 +134,9 @@ class NodeOperation {
   const NodeSlot& slot_of(int rank) const noexcept {
     return memory_.slab(rank).slots[number_ % node_slot_count];
   }
-  void publish_slot(bool direct) noexcept {
+  void publish_slot(Place place) noexcept {
     NodeSlot& slot = own();
-    direct_ = direct;
-    slot.direct = direct ? 1 : 0;
+    slot.place = place_ = place;
     slot.call.store(call_, std::memory_order_relaxed);
     memory_.publish(slot, stage(1));
   }
@@ -142,7 +156,7 @@ class NodeOperation {
   std::uint32_t number_;
   std::uint64_t call_;
   NodeMemory::StagingSet staging_{};
-  bool direct_ = false;  // what this rank published
+  Place place_ = Place::slab;  // what this rank published
 };
 static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);
 

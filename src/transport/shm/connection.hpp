@@ -6,15 +6,20 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/process_memory.hpp"
 #include "transport/connection.hpp"
 
 namespace qpmesh::transport::shm {
 
-inline constexpr Capabilities capabilities{.name = "shm",
-                                           .ordered_flag = true,
-                                           .loads_peer_memory = true,
-                                           .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
-                                           .write_bytes_max = std::numeric_limits<std::size_t>::max()};
+// copies_private_memory: where the system lets both ends do it.
+constexpr Capabilities capabilities(bool copies_private_memory) noexcept {
+  return {.name = "shm",
+          .ordered_flag = true,
+          .loads_peer_memory = true,
+          .copies_private_memory = copies_private_memory,
+          .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
+          .write_bytes_max = std::numeric_limits<std::size_t>::max()};
+}
 
 // A peer's arena as this process sees it.
 struct PeerMemory {
@@ -22,17 +27,24 @@ struct PeerMemory {
   std::size_t bytes = 0;
   std::atomic<std::uint32_t>* asleep = nullptr;  // in the peer's header: set while the peer sleeps
   int doorbell = -1;                             // its eventfd
+  base::ProcessMemory private_memory{};          // of nobody where the ranks do not read each other's
 };
 
 class ShmConnection final : public Connection {
  public:
-  ShmConnection(int peer, PeerMemory memory) noexcept : memory_{memory} { fault_.peer = peer; }
+  ShmConnection(int peer, PeerMemory memory) noexcept
+      : capabilities_{shm::capabilities(memory.private_memory.is_known())}, memory_{memory} {
+    fault_.peer = peer;
+  }
 
-  const Capabilities& capabilities() const noexcept override { return shm::capabilities; }
+  const Capabilities& capabilities() const noexcept override { return capabilities_; }
   Post post(std::span<const Write> chain) noexcept override;
   std::uint64_t completed() const noexcept override { return completed_; }
   std::optional<std::uint32_t> take_arrival() noexcept override { return std::nullopt; }
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
+  bool copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) noexcept override {
+    return memory_.private_memory.copy(target, address, bytes) == 0;
+  }
   void sever() noexcept override;
   const Fault* fault() const noexcept override { return severed_ ? &fault_ : nullptr; }
 
@@ -40,6 +52,7 @@ class ShmConnection final : public Connection {
   void copy(const Write& write) noexcept;
   void ring_doorbell() noexcept;
 
+  Capabilities capabilities_;
   PeerMemory memory_;
   std::uint64_t completed_ = 0;
   bool severed_ = false;

@@ -20,8 +20,9 @@ ShmTransport::ShmTransport(int rank, Arena& arena, int own_doorbell)
     : rank_{rank}, arena_{arena}, own_doorbell_{own_doorbell} {}
 
 void ShmTransport::add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes,
-                            base::UniqueFd doorbell) {
-  peers_.insert_or_assign(peer, Peer{map_arena(system, arena_fd, arena_bytes), std::move(doorbell)});
+                            base::UniqueFd doorbell, base::ProcessMemory private_memory) {
+  peers_.insert_or_assign(
+      peer, Peer{map_arena(system, arena_fd, arena_bytes), std::move(doorbell), private_memory});
 }
 
 RemoteAddress ShmTransport::register_memory(std::span<std::byte> memory) { return register_source(memory); }
@@ -43,7 +44,9 @@ std::optional<RemoteAddress> ShmTransport::address_of(std::span<const std::byte>
 PeerMemory ShmTransport::memory_of(int peer) const {
   if (peer == rank_) return view(arena_.data(), arena_.bytes(), own_doorbell_);
   const Peer& memory = peers_.at(peer);
-  return view(memory.arena.data(), memory.arena.bytes(), memory.doorbell.get());
+  PeerMemory seen = view(memory.arena.data(), memory.arena.bytes(), memory.doorbell.get());
+  seen.private_memory = memory.private_memory;
+  return seen;
 }
 
 std::unique_ptr<Connection> ShmTransport::connect(int peer, BlobView) {

@@ -17,9 +17,9 @@ class ShmTransport final : public Transport {
   ShmTransport(int rank, Arena& arena, int own_doorbell);
 
   // A peer that proved to share memory with us. The arena is mapped here; descriptors may be closed
-  // afterwards except the doorbell, which is kept. Throws Error{no_resource}.
+  // afterwards except the doorbell, which is kept. private_memory: where it and we read each other's. Throws Error{no_resource}.
   void add_peer(int peer, const base::System& system, int arena_fd, std::size_t arena_bytes,
-                base::UniqueFd doorbell);
+                base::UniqueFd doorbell, base::ProcessMemory private_memory = {});
 
   // Only the arena can be reached by peers; it lasts, and is region 0.
   RemoteAddress register_memory(std::span<std::byte> memory) override;
@@ -38,6 +38,7 @@ class ShmTransport final : public Transport {
   struct Peer {
     base::Mapping arena;
     base::UniqueFd doorbell;
+    base::ProcessMemory private_memory;
   };
 
   int rank_;

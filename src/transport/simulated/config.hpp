@@ -24,6 +24,7 @@ struct NetworkConfig {
   Notification small = Notification::poll;
   Notification medium = Notification::poll;
   bool loads_peer_memory = false;
+  bool copies_private_memory = false;
   bool writes_user_memory = true;
   bool reads_peer_memory = false;
   bool registered_sources = false;
@@ -78,6 +79,7 @@ inline NetworkConfig shared_memory_network(int rank_count, std::uint64_t seed) {
 inline NetworkConfig one_node_network(int rank_count, std::uint64_t seed) {
   NetworkConfig config = shared_memory_network(rank_count, seed);
   config.one_node = true;
+  config.copies_private_memory = true;
   config.tick_ns = config.tick_max_ns = 1'000;
   return config;
 }

@@ -111,14 +111,16 @@ void all_others_leave(Arguments) {
 }
 
 // Rank 1 receives when arguments[0] exists: the sender has given up then, and its memory says something else.
-// arguments[1]: the file by which rank 1 lets it go.
+// arguments[1]: the file by which rank 1 lets it go. arguments[2]: buffer or private.
 void a_sender_takes_its_buffer_back(Arguments arguments) {
   const Expected expected{
       ErrorCode::timeout, 1, "send",
       "rank 1 (pid * on *) did not do its part within 100 ms; it is alive as far as the kernel knows",
       timeout_hint};
   Communicator world = init();
-  auto data = world.allocate<std::uint8_t>(1 << 20);
+  Buffer<std::uint8_t> buffer = world.allocate<std::uint8_t>(1 << 20);
+  Bytes memory(buffer.size());
+  const std::span<std::uint8_t> data = arguments[2] == "private" ? std::span{memory} : std::span{buffer};
   if (world.rank() == 0) {
     const Bytes message = pattern(data.size(), 1);
     std::copy(message.begin(), message.end(), data.begin());
@@ -133,6 +135,38 @@ void a_sender_takes_its_buffer_back(Arguments arguments) {
   // The sender's own words, which name whom it had waited for.
   expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); }, expected);
   make_file(arguments[1]);
+}
+
+// The last rank gives out of its private memory until it is killed, in the middle of something. What the others got before is right.
+void a_giver_is_killed(Arguments) {
+  Communicator world = init();
+  const int giver = world.size() - 1;
+  Communicator survivors = *world.split(world.rank() == giver ? 0 : 1);
+  constexpr std::size_t count = 3 << 20;
+  Bytes data(count);
+  const auto round = [&](int i) {
+    if (world.rank() == giver) data = pattern(count, i % 7);
+    if (i % 2 == 0) return world.broadcast(data, giver);
+    if (world.rank() == giver) {
+      for (int to = 0; to < giver; ++to) world.send(data, to);
+    } else {
+      world.receive(data, giver);
+    }
+  };
+  for (int i = 0;; ++i) {
+    try {
+      round(i);
+    } catch (const Error& error) {
+      check_equal(to_string(error.code()), to_string(ErrorCode::peer_dead));
+      check_equal(error.peer(), giver);
+      break;
+    }
+    check_pattern(data, i % 7);
+    if (i == 3) say("waiting");
+  }
+  std::vector<std::int64_t> sums = addends(survivors.rank(), 1000);
+  survivors.allreduce(sums, sum);
+  check_sum(sums, survivors.size());
 }
 
 // Rank 0 fills rank 1's ring when arguments[0] says that rank 1 is out of the library, and sleeps for a credit.
@@ -197,6 +231,7 @@ std::vector<Scenario> ending_scenarios() {
           {"a_second_thread_aborts", a_second_thread_aborts},
           {"all_others_leave", all_others_leave},
           {"a_sender_takes_its_buffer_back", a_sender_takes_its_buffer_back},
+          {"a_giver_is_killed", a_giver_is_killed},
           in_world("a_sender_sleeps_for_a_credit", a_sender_sleeps_for_a_credit),
           {"a_member_dies_right_after_split", a_member_dies_right_after_split},
           in_world("the_last_rank_is_late", the_last_rank_is_late)};

@@ -1,4 +1,15 @@
 // Ranks of one node that load each other's memory: what slow members, failures and the caller's elements must not do.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
 #include <thread>
 
 #include "program/scenario.hpp"
@@ -42,35 +53,110 @@ void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
   check(std::chrono::steady_clock::now() - begin < 800ms, "slots that are free are seen at once");
 }
 
-// arguments[0]: a file. The first rank gives a Buffer to calls that end at their deadline, because nobody comes, and then writes
-// it. Who comes after that must not take what lies there now for what was given.
+bool applies_single_copy(const Communicator& world) {
+  const auto candidates = world.explain(Collective::broadcast, 1 << 20);
+  return std::ranges::any_of(
+      candidates, [](const Candidate& row) { return row.algorithm == "single_copy" && row.applies; });
+}
+
+// As far as this process can tell: seccomp knows no process from another, yama lets root do everything.
+bool system_allows_single_copy() {
+  const std::uint64_t from = 42;
+  std::uint64_t to = 0;
+  iovec here{&to, sizeof to};
+  const iovec there{const_cast<std::uint64_t*>(&from), sizeof from};
+  if (::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) != sizeof from) return false;
+  std::ifstream yama{"/proc/sys/kernel/yama/ptrace_scope"};
+  int scope = 0;
+  return !(yama >> scope) || scope == 0 || ::geteuid() == 0;
+}
+
+// Around what decides how a message travels, and unaligned.
+void private_memory_of_every_length(Communicator& world, Arguments) {
+  check_equal(applies_single_copy(world), system_allows_single_copy());
+  const int next = (world.rank() + 1) % world.size();
+  const int previous = (world.rank() + world.size() - 1) % world.size();
+  for (const std::size_t bytes :
+       {5'119U, 5'120U, 5'121U, 16'383U, 16'384U, 16'385U, 131'073U, 262'145U, (3U << 20) + 1}) {
+    const auto seed = [&](int rank) { return static_cast<int>(bytes % 101) + rank; };
+    const Bytes out = pattern(bytes, seed(world.rank()));
+    Bytes in(bytes + 1);
+    world.exchange(out, next, std::span{in}.subspan(1), previous);
+    check_pattern(std::span{in}.subspan(1), seed(previous));
+    world.broadcast(std::span{in}.subspan(1), 0);  // of what differs
+    check_pattern(std::span{in}.subspan(1), seed(world.size() - 1));
+  }
+}
+
+// The last rank may not read its peers, which may read it.
+void single_copy_that_one_rank_is_forbidden(Arguments) {
+  const char* const rank = std::getenv("QPMESH_RANK");  // NOLINT(concurrency-mt-unsafe): no one sets it
+  const char* const size = std::getenv("QPMESH_SIZE");  // NOLINT(concurrency-mt-unsafe)
+  if (std::stoi(rank) == std::stoi(size) - 1) {
+    std::array filter{
+        sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, 0},  // the call's number
+        sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_process_vm_readv},
+        sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+        sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+    };
+    const sock_fprog program{filter.size(), filter.data()};
+    check_equal(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    check_equal(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+  }
+  Communicator world = init();
+  check(!applies_single_copy(world), "all ranks know that one of them cannot");
+  Bytes data = pattern(1 << 20, world.rank());
+  expect_error(
+      [&] { world.broadcast(data, 0, {.algorithm = "single_copy"}); },
+      {ErrorCode::bad_argument, no_peer, "broadcast",
+       "single_copy does not apply to ranks that do not read each other's private memory", "these do: *"});
+  world.broadcast(data, 0);
+  check_pattern(data, 0);
+  const Bytes out = pattern(1 << 20, world.rank());
+  const int last = world.size() - 1;
+  if (world.rank() == 0) world.exchange(out, last, data, last);
+  if (world.rank() == last) world.exchange(out, 0, data, 0);
+  if (world.rank() == 0 || world.rank() == last) check_pattern(data, last - world.rank());
+  world.finish();
+}
+
+// arguments[0]: a file. The first rank gives a Buffer, or private memory, to calls that end at their deadline, because nobody comes,
+// and then writes it. Who comes after that must not take what lies there now for what was given.
 void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
   constexpr std::size_t count = 1 << 20;
-  Buffer<std::uint8_t> given = world.allocate<std::uint8_t>(count);
+  Buffer<std::uint8_t> buffer = world.allocate<std::uint8_t>(count);
+  Bytes memory(count);
   std::vector<std::uint8_t> all(count * static_cast<std::size_t>(world.size()));
   std::vector<std::uint8_t> taken(count);
-  const auto late = [&](const std::string& name, auto&& call) {
+  const auto late = [&](const std::string& name, const std::string& algorithm, std::span<std::uint8_t> given,
+                        auto&& call) {
     Communicator group = world.duplicate();
-    const std::string file = arguments[0] + name;
+    const std::string file = arguments[0] + name + algorithm;
     std::ranges::fill(given, std::uint8_t{1});
     world.barrier();
     if (world.rank() == 0) {
-      expect_error([&] { call(group, given, Call{.timeout_ms = 50, .algorithm = "staged"}); },
+      expect_error([&] { call(group, given, Call{.timeout_ms = 50, .algorithm = algorithm}); },
                    {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
       std::ranges::fill(given, std::uint8_t{2});
       make_file(file);
     } else {
       await_file(file);
-      expect_error([&] { call(group, std::span{taken}, Call{.timeout_ms = 5'000, .algorithm = "staged"}); },
+      expect_error([&] { call(group, std::span{taken}, Call{.timeout_ms = 5'000, .algorithm = algorithm}); },
                    {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
     }
     world.barrier();
   };
-  late("broadcast",
-       [](Communicator& group, std::span<std::uint8_t> data, Call call) { group.broadcast(data, 0, call); });
-  late("allgather", [&](Communicator& group, std::span<std::uint8_t> data, Call call) {
+  const auto broadcast = [](Communicator& group, std::span<std::uint8_t> data, Call call) {
+    group.broadcast(data, 0, call);
+  };
+  const auto allgather = [&](Communicator& group, std::span<std::uint8_t> data, Call call) {
     group.allgather(data, all, call);
-  });
+  };
+  late("broadcast", "staged", buffer, broadcast);
+  late("allgather", "staged", buffer, allgather);
+  if (!applies_single_copy(world)) return;
+  late("broadcast", "single_copy", memory, broadcast);
+  late("allgather", "single_copy", memory, allgather);
 }
 
 // arguments[0]: a file. Nobody comes to what the first rank has in flight.
@@ -95,6 +181,8 @@ void a_failure_ends_more_than_are_counted(Communicator& world, Arguments argumen
 
 std::vector<Scenario> node_scenarios() {
   return {in_world("wide_elements_are_aligned", wide_elements_are_aligned),
+          in_world("private_memory_of_every_length", private_memory_of_every_length),
+          {"single_copy_that_one_rank_is_forbidden", single_copy_that_one_rank_is_forbidden},
           in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers),
           in_world("a_late_member_does_not_take_what_was_taken_back",
                    a_late_member_does_not_take_what_was_taken_back),

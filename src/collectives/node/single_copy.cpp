@@ -1,0 +1,124 @@
+// Single copy: who has something to give says where it lies, and whoever wants it copies it straight from there, out of private memory too:
+// the kernel does that (process_vm_readv). Who gave waits until the others have it.
+// Wins for long vectors on one node, from where a copy saved is worth a call of the system; more so where ranks share cores, because
+// nobody has to run for anybody's copy.
+// Cost: a call and one copy of each block that a rank wants; two lines.
+// Source: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's btl/vader.
+#include "collectives/node/node.hpp"
+#include "collectives/node/operation.hpp"
+
+namespace qpmesh::collectives {
+
+Task broadcast_single_copy(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  if (group.rank() == root) {
+    node.publish_in_place(arguments.out, bytes);
+    co_await node.all(1);
+    co_return;
+  }
+  co_await node.member(root, 1);
+  if (!node.copy_in_place(root, arguments.out, 0, bytes)) co_await node.failure_of(root);
+  node.publish_nothing();
+}
+
+Task gather_single_copy(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  if (group.rank() != root) {
+    node.publish_in_place(arguments.in, bytes);
+    co_await node.member(root, 1);
+    co_return;
+  }
+  group.copy(arguments.out + arguments.out_blocks.first_bytes(root), arguments.in, bytes);
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    std::byte* const target = arguments.out + arguments.out_blocks.first_bytes(from);
+    if (!node.copy_in_place(from, target, 0, bytes)) co_await node.failure_of(from);
+  }
+  node.publish_nothing();
+}
+
+Task scatter_single_copy(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  if (group.rank() == root) {
+    node.publish_in_place(arguments.in, bytes * static_cast<std::size_t>(group.size()));
+    group.copy(arguments.out, arguments.in + arguments.in_blocks.first_bytes(root), bytes);
+    co_await node.all(1);
+    co_return;
+  }
+  co_await node.member(root, 1);
+  const std::size_t place = bytes * static_cast<std::size_t>(group.rank());
+  if (!node.copy_in_place(root, arguments.out, place, bytes)) co_await node.failure_of(root);
+  node.publish_nothing();
+}
+
+namespace {
+
+// Every rank gives, and takes its part from every other one: place(from) of so many bytes(from), to target(from).
+template <class Target, class Place, class Bytes>
+Task exchange_in_place(Group group, NodeOperation& node, Target target, Place place, Bytes bytes) {
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    if (!node.copy_in_place(from, target(from), place(from), bytes(from))) co_await node.failure_of(from);
+  }
+  node.advance(2);
+  co_await node.all(2);  // others still read ours
+}
+
+}  // namespace
+
+Task allgather_single_copy(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks& blocks = arguments.out_blocks;
+  co_await node.own_slot();
+  node.publish_in_place(arguments.in, arguments.bytes());
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
+  co_await exchange_in_place(
+      group, node, [&](int from) { return arguments.out + blocks.first_bytes(from); },
+      [](int) { return std::size_t{0}; }, [&](int from) { return blocks.length_bytes(from); });
+}
+
+Task alltoall_single_copy(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks& blocks = arguments.in_blocks;
+  const std::size_t own = blocks.first_bytes(group.rank());
+  const std::size_t block_bytes = blocks.length_bytes(0);
+  co_await node.own_slot();
+  node.publish_in_place(arguments.in, blocks.bytes());
+  group.copy(arguments.out + own, arguments.in + own, block_bytes);
+  co_await exchange_in_place(
+      group, node, [&](int from) { return arguments.out + blocks.first_bytes(from); },
+      [=](int) { return own; }, [=](int) { return block_bytes; });
+}
+
+bool fits_single_copy(const Shape& shape) {
+  return shape.single_copy && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
+         shape.bytes > 0;
+}
+
+Cost broadcast_single_copy_cost(const Shape& shape, const Model& model) {
+  return {.time_s = model.line_s + model.lines_s(shape.size) + model.single_copy_s(shape.vector_bytes())};
+}
+
+Cost single_copy_cost(const Shape& shape, const Model& model) {
+  const double others = shape.ranks() - 1;
+  return {.time_s = 2 * model.lines_s(shape.size) + others * model.single_copy_s(shape.block_bytes()) +
+                    model.copy_s(shape.block_bytes())};
+}
+
+// The ranks of a scatter copy at the same time.
+Cost scatter_single_copy_cost(const Shape& shape, const Model& model) {
+  return {.time_s = model.line_s + model.lines_s(shape.size) + model.single_copy_s(shape.block_bytes())};
+}
+
+}  // namespace qpmesh::collectives
