@@ -283,7 +283,7 @@ std::vector<Candidate> Communicator::explain(Collective collective, std::size_t 
   std::vector<Candidate> candidates;
   for (const collectives::Algorithm& row : collectives::algorithms(collective)) {
     const bool applies = row.applies(shape);
-    const double time_s = applies ? row.cost(shape, state_->selector().model()).time_s : 0;
+    const double time_s = applies ? state_->selector().predicted_s(shape, row) : 0;
     candidates.push_back(
         {.algorithm = row.name, .applies = applies, .chosen = &row == &chosen, .predicted_us = time_s * 1e6});
   }

@@ -123,10 +123,11 @@ Context::Context(ContextParts parts)
   }
 }
 
-const collectives::Model& Context::model_for(const std::vector<int>& ranks) const noexcept {
+collectives::Medium Context::medium_for(const std::vector<int>& ranks) const noexcept {
   const int node = ranks.empty() ? 0 : node_of(ranks.front());
-  const bool one_node = std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
-  return one_node ? parts_.models.near : parts_.models.far;
+  collectives::Medium medium = parts_.near;
+  medium.shares_memory &= std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
+  return medium;
 }
 
 std::uint64_t Context::make_node_slab() {

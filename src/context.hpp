@@ -74,8 +74,8 @@ struct ContextParts {
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
-  bool own_core = false;         // this node has a core for each of its ranks
-  collectives::Models models{};  // the same on every rank
+  bool own_core = false;                            // this node has a core for each of its ranks
+  collectives::Medium near{.shares_memory = true};  // of ranks on one node; the same on every rank
   std::vector<collectives::NodeMember>
       node_members{};  // in rank order; without arena: not of this node. Empty: memory is not shared
 };
@@ -102,7 +102,7 @@ class Context final : public messaging::Listener,
   messaging::Messaging& messaging() noexcept { return messaging_; }
   collectives::Machine& machine() noexcept { return machine_; }
   // What times are predicted from, for a group of ranks; the same on all of them.
-  const collectives::Model& model_for(const std::vector<int>& ranks) const noexcept;
+  collectives::Medium medium_for(const std::vector<int>& ranks) const noexcept;
   // A NodeSlab in our arena, zeroed; 0: there is no room, or memory is not shared.
   std::uint64_t make_node_slab();
   void free_node_slab(std::uint64_t offset) noexcept;

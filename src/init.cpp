@@ -18,6 +18,7 @@
 #include "qpmesh/communicator.hpp"
 #include "topology/usable_cores.hpp"
 #include "transport/shm/transport.hpp"
+#include "tuning.hpp"
 
 extern char** environ;
 
@@ -32,6 +33,7 @@ struct Facts {
   topology::UsableCores cores;
   std::uint64_t slab_offset = 0;
   std::uint64_t node_slab = 0;
+  Blob tuning;  // of rank 0
 };
 
 Blob encode(const Facts& facts) {
@@ -39,7 +41,7 @@ Blob encode(const Facts& facts) {
   out.put_bytes(facts.options).put(static_cast<std::int32_t>(facts.cores.quota));
   out.put(static_cast<std::uint32_t>(facts.cores.cores.size()));
   for (const int core : facts.cores.cores) out.put(static_cast<std::int32_t>(core));
-  out.put(facts.slab_offset).put(facts.node_slab);
+  out.put(facts.slab_offset).put(facts.node_slab).put_bytes(facts.tuning);
   return std::move(out).blob();
 }
 
@@ -53,6 +55,8 @@ Facts decode(BlobView bytes, int peer) {
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) facts.cores.cores.push_back(in.get<std::int32_t>());
   facts.slab_offset = in.get<std::uint64_t>();
   facts.node_slab = in.get<std::uint64_t>();
+  const BlobView tuning = in.get_bytes();
+  facts.tuning.assign(tuning.begin(), tuning.end());
   if (in.finished()) return facts;
   throw Error{{.code = ErrorCode::corrupt,
                .peer = peer,
@@ -81,33 +85,34 @@ void warn_unknown_variables(const base::Log& log) {
 // Longer than a packet's way through a protocol in software, and short enough to let it work.
 constexpr std::int64_t busy_neighbour_spin_us = 20;
 
-// busy_neighbour: a device whose protocol runs on our processors, which it needs to answer us.
-bool has_own_cores(const std::vector<bootstrap::RankIdentity>& ranks, const std::vector<Facts>& facts,
-                   int rank) {
+// How many ranks of a node run on its busiest core.
+int ranks_per_core(const std::vector<bootstrap::RankIdentity>& ranks, const std::vector<Facts>& facts,
+                   int node) {
   std::vector<topology::UsableCores> node_cores;
-  const int node = ranks[static_cast<std::size_t>(rank)].node;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (ranks[i].node == node) node_cores.push_back(facts[i].cores);
   }
-  return static_cast<int>(node_cores.size()) <= topology::usable_core_count(node_cores);
+  const int cores = std::max(1, topology::usable_core_count(node_cores));
+  return (static_cast<int>(node_cores.size()) + cores - 1) / cores;
 }
 
 // From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
-collectives::Models models(const std::vector<bootstrap::RankIdentity>& ranks, const std::vector<Facts>& facts,
-                           const detail::Reach& reach) {
-  collectives::Models models;
+collectives::Medium near_medium(const collectives::Constants& constants,
+                                const std::vector<bootstrap::RankIdentity>& ranks,
+                                const std::vector<Facts>& facts, const detail::Reach& reach) {
+  collectives::Medium near{.constants = constants, .shares_memory = true};
   const int size = static_cast<int>(ranks.size());
   int node = 0;
   for (int rank = 0; rank < size; ++rank) {
     if (ranks[static_cast<std::size_t>(rank)].node != node) continue;  // not the first rank of the next node
-    if (!has_own_cores(ranks, facts, rank)) models.near = collectives::shared_cores_model;
+    near.ranks_per_core = std::max(near.ranks_per_core, ranks_per_core(ranks, facts, node));
     ++node;
   }
   for (int rank = 1; rank < size; ++rank) {
     const bool one_node = ranks[static_cast<std::size_t>(rank)].node == ranks.front().node;
-    if (one_node && reach.by_network(0, rank)) models.near = collectives::network_model;
+    if (one_node && reach.by_network(0, rank)) near.shares_memory = false;
   }
-  return models;
+  return near;
 }
 
 // How a rank's memory is reached; nothing where by the network alone.
@@ -125,6 +130,7 @@ collectives::NodeMember node_member(const transport::shm::ShmTransport& shm, con
           .doorbell = memory.doorbell};
 }
 
+// busy_neighbour: a device whose protocol runs on our processors, which it needs to answer us.
 progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool busy_neighbour) {
   if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
   if (!own_core) return progress::WaitPolicy::shared_core();
@@ -186,7 +192,8 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   const Facts mine{.options = base::agreed_options(options),
                    .cores = topology::usable_cores(),
                    .slab_offset = *slab_offset,
-                   .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0)};
+                   .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0),
+                   .tuning = rank == 0 ? detail::load_tuning(options.tuning) : Blob{}};
   Meeting meeting = bootstrap::meet(
       bootstrap, options, *system, log,
       {.arena_fd = arena->descriptor(),
@@ -202,6 +209,8 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
     base::require_same_options(mine.options, facts.back().options, peer);
   }
   require_slabs(meeting, facts, layout.slab_bytes(size));
+  const collectives::Constants constants = detail::tuned_constants(facts.front().tuning);
+  if (rank == 0 && !options.tuning.empty()) log.info("times are predicted from {}", options.tuning);
 
   auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {
@@ -225,9 +234,10 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                              .wait_policy = {}};
   detail::Reach reach{options, parts.identities};
   detail::NetworkLinks network = detail::link_network(bootstrap, reach, parts, deadline);
-  parts.own_core = has_own_cores(parts.identities, facts, rank);
+  parts.own_core =
+      ranks_per_core(parts.identities, facts, parts.identities[static_cast<std::size_t>(rank)].node) == 1;
   parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
-  parts.models = models(parts.identities, facts, reach);
+  parts.near = near_medium(constants, parts.identities, facts, reach);
   std::vector<std::uint64_t> node_slabs;
   for (int peer = 0; peer < size; ++peer) {
     node_slabs.push_back(facts[static_cast<std::size_t>(peer)].node_slab);

@@ -60,6 +60,8 @@ struct Options {
   std::int64_t link_timeout_ms = 0;
   // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen by size (agreed)
   std::string algorithms;
+  // QPMESH_TUNING: a file of qpmesh-tune, read by rank 0 for all, from which algorithms are chosen; empty = built in
+  std::string tuning;
   // QPMESH_LOG: off error warning info debug
   std::string log = "warning";
 

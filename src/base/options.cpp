@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 2> single_copy_names{"yes", "no"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 24> table{{
+constexpr std::array<OptionRow, 25> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
@@ -202,6 +202,13 @@ constexpr std::array<OptionRow, 24> table{{
      .unit = "name",
      .agreed = true,
      .doc = "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: chosen by size."},
+    {.field = "tuning",
+     .variable = "QPMESH_TUNING",
+     .member = &Options::tuning,
+     .unit = "name",
+     .doc = "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it for all. "
+            "Empty: built-in "
+            "constants."},
     {.field = "log",
      .variable = "QPMESH_LOG",
      .member = &Options::log,

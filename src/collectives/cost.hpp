@@ -23,6 +23,17 @@ struct Shape {
   double block_bytes() const noexcept { return vector_bytes() / ranks(); }
 };
 
+// Ranks that share memory: what algorithms that read it there are made of (node/work.hpp). Not part of LogGP, and not simulated.
+struct NodeModel {
+  double step_s = 0;  // until a member's step is seen: a cache line, or a turn of everybody on a shared core
+  double copied_byte_s = 0;    // inside a core's cache
+  double crossed_byte_s = 0;   // out of, or into, what another core has in its cache
+  double streamed_byte_s = 0;  // more for a byte of a vector that is too long for the caches
+  double reduced_byte_s = 0;   // of an operand that is combined with another
+  double system_copy_s = 0;    // calling the system to copy out of another process
+  double ranks_per_core = 1;
+};
+
 // LogGP (A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, 1995) of one link and one rank, in seconds, with the cost of reducing
 // and copying beside it. The closed forms beside the algorithms and the simulator (bench/scale) state this one model:
 //
@@ -40,9 +51,7 @@ struct Model {
   double reduced_byte_s;  // of an operand that is combined with another
   double copied_byte_s;
   std::size_t segment_bytes;  // of a message that is combined as it comes
-  double line_s =
-      0;  // a cache line from core to core, or a turn on a core that ranks share: only where they share memory
-  double system_copy_s = 1.5e-6;  // of calling the system to copy out of another process
+  NodeModel node{};           // of ranks that share memory
 
   double port_s(double bytes) const noexcept { return std::max(overhead_s, bytes * byte_s); }
   // After the last byte of a message, until its port takes the next one.
@@ -51,11 +60,7 @@ struct Model {
   double round_s(int messages, double bytes_each) const noexcept {
     return latency_s + (messages - 1) * port_s(bytes_each) + bytes_each * byte_s;
   }
-  // Until every member's line has been seen: they travel at the same time, but each is looked at.
-  double lines_s(int ranks) const noexcept { return line_s * (1 + (ranks - 2) / 8.0); }
   double copy_s(double bytes) const noexcept { return bytes * copied_byte_s; }
-  // Out of another process.
-  double single_copy_s(double bytes) const noexcept { return system_copy_s + copy_s(bytes); }
   // From the first byte of a message until it is combined.
   double combined_s(double bytes) const noexcept {
     const double segment = std::min(bytes, static_cast<double>(segment_bytes));

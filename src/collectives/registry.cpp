@@ -58,14 +58,14 @@ constexpr std::array rows{
     Algorithm{Collective::reduce, "knomial", always, reduce_knomial_cost, reduce_knomial},
     Algorithm{Collective::reduce, "scatter_gather", any_order, reduce_scatter_gather_cost,
               reduce_scatter_gather},
-    Algorithm{Collective::reduce, "one_shot", fits_one_shot, reducing_one_shot_cost, reduce_one_shot},
-    Algorithm{Collective::reduce, "slices", fits_staging, slices_cost, reduce_slices},
+    Algorithm{Collective::reduce, "one_shot", fits_one_shot, reduce_one_shot_cost, reduce_one_shot},
+    Algorithm{Collective::reduce, "slices", fits_staging, reduce_slices_cost, reduce_slices},
     Algorithm{Collective::allgather, "exchange", always, allgather_exchange_cost, allgather_exchange},
     Algorithm{Collective::allgather, "circulant", always, allgather_circulant_cost, allgather_circulant},
     Algorithm{Collective::allgather, "ring", always, allgather_ring_cost, allgather_ring},
-    Algorithm{Collective::allgather, "one_shot", fits_one_shot, moving_one_shot_cost, allgather_one_shot},
-    Algorithm{Collective::allgather, "staged", fits_staging, staged_cost, allgather_staged},
-    Algorithm{Collective::allgather, "single_copy", fits_single_copy, single_copy_cost,
+    Algorithm{Collective::allgather, "one_shot", fits_one_shot, allgather_one_shot_cost, allgather_one_shot},
+    Algorithm{Collective::allgather, "staged", fits_staging, allgather_staged_cost, allgather_staged},
+    Algorithm{Collective::allgather, "single_copy", fits_single_copy, allgather_single_copy_cost,
               allgather_single_copy},
     Algorithm{Collective::reduce_scatter, "exchange", always, reduce_scatter_exchange_cost,
               reduce_scatter_exchange},
@@ -73,27 +73,30 @@ constexpr std::array rows{
               reduce_scatter_circulant},
     Algorithm{Collective::reduce_scatter, "pairwise", any_order, reduce_scatter_pairwise_cost,
               reduce_scatter_pairwise},
-    Algorithm{Collective::reduce_scatter, "one_shot", fits_one_shot, reducing_one_shot_cost,
+    Algorithm{Collective::reduce_scatter, "one_shot", fits_one_shot, reduce_scatter_one_shot_cost,
               reduce_scatter_one_shot},
-    Algorithm{Collective::reduce_scatter, "slices", fits_staging, slices_cost, reduce_scatter_slices},
+    Algorithm{Collective::reduce_scatter, "slices", fits_staging, reduce_scatter_slices_cost,
+              reduce_scatter_slices},
     Algorithm{Collective::allreduce, "exchange", always, allreduce_exchange_cost, allreduce_exchange},
     Algorithm{Collective::allreduce, "butterfly", many_ranks, allreduce_butterfly_cost, allreduce_butterfly},
     Algorithm{Collective::allreduce, "circulant", any_order, allreduce_circulant_cost, allreduce_circulant},
     Algorithm{Collective::allreduce, "ring", any_order, allreduce_ring_cost, allreduce_ring},
-    Algorithm{Collective::allreduce, "one_shot", fits_one_shot, reducing_one_shot_cost, allreduce_one_shot},
-    Algorithm{Collective::allreduce, "slices", fits_staging, slices_cost, allreduce_slices},
+    Algorithm{Collective::allreduce, "one_shot", fits_one_shot, allreduce_one_shot_cost, allreduce_one_shot},
+    Algorithm{Collective::allreduce, "slices", fits_staging, allreduce_slices_cost, allreduce_slices},
     Algorithm{Collective::gather, "direct", always, gather_direct_cost, gather_direct},
     Algorithm{Collective::gather, "binomial", equal_blocks, gather_binomial_cost, gather_binomial},
-    Algorithm{Collective::gather, "single_copy", fits_single_copy, single_copy_cost, gather_single_copy},
+    Algorithm{Collective::gather, "single_copy", fits_single_copy, gather_single_copy_cost,
+              gather_single_copy},
     Algorithm{Collective::scatter, "direct", always, scatter_direct_cost, scatter_direct},
     Algorithm{Collective::scatter, "binomial", equal_blocks, scatter_binomial_cost, scatter_binomial},
     Algorithm{Collective::scatter, "single_copy", fits_single_copy, scatter_single_copy_cost,
               scatter_single_copy},
     Algorithm{Collective::alltoall, "spread", always, alltoall_spread_cost, alltoall_spread},
     Algorithm{Collective::alltoall, "bruck", equal_blocks, alltoall_bruck_cost, alltoall_bruck},
-    Algorithm{Collective::alltoall, "one_shot", fits_one_shot, moving_one_shot_cost, alltoall_one_shot},
-    Algorithm{Collective::alltoall, "staged", fits_staging, staged_cost, alltoall_staged},
-    Algorithm{Collective::alltoall, "single_copy", fits_single_copy, single_copy_cost, alltoall_single_copy},
+    Algorithm{Collective::alltoall, "one_shot", fits_one_shot, alltoall_one_shot_cost, alltoall_one_shot},
+    Algorithm{Collective::alltoall, "staged", fits_staging, alltoall_staged_cost, alltoall_staged},
+    Algorithm{Collective::alltoall, "single_copy", fits_single_copy, alltoall_single_copy_cost,
+              alltoall_single_copy},
     Algorithm{Collective::scan, "doubling", always, scan_doubling_cost, scan_doubling},
     Algorithm{Collective::exscan, "doubling", always, exscan_doubling_cost, exscan_doubling},
 };
@@ -216,12 +219,13 @@ const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) cons
 }
 
 const Algorithm& Selector::cheapest(const Shape& shape, Collective collective) const noexcept {
+  const Model model = medium_.model(shape);
   constexpr double better = 1 - 1e-9;  // equal costs differ by what rounding leaves: the first row wins
   const Algorithm* best = nullptr;
   double best_s = 0;
   for (const Algorithm& row : algorithms(collective)) {
     if (!row.applies(shape)) continue;
-    const double its_s = row.cost(shape, model_).time_s;
+    const double its_s = row.cost(shape, model).time_s;
     if (best != nullptr && its_s >= best_s * better) continue;
     best = &row;
     best_s = its_s;

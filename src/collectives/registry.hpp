@@ -10,6 +10,7 @@
 #include "collectives/arguments.hpp"
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
+#include "collectives/models.hpp"
 #include "qpmesh/collective.hpp"
 
 namespace qpmesh::collectives {
@@ -36,12 +37,14 @@ Forced parse_forced(std::string_view text);
 // Which algorithm runs, on ranks that know the same: the cheapest that applies. Decided once for all vectors of one power of two.
 class Selector {
  public:
-  Selector(const Model& model, const Forced& forced) noexcept : model_{model}, forced_{forced} {}
+  Selector(const Medium& medium, const Forced& forced) noexcept : medium_{medium}, forced_{forced} {}
 
   // wanted: by this call, or empty. Throws Error{bad_argument}, without an operation, where what is forced is unknown or does not
   // apply; nothing is remembered then.
   const Algorithm& select(const Shape& shape, Collective collective, std::string_view wanted);
-  const Model& model() const noexcept { return model_; }
+  double predicted_s(const Shape& shape, const Algorithm& row) const noexcept {
+    return row.cost(shape, medium_.model(shape)).time_s;
+  }
 
  private:
   static constexpr std::size_t bucket_count = 65;  // by the bit width of the bytes
@@ -49,7 +52,7 @@ class Selector {
   const Algorithm& forced(const Shape& shape, const Algorithm& row) const;
   const Algorithm& cheapest(const Shape& shape, Collective collective) const noexcept;
 
-  Model model_;
+  Medium medium_;
   Forced forced_;
   std::array<std::array<const Algorithm*, bucket_count>, collective_count> decided_{};
 };

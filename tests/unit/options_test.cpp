@@ -76,9 +76,9 @@ TEST(option_table, has_a_row_for_every_field) {
   // Does not compile when a field is added: then give it a row too, and a name here.
   const auto& [transport, require, notification, init, handshake, operation, stall, arena, payload_ring,
                network_ring, register_min, rendezvous, single_copy, eager, unexpected_bytes,
-               unexpected_messages, spin, device, gid_index, netdev, subnet, link_timeout, allreduce, log] =
-      Options{};
-  const std::array<const void*, 24> fields{&transport,
+               unexpected_messages, spin, device, gid_index, netdev, subnet, link_timeout, algorithms, tuning,
+               log] = Options{};
+  const std::array<const void*, 25> fields{&transport,
                                            &require,
                                            &notification,
                                            &init,
@@ -100,7 +100,8 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &netdev,
                                            &subnet,
                                            &link_timeout,
-                                           &allreduce,
+                                           &algorithms,
+                                           &tuning,
                                            &log};
   ASSERT_EQ(option_table().size(), fields.size());
 }

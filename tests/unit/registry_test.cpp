@@ -25,6 +25,9 @@ std::string refusal(F&& call, const ExpectedError& expected) {
   return "no error";
 }
 
+const Medium network{};
+const Model network_model = network.model({});
+
 std::string label(const Algorithm& row) {
   return std::string{name_of(row.collective)} + " by " + std::string{row.name};
 }
@@ -78,20 +81,22 @@ TEST(costs, of_one_rank_are_no_messages_and_of_more_some) {
 }
 
 TEST(costs, grow_with_the_bytes) {
-  for (const Algorithm& row : algorithms()) {
-    for (const int size : {2, 3, 8, 33, 300}) {
-      Cost before = row.cost({.size = size}, network_model);
-      for (std::size_t bytes = 4'096; bytes <= std::size_t{1} << 32; bytes *= 4) {
-        const Cost cost = row.cost({.size = size, .bytes = bytes}, network_model);
-        if (row.collective == Collective::barrier) {
-          ASSERT_EQ(cost.time_s, before.time_s) << label(row);
-        } else {
-          ASSERT_GT(cost.time_s, before.time_s) << label(row) << ", " << bytes << " bytes on " << size;
-          if (sends_messages(row)) {
-            ASSERT_GT(cost.bytes, before.bytes) << label(row) << ", " << bytes << " bytes on " << size;
+  for (const Medium& medium :
+       {network, Medium{.shares_memory = true}, Medium{.shares_memory = true, .ranks_per_core = 2}}) {
+    for (const Algorithm& row : algorithms()) {
+      if (!medium.shares_memory && !sends_messages(row)) continue;
+      for (const int size : {2, 3, 8, 33, 300}) {
+        const Selector selector{medium, {}};
+        double before_s = 0;
+        for (std::size_t bytes = 4'096; bytes <= std::size_t{1} << 32; bytes *= 4) {
+          const double time_s = selector.predicted_s({.size = size, .bytes = bytes}, row);
+          if (row.collective == Collective::barrier && before_s > 0 && !medium.shares_memory) {
+            ASSERT_EQ(time_s, before_s) << label(row);
+          } else if (row.collective != Collective::barrier) {
+            ASSERT_GT(time_s, before_s) << label(row) << ", " << bytes << " bytes on " << size;
           }
+          before_s = time_s;
         }
-        before = cost;
       }
     }
   }
@@ -104,7 +109,7 @@ const Algorithm* row(Collective collective, std::string_view name) {
 }
 
 TEST(selector, takes_the_cheapest_row_of_the_middle_of_a_power_of_two_for_all_of_it) {
-  Selector selector{network_model, {}};
+  Selector selector{network, {}};
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
     for (std::size_t power = 4; power <= std::size_t{1} << 30; power *= 2) {
@@ -124,7 +129,7 @@ TEST(selector, takes_the_cheapest_row_of_the_middle_of_a_power_of_two_for_all_of
 }
 
 TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
-  Selector selector{network_model, {}};
+  Selector selector{network, {}};
   constexpr std::size_t bytes = std::size_t{1} << 24;
   const Shape plain{.size = 24, .bytes = bytes};
   const Shape ordered{.size = 24, .bytes = bytes, .ordered = true};
@@ -137,7 +142,7 @@ TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
 
 TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
   const Shape shape{.size = 24, .bytes = 8};
-  Selector selector{network_model, parse_forced("allreduce=ring,broadcast=chain")};
+  Selector selector{network, parse_forced("allreduce=ring,broadcast=chain")};
   EXPECT_EQ(&selector.select(shape, Collective::allreduce, {}), row(Collective::allreduce, "ring"));
   EXPECT_EQ(&selector.select(shape, Collective::broadcast, {}), row(Collective::broadcast, "chain"));
   EXPECT_EQ(&selector.select(shape, Collective::allreduce, "circulant"),
@@ -146,7 +151,7 @@ TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
 }
 
 TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
-  Selector selector{network_model, parse_forced("allreduce=ring,gather=binomial")};
+  Selector selector{network, parse_forced("allreduce=ring,gather=binomial")};
   const Shape ordered{.size = 4, .bytes = 8, .ordered = true};
   const ExpectedError no_ring{ErrorCode::bad_argument, no_peer, "",
                               "ring does not apply to an ordered reduction", "these do: exchange"};
@@ -165,14 +170,14 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
 }
 
 TEST(selector, takes_rows_of_a_node_only_there_and_looks_again_where_a_limit_lies_inside_a_power_of_two) {
-  Selector selector{shared_memory_model, {}};
+  Selector selector{Medium{.shares_memory = true}, {}};
   EXPECT_EQ(&selector.select({.size = 4, .bytes = 8, .one_node = true}, Collective::allreduce, {}),
             row(Collective::allreduce, "one_shot"));
   for (const std::size_t bytes : std::initializer_list<std::size_t>{4'097, 8'191, 8'192, 8'193, 16'383}) {
     const Shape shape{.size = 4, .bytes = bytes, .one_node = true};
     EXPECT_TRUE(selector.select(shape, Collective::allreduce, {}).applies(shape)) << bytes;
   }
-  Selector elsewhere{network_model, {}};
+  Selector elsewhere{network, {}};
   EXPECT_EQ(refusal([&] { elsewhere.select({.size = 4, .bytes = 8}, Collective::barrier, "one_shot"); },
                     {ErrorCode::bad_argument, no_peer, "",
                      "one_shot does not apply to ranks that do not share memory", "these do: dissemination"}),

@@ -36,13 +36,24 @@ bool fits_single_copy(const Shape& shape);
 
 Cost barrier_one_shot_cost(const Shape& shape, const Model& model);
 Cost broadcast_one_shot_cost(const Shape& shape, const Model& model);
+Cost allreduce_one_shot_cost(const Shape& shape, const Model& model);
+Cost reduce_one_shot_cost(const Shape& shape, const Model& model);
+Cost reduce_scatter_one_shot_cost(const Shape& shape, const Model& model);
+Cost allgather_one_shot_cost(const Shape& shape, const Model& model);
+Cost alltoall_one_shot_cost(const Shape& shape, const Model& model);
+
 Cost broadcast_staged_cost(const Shape& shape, const Model& model);
-Cost moving_one_shot_cost(const Shape& shape, const Model& model);
-Cost reducing_one_shot_cost(const Shape& shape, const Model& model);
+Cost allgather_staged_cost(const Shape& shape, const Model& model);
+Cost alltoall_staged_cost(const Shape& shape, const Model& model);
+
+Cost allreduce_slices_cost(const Shape& shape, const Model& model);
+Cost reduce_slices_cost(const Shape& shape, const Model& model);
+Cost reduce_scatter_slices_cost(const Shape& shape, const Model& model);
+
 Cost broadcast_single_copy_cost(const Shape& shape, const Model& model);
+Cost gather_single_copy_cost(const Shape& shape, const Model& model);
 Cost scatter_single_copy_cost(const Shape& shape, const Model& model);
-Cost single_copy_cost(const Shape& shape, const Model& model);
-Cost staged_cost(const Shape& shape, const Model& model);
-Cost slices_cost(const Shape& shape, const Model& model);
+Cost allgather_single_copy_cost(const Shape& shape, const Model& model);
+Cost alltoall_single_copy_cost(const Shape& shape, const Model& model);
 
 }  // namespace qpmesh::collectives

@@ -5,6 +5,7 @@
 // Source: NCCL's AGxLL_R kernels; MSCCL++'s all-pairs packets.
 #include "collectives/node/node.hpp"
 #include "collectives/node/operation.hpp"
+#include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -100,23 +101,47 @@ bool fits_one_shot(const Shape& shape) {
 }
 
 Cost barrier_one_shot_cost(const Shape& shape, const Model& model) {
-  return {.time_s = model.lines_s(shape.size)};
+  return CoreWork{shape, model}.steps(1).cost();
 }
 
 Cost broadcast_one_shot_cost(const Shape& shape, const Model& model) {
-  return {.time_s = model.line_s + 2 * model.copy_s(shape.vector_bytes())};
+  const double bytes = shape.vector_bytes();
+  return CoreWork{shape, model}.one_step(1).give_alone(bytes).take(bytes).cost();
 }
 
-Cost moving_one_shot_cost(const Shape& shape, const Model& model) {
-  Cost cost = barrier_one_shot_cost(shape, model);
-  cost.time_s += 2 * shape.vector_bytes() * model.copied_byte_s;
-  return cost;
+Cost allgather_one_shot_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  return CoreWork{shape, model}.steps(1).keep(block).give(block).take(shape.vector_bytes() - block).cost();
 }
 
-Cost reducing_one_shot_cost(const Shape& shape, const Model& model) {
-  Cost cost = barrier_one_shot_cost(shape, model);
-  cost.time_s += shape.vector_bytes() * (model.copied_byte_s + (shape.ranks() - 1) * model.reduced_byte_s);
-  return cost;
+Cost alltoall_one_shot_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  const double others = shape.vector_bytes() - block;
+  return CoreWork{shape, model}.steps(1).keep(2 * block).give_parts(others).take_parts(others).cost();
+}
+
+Cost allreduce_one_shot_cost(const Shape& shape, const Model& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return CoreWork{shape, model}.steps(1).give(bytes).take(others).reduce(others).cost();
+}
+
+Cost reduce_one_shot_cost(const Shape& shape, const Model& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return CoreWork{shape, model}.steps(1).give(bytes).take_alone(others).reduce_alone(others).cost();
+}
+
+Cost reduce_scatter_one_shot_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  const double others = shape.vector_bytes() - block;
+  return CoreWork{shape, model}
+      .steps(1)
+      .keep(block)
+      .give_parts(others)
+      .take_parts(others)
+      .reduce(others)
+      .cost();
 }
 
 }  // namespace qpmesh::collectives

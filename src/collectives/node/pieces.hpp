@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,6 +10,9 @@
 #include "collectives/patterns/blocks.hpp"
 
 namespace qpmesh::collectives {
+
+// Of a vector, in a prediction.
+inline double chunk_count(double bytes) noexcept { return std::ceil(bytes / double{node_chunk_bytes}); }
 
 // A vector in chunks of whole elements, each as long as a staging buffer.
 struct Chunks {

@@ -6,6 +6,7 @@
 // Source: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's btl/vader.
 #include "collectives/node/node.hpp"
 #include "collectives/node/operation.hpp"
+#include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
 
@@ -107,18 +108,52 @@ bool fits_single_copy(const Shape& shape) {
 }
 
 Cost broadcast_single_copy_cost(const Shape& shape, const Model& model) {
-  return {.time_s = model.line_s + model.lines_s(shape.size) + model.single_copy_s(shape.vector_bytes())};
+  const double bytes = shape.vector_bytes();
+  return CoreWork{shape, model}.one_step(1).steps(1).system_copies(1).take(bytes).stream(bytes).cost();
 }
 
-Cost single_copy_cost(const Shape& shape, const Model& model) {
-  const double others = shape.ranks() - 1;
-  return {.time_s = 2 * model.lines_s(shape.size) + others * model.single_copy_s(shape.block_bytes()) +
-                    model.copy_s(shape.block_bytes())};
+Cost gather_single_copy_cost(const Shape& shape, const Model& model) {
+  const double others = shape.vector_bytes() - shape.block_bytes();
+  return CoreWork{shape, model}
+      .steps(1)
+      .one_step(1)
+      .system_copies_alone(shape.ranks() - 1)
+      .take_alone(others)
+      .stream_alone(shape.vector_bytes())
+      .cost();
 }
 
-// The ranks of a scatter copy at the same time.
 Cost scatter_single_copy_cost(const Shape& shape, const Model& model) {
-  return {.time_s = model.line_s + model.lines_s(shape.size) + model.single_copy_s(shape.block_bytes())};
+  const double block = shape.block_bytes();
+  return CoreWork{shape, model}
+      .one_step(1)
+      .steps(1)
+      .system_copies(1)
+      .take_parts(block)
+      .stream(2 * block)
+      .cost();
+}
+
+Cost allgather_single_copy_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  return CoreWork{shape, model}
+      .steps(2)
+      .system_copies(shape.ranks() - 1)
+      .keep(block)
+      .take(shape.vector_bytes() - block)
+      .stream(block + shape.vector_bytes())
+      .cost();
+}
+
+Cost alltoall_single_copy_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  return CoreWork{shape, model}
+      .steps(2)
+      .system_copies(shape.ranks() - 1)
+      .keep(block)
+      .take_parts(shape.vector_bytes() - block)
+      .stream(2 * shape.vector_bytes())
+      .cost();
 }
 
 }  // namespace qpmesh::collectives

@@ -8,6 +8,7 @@
 #include "collectives/node/node.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"
+#include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -198,11 +199,48 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   }
 }
 
-Cost slices_cost(const Shape& shape, const Model& model) {
-  const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
-  const double reduced = shape.vector_bytes() - shape.block_bytes();
-  return {.time_s = (2 * chunks + 1) * model.lines_s(shape.size) + 2 * model.copy_s(shape.vector_bytes()) +
-                    reduced * model.reduced_byte_s};
+Cost allreduce_slices_cost(const Shape& shape, const Model& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = bytes - shape.block_bytes();
+  return CoreWork{shape, model}
+      .steps(2 * chunk_count(bytes))
+      .one_step(1)
+      .give(bytes)
+      .take_parts(others)
+      .reduce(others)
+      .keep(shape.block_bytes())
+      .take(others)
+      .stream(2 * bytes)
+      .cost();
+}
+
+Cost reduce_slices_cost(const Shape& shape, const Model& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = bytes - shape.block_bytes();
+  return CoreWork{shape, model}
+      .steps(2 * chunk_count(bytes))
+      .one_step(1)
+      .give(bytes)
+      .take_parts(others)
+      .reduce(others)
+      .take_alone(bytes)
+      .stream(bytes)
+      .stream_alone(bytes)
+      .cost();
+}
+
+Cost reduce_scatter_slices_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  const double others = shape.vector_bytes() - block;
+  return CoreWork{shape, model}
+      .steps(chunk_count(shape.vector_bytes()))
+      .one_step(1)
+      .keep(block)
+      .give_parts(others)
+      .take_parts(others)
+      .reduce(others)
+      .stream(shape.vector_bytes() + block)
+      .cost();
 }
 
 }  // namespace qpmesh::collectives

@@ -1,11 +1,12 @@
 // Staged copies: who has something to give copies it into its staging in chunks, and whoever wants it copies it out from there; what lies in
 // a Buffer is read where it lies. Only its owner touches private memory.
 // Wins for long vectors on one node.
-// Cost: private memory is copied twice, Buffers once; one line per chunk.
+// Cost: private memory is copied twice, Buffers once; one step per chunk. What lies between costs as if another core has it in its cache.
 // Source: the shared-memory broadcasts of Open MPI's coll/sm and MVAPICH2, with two buffers.
 #include "collectives/node/node.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"
+#include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
 
@@ -153,14 +154,41 @@ bool fits_staging(const Shape& shape) {
          shape.bytes > 0 && shape.element_bytes * shape.ranks_count() <= node_chunk_bytes;
 }
 
+// The root stages a chunk while the others take the one before.
 Cost broadcast_staged_cost(const Shape& shape, const Model& model) {
-  const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
-  return {.time_s = (chunks + 1) * model.line_s + 2 * model.copy_s(shape.vector_bytes())};
+  const double bytes = shape.vector_bytes();
+  return CoreWork{shape, model}
+      .one_step(chunk_count(bytes) + 1)
+      .give_alone(std::min(bytes, double{node_chunk_bytes}))
+      .take(bytes)
+      .stream_alone(bytes)
+      .stream(bytes)
+      .cost();
 }
 
-Cost staged_cost(const Shape& shape, const Model& model) {
-  const double chunks = std::ceil(shape.vector_bytes() / node_chunk_bytes);
-  return {.time_s = (chunks + 1) * model.lines_s(shape.size) + 2 * model.copy_s(shape.vector_bytes())};
+Cost allgather_staged_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  return CoreWork{shape, model}
+      .steps(chunk_count(block))
+      .one_step(1)
+      .keep(block)
+      .give(block)
+      .take(shape.vector_bytes() - block)
+      .stream(block + shape.vector_bytes())
+      .cost();
+}
+
+Cost alltoall_staged_cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  const double others = shape.vector_bytes() - block;
+  return CoreWork{shape, model}
+      .steps(chunk_count(shape.vector_bytes()))
+      .one_step(1)
+      .keep(2 * block)
+      .give_parts(others)
+      .take_parts(others)
+      .stream(2 * shape.vector_bytes())
+      .cost();
 }
 
 }  // namespace qpmesh::collectives

@@ -1,0 +1,50 @@
+#include "collectives/models.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+// Of a block that a message's record has no room for.
+constexpr double inline_bytes_max = 192;
+
+Model network(const Constants& constants) noexcept {
+  return {.latency_s = constants.network_latency_s,
+          .overhead_s = constants.network_overhead_s,
+          .byte_s = constants.network_byte_s,
+          .reduced_byte_s = constants.reduced_byte_s,
+          .copied_byte_s = constants.copied_byte_s,
+          .segment_bytes = std::size_t{4} << 10};
+}
+
+// A message is two copies by two ranks. Ranks that share a core do what they do one after another, and whoever waits gives the core to
+// everybody on it; what stays on the core does not cross to another, and its copies cost half.
+Model shared_memory(const Constants& constants, const Shape& shape, double ranks_per_core) noexcept {
+  const double here = std::clamp(ranks_per_core, 1.0, std::max(1.0, shape.ranks()));
+  const double others = shape.size > 1 ? (shape.ranks() - here) / (shape.ranks() - 1) : 0;
+  const double turns_s = here > 1 ? here * constants.turn_s : 0;
+  // Every rank has a vector that goes in, and one that comes out.
+  const bool fits = 2 * shape.ranks() * shape.vector_bytes() <= constants.cache_bytes;
+  const double more_s = fits ? 0 : std::max(0.0, constants.memory_byte_s - constants.copied_byte_s);
+  const bool has_payload = shape.block_bytes() > inline_bytes_max;
+  return {
+      .latency_s = constants.message_latency_s + (has_payload ? constants.message_payload_s : 0) + turns_s,
+      .overhead_s = here * constants.message_overhead_s,
+      .byte_s = here * (constants.message_byte_s * (1 + others) / 2 + more_s),
+      .reduced_byte_s = here * constants.reduced_byte_s,
+      .copied_byte_s = here * (constants.copied_byte_s + more_s),
+      .segment_bytes = std::size_t{32} << 10,
+      .node = {.step_s = here > 1 ? turns_s : constants.line_s,
+               .copied_byte_s = constants.copied_byte_s,
+               .crossed_byte_s = constants.crossed_byte_s,
+               .streamed_byte_s = more_s / 2,
+               .reduced_byte_s = constants.reduced_byte_s,
+               .system_copy_s = constants.system_copy_s,
+               .ranks_per_core = here}};
+}
+
+}  // namespace
+
+Model Medium::model(const Shape& shape) const noexcept {
+  return shares_memory ? shared_memory(constants, shape, ranks_per_core) : network(constants);
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,68 @@
+// What a core does in an algorithm of a node, for the ranks on it one after another: that is what the algorithm takes. Bytes cost
+// by where they are: in the core's own cache, in that of another core (they cross), or in memory (they stream).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "collectives/cost.hpp"
+
+namespace qpmesh::collectives {
+
+class CoreWork {
+ public:
+  CoreWork(const Shape& shape, const Model& model) noexcept
+      : model_{model.node},
+        ranks_{std::min(model_.ranks_per_core, shape.ranks())},
+        others_{(shape.ranks() - ranks_) / (shape.ranks() - 1)},
+        lines_s_{model_.step_s * (1 + (shape.ranks() - 2) / 8)} {}
+
+  // Until every member's step has been seen: they travel at the same time, but each is looked at. One_step: one member's.
+  CoreWork& steps(double count) noexcept { return add(count * lines_s_); }
+  CoreWork& one_step(double count) noexcept { return add(count * model_.step_s); }
+
+  // By every rank: inside its own memory.
+  CoreWork& keep(double bytes) noexcept { return add(ranks_ * bytes * model_.copied_byte_s); }
+  // Into memory that every other rank reads, or different parts of it each.
+  CoreWork& give(double bytes) noexcept { return add(ranks_ * bytes * given_byte_s()); }
+  CoreWork& give_parts(double bytes) noexcept { return add(ranks_ * bytes * mixed_byte_s()); }
+  // Out of other ranks' memory: what all take, which crosses to a core once, or different parts of it each.
+  CoreWork& take(double bytes) noexcept {
+    return add(bytes * (others_ * model_.crossed_byte_s + (ranks_ - others_) * model_.copied_byte_s));
+  }
+  CoreWork& take_parts(double bytes) noexcept { return add(ranks_ * bytes * mixed_byte_s()); }
+  // So many bytes of operands, beside the first, are combined.
+  CoreWork& reduce(double bytes) noexcept { return add(ranks_ * bytes * model_.reduced_byte_s); }
+  // Bytes of vectors that come from memory or go there.
+  CoreWork& stream(double bytes) noexcept { return add(ranks_ * bytes * model_.streamed_byte_s); }
+
+  // Calls of the system that copy out of another process.
+  CoreWork& system_copies(double count) noexcept { return add(ranks_ * count * model_.system_copy_s); }
+
+  // By one rank alone, the root.
+  CoreWork& system_copies_alone(double count) noexcept { return add(count * model_.system_copy_s); }
+  CoreWork& give_alone(double bytes) noexcept { return add(bytes * given_byte_s()); }
+  CoreWork& take_alone(double bytes) noexcept { return add(bytes * mixed_byte_s()); }
+  CoreWork& reduce_alone(double bytes) noexcept { return add(bytes * model_.reduced_byte_s); }
+  CoreWork& stream_alone(double bytes) noexcept { return add(bytes * model_.streamed_byte_s); }
+
+  Cost cost() const noexcept { return {.time_s = time_s_}; }
+
+ private:
+  CoreWork& add(double time_s) noexcept {
+    time_s_ += time_s;
+    return *this;
+  }
+  double given_byte_s() const noexcept { return others_ > 0 ? model_.crossed_byte_s : model_.copied_byte_s; }
+  double mixed_byte_s() const noexcept {
+    return others_ * model_.crossed_byte_s + (1 - others_) * model_.copied_byte_s;
+  }
+
+  const NodeModel& model_;
+  double ranks_;   // on the core
+  double others_;  // the share of a rank's peers that are on other cores
+  double lines_s_;
+  double time_s_ = 0;
+};
+
+}  // namespace qpmesh::collectives
