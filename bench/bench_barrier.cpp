@@ -34,7 +34,7 @@ class Barrier final : public Case {
     return left_ns < last_entered_ns ? 1 : 0;
   }
   bool checkable() const override { return one_node_; }
-  std::string_view algorithm() const override {
+  qpmesh::Candidate algorithm() const override {
     return chosen_algorithm(world_, qpmesh::Collective::barrier, 0);
   }
 

@@ -29,8 +29,9 @@ std::size_t FloatCase::wrong(std::uint64_t seed) {
 
 std::span<std::byte> FloatCase::output() { return receives() ? out_.bytes() : std::span<std::byte>{}; }
 
-std::string_view FloatCase::algorithm() const {
-  return cut_.is_even() ? chosen_algorithm(world_, collective_, cut_.element_count() * sizeof(float)) : "-";
+Candidate FloatCase::algorithm() const {
+  if (!cut_.is_even()) return {.algorithm = "-"};
+  return chosen_algorithm(world_, collective_, cut_.element_count() * sizeof(float));
 }
 
 Series float_series(std::string name, LimitKind limit, double (*bus_factor)(int ranks), MakeFloatCase make) {

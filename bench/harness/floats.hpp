@@ -26,7 +26,7 @@ class FloatCase : public Case {
   std::size_t wrong(std::uint64_t seed) override;
   std::span<std::byte> output() override;
   // "-" for uneven blocks: what Communicator::explain says is meant for equal ones.
-  std::string_view algorithm() const override;
+  Candidate algorithm() const override;
 
  protected:
   // Of the latest call: does this rank get something, and what must be there.

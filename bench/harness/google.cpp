@@ -70,6 +70,7 @@ void set_counters(benchmark::State& state, const Row& row) {
   counters["idle_gap_us"] = row.idle_gap_us;
   counters["disturbed"] = row.disturbed() ? 1 : 0;
   if (row.wrong) counters["wrong"] = static_cast<double>(*row.wrong);
+  if (row.predicted_us) counters["predicted_us"] = *row.predicted_us;
   if (row.limit_share) counters["limit_share"] = *row.limit_share;
   if (row.baseline) {
     counters["baseline_p50_us"] = row.baseline->p50_us;

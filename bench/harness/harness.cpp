@@ -88,7 +88,9 @@ class Session {
     row.bytes = bytes;
     row.element_count = series.element_bytes == 0 ? 0 : bytes / series.element_bytes;
     row.bus_factor = series.bus_factor(world_.size());
-    row.algorithm = subject->algorithm();
+    const Candidate algorithm = subject->algorithm();
+    row.algorithm = algorithm.algorithm;
+    if (algorithm.predicted_us > 0) row.predicted_us = algorithm.predicted_us;
 
     const bool check = settings_.check && subject->checkable();
     std::size_t wrong = 0;
@@ -249,11 +251,11 @@ int rank_by_launcher() {
 
 }  // namespace
 
-std::string_view chosen_algorithm(const Communicator& world, Collective collective, std::size_t bytes) {
+Candidate chosen_algorithm(const Communicator& world, Collective collective, std::size_t bytes) {
   for (const Candidate& candidate : world.explain(collective, bytes)) {
-    if (candidate.chosen) return candidate.algorithm;
+    if (candidate.chosen) return candidate;
   }
-  return "-";
+  return {.algorithm = "-"};
 }
 
 int run_program(const Program& program, int argc, char** argv) {

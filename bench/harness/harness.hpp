@@ -34,8 +34,8 @@ class Case {
   virtual std::span<std::byte> output() { return {}; }
   virtual bool checkable() const { return true; }
 
-  virtual double operations_per_run() const { return 1; }  // a time is divided by this
-  virtual std::string_view algorithm() const { return "-"; }
+  virtual double operations_per_run() const { return 1; }             // a time is divided by this
+  virtual Candidate algorithm() const { return {.algorithm = "-"}; }  // that runs
 };
 
 struct Series {
@@ -57,8 +57,8 @@ struct Program {
   std::vector<Series> series;
 };
 
-// What runs for so many bytes, as rows name it.
-std::string_view chosen_algorithm(const Communicator& world, Collective collective, std::size_t bytes);
+// What runs for so many bytes.
+Candidate chosen_algorithm(const Communicator& world, Collective collective, std::size_t bytes);
 
 // main() of every program. 0; 1 when an element was wrong; 2 after an error, which is printed.
 int run_program(const Program& program, int argc, char** argv);

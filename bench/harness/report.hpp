@@ -23,6 +23,7 @@ struct Row {
   double p99_us = 0;
   double bus_factor = 0;
   std::string algorithm;
+  std::optional<double> predicted_us;  // of that algorithm, by the constants in use
   std::optional<std::size_t> wrong;  // elements, all ranks and checked runs together; nothing where unchecked
   std::optional<double> limit_share;  // 1 = as fast as the machine allows
   std::optional<Comparison> baseline;

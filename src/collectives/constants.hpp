@@ -12,19 +12,20 @@ namespace qpmesh::collectives {
 
 // Seconds, seconds per byte, bytes. The defaults were measured on two cores of a virtual machine, and rounded.
 struct Constants {
-  double line_s = 0.16e-6;
+  double line_s = 0.18e-6;
   double turn_s = 1.2e-6;
-  double wake_s = 35e-6;
-  double system_copy_s = 1.5e-6;
-  double copied_byte_s = 0.02e-9;
-  double crossed_byte_s = 0.065e-9;
-  double memory_byte_s = 0.10e-9;
-  double reduced_byte_s = 0.05e-9;
+  double wake_s = 20e-6;
+  double system_copy_s = 1.3e-6;
+  double copied_byte_s = 0.018e-9;
+  double crossed_byte_s = 0.062e-9;
+  double memory_byte_s = 0.15e-9;
+  double reduced_byte_s = 0.035e-9;
+  double reduction_s = 0.06e-6;
   double cache_bytes = 16 << 20;
   double message_latency_s = 0.26e-6;
-  double message_payload_s = 0.15e-6;
-  double message_overhead_s = 0.06e-6;
-  double message_byte_s = 0.16e-9;
+  double message_payload_s = 0.10e-6;
+  double message_overhead_s = 0.20e-6;
+  double message_byte_s = 0.165e-9;
   double network_latency_s = 2.0e-6;
   double network_overhead_s = 0.25e-6;
   double network_byte_s = 0.08e-9;

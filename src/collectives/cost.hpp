@@ -26,10 +26,12 @@ struct Shape {
 // Ranks that share memory: what algorithms that read it there are made of (node/work.hpp). Not part of LogGP, and not simulated.
 struct NodeModel {
   double step_s = 0;  // until a member's step is seen: a cache line, or a turn of everybody on a shared core
+  double look_s = 0;  // at each further member
   double copied_byte_s = 0;    // inside a core's cache
   double crossed_byte_s = 0;   // out of, or into, what another core has in its cache
   double streamed_byte_s = 0;  // more for a byte of a vector that is too long for the caches
   double reduced_byte_s = 0;   // of an operand that is combined with another
+  double reduction_s = 0;      // of combining, without the bytes
   double system_copy_s = 0;    // calling the system to copy out of another process
   double ranks_per_core = 1;
 };

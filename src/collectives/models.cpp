@@ -11,7 +11,7 @@ Model network(const Constants& constants) noexcept {
           .overhead_s = constants.network_overhead_s,
           .byte_s = constants.network_byte_s,
           .reduced_byte_s = constants.reduced_byte_s,
-          .copied_byte_s = constants.copied_byte_s,
+          .copied_byte_s = constants.crossed_byte_s,  // as what a device wrote
           .segment_bytes = std::size_t{4} << 10};
 }
 
@@ -33,10 +33,12 @@ Model shared_memory(const Constants& constants, const Shape& shape, double ranks
       .copied_byte_s = here * (constants.copied_byte_s + more_s),
       .segment_bytes = std::size_t{32} << 10,
       .node = {.step_s = here > 1 ? turns_s : constants.line_s,
+               .look_s = constants.line_s / 8,  // the lines travel at the same time
                .copied_byte_s = constants.copied_byte_s,
                .crossed_byte_s = constants.crossed_byte_s,
                .streamed_byte_s = more_s / 2,
                .reduced_byte_s = constants.reduced_byte_s,
+               .reduction_s = constants.reduction_s,
                .system_copy_s = constants.system_copy_s,
                .ranks_per_core = here}};
 }

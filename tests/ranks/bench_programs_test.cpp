@@ -28,7 +28,7 @@ struct Result {
   std::vector<Row> rows;
 };
 
-// A row is what report.cpp prints: bytes count p50 p99 algbw busbw algorithm wrong limit [peer_p50 ratio …].
+// A row is what report.cpp prints: bytes count p50 p99 algbw busbw algorithm wrong limit predicted [peer_p50 ratio …].
 std::vector<Row> rows_of(const std::string& text) {
   std::vector<Row> rows;
   std::istringstream lines{text};
@@ -36,11 +36,11 @@ std::vector<Row> rows_of(const std::string& text) {
     std::istringstream words{line};
     std::vector<std::string> columns;
     for (std::string word; words >> word;) columns.push_back(word);
-    if (columns.size() < 9 || columns[0].find_first_not_of("0123456789") != std::string::npos) continue;
+    if (columns.size() < 10 || columns[0].find_first_not_of("0123456789") != std::string::npos) continue;
     rows.push_back({.bytes = std::stoul(columns[0]),
                     .algorithm = columns[6],
                     .wrong = columns[7],
-                    .ratio = columns.size() > 10 ? columns[10] : ""});
+                    .ratio = columns.size() > 11 ? columns[11] : ""});
   }
   return rows;
 }

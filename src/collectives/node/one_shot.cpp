@@ -117,7 +117,12 @@ Cost allgather_one_shot_cost(const Shape& shape, const Model& model) {
 Cost alltoall_one_shot_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   const double others = shape.vector_bytes() - block;
-  return CoreWork{shape, model}.steps(1).keep(2 * block).give_parts(others).take_parts(others).cost();
+  return CoreWork{shape, model}
+      .steps(1)
+      .keep(block)
+      .give_parts(shape.vector_bytes())
+      .take_parts(others)
+      .cost();
 }
 
 Cost allreduce_one_shot_cost(const Shape& shape, const Model& model) {
@@ -133,12 +138,10 @@ Cost reduce_one_shot_cost(const Shape& shape, const Model& model) {
 }
 
 Cost reduce_scatter_one_shot_cost(const Shape& shape, const Model& model) {
-  const double block = shape.block_bytes();
-  const double others = shape.vector_bytes() - block;
+  const double others = shape.vector_bytes() - shape.block_bytes();
   return CoreWork{shape, model}
       .steps(1)
-      .keep(block)
-      .give_parts(others)
+      .give_parts(shape.vector_bytes())
       .take_parts(others)
       .reduce(others)
       .cost();

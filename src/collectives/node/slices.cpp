@@ -207,7 +207,7 @@ Cost allreduce_slices_cost(const Shape& shape, const Model& model) {
       .one_step(1)
       .give(bytes)
       .take_parts(others)
-      .reduce(others)
+      .reduce(others, chunk_count(bytes))
       .keep(shape.block_bytes())
       .take(others)
       .stream(2 * bytes)
@@ -222,8 +222,8 @@ Cost reduce_slices_cost(const Shape& shape, const Model& model) {
       .one_step(1)
       .give(bytes)
       .take_parts(others)
-      .reduce(others)
-      .take_alone(bytes)
+      .reduce(others, chunk_count(bytes))
+      .take_alone(others)
       .stream(bytes)
       .stream_alone(bytes)
       .cost();
@@ -235,10 +235,9 @@ Cost reduce_scatter_slices_cost(const Shape& shape, const Model& model) {
   return CoreWork{shape, model}
       .steps(chunk_count(shape.vector_bytes()))
       .one_step(1)
-      .keep(block)
-      .give_parts(others)
+      .give_parts(shape.vector_bytes())
       .take_parts(others)
-      .reduce(others)
+      .reduce(others, chunk_count(shape.vector_bytes()))
       .stream(shape.vector_bytes() + block)
       .cost();
 }

@@ -184,8 +184,8 @@ Cost alltoall_staged_cost(const Shape& shape, const Model& model) {
   return CoreWork{shape, model}
       .steps(chunk_count(shape.vector_bytes()))
       .one_step(1)
-      .keep(2 * block)
-      .give_parts(others)
+      .keep(block)
+      .give_parts(shape.vector_bytes())  // its own block, too
       .take_parts(others)
       .stream(2 * shape.vector_bytes())
       .cost();

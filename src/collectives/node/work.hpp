@@ -11,14 +11,15 @@ namespace qpmesh::collectives {
 
 class CoreWork {
  public:
+  // Of at least two ranks.
   CoreWork(const Shape& shape, const Model& model) noexcept
       : model_{model.node},
         ranks_{std::min(model_.ranks_per_core, shape.ranks())},
         others_{(shape.ranks() - ranks_) / (shape.ranks() - 1)},
-        lines_s_{model_.step_s * (1 + (shape.ranks() - 2) / 8)} {}
+        steps_s_{model_.step_s + (shape.ranks() - 2) * model_.look_s} {}
 
   // Until every member's step has been seen: they travel at the same time, but each is looked at. One_step: one member's.
-  CoreWork& steps(double count) noexcept { return add(count * lines_s_); }
+  CoreWork& steps(double count) noexcept { return add(count * steps_s_); }
   CoreWork& one_step(double count) noexcept { return add(count * model_.step_s); }
 
   // By every rank: inside its own memory.
@@ -31,8 +32,10 @@ class CoreWork {
     return add(bytes * (others_ * model_.crossed_byte_s + (ranks_ - others_) * model_.copied_byte_s));
   }
   CoreWork& take_parts(double bytes) noexcept { return add(ranks_ * bytes * mixed_byte_s()); }
-  // So many bytes of operands, beside the first, are combined.
-  CoreWork& reduce(double bytes) noexcept { return add(ranks_ * bytes * model_.reduced_byte_s); }
+  // So many bytes of operands, beside the first, are combined, in so many passes.
+  CoreWork& reduce(double bytes, double passes = 1) noexcept {
+    return add(ranks_ * (passes * model_.reduction_s + bytes * model_.reduced_byte_s));
+  }
   // Bytes of vectors that come from memory or go there.
   CoreWork& stream(double bytes) noexcept { return add(ranks_ * bytes * model_.streamed_byte_s); }
 
@@ -43,7 +46,9 @@ class CoreWork {
   CoreWork& system_copies_alone(double count) noexcept { return add(count * model_.system_copy_s); }
   CoreWork& give_alone(double bytes) noexcept { return add(bytes * given_byte_s()); }
   CoreWork& take_alone(double bytes) noexcept { return add(bytes * mixed_byte_s()); }
-  CoreWork& reduce_alone(double bytes) noexcept { return add(bytes * model_.reduced_byte_s); }
+  CoreWork& reduce_alone(double bytes) noexcept {
+    return add(model_.reduction_s + bytes * model_.reduced_byte_s);
+  }
   CoreWork& stream_alone(double bytes) noexcept { return add(bytes * model_.streamed_byte_s); }
 
   Cost cost() const noexcept { return {.time_s = time_s_}; }
@@ -61,7 +66,7 @@ class CoreWork {
   const NodeModel& model_;
   double ranks_;   // on the core
   double others_;  // the share of a rank's peers that are on other cores
-  double lines_s_;
+  double steps_s_;
   double time_s_ = 0;
 };
 
