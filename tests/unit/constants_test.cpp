@@ -200,8 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Choice{Collective::allreduce, 4096 * kib, "slices", "slices"},
                     Choice{Collective::alltoall, 8, "one_shot", "one_shot"},
                     Choice{Collective::alltoall, 4 * kib, "one_shot", "one_shot"},
-                    Choice{Collective::alltoall, 256 * kib, "spread", "staged"},
-                    Choice{Collective::alltoall, 1024 * kib, "spread", "staged"}),
+                    Choice{Collective::alltoall, 256 * kib, "staged", "staged"},
+                    Choice{Collective::alltoall, 1024 * kib, "staged", "staged"}),
     [](const auto& row) { return fmt::format("{}_{}", name_of(row.param.collective), row.param.bytes); });
 
 TEST(choice, follows_the_constants) {

@@ -174,11 +174,12 @@ class Measurement {
 
   void measure_two_cores(Communicator& world) {
     const std::size_t small = kib;
+    const std::size_t message = 32 * kib;
     const std::size_t large = 64 * kib;
     const double copied_byte_s = copy_s(world, large) / large;
     const auto times = times_s(world,
                                {barrier(world, "one_shot"), barrier(world, "dissemination"),
-                                allgather(world, small, "exchange"), allgather(world, large, "exchange"),
+                                allgather(world, small, "exchange"), allgather(world, message, "exchange"),
                                 allgather(world, large, "staged"), burst(world, 1), burst(world, 16),
                                 [&] {
                                   world.allreduce(std::span{&sum_, 1}, sum, {.algorithm = "one_shot"});
@@ -186,11 +187,11 @@ class Measurement {
                                tries_);
     const double line_s = times[0];
     const double latency_s = times[1];
-    const double message_byte_s = (times[3] - times[2]) / (large - small) - copied_byte_s;
+    const double message_byte_s = (times[3] - times[2]) / (message - small) - copied_byte_s;
     set(&collectives::Constants::line_s, line_s);
     set(&collectives::Constants::reduction_s, times[7] - line_s);
-    // A copy of one's own block, one into staging and one out of the peer's.
-    set(&collectives::Constants::crossed_byte_s, ((times[4] - 2 * line_s) / large - copied_byte_s) / 2);
+    // A copy of one's own block, one into staging and one out of the peer's; two steps (node/work.hpp).
+    set(&collectives::Constants::crossed_byte_s, ((times[4] - 1.5 * line_s) / large - copied_byte_s) / 2);
     set(&collectives::Constants::message_latency_s, latency_s);
     set(&collectives::Constants::message_payload_s,
         times[2] - latency_s - small * (message_byte_s + copied_byte_s));

@@ -106,7 +106,7 @@ Cost barrier_one_shot_cost(const Shape& shape, const Model& model) {
 
 Cost broadcast_one_shot_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
-  return CoreWork{shape, model}.one_step(1).give_alone(bytes).take(bytes).cost();
+  return CoreWork{shape, model}.steps(1).give_alone(bytes).take(bytes).cost();
 }
 
 Cost allgather_one_shot_cost(const Shape& shape, const Model& model) {
@@ -117,12 +117,7 @@ Cost allgather_one_shot_cost(const Shape& shape, const Model& model) {
 Cost alltoall_one_shot_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   const double others = shape.vector_bytes() - block;
-  return CoreWork{shape, model}
-      .steps(1)
-      .keep(block)
-      .give_parts(shape.vector_bytes())
-      .take_parts(others)
-      .cost();
+  return CoreWork{shape, model}.steps(1).keep(2 * block).give_parts(others).take_parts(others).cost();
 }
 
 Cost allreduce_one_shot_cost(const Shape& shape, const Model& model) {
@@ -141,7 +136,8 @@ Cost reduce_scatter_one_shot_cost(const Shape& shape, const Model& model) {
   const double others = shape.vector_bytes() - shape.block_bytes();
   return CoreWork{shape, model}
       .steps(1)
-      .give_parts(shape.vector_bytes())
+      .keep(shape.block_bytes())
+      .give_parts(others)
       .take_parts(others)
       .reduce(others)
       .cost();

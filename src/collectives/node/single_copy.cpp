@@ -109,14 +109,13 @@ bool fits_single_copy(const Shape& shape) {
 
 Cost broadcast_single_copy_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
-  return CoreWork{shape, model}.one_step(1).steps(1).system_copies(1).take(bytes).stream(bytes).cost();
+  return CoreWork{shape, model}.steps(2).system_copies(1).take(bytes).stream(bytes).cost();
 }
 
 Cost gather_single_copy_cost(const Shape& shape, const Model& model) {
   const double others = shape.vector_bytes() - shape.block_bytes();
   return CoreWork{shape, model}
-      .steps(1)
-      .one_step(1)
+      .steps(2)
       .system_copies_alone(shape.ranks() - 1)
       .take_alone(others)
       .stream_alone(shape.vector_bytes())
@@ -125,13 +124,7 @@ Cost gather_single_copy_cost(const Shape& shape, const Model& model) {
 
 Cost scatter_single_copy_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
-  return CoreWork{shape, model}
-      .one_step(1)
-      .steps(1)
-      .system_copies(1)
-      .take_parts(block)
-      .stream(2 * block)
-      .cost();
+  return CoreWork{shape, model}.steps(2).system_copies(1).take_parts(block).stream(2 * block).cost();
 }
 
 Cost allgather_single_copy_cost(const Shape& shape, const Model& model) {

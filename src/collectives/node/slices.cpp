@@ -203,8 +203,7 @@ Cost allreduce_slices_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
   return CoreWork{shape, model}
-      .steps(2 * chunk_count(bytes))
-      .one_step(1)
+      .steps(2 * chunk_count(bytes) + 1)
       .give(bytes)
       .take_parts(others)
       .reduce(others, chunk_count(bytes))
@@ -218,8 +217,7 @@ Cost reduce_slices_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
   return CoreWork{shape, model}
-      .steps(2 * chunk_count(bytes))
-      .one_step(1)
+      .steps(2 * chunk_count(bytes) + 1)
       .give(bytes)
       .take_parts(others)
       .reduce(others, chunk_count(bytes))
@@ -233,9 +231,8 @@ Cost reduce_scatter_slices_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   const double others = shape.vector_bytes() - block;
   return CoreWork{shape, model}
-      .steps(chunk_count(shape.vector_bytes()))
-      .one_step(1)
-      .give_parts(shape.vector_bytes())
+      .steps(chunk_count(shape.vector_bytes()) + 1)
+      .give_parts(others)
       .take_parts(others)
       .reduce(others, chunk_count(shape.vector_bytes()))
       .stream(shape.vector_bytes() + block)

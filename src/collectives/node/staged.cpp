@@ -133,7 +133,8 @@ Task alltoall_staged(Group group, const Arguments& arguments) {
   co_await exchange_staged(
       group, node, buffer, pieces.count(),
       [&](std::size_t piece) {
-        for (int to = 0; to < group.size(); ++to) {
+        for (int distance = 1; distance < group.size(); ++distance) {
+          const int to = group.plus(distance);
           group.copy(node.staging(piece) + pieces.place(to),
                      arguments.in + blocks.first_bytes(to) + pieces.begin(piece),
                      pieces.length(piece, block_bytes));
@@ -158,7 +159,7 @@ bool fits_staging(const Shape& shape) {
 Cost broadcast_staged_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   return CoreWork{shape, model}
-      .one_step(chunk_count(bytes) + 1)
+      .steps(chunk_count(bytes))
       .give_alone(std::min(bytes, double{node_chunk_bytes}))
       .take(bytes)
       .stream_alone(bytes)
@@ -169,8 +170,7 @@ Cost broadcast_staged_cost(const Shape& shape, const Model& model) {
 Cost allgather_staged_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   return CoreWork{shape, model}
-      .steps(chunk_count(block))
-      .one_step(1)
+      .steps(chunk_count(block) + 1)
       .keep(block)
       .give(block)
       .take(shape.vector_bytes() - block)
@@ -182,10 +182,9 @@ Cost alltoall_staged_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   const double others = shape.vector_bytes() - block;
   return CoreWork{shape, model}
-      .steps(chunk_count(shape.vector_bytes()))
-      .one_step(1)
+      .steps(chunk_count(shape.vector_bytes()) + 1)
       .keep(block)
-      .give_parts(shape.vector_bytes())  // its own block, too
+      .give_parts(others)
       .take_parts(others)
       .stream(2 * shape.vector_bytes())
       .cost();

@@ -18,9 +18,8 @@ class CoreWork {
         others_{(shape.ranks() - ranks_) / (shape.ranks() - 1)},
         steps_s_{model_.step_s + (shape.ranks() - 2) * model_.look_s} {}
 
-  // Until every member's step has been seen: they travel at the same time, but each is looked at. One_step: one member's.
-  CoreWork& steps(double count) noexcept { return add(count * steps_s_); }
-  CoreWork& one_step(double count) noexcept { return add(count * model_.step_s); }
+  // Waits for members, one after another. A first one has the call around it; in further ones others have often come already.
+  CoreWork& steps(double count) noexcept { return add(steps_s_ * (1 + count) / 2); }
 
   // By every rank: inside its own memory.
   CoreWork& keep(double bytes) noexcept { return add(ranks_ * bytes * model_.copied_byte_s); }
