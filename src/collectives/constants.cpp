@@ -19,7 +19,7 @@ constexpr std::string_view version = "1";
 constexpr double second_ns = 1e9;
 
 // In the order of a file: what a step costs, what a byte costs, messages, the network.
-constexpr std::array<ConstantRow, 17> table{{
+constexpr std::array<ConstantRow, 16> table{{
     {"line", &Constants::line_s, "ns", 1, 1e6,
      "a step of a collective that another core waits for: a cache line that travels, and the call around it"},
     {"turn", &Constants::turn_s, "ns", 1, 1e9,
@@ -35,7 +35,6 @@ constexpr std::array<ConstantRow, 17> table{{
      "a copy of what is too long for the cache"},
     {"reduced_byte", &Constants::reduced_byte_s, "ns/byte", 1e-4, 1e3,
      "an operand combined with another, in the cache"},
-    {"reduction", &Constants::reduction_s, "ns", 0, 1e6, "combining, without the bytes"},
     {"cache", &Constants::cache_bytes, "bytes", 1 << 10, 1e12,
      "vectors of all ranks of a node, in and out together, that fit the cache"},
     {"message_latency", &Constants::message_latency_s, "ns", 1, 1e9,

@@ -20,7 +20,6 @@ struct Constants {
   double crossed_byte_s = 0.063e-9;
   double memory_byte_s = 0.15e-9;
   double reduced_byte_s = 0.035e-9;
-  double reduction_s = 0.05e-6;
   double cache_bytes = 16 << 20;
   double message_latency_s = 0.27e-6;
   double message_payload_s = 0.08e-6;

@@ -31,7 +31,6 @@ struct NodeModel {
   double crossed_byte_s = 0;   // out of, or into, what another core has in its cache
   double streamed_byte_s = 0;  // more for a byte of a vector that is too long for the caches
   double reduced_byte_s = 0;   // of an operand that is combined with another
-  double reduction_s = 0;      // of combining, without the bytes
   double system_copy_s = 0;    // calling the system to copy out of another process
   double ranks_per_core = 1;
 };

@@ -38,7 +38,6 @@ Model shared_memory(const Constants& constants, const Shape& shape, double ranks
                .crossed_byte_s = constants.crossed_byte_s,
                .streamed_byte_s = more_s / 2,
                .reduced_byte_s = constants.reduced_byte_s,
-               .reduction_s = constants.reduction_s,
                .system_copy_s = constants.system_copy_s,
                .ranks_per_core = here}};
 }

@@ -75,8 +75,9 @@ const std::string version_hint = "its first line is `version = 1`; qpmesh-tune w
 class BadFiles : public testing::TestWithParam<BadFile> {};
 
 TEST_P(BadFiles, are_refused_with_line_and_reason) {
-  const auto& [text, cause, hint] = GetParam();
-  EXPECT_EQ(refusal([&] { parse_constants(text, "my.tuning"); }, "my.tuning " + cause, hint), "");
+  const BadFile& file = GetParam();
+  EXPECT_EQ(refusal([&] { parse_constants(file.text, "my.tuning"); }, "my.tuning " + file.cause, file.hint),
+            "");
 }
 
 INSTANTIATE_TEST_SUITE_P(

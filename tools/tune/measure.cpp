@@ -180,16 +180,12 @@ class Measurement {
     const auto times = times_s(world,
                                {barrier(world, "one_shot"), barrier(world, "dissemination"),
                                 allgather(world, small, "exchange"), allgather(world, message, "exchange"),
-                                allgather(world, large, "staged"), burst(world, 1), burst(world, 16),
-                                [&] {
-                                  world.allreduce(std::span{&sum_, 1}, sum, {.algorithm = "one_shot"});
-                                }},
+                                allgather(world, large, "staged"), burst(world, 1), burst(world, 16)},
                                tries_);
     const double line_s = times[0];
     const double latency_s = times[1];
     const double message_byte_s = (times[3] - times[2]) / (message - small) - copied_byte_s;
     set(&collectives::Constants::line_s, line_s);
-    set(&collectives::Constants::reduction_s, times[7] - line_s);
     // A copy of one's own block, one into staging and one out of the peer's; two steps (node/work.hpp).
     set(&collectives::Constants::crossed_byte_s, ((times[4] - 1.5 * line_s) / large - copied_byte_s) / 2);
     set(&collectives::Constants::message_latency_s, latency_s);
@@ -284,7 +280,6 @@ class Measurement {
   Options options_;
   int tries_;
   Measured measured_;
-  float sum_ = 0;
   std::vector<std::byte> block_ = std::vector<std::byte>(2 * mib);
   std::vector<std::byte> blocks_ = std::vector<std::byte>(2 * mib);
 };

@@ -206,7 +206,7 @@ Cost allreduce_slices_cost(const Shape& shape, const Model& model) {
       .steps(2 * chunk_count(bytes) + 1)
       .give(bytes)
       .take_parts(others)
-      .reduce(others, chunk_count(bytes))
+      .reduce(others)
       .keep(shape.block_bytes())
       .take(others)
       .stream(2 * bytes)
@@ -220,7 +220,7 @@ Cost reduce_slices_cost(const Shape& shape, const Model& model) {
       .steps(2 * chunk_count(bytes) + 1)
       .give(bytes)
       .take_parts(others)
-      .reduce(others, chunk_count(bytes))
+      .reduce(others)
       .take_alone(others)
       .stream(bytes)
       .stream_alone(bytes)
@@ -234,7 +234,7 @@ Cost reduce_scatter_slices_cost(const Shape& shape, const Model& model) {
       .steps(chunk_count(shape.vector_bytes()) + 1)
       .give_parts(others)
       .take_parts(others)
-      .reduce(others, chunk_count(shape.vector_bytes()))
+      .reduce(others)
       .stream(shape.vector_bytes() + block)
       .cost();
 }

@@ -31,10 +31,8 @@ class CoreWork {
     return add(bytes * (others_ * model_.crossed_byte_s + (ranks_ - others_) * model_.copied_byte_s));
   }
   CoreWork& take_parts(double bytes) noexcept { return add(ranks_ * bytes * mixed_byte_s()); }
-  // So many bytes of operands, beside the first, are combined, in so many passes.
-  CoreWork& reduce(double bytes, double passes = 1) noexcept {
-    return add(ranks_ * (passes * model_.reduction_s + bytes * model_.reduced_byte_s));
-  }
+  // So many bytes of operands, beside the first, are combined.
+  CoreWork& reduce(double bytes) noexcept { return add(ranks_ * bytes * model_.reduced_byte_s); }
   // Bytes of vectors that come from memory or go there.
   CoreWork& stream(double bytes) noexcept { return add(ranks_ * bytes * model_.streamed_byte_s); }
 
@@ -45,9 +43,7 @@ class CoreWork {
   CoreWork& system_copies_alone(double count) noexcept { return add(count * model_.system_copy_s); }
   CoreWork& give_alone(double bytes) noexcept { return add(bytes * given_byte_s()); }
   CoreWork& take_alone(double bytes) noexcept { return add(bytes * mixed_byte_s()); }
-  CoreWork& reduce_alone(double bytes) noexcept {
-    return add(model_.reduction_s + bytes * model_.reduced_byte_s);
-  }
+  CoreWork& reduce_alone(double bytes) noexcept { return add(bytes * model_.reduced_byte_s); }
   CoreWork& stream_alone(double bytes) noexcept { return add(bytes * model_.streamed_byte_s); }
 
   Cost cost() const noexcept { return {.time_s = time_s_}; }
