@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Choice{Collective::allgather, 64 * kib, "staged", "staged"},
                     Choice{Collective::allgather, 1024 * kib, "staged", "staged"},
                     Choice{Collective::reduce_scatter, 8, "one_shot", "one_shot"},
-                    Choice{Collective::reduce_scatter, 64 * kib, "pairwise", "slices"},
+                    Choice{Collective::reduce_scatter, 64 * kib, "slices", "slices"},
                     Choice{Collective::reduce_scatter, 1024 * kib, "pairwise", "pairwise"},
                     Choice{Collective::allreduce, 8, "one_shot", "one_shot"},
                     Choice{Collective::allreduce, 16 * kib, "slices", "slices"},
