@@ -184,7 +184,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
   const std::vector<Refused> all{
       {{"QPMESH_ALGORITHMS=allreduce=nonsense"},
        "algorithms (QPMESH_ALGORITHMS): 'nonsense' is no algorithm of allreduce",
-       "known: exchange, butterfly, circulant, ring, one_shot, slices"},
+       "known: exchange, butterfly, circulant, ring, one_shot, slices, single_copy"},
       {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},
        "algorithms (QPMESH_ALGORITHMS) has 'sort=quick', which names no algorithm of a collective",
        "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, allgather, "

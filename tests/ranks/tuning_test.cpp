@@ -10,7 +10,7 @@ namespace qpmesh::ranks {
 namespace {
 
 std::string written(const Folder& folder, const std::string& text) {
-  const std::string path = folder.file("constants");
+  std::string path = folder.file("constants");
   std::ofstream{path} << text;
   return path;
 }
@@ -58,7 +58,7 @@ Words tune(int ranks, Words arguments) {
 
 TEST(tuning, what_qpmesh_tune_measures_is_accepted_and_predicts) {
   const Folder folder;
-  const std::string path = folder.file("constants");
+  std::string path = folder.file("constants");
   Process measuring{tune(2, {"--out", path}), {}};
   ASSERT_EQ(measuring.wait(), 0) << measuring.output();
   std::ifstream file{path};

@@ -209,7 +209,7 @@ TEST(parse_forced, names_what_is_no_entry_and_what_would_be_one) {
     EXPECT_EQ(refusal([&] { parse_forced("allreduce=" + name); },
                       {ErrorCode::bad_config, no_peer, "init",
                        "algorithms (QPMESH_ALGORITHMS): '" + name + "' is no algorithm of allreduce",
-                       "known: exchange, butterfly, circulant, ring, one_shot, slices"}),
+                       "known: exchange, butterfly, circulant, ring, one_shot, slices, single_copy"}),
               "");
   }
 }

@@ -47,11 +47,13 @@ struct alignas(128) NodeSlot {
   std::atomic<std::uint64_t> call;
   // As NodeSlab::done, when this was published: saves looking there. A member that sees an earlier stage may read it too.
   std::atomic<std::uint32_t> done;
-  Place place;           // of the data, and of the result where there is one
+  Place place;           // of the data
   std::uint64_t offset;  // of the data: in the owner's arena, or the address in its process
   // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
   alignas(16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
-  std::uint64_t result_offset;                  // behind them, so that small data share the line of the stage
+  // Of a result that others will read: behind the data, so that small ones share the line of the stage.
+  std::uint64_t result_offset;
+  Place result_place;
 };
 
 struct NodeSlab {

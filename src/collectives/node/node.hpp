@@ -24,6 +24,8 @@ Task gather_single_copy(Group group, const Arguments& arguments);
 Task scatter_single_copy(Group group, const Arguments& arguments);
 Task allgather_single_copy(Group group, const Arguments& arguments);
 Task alltoall_single_copy(Group group, const Arguments& arguments);
+Task allreduce_single_copy(Group group, const Arguments& arguments);
+Task reduce_scatter_single_copy(Group group, const Arguments& arguments);
 
 Task allreduce_slices(Group group, const Arguments& arguments);
 Task reduce_slices(Group group, const Arguments& arguments);
@@ -55,5 +57,7 @@ Cost gather_single_copy_cost(const Shape& shape, const Model& model);
 Cost scatter_single_copy_cost(const Shape& shape, const Model& model);
 Cost allgather_single_copy_cost(const Shape& shape, const Model& model);
 Cost alltoall_single_copy_cost(const Shape& shape, const Model& model);
+Cost allreduce_single_copy_cost(const Shape& shape, const Model& model);
+Cost reduce_scatter_single_copy_cost(const Shape& shape, const Model& model);
 
 }  // namespace qpmesh::collectives

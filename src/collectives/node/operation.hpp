@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <tuple>
+#include <utility>
 
 #include "base/cpu.hpp"
 #include "collectives/group.hpp"
@@ -83,11 +85,13 @@ class NodeOperation {
   }
   // The same without data.
   void publish_nothing() noexcept { publish_slot(Place::slab); }
-  // The same with data that others copy out of where they lie: this rank waits until they have.
-  void publish_in_place(const std::byte* data, std::size_t bytes) noexcept {
-    if (in_arena(data, bytes)) return publish_buffers(data, nullptr);
-    own().offset = reinterpret_cast<std::uintptr_t>(data);
-    publish_slot(Place::process);
+  // The same with data, and a result as long, that others copy out of where they lie: this rank waits until they have.
+  void publish_in_place(const std::byte* data, std::size_t bytes,
+                        const std::byte* result = nullptr) noexcept {
+    if (result != nullptr) std::tie(own().result_place, own().result_offset) = place_of(result, bytes);
+    Place place{};
+    std::tie(place, own().offset) = place_of(data, bytes);
+    publish_slot(place);
   }
   void advance(std::uint32_t step) noexcept { memory_.publish(own(), stage(step)); }
 
@@ -117,10 +121,12 @@ class NodeOperation {
   }
   // Copies what a member published in place, from a place in it on. False: the member has withdrawn it, or is gone.
   bool copy_in_place(int rank, std::byte* target, std::size_t place, std::size_t bytes) const {
-    if (bytes == 0) return true;
-    if (is_direct(rank)) std::memcpy(target, data_of(rank, place, bytes), bytes);
-    else if (!memory_.copy_private(rank, target, slot_of(rank).offset + place, bytes)) return false;
-    return !is_withdrawn(rank);
+    const NodeSlot& slot = slot_of(rank);
+    return copy_out(rank, target, slot.place, slot.offset + place, bytes);
+  }
+  bool copy_result_in_place(int rank, std::byte* target, std::size_t place, std::size_t bytes) const {
+    const NodeSlot& slot = slot_of(rank);
+    return copy_out(rank, target, slot.result_place, slot.result_offset + place, bytes);
   }
   // A member's staging buffer for the n-th chunk; every rank takes the same set.
   std::byte* staging(int rank, std::size_t chunk) const noexcept {
@@ -133,6 +139,16 @@ class NodeOperation {
   std::uint64_t stage(std::uint32_t step) const noexcept { return std::uint64_t{number_ + 1} << 32 | step; }
   const NodeSlot& slot_of(int rank) const noexcept {
     return memory_.slab(rank).slots[number_ % node_slot_count];
+  }
+  std::pair<Place, std::uint64_t> place_of(const std::byte* data, std::size_t bytes) const noexcept {
+    if (const auto offset = memory_.offset_in_arena(data, bytes)) return {Place::buffer, *offset};
+    return {Place::process, reinterpret_cast<std::uintptr_t>(data)};
+  }
+  bool copy_out(int rank, std::byte* target, Place place, std::uint64_t offset, std::size_t bytes) const {
+    if (bytes == 0) return true;
+    if (place == Place::buffer) std::memcpy(target, memory_.data(rank, offset, bytes), bytes);
+    else if (!memory_.copy_private(rank, target, offset, bytes)) return false;
+    return !is_withdrawn(rank);
   }
   void publish_slot(Place place) noexcept {
     NodeSlot& slot = own();

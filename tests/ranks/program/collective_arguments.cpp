@@ -288,13 +288,14 @@ void collectives_without_memory(Communicator& world, Arguments) {
   check_nothing_happened(world);
 }
 
-// Of allreduce, as an error lists them: ranks that share memory have more.
+// Of allreduce, as an error lists them: all that apply, but those that combine in any order.
 std::string applying_to_ordered(const Communicator& world) {
-  const auto candidates = world.explain(Collective::barrier, 0);
-  const bool shares_memory = std::ranges::any_of(candidates, [](const Candidate& candidate) {
-    return candidate.algorithm == "one_shot" && candidate.applies;
-  });
-  return shares_memory ? "exchange, one_shot, slices" : "exchange";
+  std::string names;
+  for (const Candidate& row : world.explain(Collective::allreduce, 8)) {
+    if (row.applies && row.algorithm != "circulant" && row.algorithm != "ring")
+      names += (names.empty() ? "" : ", ") + std::string{row.algorithm};
+  }
+  return names;
 }
 
 void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments) {
