@@ -68,6 +68,14 @@ class NodeOperation {
   Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
   // Until this rank learns of the failure for which a member withdrew its Buffers.
   Awaiter failure_of(int rank) noexcept { return member(rank, std::numeric_limits<std::uint32_t>::max()); }
+  // After reads of all members' Buffers: nothing to wait for, unless one was withdrawn and may have been written meanwhile. Also where a
+  // last step of all follows: who gave up may have come to it already.
+  Awaiter none_withdrawn() noexcept {
+    for (int rank = 0; rank < memory_.size(); ++rank) {
+      if (rank != memory_.rank() && is_withdrawn(rank)) return failure_of(rank);
+    }
+    return members(0, 0, 1);
+  }
 
   // This rank has come to step 1, with data that fit its slot.
   void publish(std::span<const std::byte> data) noexcept {
@@ -102,7 +110,7 @@ class NodeOperation {
   bool is_direct(int rank) const noexcept {
     return (rank == memory_.rank() ? place_ : slot_of(rank).place) == Place::buffer;
   }
-  // After a copy out of a member's Buffer that it does not wait for to the end, as by a last step of all: may it have been written meanwhile?
+  // After a copy out of a member's Buffer: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept {
     base::order_loads();
     return memory_.slab(rank).withdrawn.load(std::memory_order_relaxed) != 0;

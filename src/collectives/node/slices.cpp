@@ -98,6 +98,7 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
       group.copy(arguments.out + first, node.result_of(from, first, slices.length_bytes(from)),
                  slices.length_bytes(from));
     }
+    co_await node.none_withdrawn();
     node.advance(3);
     co_await node.all(3);  // others still read our Buffers
     co_return;
@@ -178,6 +179,7 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
       return node.data_of(rank, first, arguments.bytes());
     });
     group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
+    co_await node.none_withdrawn();
     node.advance(2);
     co_await node.all(2);  // others still read our Buffer
     co_return;

@@ -159,6 +159,29 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
   late("allgather", "single_copy", memory, allgather);
 }
 
+// arguments[0]: a file. The first rank has reduced its part, gives up waiting for the last one, and writes its Buffer, which that one reads.
+void a_slow_reducer_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
+  constexpr std::size_t count = 1000;
+  Buffer<int> given = world.allocate<int>(count * static_cast<std::size_t>(world.size()));
+  std::ranges::fill(given, 1);
+  std::vector<int> result(count);
+  const bool slow = world.rank() != 0;
+  const auto add = [&](const int* left, int* inout, std::size_t element_count) {
+    if (slow) await_file(arguments[0]);
+    for (std::size_t i = 0; i < element_count; ++i) inout[i] += left[i];
+  };
+  Communicator group = world.duplicate();
+  expect_error(
+      [&] {
+        group.reduce_scatter(given, result, ordered(add),
+                             {.timeout_ms = slow ? 5'000 : 50, .algorithm = "slices"});
+      },
+      {ErrorCode::timeout, any_peer_at_all, "reduce_scatter", "*", timeout_hint});
+  if (slow) return;
+  std::ranges::fill(given, 2);
+  make_file(arguments[0]);
+}
+
 // arguments[0]: a file. Nobody comes to what the first rank has in flight.
 void a_failure_ends_more_than_are_counted(Communicator& world, Arguments arguments) {
   Communicator group = world.duplicate();
@@ -186,6 +209,8 @@ std::vector<Scenario> node_scenarios() {
           in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers),
           in_world("a_late_member_does_not_take_what_was_taken_back",
                    a_late_member_does_not_take_what_was_taken_back),
+          in_world("a_slow_reducer_does_not_take_what_was_taken_back",
+                   a_slow_reducer_does_not_take_what_was_taken_back),
           in_world("a_failure_ends_more_than_are_counted", a_failure_ends_more_than_are_counted)};
 }
 
