@@ -66,7 +66,8 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
 
 bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const {
   const int error = peers_[static_cast<std::size_t>(rank)].member.private_memory.copy(target, address, bytes);
-  if (error == 0 || error == ESRCH) return error == 0;
+  if (is_withdrawn(rank) || error == ESRCH) return false;  // withdrawn memory need not even be there
+  if (error == 0) return true;
   throw Error{{.code = ErrorCode::no_resource,
                .peer = rank,
                .cause = fmt::format(

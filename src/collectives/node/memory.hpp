@@ -117,7 +117,13 @@ class NodeMemory final : public progress::Pollable {
   std::byte* data(int rank, std::uint64_t offset, std::size_t bytes) const;
   // Do all members read each other's private memory? The same on all of them.
   bool single_copy() const noexcept { return single_copy_; }
-  // Of a member's private memory. False: the member is gone. Throws Error{no_resource} where the system forbids it by now.
+  // After a copy out of a member's Buffer or private memory: may it have been written meanwhile?
+  bool is_withdrawn(int rank) const noexcept {
+    base::order_loads();
+    return slab(rank).withdrawn.load(std::memory_order_relaxed) != 0;
+  }
+  // Of a member's private memory. False: the member is gone, or has withdrawn what it gave. Throws Error{no_resource} where the system
+  // forbids it by now.
   bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
 
   std::uint32_t begin() noexcept { return next_number_++; }

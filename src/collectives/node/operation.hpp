@@ -111,10 +111,7 @@ class NodeOperation {
     return (rank == memory_.rank() ? place_ : slot_of(rank).place) == Place::buffer;
   }
   // After a copy out of a member's Buffer: may it have been written meanwhile?
-  bool is_withdrawn(int rank) const noexcept {
-    base::order_loads();
-    return memory_.slab(rank).withdrawn.load(std::memory_order_relaxed) != 0;
-  }
+  bool is_withdrawn(int rank) const noexcept { return memory_.is_withdrawn(rank); }
   bool all_direct() const noexcept { return count_direct() == memory_.size(); }
   bool none_direct() const noexcept { return count_direct() == 0; }
 
@@ -154,8 +151,8 @@ class NodeOperation {
   }
   bool copy_out(int rank, std::byte* target, Place place, std::uint64_t offset, std::size_t bytes) const {
     if (bytes == 0) return true;
-    if (place == Place::buffer) std::memcpy(target, memory_.data(rank, offset, bytes), bytes);
-    else if (!memory_.copy_private(rank, target, offset, bytes)) return false;
+    if (place != Place::buffer) return memory_.copy_private(rank, target, offset, bytes);
+    std::memcpy(target, memory_.data(rank, offset, bytes), bytes);
     return !is_withdrawn(rank);
   }
   void publish_slot(Place place) noexcept {

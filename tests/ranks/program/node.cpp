@@ -1,6 +1,7 @@
 // Ranks of one node that load each other's memory: what slow members, failures and the caller's elements must not do.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -121,23 +122,25 @@ void single_copy_that_one_rank_is_forbidden(Arguments) {
 }
 
 // arguments[0]: a file. The first rank gives a Buffer, or private memory, to calls that end at their deadline, because nobody comes,
-// and then writes it. Who comes after that must not take what lies there now for what was given.
+// and then writes it, or gives it back to the system. Who comes after that must not take what lies there now for what was given.
 void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
   constexpr std::size_t count = 1 << 20;
   Buffer<std::uint8_t> buffer = world.allocate<std::uint8_t>(count);
   Bytes memory(count);
   std::vector<std::uint8_t> all(count * static_cast<std::size_t>(world.size()));
   std::vector<std::uint8_t> taken(count);
+  const auto write = [](std::span<std::uint8_t> given) { std::ranges::fill(given, std::uint8_t{2}); };
+  int calls = 0;
   const auto late = [&](const std::string& name, const std::string& algorithm, std::span<std::uint8_t> given,
-                        auto&& call) {
+                        auto&& call, auto&& take_back) {
     Communicator group = world.duplicate();
-    const std::string file = arguments[0] + name + algorithm;
+    const std::string file = arguments[0] + std::to_string(calls++);
     std::ranges::fill(given, std::uint8_t{1});
     world.barrier();
     if (world.rank() == 0) {
       expect_error([&] { call(group, given, Call{.timeout_ms = 50, .algorithm = algorithm}); },
                    {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
-      std::ranges::fill(given, std::uint8_t{2});
+      take_back(given);
       make_file(file);
     } else {
       await_file(file);
@@ -152,11 +155,15 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
   const auto allgather = [&](Communicator& group, std::span<std::uint8_t> data, Call call) {
     group.allgather(data, all, call);
   };
-  late("broadcast", "staged", buffer, broadcast);
-  late("allgather", "staged", buffer, allgather);
+  late("broadcast", "staged", buffer, broadcast, write);
+  late("allgather", "staged", buffer, allgather, write);
   if (!applies_single_copy(world)) return;
-  late("broadcast", "single_copy", memory, broadcast);
-  late("allgather", "single_copy", memory, allgather);
+  late("broadcast", "single_copy", memory, broadcast, write);
+  late("allgather", "single_copy", memory, allgather, write);
+  void* const pages = ::mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(pages != MAP_FAILED, "pages");
+  late("broadcast", "single_copy", std::span{static_cast<std::uint8_t*>(pages), count}, broadcast,
+       [](std::span<std::uint8_t> given) { ::munmap(given.data(), given.size()); });
 }
 
 // arguments[0]: a file. The first rank has reduced its part, gives up waiting for the last one, and writes its Buffer, which that one reads.
