@@ -22,7 +22,7 @@ int ProcessMemory::copy(std::byte* target, std::uint64_t address, std::size_t by
                                      iovec{reinterpret_cast<void*>(address + copied), bytes - copied}};
     const ssize_t count =
         ::process_vm_readv(process_, here.data(), here.size(), there.data(), there.size(), 0);
-    if (count < 0) return errno;
+    if (count < 0) return errno == EFAULT ? ESRCH : errno;  // nothing is where the proof was
     const auto got = static_cast<std::size_t>(count);
     if (got < sizeof shown || shown != proof_.value) return ESRCH;
     if (got == sizeof shown && copied < bytes) return EFAULT;

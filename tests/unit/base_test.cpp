@@ -272,6 +272,8 @@ TEST(process_memory, of_a_process_without_the_proof_or_that_is_gone_is_not_there
   std::array<std::byte, 8> here{};
   const ProcessMemory memory = child.shown();
   EXPECT_EQ(child.shown(43).copy(here.data(), child.at(0), here.size()), ESRCH);
+  const ProcessMemory another{child.process, {.address = child.at(page_bytes), .value = 42}};
+  EXPECT_EQ(another.copy(here.data(), child.at(0), here.size()), ESRCH) << "nothing is where the proof was";
   EXPECT_EQ(ProcessMemory{}.copy(here.data(), child.at(0), here.size()), ESRCH);
   EXPECT_FALSE(ProcessMemory{}.is_known());
   child.end();
