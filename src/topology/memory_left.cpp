@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <map>
+#include <sstream>
 #include <string_view>
 #include <tuple>
 
@@ -82,9 +82,12 @@ void look_at_groups(const ReadFile& read, const GroupFiles& files, std::string p
   }
 }
 
+// Where reading fails nothing is thrown: the other ranks wait for what this one sees.
 std::string read_file(const std::string& path) {
-  std::ifstream file{path};
-  return {std::istreambuf_iterator<char>{file}, {}};
+  const std::ifstream file{path};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 }  // namespace
