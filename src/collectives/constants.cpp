@@ -129,7 +129,7 @@ class Parser {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const std::string_view unit = trimmed({end, text.data() + text.size()});
     const std::string allowed = fmt::format("{} to {} {}", row.lowest, row.highest, row.unit);
-    if (error == std::errc::invalid_argument || unit != row.unit || *end == '.')
+    if (error == std::errc::invalid_argument || unit != row.unit)
       refuse(fmt::format("'{}' is not a number of {}", shown(text), row.unit), "allowed: " + allowed);
     if (error != std::errc{} || !(value >= row.lowest && value <= row.highest))
       refuse(fmt::format("{} of '{}' is out of range", row.name, shown(text)), "allowed: " + allowed);

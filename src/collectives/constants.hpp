@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "qpmesh/bootstrap.hpp"
-
 namespace qpmesh::collectives {
 
 // Seconds, seconds per byte, bytes. The defaults were measured on two cores of a virtual machine, and rounded.
