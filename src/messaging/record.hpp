@@ -1,6 +1,6 @@
 // A record: the header lines of one message in a ring, and the small payload that rides in it.
 //
-// Little-endian; starts on a line; written length = 8 * length_words; unused bytes of a line stay zero.
+// Little-endian; starts on a line; written length = 8 * length_words; what a line has behind that means nothing.
 //  off  size  field
 //    0     4  sequence      the completion flag: 0x80000000 | message number of this direction; never 0
 //    4     4  crc           CRC32C over [8, length - 4), seeded with epoch, source, target and sequence
