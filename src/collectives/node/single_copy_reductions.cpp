@@ -98,6 +98,7 @@ Task reduce_scatter_single_copy(Group group, const Arguments& arguments) {
   co_await node.all(1);
   const auto unread = reduce_in_place(group, node, arguments, parts, arguments.out, own, arguments.bytes());
   if (unread) co_await node.failure_of(*unread);
+  co_await node.none_withdrawn();  // of Buffers, which were reduced where they lie
   node.advance(2);
   co_await node.all(2);  // others still read ours
 }

@@ -170,23 +170,29 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
 void a_slow_reducer_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
   constexpr std::size_t count = 1000;
   Buffer<int> given = world.allocate<int>(count * static_cast<std::size_t>(world.size()));
-  std::ranges::fill(given, 1);
   std::vector<int> result(count);
   const bool slow = world.rank() != 0;
-  const auto add = [&](const int* left, int* inout, std::size_t element_count) {
-    if (slow) await_file(arguments[0]);
-    for (std::size_t i = 0; i < element_count; ++i) inout[i] += left[i];
-  };
-  Communicator group = world.duplicate();
-  expect_error(
-      [&] {
-        group.reduce_scatter(given, result, ordered(add),
-                             {.timeout_ms = slow ? 5'000 : 50, .algorithm = "slices"});
-      },
-      {ErrorCode::timeout, any_peer_at_all, "reduce_scatter", "*", timeout_hint});
-  if (slow) return;
-  std::ranges::fill(given, 2);
-  make_file(arguments[0]);
+  for (const std::string algorithm : {"slices", "single_copy"}) {
+    if (algorithm == "single_copy" && !applies_single_copy(world)) continue;
+    const std::string file = arguments[0] + algorithm;
+    const auto add = [&](const int* left, int* inout, std::size_t element_count) {
+      if (slow) await_file(file);
+      for (std::size_t i = 0; i < element_count; ++i) inout[i] += left[i];
+    };
+    std::ranges::fill(given, 1);
+    Communicator group = world.duplicate();
+    expect_error(
+        [&] {
+          group.reduce_scatter(given, result, ordered(add),
+                               {.timeout_ms = slow ? 5'000 : 50, .algorithm = algorithm});
+        },
+        {ErrorCode::timeout, any_peer_at_all, "reduce_scatter", "*", timeout_hint});
+    if (!slow) {
+      std::ranges::fill(given, 2);
+      make_file(file);
+    }
+    world.barrier();
+  }
 }
 
 // arguments[0]: a file. Nobody comes to what the first rank has in flight.
