@@ -146,11 +146,18 @@ std::optional<int> CommunicatorState::awaited_context_rank() const {
   return member ? std::optional{context_rank(*member)} : std::nullopt;
 }
 
-void CommunicatorState::warn_stalled(std::string_view operation) const {
+void CommunicatorState::warn_stalled(std::string_view operation) {
   const auto peer = awaited_context_rank();
   context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,
                           context_->options().stall_warning_ms, peer ? " for " : "",
                           peer ? context_->name_of(*peer) : "", context_->operations().describe(4));
+  if (!peer || next_operation_ == 0) return;
+  // Where the calls differ in who sends, as in their roots, nothing comes by which either side would see it.
+  const std::uint32_t last = next_operation_ - 1;
+  context_->send_control(*peer, encode({.kind = ControlFrame::Kind::stalled,
+                                        .communicator = id_,
+                                        .operation = last,
+                                        .signature = remembered_[last % remembered_calls].signature}));
 }
 
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, Call call) const {

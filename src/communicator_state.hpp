@@ -147,7 +147,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   int search_rank(int context_rank) const noexcept;
   std::optional<int> awaited_context_rank() const;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
-  void warn_stalled(std::string_view operation) const;
+  void warn_stalled(std::string_view operation);
 
   std::shared_ptr<Context> context_;
   std::uint64_t id_;

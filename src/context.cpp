@@ -372,6 +372,10 @@ void Context::handle_frame(int peer, BlobView bytes) {
     return;
   }
   if (state == nullptr || state->failure() != nullptr) return;
+  if (frame->kind == ControlFrame::Kind::stalled) {
+    admit(peer, frame->communicator, messaging::collective_key(frame->operation, 0), frame->signature);
+    return;
+  }
   const std::string call = state->describe_call(frame->operation);
   if (frame->reply_wanted) {
     send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,

@@ -15,10 +15,12 @@ struct ControlFrame {
     mismatch = 1,  // the sender's call of a collective, because ours looked different
     failure,       // a communicator has failed at the sender
     abort,         // the sender's context was aborted
+    stalled,       // the sender waits for long in a collective: who called another one says so
   };
   Kind kind = Kind::failure;
   std::uint64_t communicator = 0;
-  std::uint32_t operation = 0;  // mismatch: the number of the collective
+  std::uint32_t operation = 0;  // mismatch, stalled: the number of the collective
+  std::uint32_t signature = 0;  // stalled: what every rank must call alike
   bool reply_wanted = false;    // mismatch
   std::string call{};           // mismatch: "allreduce(1024 float32, sum)"
   ErrorDetail detail{};         // failure, abort

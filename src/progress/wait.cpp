@@ -68,7 +68,7 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit) {
   if (yields_left && idle % policy_.polls_per_yield != 0) return Passed::on;
   const Deadline now = system_.now();
   const Passed passed = look_at_clock(limit, now);
-  if (passed == Passed::expired) return passed;
+  if (passed != Passed::on) return passed;  // a warning is given before the next sleep
   if (yields_left) {
     ::sched_yield();
     if (system_.now() - now > slice_lost) hogged_ = hogged_waits;

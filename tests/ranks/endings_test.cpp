@@ -94,6 +94,12 @@ TEST(endings, a_stopped_rank_is_a_warning_that_names_it_and_no_death) {
   expect_success(ranks);
 }
 
+TEST(endings, ranks_that_both_wait_because_their_roots_differ_are_told_after_a_while) {
+  auto ranks = start_ranks(2, rank_program("roots_that_differ_where_both_ranks_wait"),
+                           {.variables = {"QPMESH_STALL_WARNING_MS=100"}});
+  expect_success(ranks);
+}
+
 TEST(endings, a_receive_from_anybody_ends_when_all_others_have_left) {
   for (const int size : {2, 4}) {
     auto ranks = start_ranks(size, rank_program("all_others_leave"));
