@@ -146,8 +146,11 @@ Status Communicator::receive_elements(Elements data, int source, int tag, Call c
   const messaging::ReceiveOperation& receive = request.receive;
   messaging::Messaging& messaging = state_->context().messaging();
   messaging.start(request.receive);
-  const bool done = receive.done || messaging.spin_for(receive) ||
-                    detail::wait_until(request, [&] { return receive.done; });
+  const auto is_done = [&] { return receive.done; };
+  const bool done = receive.done ||
+                    detail::wait_guarded(
+                        request, [&] { return messaging.spin_for(receive); }, is_done) ||
+                    detail::wait_until(request, is_done);
   if (!done) return detail::finish_late(request);
   if (receive.failure != nullptr || receive.truncated) return detail::settle(request);
   return detail::received(request);

@@ -103,6 +103,8 @@ class Context final : public messaging::Listener,
   collectives::Machine& machine() noexcept { return machine_; }
   // What times are predicted from, for a group of ranks; the same on all of them.
   collectives::Medium medium_for(const std::vector<int>& ranks) const noexcept;
+  // What times are predicted from at all.
+  const collectives::Constants& constants() const noexcept { return parts_.near.constants; }
   // A NodeSlab in our arena, zeroed; 0: there is no room, or memory is not shared.
   std::uint64_t make_node_slab();
   void free_node_slab(std::uint64_t offset) noexcept;

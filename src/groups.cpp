@@ -7,6 +7,7 @@
 #include "arguments.hpp"
 #include "base/bytes.hpp"
 #include "collectives/allgather/allgather.hpp"
+#include "init.hpp"
 #include "request_state.hpp"
 #include "topology/memory_left.hpp"
 
@@ -188,7 +189,7 @@ Communicator Communicator::independent(Call call) {
   if (call.timeout_ms != Call::timeout_from_options)
     options.init_timeout_ms = limited ? call.timeout_ms : init_timeout_ms_max;
   CommunicatorBootstrap bootstrap{state_};
-  return init(bootstrap, options);
+  return detail::init_over(bootstrap, options, state_->context().constants());
 }
 
 std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_bytes(std::size_t count,

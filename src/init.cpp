@@ -13,6 +13,7 @@
 #include "bootstrap/meeting.hpp"
 #include "collectives/registry.hpp"
 #include "communicator_state.hpp"
+#include "init.hpp"
 #include "messaging/layout.hpp"
 #include "network_links.hpp"
 #include "qpmesh/communicator.hpp"
@@ -165,6 +166,11 @@ base::UniqueFd make_doorbell(const base::System& system) {
 }  // namespace
 
 Communicator init(Bootstrap& bootstrap, const Options& options) {
+  return detail::init_over(bootstrap, options, std::nullopt);
+}
+
+Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
+                               const std::optional<collectives::Constants>& inherited) {
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
@@ -193,7 +199,7 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
                    .cores = topology::usable_cores(),
                    .slab_offset = *slab_offset,
                    .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0),
-                   .tuning = rank == 0 ? detail::load_tuning(options.tuning) : Blob{}};
+                   .tuning = rank == 0 && !inherited ? detail::load_tuning(options.tuning) : Blob{}};
   Meeting meeting = bootstrap::meet(
       bootstrap, options, *system, log,
       {.arena_fd = arena->descriptor(),
@@ -209,8 +215,10 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
     base::require_same_options(mine.options, facts.back().options, peer);
   }
   require_slabs(meeting, facts, layout.slab_bytes(size));
-  const collectives::Constants constants = detail::tuned_constants(facts.front().tuning);
-  if (rank == 0 && !options.tuning.empty()) log.info("times are predicted from {}", options.tuning);
+  const collectives::Constants constants =
+      inherited ? *inherited : detail::tuned_constants(facts.front().tuning);
+  if (rank == 0 && !inherited && !options.tuning.empty())
+    log.info("times are predicted from {}", options.tuning);
 
   auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {

@@ -53,15 +53,21 @@ struct Waiting {
 // communicator. Where there is no memory even for that the process ends.
 void end_broken(Waiting& waiting, const char* cause) noexcept;
 
-// Waits; false: the deadline has passed. Nothing is thrown past an operation that is registered and lies in the caller's frame.
-template <class Done>
-bool wait_until(Waiting& waiting, Done&& done) {
+// wait(), which says whether it is done. Nothing is thrown past an operation that is registered and lies in the caller's frame.
+template <class Wait, class Done>
+bool wait_guarded(Waiting& waiting, Wait&& wait, Done&& done) {
   try {
-    return waiting.communicator->wait(done, waiting.operation, waiting.call);
+    return wait();
   } catch (const std::exception& error) {
     end_broken(waiting, error.what());
     return done();
   }
+}
+// Waits; false: the deadline has passed.
+template <class Done>
+bool wait_until(Waiting& waiting, Done&& done) {
+  return wait_guarded(
+      waiting, [&] { return waiting.communicator->wait(done, waiting.operation, waiting.call); }, done);
 }
 
 // What a receive that ended well got.

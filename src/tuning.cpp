@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 
@@ -24,6 +25,9 @@ Loaded load(const std::string& path) {
   const auto failed = [](std::string_view what) {
     return Loaded{.text = {}, .failure = fmt::format("{}: {}", what, std::generic_category().message(errno))};
   };
+  std::error_code unknown;
+  if (std::filesystem::is_fifo(path, unknown) || std::filesystem::is_character_file(path, unknown))
+    return {.text = {}, .failure = "cannot be read: no file, reading it may never end"};
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "re"), std::fclose};
   if (!file) return failed("cannot be opened");
   std::string text(file_bytes_max + 1, '\0');

@@ -17,7 +17,7 @@ struct Constants {
   double copied_byte_s = 0.018e-9;
   double crossed_byte_s = 0.063e-9;
   double memory_byte_s = 0.15e-9;
-  double reduced_byte_s = 0.035e-9;
+  double reduced_byte_s = 0.026e-9;
   double cache_bytes = 16 << 20;
   double message_latency_s = 0.27e-6;
   double message_payload_s = 0.20e-6;

@@ -54,9 +54,6 @@ struct MessagingConfig {
   // Private buffers are registered for one message from this size on; smaller ones are cheaper to copy.
   std::size_t register_bytes_min = 0;
   Rendezvous rendezvous = Rendezvous::write;
-  // Messages that are offered go by a single copy out of the sender's private memory from here on, where that can be done: the system's
-  // call costs about as much as copying so many bytes once more (measured).
-  std::size_t single_copy_bytes_min = std::size_t{5} << 10;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   int spins_max = 0;                                  // of spin_for; 0 where ranks share cores

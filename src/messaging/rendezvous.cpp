@@ -51,8 +51,7 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
   if (send.readable) {
     record.header().flags |= flag_source_readable;
   } else if (config_.revocations != nullptr) {
-    const bool single_copy =
-        !address && peer.capabilities.copies_private_memory && send.bytes >= config_.single_copy_bytes_min;
+    const bool single_copy = !address && peer.capabilities.copies_private_memory;
     if (address) record.header().flags |= flag_source_open;
     if (single_copy) record.header().flags |= flag_source_private;
     if (single_copy) body.offset = reinterpret_cast<std::uintptr_t>(send.data);

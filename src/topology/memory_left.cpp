@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 
 namespace qpmesh::topology {
@@ -106,7 +108,14 @@ MemoryLeft memory_left(const ReadFile& read) {
   return left;
 }
 
-MemoryLeft memory_left() { return memory_left(read_file); }
+MemoryLeft memory_left() {
+  MemoryLeft left = memory_left(read_file);
+  // Two containers call their groups alike.
+  std::error_code unknown;
+  const auto name_space = std::filesystem::read_symlink("/proc/self/ns/cgroup", unknown);
+  left.group ^= std::hash<std::string>{}(name_space.string());
+  return left;
+}
 
 std::optional<MemoryShortage> find_shortage(std::span<const MemoryClaim> claims) {
   using Of = MemoryShortage::Of;

@@ -1,6 +1,7 @@
 // The file of constants: what it may say, what it is told when it says something else, and what follows from it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <string>
@@ -152,6 +153,11 @@ TEST(loaded_tuning, is_nothing_without_a_path_and_the_file_with_one) {
   EXPECT_EQ(refusal([&] { detail::tuned_constants(detail::load_tuning("/")); },
                     "/ cannot be read: Is a directory", hint),
             "");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(refusal([&] { detail::tuned_constants(detail::load_tuning(path)); },
+                    path + " cannot be read: no file, reading it may never end", hint),
+            "");
+  std::remove(path.c_str());
 }
 
 // ---- what follows ----

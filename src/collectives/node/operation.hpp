@@ -91,8 +91,6 @@ class NodeOperation {
     own().result_offset = result == nullptr ? 0 : *memory_.offset_in_arena(result, 0);
     publish_slot(Place::buffer);
   }
-  // The same without data.
-  void publish_nothing() noexcept { publish_slot(Place::slab); }
   // The same with data, and a result as long, that others copy out of where they lie: this rank waits until they have.
   void publish_in_place(const std::byte* data, std::size_t bytes,
                         const std::byte* result = nullptr) noexcept {

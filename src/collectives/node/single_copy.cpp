@@ -22,7 +22,7 @@ Task broadcast_single_copy(Group group, const Arguments& arguments) {
   }
   co_await node.member(root, 1);
   if (!node.copy_in_place(root, arguments.out, 0, bytes)) co_await node.failure_of(root);
-  node.publish_nothing();
+  node.publish({});
 }
 
 Task gather_single_copy(Group group, const Arguments& arguments) {
@@ -42,7 +42,7 @@ Task gather_single_copy(Group group, const Arguments& arguments) {
     std::byte* const target = arguments.out + arguments.out_blocks.first_bytes(from);
     if (!node.copy_in_place(from, target, 0, bytes)) co_await node.failure_of(from);
   }
-  node.publish_nothing();
+  node.publish({});
 }
 
 Task scatter_single_copy(Group group, const Arguments& arguments) {
@@ -59,7 +59,7 @@ Task scatter_single_copy(Group group, const Arguments& arguments) {
   co_await node.member(root, 1);
   const std::size_t place = bytes * static_cast<std::size_t>(group.rank());
   if (!node.copy_in_place(root, arguments.out, place, bytes)) co_await node.failure_of(root);
-  node.publish_nothing();
+  node.publish({});
 }
 
 namespace {
