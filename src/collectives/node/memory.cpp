@@ -73,7 +73,9 @@ bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address
                .cause = fmt::format(
                    "{} bytes of its private memory could not be read, although others could at start", bytes),
                .system_error = error,
-               .hint = "set QPMESH_SINGLE_COPY=no where processes change their credentials while they run"}};
+               .hint = error == EFAULT ? "set QPMESH_SINGLE_COPY=no where vectors lie in a device's memory"
+                                       : "set QPMESH_SINGLE_COPY=no where processes change their credentials "
+                                         "while they run"}};
 }
 
 // Several operations may be in flight, and end in any order. Those that a failure ends are not counted: there may be more of them than
