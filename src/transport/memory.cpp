@@ -154,6 +154,14 @@ bool Arena::contains(const void* address, std::size_t bytes) const noexcept {
          bytes <= static_cast<std::size_t>(mapping_.data() + mapping_.bytes() - begin);
 }
 
+void populate(std::byte* data, std::size_t bytes) noexcept {
+#if defined(MADV_POPULATE_WRITE)
+  const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t skipped = reinterpret_cast<std::uintptr_t>(data) % page_bytes;
+  ::madvise(data - skipped, bytes + skipped, MADV_POPULATE_WRITE);
+#endif
+}
+
 base::Mapping map_arena(const base::System& system, int descriptor, std::size_t bytes) {
   return map(system, bytes, MAP_SHARED, descriptor);
 }
