@@ -219,4 +219,9 @@ TEST(vectors, without_an_instruction_set_for_them_are_left_to_the_scalar_kernels
   }
 }
 
+TEST(reduce_kernel, is_none_for_what_no_enumerator_has) {
+  EXPECT_EQ(reduce_kernel(static_cast<ReductionKind>(200), ElementType::float32), nullptr);
+  EXPECT_EQ(reduce_kernel(ReductionKind::sum, static_cast<ElementType>(200)), nullptr);
+}
+
 }  // namespace

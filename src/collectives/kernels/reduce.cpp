@@ -116,7 +116,9 @@ class Kernels {
     }
   }
   ReduceKernel of(ReductionKind kind, ElementType type) const noexcept {
-    return kernels_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(type)];
+    const auto row = static_cast<std::size_t>(kind);
+    const auto column = static_cast<std::size_t>(type);
+    return row < kind_count && column < type_count ? kernels_[row][column] : nullptr;  // a caller's cast
   }
 
  private:
