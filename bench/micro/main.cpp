@@ -1,5 +1,5 @@
-// bench_micro: the machine's limits, our innermost steps and reductions, as medians of samples. Steps with a bound are
-// compared with a flag exchange between two cores, sample by sample; exit code 1 when one costs more.
+// bench_micro: the machine's limits, our innermost steps and reductions, as medians of samples. What has a
+// reference (a flag exchange between two cores, libc's copy, the scalar kernel) is compared with it, sample by sample; exit code 1 when something costs more than its bound.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

@@ -84,14 +84,10 @@ class NodeOperation {
     publish_slot(Place::slab);
     memory_.prefetch_slot(number_ + 1, data.size());
   }
-  // The same with data that are staged, or lie in Buffers, and a result that others will read there.
+  // The same with data that are staged.
   void publish_staged() noexcept { publish_slot(Place::slab); }
-  void publish_buffers(const std::byte* data, const std::byte* result) noexcept {
-    own().offset = *memory_.offset_in_arena(data, 0);
-    own().result_offset = result == nullptr ? 0 : *memory_.offset_in_arena(result, 0);
-    publish_slot(Place::buffer);
-  }
-  // The same with data, and a result as long, that others copy out of where they lie: this rank waits until they have.
+  // The same with data, and a result as long, that others read where they lie, in Buffers or in private memory: this rank waits until
+  // they have.
   void publish_in_place(const std::byte* data, std::size_t bytes,
                         const std::byte* result = nullptr) noexcept {
     if (result != nullptr) std::tie(own().result_place, own().result_offset) = place_of(result, bytes);

@@ -81,7 +81,7 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
   co_await node.own_slot();
   co_await node.own_staging();
   if (direct) {
-    node.publish_buffers(arguments.in, arguments.out);
+    node.publish_in_place(arguments.in, bytes, arguments.out);
   } else {
     stage(0);
     node.publish_staged();
@@ -166,7 +166,7 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   co_await node.own_slot();
   co_await node.own_staging();
   if (direct) {
-    node.publish_buffers(arguments.in, nullptr);
+    node.publish_in_place(arguments.in, blocks.bytes());
   } else {
     stage(0);
     node.publish_staged();
@@ -201,32 +201,31 @@ Task reduce_scatter_slices(Group group, const Arguments& arguments) {
   }
 }
 
-Cost allreduce_slices_cost(const Shape& shape, const Model& model) {
+namespace {
+
+// Until every slice is where whoever wants it reads it.
+CoreWork slices_reduced(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
   return CoreWork{shape, model}
       .steps(2 * chunk_count(bytes) + 1)
       .give(bytes)
       .take_parts(others)
-      .reduce(others)
-      .keep(shape.block_bytes())
-      .take(others)
-      .stream(2 * bytes)
-      .cost();
+      .reduce(others);
+}
+
+}  // namespace
+
+Cost allreduce_slices_cost(const Shape& shape, const Model& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = bytes - shape.block_bytes();
+  return slices_reduced(shape, model).keep(shape.block_bytes()).take(others).stream(2 * bytes).cost();
 }
 
 Cost reduce_slices_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
-  return CoreWork{shape, model}
-      .steps(2 * chunk_count(bytes) + 1)
-      .give(bytes)
-      .take_parts(others)
-      .reduce(others)
-      .take_alone(others)
-      .stream(bytes)
-      .stream_alone(bytes)
-      .cost();
+  return slices_reduced(shape, model).take_alone(others).stream(bytes).stream_alone(bytes).cost();
 }
 
 Cost reduce_scatter_slices_cost(const Shape& shape, const Model& model) {

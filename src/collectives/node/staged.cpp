@@ -21,7 +21,7 @@ Task broadcast_staged(Group group, const Arguments& arguments) {
   co_await node.own_staging();
   if (group.rank() == root) {
     if (node.in_arena(arguments.out, bytes)) {
-      node.publish_buffers(arguments.out, nullptr);
+      node.publish_in_place(arguments.out, bytes);
       co_await node.all(1);
       co_return;
     }
@@ -50,18 +50,18 @@ Task broadcast_staged(Group group, const Arguments& arguments) {
 
 namespace {
 
-// Allgather and alltoall: every rank gives, and takes from every other one. give(n) stages the n-th part of what this rank gives;
+// Allgather and alltoall: every rank gives, and takes from every other one. mine is what this rank gives, give(n) stages the n-th part of it;
 // take(from, n) copies that part of a member's out of its staging, take_all(from) all of it out of its Buffer. Members that gave
 // Buffers are read at once, others part by part.
 template <class Give, class Take, class TakeAll>
-Task exchange_staged(Group group, NodeOperation& node, const std::byte* buffer, std::size_t parts, Give give,
-                     Take take, TakeAll take_all) {
+Task exchange_staged(Group group, NodeOperation& node, std::span<const std::byte> mine, std::size_t parts,
+                     Give give, Take take, TakeAll take_all) {
   const int size = group.size();
   co_await node.own_slot();
   co_await node.own_staging();
-  const bool direct = buffer != nullptr;
+  const bool direct = node.in_arena(mine.data(), mine.size());
   if (direct) {
-    node.publish_buffers(buffer, nullptr);
+    node.publish_in_place(mine.data(), mine.size());
   } else {
     give(0);
     node.publish_staged();
@@ -104,10 +104,9 @@ Task allgather_staged(Group group, const Arguments& arguments) {
   NodeOperation node{group, Staging::needed};
   const Blocks& blocks = arguments.out_blocks;
   const Pieces parts{blocks, 1};
-  const std::byte* const buffer = node.in_arena(arguments.in, arguments.bytes()) ? arguments.in : nullptr;
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
   co_await exchange_staged(
-      group, node, buffer, parts.count(),
+      group, node, {arguments.in, arguments.bytes()}, parts.count(),
       [&](std::size_t part) {
         group.copy(node.staging(part), arguments.in + parts.begin(part),
                    parts.length(part, arguments.bytes()));
@@ -128,10 +127,9 @@ Task alltoall_staged(Group group, const Arguments& arguments) {
   const int rank = group.rank();
   const std::size_t block_bytes = blocks.length_bytes(0);
   const Pieces pieces{blocks, group.size()};
-  const std::byte* const buffer = node.in_arena(arguments.in, blocks.bytes()) ? arguments.in : nullptr;
   group.copy(arguments.out + blocks.first_bytes(rank), arguments.in + blocks.first_bytes(rank), block_bytes);
   co_await exchange_staged(
-      group, node, buffer, pieces.count(),
+      group, node, {arguments.in, blocks.bytes()}, pieces.count(),
       [&](std::size_t piece) {
         for (int distance = 1; distance < group.size(); ++distance) {
           const int to = group.plus(distance);
