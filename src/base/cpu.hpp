@@ -19,7 +19,10 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-// Asks for the line that address lies in, to be written soon: what other cores hold of it goes before it is needed here.
+// Asks for the line that address lies in, to be read soon.
+inline void prefetch(const void* address) noexcept { __builtin_prefetch(address); }
+
+// The same, to be written soon: what other cores hold of it goes before it is needed here.
 inline void prefetch_for_write([[maybe_unused]] void* address) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0"

@@ -142,9 +142,7 @@ constexpr std::array<OptionRow, 25> table{{
      .lowest = 0,
      .highest = mib,
      .agreed = true,
-     .doc = "Larger messages wait for their receive (rendezvous); on one node with a single copy already "
-            "those of more than "
-            "4 KiB. At most half a payload ring."},
+     .doc = "Larger messages wait for their receive (rendezvous). At most half a payload ring."},
     {.field = "unexpected_bytes_max",
      .variable = "QPMESH_UNEXPECTED_BYTES_MAX",
      .member = &Options::unexpected_bytes_max,

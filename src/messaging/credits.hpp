@@ -39,10 +39,10 @@ class PayloadCursor {
     return {next_ + skip, next_ + skip + units};
   }
   void advance(const Place& place) noexcept { next_ = place.end; }
-  // To the start, where what is skipped is free.
-  void restart() noexcept { next_ = (next_ + ring_units_ - 1) & ~std::uint64_t{ring_units_ - 1}; }
+  // What comes next lies at the start, where the caches of both ends have it still: for when the whole ring is free.
+  void restart() noexcept { origin_ = next_; }
   std::uint32_t index(std::uint64_t cumulative) const noexcept {
-    return static_cast<std::uint32_t>(cumulative) & (ring_units_ - 1);  // a power of two
+    return static_cast<std::uint32_t>(cumulative - origin_) & (ring_units_ - 1);  // a power of two
   }
   std::uint64_t next() const noexcept { return next_; }
   std::uint32_t ring_units() const noexcept { return ring_units_; }
@@ -50,6 +50,7 @@ class PayloadCursor {
  private:
   std::uint32_t ring_units_;
   std::uint64_t next_ = 0;
+  std::uint64_t origin_ = 0;  // lies at the start of the ring
 };
 
 // One cumulative counter that the receiver returns. Updates may be repeated, stale or out of order: one is taken when it lies

@@ -17,8 +17,6 @@ using Ring = SendRing<ProcessAtomics>;
 
 namespace {
 
-// Longer messages are copied once, by the receiver, where it can do that: a call of the system costs less than a second copy of them.
-constexpr std::size_t eager_bytes_beside_single_copy = 4096;
 constexpr int messages_per_sweep_max = 32;  // then the next peer has its turn
 
 RecordFields fields_of(const SendOperation& send, RecordKind kind, std::size_t body_bytes) noexcept {
@@ -53,11 +51,7 @@ Messaging::Messaging(progress::Engine& engine, const base::System& system, const
 Messaging::~Messaging() = default;
 
 void Messaging::add_peer(int rank, const PeerPlaces& places) {
-  const bool copies_private_memory = places.connection->capabilities().copies_private_memory;
-  const std::size_t eager_bytes_max = copies_private_memory
-                                          ? std::min(config_.eager_bytes_max, eager_bytes_beside_single_copy)
-                                          : config_.eager_bytes_max;
-  auto peer = std::make_unique<Peer>(rank, places, eager_bytes_max);
+  auto peer = std::make_unique<Peer>(rank, places, config_.eager_bytes_max);
   connected_.push_back(peer.get());
   if (std::find(transports_.begin(), transports_.end(), places.transport) == transports_.end()) {
     transports_.push_back(places.transport);
@@ -115,8 +109,7 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
   if (send.bytes <= peer.eager_bytes_max) {
     if (!peer.out.has_units(send.bytes)) peer.out.poll_credit_cell();
     if (peer.out.has_units(send.bytes)) {
-      start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(RendezvousBody)));
-      std::memset(record.body(), 0, sizeof(RendezvousBody));
+      start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(PayloadPlace)));
       const Ring::Sent sent = post(peer, record, {send.data, send.bytes}, Ring::Priority::data);
       if (sent == Ring::Sent::posted) {
         engine_.complete(send);

@@ -1,6 +1,7 @@
 // The end of a direction that takes messages out of our own memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -185,12 +186,21 @@ class ReceiveRing {
     const std::uint32_t units = head_units + units_for(bytes);
     if (units > cursor_.ring_units() / 2) return Take::corrupt;
     out.place = cursor_.peek(units);
+    // The sender begins at the start again while we hold nothing of the ring.
+    if (unit_index == 0 && cursor_.index(out.place.start) != 0 && freed_units_ == cursor_.next()) {
+      cursor_.restart();
+      out.place = cursor_.peek(units);
+    }
     if (cursor_.index(out.place.start) != unit_index) return Take::corrupt;
     cursor_.advance(out.place);
     out.payload = payloads_ + (unit_index + head_units) * unit_bytes;
+    for (std::size_t at = 0; at < std::min<std::uint64_t>(bytes, 1024); at += 64)
+      __builtin_prefetch(out.payload + at);
     ++next_message_;
     return Take::taken;
   }
+
+  static constexpr std::size_t prefetch_bytes_max = 1024;
 
   transport::Connection& connection_;
   const transport::Capabilities& capabilities_;

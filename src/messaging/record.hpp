@@ -75,15 +75,18 @@ inline constexpr std::size_t record_body_offset =
 static_assert(offsetof(RecordHeader, signature) + sizeof(std::uint32_t) == record_body_offset);
 static_assert(offsetof(RecordHeader, communicator) == 16 && std::is_trivially_copyable_v<RecordHeader>);
 
+// Where a payload begins in the payload ring, in units: an assertion. The body of eager_payload, so that its record is one line.
+using PayloadPlace = std::uint32_t;
+
 // Body of rendezvous, clear_to_send, segment, finished, withdraw and withdrawn.
 struct RendezvousBody {
+  PayloadPlace place = 0;                // segment
   std::uint32_t sender_operation = 0;    // the sender's number
   std::uint32_t receiver_operation = 0;  // the receiver's number
   std::uint32_t region = 0;
-  std::uint32_t place = 0;   // segment and eager_payload: first unit in the payload ring, an assertion
   std::uint64_t offset = 0;  // of the source or the target in its region
 };
-static_assert(sizeof(RendezvousBody) == 24);
+static_assert(sizeof(RendezvousBody) == 24 && offsetof(RendezvousBody, place) == 0);
 
 // What a sender decides of a header; sequence, crc, credits and tail are the ring's.
 struct RecordFields {
@@ -113,15 +116,13 @@ struct alignas(line_bytes) Record {
     return value;
   }
 
-  // RendezvousBody::place. The body lies on four bytes only: its fields are copied, never referred to.
-  std::uint32_t place() const noexcept {
-    std::uint32_t value = 0;
-    std::memcpy(&value, body() + offsetof(RendezvousBody, place), sizeof value);
+  // Of eager_payload and segment. The body lies on four bytes only: its fields are copied, never referred to.
+  PayloadPlace place() const noexcept {
+    PayloadPlace value = 0;
+    std::memcpy(&value, body(), sizeof value);
     return value;
   }
-  void set_place(std::uint32_t value) noexcept {
-    std::memcpy(body() + offsetof(RendezvousBody, place), &value, sizeof value);
-  }
+  void set_place(PayloadPlace value) noexcept { std::memcpy(body(), &value, sizeof value); }
 };
 
 constexpr std::size_t record_length(std::size_t body_bytes) noexcept {

@@ -233,7 +233,7 @@ class SendRing {
     }
     PayloadCursor::Place place{};
     if (!payload.empty()) {
-      place = payload_cursor_.peek(units_for(payload.size()));
+      place = next_place(units_for(payload.size()));
       if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
       const std::uint32_t unit = payload_cursor_.index(place.start);
       record.set_place(unit);
@@ -268,7 +268,7 @@ class SendRing {
   // Record and payload in one write into the payload ring; the immediate is the flag.
   Sent send_gathered(Record& record, std::span<const std::byte> payload, const CreditsToReturn& credits) {
     const std::uint32_t head_units = record_lines(record.length());
-    const PayloadCursor::Place place = payload_cursor_.peek(head_units + units_for(payload.size()));
+    const PayloadCursor::Place place = next_place(head_units + units_for(payload.size()));
     if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
     const std::uint32_t unit = payload_cursor_.index(place.start);
     record.set_place(unit);
@@ -282,6 +282,14 @@ class SendRing {
     ++next_message_;
     advance_payload(place);
     return sent;
+  }
+
+  // The receiver, who holds nothing either, sees by the record's place that the cursor has restarted.
+  PayloadCursor::Place next_place(std::uint32_t units) noexcept {
+    const PayloadCursor::Place place = payload_cursor_.peek(units);
+    if (units_.in_flight() > 0 || payload_cursor_.index(place.start) == 0) return place;
+    payload_cursor_.restart();
+    return payload_cursor_.peek(units);
   }
 
   void advance_payload(const PayloadCursor::Place& place) noexcept {

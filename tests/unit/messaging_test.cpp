@@ -442,7 +442,7 @@ struct RingPair {
   Out::Sent send_payload(std::uint64_t key, std::size_t bytes) {
     std::vector<std::byte> payload(bytes);
     for (std::size_t i = 0; i < bytes; ++i) payload[i] = static_cast<std::byte>(key + i);
-    Record record = record_of(RecordKind::eager_payload, sizeof(RendezvousBody), key, bytes);
+    Record record = record_of(RecordKind::eager_payload, sizeof(PayloadPlace), key, bytes);
     return out.send(record, payload, Out::Priority::data, {});
   }
   Take take() {
@@ -505,6 +505,23 @@ TEST_P(Rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_arou
     }
   }
   EXPECT_GT(key, 3'000U);
+}
+
+TEST_P(Rings, that_are_empty_begin_at_their_start_again_and_go_on_behind_what_is_held) {
+  RingPair pair{GetParam()()};
+  const std::byte* first = nullptr;
+  for (std::uint64_t key = 0; key < 100; ++key) {
+    ASSERT_EQ(pair.send_payload(key, 300 + key), Out::Sent::posted);
+    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 300 + key));
+    if (key == 0) first = pair.message.payload;
+    EXPECT_EQ(pair.message.payload, first) << "of the lines that both caches have";
+    pair.return_credits();
+  }
+  ASSERT_EQ(pair.send_payload(100, 300), Out::Sent::posted);
+  ASSERT_EQ(pair.send_payload(101, 300), Out::Sent::posted);
+  ASSERT_NO_FATAL_FAILURE(pair.expect_taken(100, 300));
+  ASSERT_NO_FATAL_FAILURE(pair.expect_taken(101, 300));
+  EXPECT_GT(pair.message.payload, first);
 }
 
 TEST_P(Rings, go_on_where_message_numbers_wrap) {
@@ -630,7 +647,7 @@ int staged_until_busy(int writes_before) {
   const std::vector<std::byte> payload(4 * unit_bytes);
   int sent = 0;
   for (; sent < 100; ++sent) {
-    Record record = RingPair::record_of(RecordKind::eager_payload, sizeof(RendezvousBody), 1, payload.size());
+    Record record = RingPair::record_of(RecordKind::eager_payload, sizeof(PayloadPlace), 1, payload.size());
     if (out.send(record, payload, Out::Priority::data, {}) != Out::Sent::posted) break;
   }
   return sent;
@@ -753,14 +770,22 @@ TEST(a_corrupt_record, is_named_so_for_lengths_and_places_that_no_sender_writes)
              [](Record& record) { record.header().total_bytes = ~std::uint64_t{0}; }},
       Damage{"payload larger than half the ring",
              [](Record& record) { record.header().total_bytes = 33 * unit_bytes; }},
-      Damage{"payload where none is due",
-             [](Record& record) { record.body()[offsetof(RendezvousBody, place)] = std::byte{1}; }}};
+      Damage{"payload where none is due", [](Record& record) { record.set_place(1); }}};
   for (const Damage& damage : damages) {
     RingPair pair{ordered()};
     ASSERT_EQ(pair.send_payload(1, 200), Out::Sent::posted);
     damage.damage(*reinterpret_cast<Record*>(pair.slot.memory));
     EXPECT_EQ(pair.take(), Take::corrupt) << damage.what;
   }
+}
+
+TEST(a_corrupt_record, is_one_whose_payload_begins_where_the_receiver_still_holds_another) {
+  RingPair pair{ordered()};
+  ASSERT_EQ(pair.send_payload(1, 200), Out::Sent::posted);
+  ASSERT_EQ(pair.send_payload(2, 200), Out::Sent::posted);
+  ASSERT_EQ(pair.take(), Take::taken);
+  reinterpret_cast<Record*>(pair.slot.memory + line_bytes)->set_place(0);
+  EXPECT_EQ(pair.take(), Take::corrupt);
 }
 
 TEST(a_corrupt_record, of_more_lines_than_are_left_does_not_read_past_the_ring) {
@@ -810,7 +835,7 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
     if (random() % 2 == 0) {
       const auto place =
           static_cast<std::uint32_t>(pair->in.next_unit() % RingPair::layout.payload_ring_units);
-      std::memcpy(line + record_body_offset + offsetof(RendezvousBody, place), &place, sizeof place);
+      std::memcpy(line + record_body_offset, &place, sizeof place);
     }
     switch (pair->take()) {
       case Take::nothing: FAIL() << "a due flag was not seen";
@@ -874,7 +899,6 @@ TEST(an_answer_to_a_rendezvous, that_names_memory_which_is_not_the_peers_ends_th
         {.sender_operation = send.number,
          .receiver_operation = 1,
          .region = 0,
-         .place = 0,
          .offset = rank.arena.bytes() - 64});
   rank.steps();
   EXPECT_FALSE(send.done);
@@ -946,7 +970,6 @@ TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
       RendezvousBody body{.sender_operation = send.number,
                           .receiver_operation = static_cast<std::uint32_t>(below(3)) << 16 | 1,
                           .region = static_cast<std::uint32_t>(below(2)),
-                          .place = 0,
                           .offset = below(2) == 0 ? random() : below(1 << 20)};
       RecordHeader& header = record.header();
       header.sequence = sequence_word(message++);
