@@ -25,10 +25,12 @@ class Pair : public Case {
         words_{bytes / sizeof(Word)},
         window_{window},
         out_{world, buffers, words_ * window},
-        in_{world, buffers, words_ * window} {}
+        in_{world, buffers, words_ * window},
+        rank_{world.rank()},
+        paired_{peer() < world.size()} {}
 
   void prepare(std::uint64_t seed) override {
-    fill_inputs(out_.span(), seed, world_.rank());
+    fill_inputs(out_.span(), seed, rank_);
     poison(in_.span());
   }
   std::size_t wrong(std::uint64_t seed) override {
@@ -41,9 +43,9 @@ class Pair : public Case {
  protected:
   virtual bool receives() const { return paired(); }
 
-  int peer() const noexcept { return world_.rank() ^ 1; }
-  bool paired() const noexcept { return peer() < world_.size(); }
-  bool leads() const noexcept { return world_.rank() < peer(); }
+  int peer() const noexcept { return rank_ ^ 1; }
+  bool paired() const noexcept { return paired_; }
+  bool leads() const noexcept { return rank_ < peer(); }
   std::span<const Word> outgoing(std::size_t message) const {
     return out_.view().subspan(message * words_, words_);
   }
@@ -60,6 +62,10 @@ class Pair : public Case {
   std::size_t window_;
   Array<Word> out_;
   Array<Word> in_;
+
+ private:
+  int rank_;
+  bool paired_;
 };
 
 class Latency final : public Pair {

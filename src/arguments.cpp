@@ -51,9 +51,9 @@ void bad_tag(int tag, std::string_view operation) {
   bad_argument(operation, fmt::format("tag {} is negative", tag), "tags are 0 to 2147483647");
 }
 
-void bad_timeout(Call call, std::string_view operation) {
+void bad_timeout(std::int64_t timeout_ms, std::string_view operation) {
   bad_argument(
-      operation, fmt::format("a timeout of {} ms", call.timeout_ms),
+      operation, fmt::format("a timeout of {} ms", timeout_ms),
       fmt::format("1 to {} ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS", Call::timeout_ms_max));
 }
 

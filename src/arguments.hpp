@@ -15,7 +15,7 @@ namespace qpmesh::detail {
 [[noreturn]] void bad_null(std::size_t element_count, std::string_view operation);
 [[noreturn]] void bad_peer(int peer, int size, std::string_view operation, std::string_view what);
 [[noreturn]] void bad_tag(int tag, std::string_view operation);
-[[noreturn]] void bad_timeout(Call call, std::string_view operation);
+[[noreturn]] void bad_timeout(std::int64_t timeout_ms, std::string_view operation);
 [[noreturn]] void bad_reduction(Reduction reduction, std::string_view operation);
 [[noreturn]] void bad_prefix_average(std::string_view operation);
 // Of collectives whose vectors are cut into blocks. Names are those of the call's parameters.
@@ -78,9 +78,9 @@ inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
   bad_tag(tag, operation);
 }
 
-inline void check_call(Call call, std::string_view operation) {
+inline void check_call(const Call& call, std::string_view operation) {
   if (call.timeout_ms < Call::timeout_from_options || call.timeout_ms > Call::timeout_ms_max) [[unlikely]]
-    bad_timeout(call, operation);
+    bad_timeout(call.timeout_ms, operation);
 }
 
 }  // namespace qpmesh::detail

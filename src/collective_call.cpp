@@ -283,9 +283,10 @@ collectives::Task run_planned(collectives::Group group, const Plan* plan,
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
-const collectives::Algorithm& select(const Waiting& request, const Shape& shape, Collective collective) {
+const collectives::Algorithm& select(const Waiting& request, const Shape& shape, Collective collective,
+                                     std::string_view asked_for) {
   try {
-    return request.communicator->selector().select(shape, collective, request.call.algorithm);
+    return request.communicator->selector().select(shape, collective, asked_for);
   } catch (const Error& error) {
     throw_failure(error, request.operation);
   }
@@ -293,7 +294,7 @@ const collectives::Algorithm& select(const Waiting& request, const Shape& shape,
 
 }  // namespace
 
-void start_collective(Waiting& request, const AnyCollective& what) {
+void start_collective(Waiting& request, const AnyCollective& what, std::string_view algorithm_asked_for) {
   CommunicatorState& state = *request.communicator;
   Plan plan{
       .call = state.next_call(CollectiveName{what.collective}),
@@ -301,9 +302,9 @@ void start_collective(Waiting& request, const AnyCollective& what) {
       .arguments = *::new (&request.arguments) Arguments};
   plan.call.has_layout = what.has_layout();
   Planner{request, what, plan}.fill_in();
-  const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective);
+  const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective, algorithm_asked_for);
   plan.call.algorithm = &algorithm;
-  plan.call.algorithm_asked_for = !request.call.algorithm.empty();
+  plan.call.algorithm_asked_for = !algorithm_asked_for.empty();
   const collectives::Group group = state.begin();
   request.has_task = true;
   progress::Engine& engine = state.context().engine();

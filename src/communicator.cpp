@@ -37,7 +37,7 @@ void prepare_send(Waiting& request, const ConstElements& data, int destination, 
   check_tag(tag, false, request.operation);
   state.context().operations().add(request.operation, state.id(), bytes, destination, tag);
   request.has_send = true;
-  messaging::SendOperation& send = *std::construct_at(&request.send);
+  auto& send = *::new (&request.send) messaging::SendOperation;  // not construct_at, which clears it first
   send.communicator = state.id();
   send.key = messaging::tag_key(tag);
   send.data = static_cast<const std::byte*>(data.data);
@@ -59,7 +59,7 @@ void prepare_receive(Waiting& request, const Elements& data, int source, int tag
   check_tag(tag, true, request.operation);
   state.context().operations().add(request.operation, state.id(), bytes, source, tag);
   request.has_receive = true;
-  std::construct_at(&request.receive);
+  ::new (&request.receive) messaging::ReceiveOperation;
   set_pattern(request.receive, state, source, tag);
   request.receive.data = static_cast<std::byte*>(data.data);
   request.receive.capacity_bytes = bytes;
@@ -84,7 +84,7 @@ std::string_view async_name_of(Collective collective) noexcept {
 // ---- blocking and not: the same preparation, on the stack or in the pool ----
 
 template <class Prepare>
-Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call,
+Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, const Call& call,
            Prepare&& prepare) {
   const Context::Entry entry{state->context(), operation};
   state->require_usable(operation);
@@ -96,8 +96,8 @@ Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view ope
 }
 
 template <class Prepare>
-Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, Call call,
-                  const void* read, const void* written, Prepare&& prepare) {
+Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_view operation,
+                  const Call& call, const void* read, const void* written, Prepare&& prepare) {
   Context& context = state->context();
   const Context::Entry entry{context, operation};
   state->require_usable(operation);
@@ -125,7 +125,7 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const noexcept { return state_->rank(); }
 int Communicator::size() const noexcept { return state_->size(); }
 
-void Communicator::send_elements(ConstElements data, int destination, int tag, Call call) {
+void Communicator::send_elements(const ConstElements& data, int destination, int tag, const Call& call) {
   const Context::Entry entry{state_->context(), "send"};
   state_->require_usable("send");
   check_call(call, "send");
@@ -137,7 +137,7 @@ void Communicator::send_elements(ConstElements data, int destination, int tag, C
   detail::finish_waiting(request);
 }
 
-Status Communicator::receive_elements(Elements data, int source, int tag, Call call) {
+Status Communicator::receive_elements(const Elements& data, int source, int tag, const Call& call) {
   const Context::Entry entry{state_->context(), "receive"};
   state_->require_usable("receive");
   check_call(call, "receive");
@@ -156,7 +156,8 @@ Status Communicator::receive_elements(Elements data, int source, int tag, Call c
   return detail::received(request);
 }
 
-Status Communicator::exchange_elements(ConstElements out, int to, Elements in, int from, int tag, Call call) {
+Status Communicator::exchange_elements(const ConstElements& out, int to, const Elements& in, int from,
+                                       int tag, const Call& call) {
   return run(state_, "exchange", call, [&](Waiting& request) {
     check_disjoint(out, in, "exchange");
     prepare_send(request, out, to, tag);
@@ -165,22 +166,23 @@ Status Communicator::exchange_elements(ConstElements out, int to, Elements in, i
   });
 }
 
-Request Communicator::send_elements_async(ConstElements data, int destination, int tag, Call call) {
+Request Communicator::send_elements_async(const ConstElements& data, int destination, int tag,
+                                          const Call& call) {
   return run_async(state_, "send_async", call, data.data, nullptr, [&](Waiting& request) {
     prepare_send(request, data, destination, tag);
     start(request);
   });
 }
 
-Request Communicator::receive_elements_async(Elements data, int source, int tag, Call call) {
+Request Communicator::receive_elements_async(const Elements& data, int source, int tag, const Call& call) {
   return run_async(state_, "receive_async", call, nullptr, data.data, [&](Waiting& request) {
     prepare_receive(request, data, source, tag);
     start(request);
   });
 }
 
-Request Communicator::exchange_elements_async(ConstElements out, int to, Elements in, int from, int tag,
-                                              Call call) {
+Request Communicator::exchange_elements_async(const ConstElements& out, int to, const Elements& in, int from,
+                                              int tag, const Call& call) {
   return run_async(state_, "exchange_async", call, out.data, in.data, [&](Waiting& request) {
     check_disjoint(out, in, "exchange_async");
     prepare_send(request, out, to, tag);
@@ -189,7 +191,7 @@ Request Communicator::exchange_elements_async(ConstElements out, int to, Element
   });
 }
 
-Status Communicator::probe(int source, int tag, Call call) {
+Status Communicator::probe(int source, int tag, const Call& call) {
   const Context::Entry entry{state_->context(), "probe"};
   check_call(call, "probe");
   std::optional<Status> found;
@@ -204,8 +206,8 @@ Status Communicator::probe(int source, int tag, Call call) {
     return true;
   };
   const auto looked_or_failed = [&] { return look() || state_->failure() != nullptr || source_left(); };
-  if (!looked_or_failed() && !state_->wait(looked_or_failed, "probe", call)) {
-    throw Error{state_->timeout_detail("probe", call)};
+  if (!looked_or_failed() && !state_->wait(looked_or_failed, "probe", state_->timeout_ms_of(call))) {
+    throw Error{state_->timeout_detail("probe", state_->timeout_ms_of(call))};
   }
   if (!found) state_->require_usable("probe");
   return *found;
@@ -231,12 +233,12 @@ std::optional<Status> Communicator::find_message(int source, int tag, std::strin
                 .bytes = envelope->bytes};
 }
 
-void Communicator::run_collective(const detail::AnyCollective& what, Call call) {
+void Communicator::run_collective(const detail::AnyCollective& what, const Call& call) {
   run(state_, name_of(what.collective), call,
-      [&](Waiting& request) { detail::start_collective(request, what); });
+      [&](Waiting& request) { detail::start_collective(request, what, call.algorithm); });
 }
 
-Request Communicator::start_collective(const detail::AnyCollective& what, Call call) {
+Request Communicator::start_collective(const detail::AnyCollective& what, const Call& call) {
   return run_async(state_, async_name_of(what.collective), call, what.in.data, what.out.data,
                    [&](RequestState& request) {
                      detail::AnyCollective kept = what;
@@ -244,7 +246,7 @@ Request Communicator::start_collective(const detail::AnyCollective& what, Call c
                        request.function = what.reduction.copy(what.reduction.context);
                        kept.reduction.context = request.function.get();
                      }
-                     detail::start_collective(request, kept);
+                     detail::start_collective(request, kept, call.algorithm);
                    });
 }
 
@@ -263,7 +265,7 @@ collectives::Task finish_on_node(collectives::Group group) {
 
 }  // namespace
 
-void Communicator::finish(Call call) {
+void Communicator::finish(const Call& call) {
   run(state_, "finish", call, [&](Waiting& request) {
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;

@@ -160,9 +160,7 @@ void CommunicatorState::warn_stalled(std::string_view operation) {
                                         .signature = remembered_[last % remembered_calls].signature}));
 }
 
-ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, Call call) const {
-  const std::int64_t timeout_ms =
-      call.timeout_ms < 0 ? context_->options().operation_timeout_ms : call.timeout_ms;
+ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, std::int64_t timeout_ms) const {
   const auto peer = awaited_context_rank();
   ErrorDetail detail{.code = ErrorCode::timeout, .operation = std::string{operation}};
   if (peer) {

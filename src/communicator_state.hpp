@@ -123,18 +123,20 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // The id of the n-th child is a function of ours: no communication.
   std::uint64_t next_child_id() noexcept;
 
+  // What the call asks for, or else the options.
+  std::int64_t timeout_ms_of(const Call& call) const noexcept {
+    return call.timeout_ms < 0 ? context_->options().operation_timeout_ms : call.timeout_ms;
+  }
   // Waits until the operation is done; otherwise false after the deadline. Warns once about who is awaited.
   template <class Done>
-  bool wait(Done&& done, std::string_view operation, Call call) {
-    const Options& options = context_->options();
-    const std::int64_t timeout_ms = call.timeout_ms < 0 ? options.operation_timeout_ms : call.timeout_ms;
-    return context_->waiter().wait_until(done,
-                                         {.timeout_ms = timeout_ms, .warning_ms = options.stall_warning_ms},
-                                         [&] { warn_stalled(operation); });
+  bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms) {
+    const progress::WaitLimit limit{.timeout_ms = timeout_ms,
+                                    .warning_ms = context_->options().stall_warning_ms};
+    return context_->waiter().wait_until(done, limit, [&] { warn_stalled(operation); });
   }
   // Who an operation that did not end waits for: rank here, or -1.
   int awaited() const;
-  ErrorDetail timeout_detail(std::string_view operation, Call call) const;
+  ErrorDetail timeout_detail(std::string_view operation, std::int64_t timeout_ms) const;
 
  private:
   static constexpr std::size_t remembered_calls = 64;

@@ -22,7 +22,7 @@ namespace {
 
 // Every rank's `mine`, in rank order; bytes is the same everywhere.
 std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
-                              BlobView mine, Call call) {
+                              BlobView mine, const Call& call) {
   const Context::Entry entry{state->context(), what.operation.text};
   state->require_usable(what.operation.text);
   detail::check_call(call, what.operation.text);
@@ -44,7 +44,7 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
 
 template <class T>
 std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
-                             const T& mine, Call call) {
+                             const T& mine, const Call& call) {
   const auto blocks = gather(state, what, std::as_bytes(std::span{&mine, 1}), call);
   std::vector<T> values(static_cast<std::size_t>(state->size()));
   std::memcpy(values.data(), blocks.data(), blocks.size());
@@ -59,7 +59,7 @@ struct Choice {
 
 // Slabs are made before it is known who needs them: they travel with the choices.
 std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
-                                     detail::CollectiveName operation, Choice mine, Call call) {
+                                     detail::CollectiveName operation, Choice mine, const Call& call) {
   detail::check_call(call, operation.text);
   if (mine.color != no_color) {
     const Context::Entry entry{state->context(), operation.text};
@@ -162,7 +162,7 @@ class CommunicatorBootstrap final : public Bootstrap {
 
 }  // namespace
 
-std::optional<Communicator> Communicator::split(int color, int key, Call call) {
+std::optional<Communicator> Communicator::split(int color, int key, const Call& call) {
   if (color < 0 && color != no_color) {
     throw Error{{.code = ErrorCode::bad_argument,
                  .operation = "split",
@@ -172,16 +172,16 @@ std::optional<Communicator> Communicator::split(int color, int key, Call call) {
   return split_by(state_, "split", {color, key}, call);
 }
 
-Communicator Communicator::split_node(Call call) {
+Communicator Communicator::split_node(const Call& call) {
   const int node = state_->context().node_of(state_->context_rank(rank()));
   return *split_by(state_, "split_node", {.color = node}, call);
 }
 
-Communicator Communicator::duplicate(Call call) {
+Communicator Communicator::duplicate(const Call& call) {
   return *split_by(state_, "duplicate", {.key = rank()}, call);
 }
 
-Communicator Communicator::independent(Call call) {
+Communicator Communicator::independent(const Call& call) {
   detail::check_call(call, "independent");
   Options options = state_->context().options();
   constexpr std::int64_t init_timeout_ms_max = 86'400'000;  // of the option
@@ -194,7 +194,7 @@ Communicator Communicator::independent(Call call) {
 
 std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_bytes(std::size_t count,
                                                                                    std::size_t element_bytes,
-                                                                                   Call call) {
+                                                                                   const Call& call) {
   const std::size_t bytes = detail::checked_bytes(count, element_bytes, "allocate");
   detail::check_call(call, "allocate");
   Context& context = state_->context();

@@ -37,7 +37,7 @@ void end_now(CommunicatorState& communicator) noexcept {
 // else may be half done, here or at a peer, and breaks it.
 void end_expired(Waiting& request) {
   CommunicatorState& communicator = *request.communicator;
-  const ErrorDetail detail = communicator.timeout_detail(request.operation, request.call);
+  const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
   const bool only_receive =
       request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
@@ -199,8 +199,8 @@ std::size_t wait_any(std::span<Request> requests) {
     return any_done();
   };
   const detail::Context::Entry entry{communicator.context(), "wait_any"};
-  if (!communicator.wait(any_done_anywhere, "wait_any", requests.front().state()->call)) {
-    throw Error{communicator.timeout_detail("wait_any", requests.front().state()->call)};
+  if (!communicator.wait(any_done_anywhere, "wait_any", requests.front().state()->timeout_ms)) {
+    throw Error{communicator.timeout_detail("wait_any", requests.front().state()->timeout_ms)};
   }
   return found;
 }

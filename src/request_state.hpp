@@ -16,12 +16,12 @@ namespace qpmesh::detail {
 
 // An operation in flight and how to end it. On the stack of a blocking call.
 struct Waiting {
-  Waiting(CommunicatorState& state, std::string_view name, Call its_call) noexcept
-      : communicator{&state}, operation{name}, call{its_call} {}
+  Waiting(CommunicatorState& state, std::string_view name, const Call& call) noexcept
+      : communicator{&state}, operation{name}, timeout_ms{state.timeout_ms_of(call)} {}
 
   CommunicatorState* communicator;
   std::string_view operation;  // a literal
-  Call call;
+  std::int64_t timeout_ms;     // 0: for ever
   bool has_send = false;
   bool has_receive = false;
   bool has_task = false;
@@ -67,7 +67,7 @@ bool wait_guarded(Waiting& waiting, Wait&& wait, Done&& done) {
 template <class Done>
 bool wait_until(Waiting& waiting, Done&& done) {
   return wait_guarded(
-      waiting, [&] { return waiting.communicator->wait(done, waiting.operation, waiting.call); }, done);
+      waiting, [&] { return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms); }, done);
 }
 
 // What a receive that ended well got.
@@ -86,8 +86,8 @@ Status finish_waiting(Waiting& waiting);
 
 // What a Request points to; in its context's pool.
 struct RequestState : Waiting {
-  RequestState(std::shared_ptr<CommunicatorState> state, std::string_view name, Call its_call) noexcept
-      : Waiting{*state, name, its_call}, keep_alive{std::move(state)} {}
+  RequestState(std::shared_ptr<CommunicatorState> state, std::string_view name, const Call& call) noexcept
+      : Waiting{*state, name, call}, keep_alive{std::move(state)} {}
 
   std::shared_ptr<CommunicatorState> keep_alive;
   std::shared_ptr<const void> function;             // a user's reduction

@@ -94,33 +94,33 @@ class QPMESH_API Communicator {
 
   // Returns when data may be reused; a large send may wait for its receive.
   template <Source S>
-  void send(const S& data, int destination, int tag = 0, Call call = {}) {
+  void send(const S& data, int destination, int tag = 0, const Call& call = {}) {
     send_elements(detail::const_elements(data), destination, tag, call);
   }
   // The message must fit: otherwise Error{truncated} with both sizes, and it stays first in line.
   template <Target T>
-  Status receive(T&& data, int source = any_source, int tag = any_tag, Call call = {}) {
+  Status receive(T&& data, int source = any_source, int tag = any_tag, const Call& call = {}) {
     return receive_elements(detail::elements(data), source, tag, call);
   }
   // Send and receive at once, without the deadlock of doing them in turn.
   template <Source S, Target T>
-  Status exchange(const S& out, int to, T&& in, int from, int tag = 0, Call call = {}) {
+  Status exchange(const S& out, int to, T&& in, int from, int tag = 0, const Call& call = {}) {
     return exchange_elements(detail::const_elements(out), to, detail::elements(in), from, tag, call);
   }
   template <LastingSource S>
-  Request send_async(S&& data, int destination, int tag = 0, Call call = {}) {
+  Request send_async(S&& data, int destination, int tag = 0, const Call& call = {}) {
     return send_elements_async(detail::const_elements(data), destination, tag, call);
   }
   template <Target T>
-  Request receive_async(T&& data, int source = any_source, int tag = any_tag, Call call = {}) {
+  Request receive_async(T&& data, int source = any_source, int tag = any_tag, const Call& call = {}) {
     return receive_elements_async(detail::elements(data), source, tag, call);
   }
   template <LastingSource S, Target T>
-  Request exchange_async(S&& out, int to, T&& in, int from, int tag = 0, Call call = {}) {
+  Request exchange_async(S&& out, int to, T&& in, int from, int tag = 0, const Call& call = {}) {
     return exchange_elements_async(detail::const_elements(out), to, detail::elements(in), from, tag, call);
   }
   // The first message in line, left in line.
-  Status probe(int source = any_source, int tag = any_tag, Call call = {});
+  Status probe(int source = any_source, int tag = any_tag, const Call& call = {});
   std::optional<Status> try_probe(int source = any_source, int tag = any_tag);
 
   // ---- collectives: every rank of the communicator calls the same ones in the same order ----
@@ -131,58 +131,58 @@ class QPMESH_API Communicator {
   // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
 
   // Returns when every rank has called it.
-  void barrier(Call call = {}) { run_collective({.collective = Collective::barrier}, call); }
-  Request barrier_async(Call call = {}) {
+  void barrier(const Call& call = {}) { run_collective({.collective = Collective::barrier}, call); }
+  Request barrier_async(const Call& call = {}) {
     return start_collective({.collective = Collective::barrier}, call);
   }
 
   // Every rank gets the root's data. Equal counts.
   template <Target T>
-  void broadcast(T&& data, int root, Call call = {}) {
+  void broadcast(T&& data, int root, const Call& call = {}) {
     run_collective(broadcast_of(data, root), call);
   }
   template <Target T>
-  Request broadcast_async(T&& data, int root, Call call = {}) {
+  Request broadcast_async(T&& data, int root, const Call& call = {}) {
     return start_collective(broadcast_of(data, root), call);
   }
 
   // out[i] = in_0[i] op in_1[i] op …, the same bits on every rank.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void allreduce(const S& in, T&& out, const O& reduction, Call call = {}) {
+  void allreduce(const S& in, T&& out, const O& reduction, const Call& call = {}) {
     run_collective(reduction_call(Collective::allreduce, in, out, reduction), call);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  void allreduce(T&& in_place, const O& reduction, Call call = {}) {
+  void allreduce(T&& in_place, const O& reduction, const Call& call = {}) {
     run_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), call);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request allreduce_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+  Request allreduce_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
     return start_collective(reduction_call(Collective::allreduce, in, out, reduction), call);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  Request allreduce_async(T&& in_place, const O& reduction, Call call = {}) {
+  Request allreduce_async(T&& in_place, const O& reduction, const Call& call = {}) {
     return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), call);
   }
 
   // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void reduce(const S& in, T&& out, const O& reduction, int root, Call call = {}) {
+  void reduce(const S& in, T&& out, const O& reduction, int root, const Call& call = {}) {
     run_collective(reduction_call(Collective::reduce, in, out, reduction, root), call);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  void reduce(T&& in_place, const O& reduction, int root, Call call = {}) {
+  void reduce(T&& in_place, const O& reduction, int root, const Call& call = {}) {
     run_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), call);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request reduce_async(S&& in, T&& out, const O& reduction, int root, Call call = {}) {
+  Request reduce_async(S&& in, T&& out, const O& reduction, int root, const Call& call = {}) {
     return start_collective(reduction_call(Collective::reduce, in, out, reduction, root), call);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  Request reduce_async(T&& in_place, const O& reduction, int root, Call call = {}) {
+  Request reduce_async(T&& in_place, const O& reduction, int root, const Call& call = {}) {
     return start_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), call);
   }
 
@@ -190,23 +190,24 @@ class QPMESH_API Communicator {
   // is block r of in. A layout has no displacements here.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void reduce_scatter(const S& in, T&& out, const O& reduction, Call call = {}) {
+  void reduce_scatter(const S& in, T&& out, const O& reduction, const Call& call = {}) {
     run_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), call);
   }
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction, Call call = {}) {
+  void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction, const Call& call = {}) {
     run_collective(
         with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr), call);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request reduce_scatter_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+  Request reduce_scatter_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
     return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), call);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction, Call call = {}) {
+  Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction,
+                               const Call& call = {}) {
     return start_collective(
         with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr), call);
   }
@@ -214,44 +215,44 @@ class QPMESH_API Communicator {
   // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays as it is.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void scan(const S& in, T&& out, const O& reduction, Call call = {}) {
+  void scan(const S& in, T&& out, const O& reduction, const Call& call = {}) {
     run_collective(reduction_call(Collective::scan, in, out, reduction), call);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request scan_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+  Request scan_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
     return start_collective(reduction_call(Collective::scan, in, out, reduction), call);
   }
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void exscan(const S& in, T&& out, const O& reduction, Call call = {}) {
+  void exscan(const S& in, T&& out, const O& reduction, const Call& call = {}) {
     run_collective(reduction_call(Collective::exscan, in, out, reduction), call);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request exscan_async(S&& in, T&& out, const O& reduction, Call call = {}) {
+  Request exscan_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
     return start_collective(reduction_call(Collective::exscan, in, out, reduction), call);
   }
 
   // Block r of everyones is rank r's mine. In place: mine is this rank's block of everyones.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void allgather(const S& mine, T&& everyones, Call call = {}) {
+  void allgather(const S& mine, T&& everyones, const Call& call = {}) {
     run_collective(moving_call(Collective::allgather, mine, everyones), call);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void allgather(const S& mine, T&& everyones, BlockLayout layout, Call call = {}) {
+  void allgather(const S& mine, T&& everyones, BlockLayout layout, const Call& call = {}) {
     run_collective(with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request allgather_async(S&& mine, T&& everyones, Call call = {}) {
+  Request allgather_async(S&& mine, T&& everyones, const Call& call = {}) {
     return start_collective(moving_call(Collective::allgather, mine, everyones), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request allgather_async(S&& mine, T&& everyones, BlockLayout layout, Call call = {}) {
+  Request allgather_async(S&& mine, T&& everyones, BlockLayout layout, const Call& call = {}) {
     return start_collective(
         with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), call);
   }
@@ -259,23 +260,23 @@ class QPMESH_API Communicator {
   // The same at the root alone; on other ranks everyones and the layout may be empty.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void gather(const S& mine, T&& everyones, int root, Call call = {}) {
+  void gather(const S& mine, T&& everyones, int root, const Call& call = {}) {
     run_collective(moving_call(Collective::gather, mine, everyones, root), call);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void gather(const S& mine, T&& everyones, BlockLayout layout, int root, Call call = {}) {
+  void gather(const S& mine, T&& everyones, BlockLayout layout, int root, const Call& call = {}) {
     run_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout),
                    call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request gather_async(S&& mine, T&& everyones, int root, Call call = {}) {
+  Request gather_async(S&& mine, T&& everyones, int root, const Call& call = {}) {
     return start_collective(moving_call(Collective::gather, mine, everyones, root), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request gather_async(S&& mine, T&& everyones, BlockLayout layout, int root, Call call = {}) {
+  Request gather_async(S&& mine, T&& everyones, BlockLayout layout, int root, const Call& call = {}) {
     return start_collective(
         with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout), call);
   }
@@ -284,23 +285,23 @@ class QPMESH_API Communicator {
   // root's block of everyones.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void scatter(const S& everyones, T&& mine, int root, Call call = {}) {
+  void scatter(const S& everyones, T&& mine, int root, const Call& call = {}) {
     run_collective(moving_call(Collective::scatter, everyones, mine, root), call);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void scatter(const S& everyones, T&& mine, BlockLayout layout, int root, Call call = {}) {
+  void scatter(const S& everyones, T&& mine, BlockLayout layout, int root, const Call& call = {}) {
     run_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr),
                    call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request scatter_async(S&& everyones, T&& mine, int root, Call call = {}) {
+  Request scatter_async(S&& everyones, T&& mine, int root, const Call& call = {}) {
     return start_collective(moving_call(Collective::scatter, everyones, mine, root), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request scatter_async(S&& everyones, T&& mine, BlockLayout layout, int root, Call call = {}) {
+  Request scatter_async(S&& everyones, T&& mine, BlockLayout layout, int root, const Call& call = {}) {
     return start_collective(
         with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr), call);
   }
@@ -308,22 +309,23 @@ class QPMESH_API Communicator {
   // Block r of in goes to rank r, block s of out comes from rank s. Never in place.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void alltoall(const S& in, T&& out, Call call = {}) {
+  void alltoall(const S& in, T&& out, const Call& call = {}) {
     run_collective(moving_call(Collective::alltoall, in, out), call);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, Call call = {}) {
+  void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, const Call& call = {}) {
     run_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request alltoall_async(S&& in, T&& out, Call call = {}) {
+  Request alltoall_async(S&& in, T&& out, const Call& call = {}) {
     return start_collective(moving_call(Collective::alltoall, in, out), call);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request alltoall_async(S&& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, Call call = {}) {
+  Request alltoall_async(S&& in, BlockLayout in_layout, T&& out, BlockLayout out_layout,
+                         const Call& call = {}) {
     return start_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout),
                             call);
   }
@@ -338,19 +340,20 @@ class QPMESH_API Communicator {
   // every rank alike, with nothing half-built, when a rank's arena is full or its machine or control group has less left than
   // its ranks may then touch.
   template <class T>
-  Buffer<T> allocate(std::size_t count, Call call = {}) {
+  Buffer<T> allocate(std::size_t count, const Call& call = {}) {
     auto [allocation, data] = allocate_bytes(count, sizeof(T), call);
     return Buffer<T>{std::move(allocation), static_cast<T*>(data), count};
   }
   // Ranks of equal color form a group, ordered by key, then by rank here. color
   // is ≥ 0 or no_color (returns nothing).
-  std::optional<Communicator> split(int color, int key = 0, Call call = {});
-  Communicator split_node(Call call = {});  // one group per host
-  Communicator duplicate(Call call = {});
-  Communicator independent(Call call = {});  // the same ranks in a context of its own, for another thread
+  std::optional<Communicator> split(int color, int key = 0, const Call& call = {});
+  Communicator split_node(const Call& call = {});  // one group per host
+  Communicator duplicate(const Call& call = {});
+  Communicator independent(
+      const Call& call = {});  // the same ranks in a context of its own, for another thread
 
-  void progress();              // one step of everything in this context; never blocks
-  void finish(Call call = {});  // collective goodbye; the communicator cannot be used afterwards
+  void progress();                     // one step of everything in this context; never blocks
+  void finish(const Call& call = {});  // collective goodbye; the communicator cannot be used afterwards
   // Ends this context on every rank: operations in flight and all later ones
   // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
@@ -362,17 +365,17 @@ class QPMESH_API Communicator {
  private:
   friend struct detail::UntypedCalls;
 
-  void send_elements(detail::ConstElements data, int destination, int tag, Call call);
-  Status receive_elements(detail::Elements data, int source, int tag, Call call);
-  Status exchange_elements(detail::ConstElements out, int to, detail::Elements in, int from, int tag,
-                           Call call);
-  Request send_elements_async(detail::ConstElements data, int destination, int tag, Call call);
-  Request receive_elements_async(detail::Elements data, int source, int tag, Call call);
-  Request exchange_elements_async(detail::ConstElements out, int to, detail::Elements in, int from, int tag,
-                                  Call call);
+  void send_elements(const detail::ConstElements& data, int destination, int tag, const Call& call);
+  Status receive_elements(const detail::Elements& data, int source, int tag, const Call& call);
+  Status exchange_elements(const detail::ConstElements& out, int to, const detail::Elements& in, int from,
+                           int tag, const Call& call);
+  Request send_elements_async(const detail::ConstElements& data, int destination, int tag, const Call& call);
+  Request receive_elements_async(const detail::Elements& data, int source, int tag, const Call& call);
+  Request exchange_elements_async(const detail::ConstElements& out, int to, const detail::Elements& in,
+                                  int from, int tag, const Call& call);
   std::optional<Status> find_message(int source, int tag, std::string_view operation);
-  void run_collective(const detail::AnyCollective& what, Call call);
-  Request start_collective(const detail::AnyCollective& what, Call call);
+  void run_collective(const detail::AnyCollective& what, const Call& call);
+  Request start_collective(const detail::AnyCollective& what, const Call& call);
 
   template <class T>
   static detail::AnyCollective broadcast_of(T& data, int root) {
@@ -403,7 +406,8 @@ class QPMESH_API Communicator {
   }
 
   std::pair<std::shared_ptr<detail::Allocation>, void*> allocate_bytes(std::size_t count,
-                                                                       std::size_t element_bytes, Call call);
+                                                                       std::size_t element_bytes,
+                                                                       const Call& call);
 
   std::shared_ptr<detail::CommunicatorState> state_;
 };
