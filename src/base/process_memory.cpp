@@ -2,11 +2,22 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace qpmesh::base {
+
+void FillGuard::end_process() noexcept {
+  std::fputs(
+      "qpmesh: a process was stopped when it began to write into this one; that cannot be taken back any more, and "
+      "this process ends\n",
+      stderr);
+  std::abort();
+}
 
 int ProcessMemory::copy(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept {
   if (process_ == simulated) {
@@ -29,6 +40,38 @@ int ProcessMemory::copy(std::byte* target, std::uint64_t address, std::size_t by
     copied += got - sizeof shown;
   } while (copied < bytes);
   return 0;
+}
+
+// The proof comes before the guard: between the two calls the id would have to be given again, and nothing else may pass between
+// `begun` and the call that ends with `done`.
+bool ProcessMemory::fill(FillGuard& guard, std::uint64_t guard_address, std::uint64_t number,
+                         std::uint64_t address, const std::byte* source, std::size_t bytes) const noexcept {
+  if (!can_fill || copy(nullptr, 0, 0) != 0 || !guard.begin(number)) return false;
+  if (write(address, source, bytes, guard_address, FillGuard::word(number, FillGuard::done))) return true;
+  guard.state.store(FillGuard::word(number, FillGuard::closed), std::memory_order_release);
+  return false;
+}
+
+bool ProcessMemory::write(std::uint64_t address, const std::byte* source, std::size_t bytes,
+                          std::uint64_t word_address, std::uint64_t word) const noexcept {
+  if (process_ == simulated) {
+    std::memcpy(reinterpret_cast<std::byte*>(address), source, bytes);
+    std::memcpy(reinterpret_cast<std::byte*>(word_address), &word, sizeof word);
+    return true;
+  }
+  std::size_t written = 0;
+  while (written < bytes + sizeof word) {  // a call may copy less than it is asked for
+    const std::size_t at = std::min(written, bytes);
+    const std::array<iovec, 2> here{iovec{const_cast<std::byte*>(source) + at, bytes - at},
+                                    iovec{&word, sizeof word}};
+    const std::array<iovec, 2> there{iovec{reinterpret_cast<void*>(address + at), bytes - at},
+                                     iovec{reinterpret_cast<void*>(word_address), sizeof word}};
+    const ssize_t count =
+        ::process_vm_writev(process_, here.data(), here.size(), there.data(), there.size(), 0);
+    if (count <= 0) return false;
+    written = at + static_cast<std::size_t>(count);
+  }
+  return true;
 }
 
 }  // namespace qpmesh::base

@@ -1,10 +1,13 @@
 // Copies out of the private memory of another process of this host, by process_vm_readv(2): once, and without the owner's doing.
+// And into it, where the owner has opened a FillGuard for that.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+
+#include "base/fill_guard.hpp"
 
 namespace qpmesh::base {
 
@@ -27,7 +30,21 @@ class ProcessMemory {
   // whether this process may be read.
   int copy(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept;
 
+  // Whether the stores of a system call are seen in their order: only then is `done` seen behind what was filled.
+#if defined(__x86_64__)
+  static constexpr bool can_fill = true;
+#else
+  static constexpr bool can_fill = false;
+#endif
+  // Copies to an address in the process, if the guard still allows it. guard_address: where the process sees the guard. False: it did
+  // not, or the system did not, and the owner knows.
+  bool fill(FillGuard& guard, std::uint64_t guard_address, std::uint64_t number, std::uint64_t address,
+            const std::byte* source, std::size_t bytes) const noexcept;
+
  private:
+  bool write(std::uint64_t address, const std::byte* source, std::size_t bytes, std::uint64_t word_address,
+             std::uint64_t word) const noexcept;
+
   static constexpr pid_t nobody = 0;
   static constexpr pid_t simulated = -1;
 
