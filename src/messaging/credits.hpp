@@ -54,8 +54,8 @@ class PayloadCursor {
 };
 
 // One cumulative counter that the receiver returns. Updates may be repeated, stale or out of order: one is taken when it lies
-// between what is acknowledged and what was sent, so the largest true one wins. Low bits alone may come only from what arrives in
-// order, such as records: what is stale by almost a whole turn of them would look new.
+// between what is acknowledged and what was sent, so the largest true one wins. Low bits alone may come only in the order in which they
+// were written: what is stale by almost a whole turn of them would look new.
 class CreditCounter {
  public:
   std::uint64_t in_flight() const noexcept { return sent_ - acknowledged_; }
@@ -75,11 +75,13 @@ class CreditCounter {
 
 // In the sender's memory, written by the receiver: how credits return when no record goes the other way. It
 // consumes no line, so returning credits cannot deadlock. Torn copies fail the CRC and the old value stays.
-// The counts are whole: nobody need look at the cell while records carry credits too, and then it is as stale as you like.
+// The counts are whole: nobody need look at the cell while records carry credits too, and then it is as stale as you like. Records in turn may
+// be read long after a cell that was written behind them: what they carry is told from news by next_message alone.
 struct CreditCell {
-  std::uint32_t generation;  // the completion flag; 0: never written
-  std::uint32_t crc;         // CRC32C of the cell with 0 here, seeded like the direction's records
-  std::uint64_t lines;
+  std::uint32_t generation;    // the completion flag; 0: never written
+  std::uint32_t crc;           // CRC32C of the cell with 0 here, seeded like the direction's records
+  std::uint32_t lines;         // modulo 2^32
+  std::uint32_t next_message;  // of the writer: records before it carry older credits
   std::uint64_t units;
 };
 static_assert(sizeof(CreditCell) == 24);

@@ -244,7 +244,7 @@ bool Messaging::sweep(Peer& peer) {
 
 void Messaging::handle(Peer& peer, TakenMessage& message) {
   const RecordHeader& header = message.record.header();
-  peer.out.fold(header.credit_lines, header.credit_units);
+  peer.out.fold_carried(header);
   if ((header.flags & flag_want_credit) != 0) peer.wants_credit = true;
   switch (header.kind) {
     case RecordKind::pad: break;

@@ -41,6 +41,7 @@ class SendRing {
         send_seed_{send_seed},
         receive_seed_{receive_seed},
         next_message_{first_message},
+        peer_told_until_{first_message},
         tells_posted_{connection.completed()} {
     assert(layout.payload_ring_units <= payload_ring_units_max);
   }
@@ -135,8 +136,11 @@ class SendRing {
       write.immediate = encode({ImmediateKind::credit, low_bits});
       return post({&write, 1});
     }
-    CreditCell cell{
-        .generation = cell_generation_ + 1, .crc = 0, .lines = credits.lines, .units = credits.units};
+    CreditCell cell{.generation = cell_generation_ + 1,
+                    .crc = 0,
+                    .lines = static_cast<std::uint32_t>(credits.lines),
+                    .next_message = next_message_,
+                    .units = credits.units};
     cell.crc = credit_crc(cell, send_seed_);
     write.head = std::as_bytes(std::span{&cell, 1});
     write.flag_offset = 0;
@@ -159,7 +163,19 @@ class SendRing {
         (cell.generation != generation || cell.crc != credit_crc(cell, receive_seed_)))
       return;
     seen_generation_ = generation;
+    const std::uint32_t ahead = (cell.next_message - peer_told_until_) & message_number_mask;
+    if (ahead <= unread_messages_max)
+      peer_told_until_ = cell.next_message;  // else the cell was unread for long
     fold(cell.lines, cell.units);
+  }
+  // Those that a record of the peer carries, unless a cell that was written behind it has told more. Records come in order. A cell is not left
+  // unread for so long that its number could come again.
+  void fold_carried(const RecordHeader& header) noexcept {
+    if (header.sequence % messages_between_cells_max == 0) poll_credit_cell();
+    const std::uint32_t behind = (peer_told_until_ - header.sequence) & message_number_mask;
+    if (behind != 0 && behind <= unread_messages_max) return;
+    peer_told_until_ = header.sequence & message_number_mask;
+    fold(header.credit_lines, header.credit_units);
   }
   template <class Lines, class Units>
   void fold(Lines lines, Units units) noexcept {
@@ -173,6 +189,9 @@ class SendRing {
   static constexpr std::size_t chain_max = 3;  // pad, payload, record
   static constexpr std::uint64_t pieces_in_flight_max = 4;
   static constexpr std::size_t staged_writes_max = 256;
+  static constexpr std::uint32_t message_number_mask = 0x7fffffff;
+  static constexpr std::uint32_t unread_messages_max = 1U << 16;  // more than lines and units take
+  static constexpr std::uint32_t messages_between_cells_max = 1U << 20;
 
   struct StagedWrite {
     std::uint64_t end;   // staging is free up to here …
@@ -381,6 +400,7 @@ class SendRing {
   std::uint32_t next_message_;
   std::uint32_t cell_generation_ = 0;
   std::uint32_t seen_generation_ = 0;
+  std::uint32_t peer_told_until_;  // by cells: credits of the peer's records before this one are older
   std::uint64_t
       tells_posted_;  // as connection_ counts: it may have been used before, and all of that is complete
   std::uint64_t staging_free_ = 0;

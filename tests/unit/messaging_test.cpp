@@ -698,10 +698,30 @@ TEST_P(Rings, return_credits_without_taking_a_line) {
   }
 }
 
+// From record to record a sixteenth of all numbers passes, several times around. A cell from the beginning lies unread until the end.
+TEST(credits_that_records_carry, are_taken_however_many_records_came_before_them) {
+  RingPair pair{ordered()};
+  const CreditCell old{.generation = 1, .crc = 0, .lines = 1, .next_message = 1, .units = 0};
+  std::memcpy(pair.reverse.memory + RingLayout::credit_cell_offset, &old, sizeof old);
+  RecordHeader header{};
+  const auto carried = [&](std::uint32_t number) {
+    ++header.credit_lines;
+    header.sequence = sequence_word(number & 0x7fffffffU);
+    ASSERT_EQ(pair.send_inline(number, 8), Out::Sent::posted);
+    pair.out.fold_carried(header);
+    EXPECT_EQ(pair.out.lines_in_flight(), 0U) << number;
+    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(number, 8));
+  };
+  std::uint32_t number = 1;
+  for (int record = 0; record < 50; ++record, number += 1U << 27) ASSERT_NO_FATAL_FAILURE(carried(number));
+  pair.out.poll_credit_cell();
+  for (int record = 0; record < 10; ++record, ++number) ASSERT_NO_FATAL_FAILURE(carried(number));
+}
+
 TEST(a_credit_cell, with_a_wrong_checksum_keeps_the_old_value_where_flags_are_not_ordered) {
   RingPair pair{proven_by_crc()};
   ASSERT_EQ(pair.send_inline(0, 8), Out::Sent::posted);
-  CreditCell cell{.generation = 1, .crc = 0, .lines = 1, .units = 0};
+  CreditCell cell{.generation = 1, .crc = 0, .lines = 1, .next_message = 0, .units = 0};
   cell.crc = credit_crc(cell, RingPair::reverse_seed);
   std::byte* const at = pair.reverse.memory + RingLayout::credit_cell_offset;
   CreditCell torn = cell;
