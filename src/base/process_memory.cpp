@@ -1,20 +1,23 @@
 #include "base/process_memory.hpp"
 
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/owned.hpp"
+
 namespace qpmesh::base {
 
 void FillGuard::end_process() noexcept {
   std::fputs(
-      "qpmesh: a process was stopped when it began to write into this one; that cannot be taken back any more, and "
-      "this process ends\n",
+      "qpmesh: a process was stopped when it began to write into this one, which cannot wait for ever\n",
       stderr);
   std::abort();
 }
@@ -42,6 +45,18 @@ int ProcessMemory::copy(std::byte* target, std::uint64_t address, std::size_t by
   return 0;
 }
 
+bool ProcessMemory::ends_soon() const noexcept {
+  if (process_ <= 0) return process_ == nobody;
+  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, process_, 0))};
+  if (!process) {  // for want of descriptors, or of the call
+    const bool ended = errno == ESRCH;
+    ::poll(nullptr, 0, 1);
+    return ended;
+  }
+  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&ended, 1, 1) > 0;
+}
+
 // The proof comes before the guard: between the two calls the id would have to be given again, and nothing else may pass between
 // `begun` and the call that ends with `done`.
 bool ProcessMemory::fill(FillGuard& guard, std::uint64_t guard_address, std::uint64_t number,
@@ -59,19 +74,12 @@ bool ProcessMemory::write(std::uint64_t address, const std::byte* source, std::s
     std::memcpy(reinterpret_cast<std::byte*>(word_address), &word, sizeof word);
     return true;
   }
-  std::size_t written = 0;
-  while (written < bytes + sizeof word) {  // a call may copy less than it is asked for
-    const std::size_t at = std::min(written, bytes);
-    const std::array<iovec, 2> here{iovec{const_cast<std::byte*>(source) + at, bytes - at},
-                                    iovec{&word, sizeof word}};
-    const std::array<iovec, 2> there{iovec{reinterpret_cast<void*>(address + at), bytes - at},
-                                     iovec{reinterpret_cast<void*>(word_address), sizeof word}};
-    const ssize_t count =
-        ::process_vm_writev(process_, here.data(), here.size(), there.data(), there.size(), 0);
-    if (count <= 0) return false;
-    written = at + static_cast<std::size_t>(count);
-  }
-  return true;
+  const std::array<iovec, 2> here{iovec{const_cast<std::byte*>(source), bytes}, iovec{&word, sizeof word}};
+  const std::array<iovec, 2> there{iovec{reinterpret_cast<void*>(address), bytes},
+                                   iovec{reinterpret_cast<void*>(word_address), sizeof word}};
+  const ssize_t count =
+      ::process_vm_writev(process_, here.data(), here.size(), there.data(), there.size(), 0);
+  return count == static_cast<ssize_t>(bytes + sizeof word);
 }
 
 }  // namespace qpmesh::base

@@ -30,6 +30,9 @@ class ProcessMemory {
   // whether this process may be read.
   int copy(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept;
 
+  // Waits for a millisecond whether the process ends, with all its threads. One that cannot be read may live.
+  bool ends_soon() const noexcept;
+
   // Whether the stores of a system call are seen in their order: only then is `done` seen behind what was filled.
 #if defined(__x86_64__)
   static constexpr bool can_fill = true;

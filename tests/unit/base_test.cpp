@@ -345,7 +345,7 @@ TEST(memory_to_fill, is_left_alone_under_another_number_and_when_it_is_closed) {
   const FilledChild child;
   EXPECT_FALSE(child.fill(4, 0, page_bytes));
   EXPECT_EQ(child.shared->guard.phase_of(5), FillGuard::open);
-  EXPECT_FALSE(child.shared->guard.settle(5, [] { return true; })) << "nobody had begun";
+  EXPECT_EQ(child.shared->guard.settle(5, [] { return false; }), FillGuard::Settled::not_filled);
   EXPECT_FALSE(child.fill(5, 0, page_bytes));
   EXPECT_EQ(child.shared->guard.phase_of(5), FillGuard::closed);
   const ProcessMemory its{child.process,
@@ -359,7 +359,15 @@ TEST(memory_to_fill, that_ends_in_the_middle_goes_back_to_its_owner_undone) {
   const FilledChild child;
   EXPECT_FALSE(child.fill(5, 0, 2 * page_bytes));
   EXPECT_EQ(child.shared->guard.phase_of(5), FillGuard::closed);
-  EXPECT_FALSE(child.shared->guard.settle(5, [] { return true; }));
+  EXPECT_EQ(child.shared->guard.settle(5, [] { return false; }), FillGuard::Settled::not_filled);
+}
+
+TEST(process_memory, tells_a_process_that_has_ended_from_one_that_lives) {
+  Child child;
+  const ProcessMemory memory = child.shown();
+  EXPECT_FALSE(memory.ends_soon());
+  child.end();
+  EXPECT_TRUE(memory.ends_soon());
 }
 
 TEST(memory_to_fill, by_a_process_that_has_gone_in_the_middle_goes_back_to_its_owner) {
@@ -367,8 +375,22 @@ TEST(memory_to_fill, by_a_process_that_has_gone_in_the_middle_goes_back_to_its_o
   guard.open_for(1);
   ASSERT_TRUE(guard.begin(1));
   int asked = 0;
-  EXPECT_FALSE(guard.settle(1, [&] { return ++asked < 3; }));
+  EXPECT_EQ(guard.settle(1, [&] { return ++asked == 3; }), FillGuard::Settled::not_filled);
   EXPECT_EQ(asked, 3);
+}
+
+TEST(a_share, of_what_another_fills_follows_who_had_to_wait_for_whom) {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  FillShare share;
+  const std::size_t at_first = bytes - share.first_bytes(bytes);
+  for (int i = 0; i < 100; ++i) share.learn(FillGuard::Settled::not_filled);
+  EXPECT_EQ(bytes - share.first_bytes(bytes), at_first) << "it was not there, which says nothing";
+  for (int i = 0; i < 100; ++i) share.learn(FillGuard::Settled::done_before);
+  EXPECT_EQ(bytes - share.first_bytes(bytes), bytes / 16 * 12);
+  for (int i = 0; i < 100; ++i) share.learn(FillGuard::Settled::awaited);
+  EXPECT_EQ(bytes - share.first_bytes(bytes), bytes / 16) << "never nothing, or it would not be asked again";
+  EXPECT_EQ(share.first_bytes(filled_bytes_min) % 4096, 0U);
+  EXPECT_LT(share.first_bytes(filled_bytes_min), filled_bytes_min);
 }
 
 TEST(fail_points, fail_the_chosen_call_alone_with_its_error) {
