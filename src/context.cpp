@@ -41,7 +41,8 @@ messaging::MessagingConfig messaging_config(const ContextParts& parts) {
       .rendezvous = options.rendezvous == "read" ? messaging::Rendezvous::read : messaging::Rendezvous::write,
       .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
       .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
-      .spins_max = parts.own_core ? progress::spins_on_own_core : 0,
+      .spins_max = parts.spins_max,
+      .own_core = parts.own_core,
       .revocations = &parts.arena->header().revocations};
 }
 
@@ -147,7 +148,8 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t comm
   collectives::NodeMemory::Setup setup{.offsets = std::move(slabs),
                                        .context_ranks = ranks,
                                        .communicator = communicator,
-                                       .own_core = parts_.own_core};
+                                       .own_core = parts_.own_core,
+                                       .spins_max = parts_.spins_max};
   for (const int rank : ranks) {
     if (rank == this->rank()) setup.rank = static_cast<int>(setup.members.size());
     setup.members.push_back(parts_.node_members[static_cast<std::size_t>(rank)]);

@@ -75,6 +75,7 @@ struct ContextParts {
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
   bool own_core = false;                            // this node has a core for each of its ranks
+  int spins_max = 0;                                // of a short wait where it stands
   collectives::Medium near{.shares_memory = true};  // of ranks on one node; the same on every rank
   std::vector<collectives::NodeMember>
       node_members{};  // in rank order; without arena: not of this node. Empty: memory is not shared

@@ -260,6 +260,7 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
   detail::NetworkLinks network = detail::link_network(bootstrap, reach, parts, deadline);
   parts.own_core =
       ranks_per_core(parts.identities, facts, parts.identities[static_cast<std::size_t>(rank)].node) == 1;
+  parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
   parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
   parts.near = near_medium(constants, parts.identities, facts, reach);
   const bool populates = ranks_on_node(parts.identities, rank) <= populated_ranks_max;

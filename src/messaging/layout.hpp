@@ -16,6 +16,8 @@ namespace qpmesh::messaging {
 struct RingLayout {
   static constexpr std::size_t records_offset = 0;
   static constexpr std::size_t credit_cell_offset = record_ring_lines * line_bytes;
+  // A guard for the part of a message that the sender copies: ours, in the line behind the cell.
+  static constexpr std::size_t fill_guard_offset = credit_cell_offset + line_bytes;
   static constexpr std::size_t payload_offset =
       credit_cell_offset + 128;  // the cell has its own pair of lines
 

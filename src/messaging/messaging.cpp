@@ -236,8 +236,11 @@ bool Messaging::sweep(Peer& peer) {
     worked = true;
     handle(peer, message);
     if (peer.failed) return true;
+    // Not only behind the last message: each may be a long copy, and the peer had nothing to copy until then.
+    if (!peer.idle_out()) advance(peer);
+    if (peer.failed) return true;
   }
-  if (!peer.idle_out()) advance(peer);
+  if (!worked && !peer.idle_out()) advance(peer);
   if (peer.credits_due()) return_credits(peer);
   return worked;
 }
@@ -267,6 +270,11 @@ void Messaging::handle(Peer& peer, TakenMessage& message) {
     case RecordKind::finished: handle_finished(peer, message.record); break;
     case RecordKind::withdraw: handle_withdraw(peer, message.record.rendezvous()); break;
     case RecordKind::withdrawn: handle_withdrawn(peer, message.record.rendezvous()); break;
+    case RecordKind::help:
+      if (message.record.length() != record_length(sizeof(HelpBody)))
+        return link_failed(peer, ErrorCode::corrupt, "a request for help of another length");
+      handle_help(peer, message.record.help());
+      break;
     default:
       return link_failed(peer, ErrorCode::corrupt,
                          fmt::format("a record of kind {}", static_cast<int>(header.kind)));

@@ -57,6 +57,7 @@ struct MessagingConfig {
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   int spins_max = 0;                                  // of spin_for; 0 where ranks share cores
+  bool own_core = false;                              // a core for each rank of the node
   std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
 };
 
@@ -138,6 +139,7 @@ class Messaging final : public progress::Pollable {
     std::uint64_t segments_sent = 0;
     std::uint64_t zero_copy_sends = 0;
     std::uint64_t pulls = 0;
+    std::uint64_t helped_pulls = 0;  // whose second half the sender copied
     std::uint64_t reads = 0;
     std::uint64_t announcements = 0;    // receives answered before their offer came
     std::uint64_t announced_sends = 0;  // sends that found their answer waiting
@@ -220,10 +222,6 @@ class Messaging final : public progress::Pollable {
   void open_source(Peer& peer, SendOperation& send) noexcept;
   void close_source(Peer& peer, SendOperation& send) noexcept;
   bool answer(Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
-  std::optional<std::uint32_t> revocations_of(Peer& peer);
-  static bool take_source(Peer& peer, const ReceiveOperation& receive, const RendezvousBody& offered,
-                          std::uint8_t flags);
-  bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
   bool begin_read(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
   bool read_through(Peer& peer, ReceiveOperation& receive);
   void leave_read(Peer& peer, ReceiveOperation& receive) noexcept;
@@ -239,6 +237,19 @@ class Messaging final : public progress::Pollable {
   void count_stale() noexcept { ++counters_.stale_answers; }  // an answer to an operation that is gone
   void finish_receive(ReceiveOperation& receive) noexcept;
   void finish_send(SendOperation& send) noexcept;
+
+  // pull.cpp
+  bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered, std::uint8_t flags);
+  bool take_source(Peer& peer, const ReceiveOperation& receive, const RendezvousBody& offered,
+                   std::uint8_t flags);
+  bool copy_with_help(Peer& peer, const RendezvousBody& offered, std::uint8_t flags,
+                      std::span<std::byte> target);
+  bool wants_help(const Peer& peer, std::size_t bytes) const noexcept;
+  void ask_for_help(Peer& peer, std::uint32_t sender_operation, std::size_t begin,
+                    std::span<std::byte> target);
+  bool was_helped(Peer& peer);
+  void handle_help(Peer& peer, const HelpBody& body);
+  std::optional<std::uint32_t> revocations_of(Peer& peer);
 
   // announcements.cpp
   void announce(ReceiveOperation& receive);

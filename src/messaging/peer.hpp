@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/process_memory.hpp"
 #include "messaging/messaging.hpp"
 
 namespace qpmesh::messaging {
@@ -24,6 +25,8 @@ struct Messaging::Peer {
             places.send_seed,
             places.receive_seed},
         in{connection, capabilities, places.slot, places.layout, places.receive_seed},
+        guard{*reinterpret_cast<base::FillGuard*>(places.slot + RingLayout::fill_guard_offset)},
+        remote_guard{places.remote_slot.region, places.remote_slot.offset + RingLayout::fill_guard_offset},
         remote_revocations{places.remote_revocations},
         eager_bytes_limit{places.layout.payload_ring_units * unit_bytes / 4},
         eager_bytes_max{std::min(eager_bytes, eager_bytes_limit)} {}
@@ -34,6 +37,10 @@ struct Messaging::Peer {
   const transport::Capabilities& capabilities;
   SendRing<ProcessAtomics> out;
   ReceiveRing<ProcessAtomics> in;
+  base::FillGuard& guard;   // ours, for the second half of what this peer sends
+  std::uint32_t helps = 0;  // asked for
+  base::FillShare help_share;
+  transport::RemoteAddress remote_guard;
   transport::RemoteAddress remote_revocations;
   // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the ring wraps. Both ends have
   // this bound, whatever their options say.

@@ -194,13 +194,14 @@ class ReceiveRing {
     if (cursor_.index(out.place.start) != unit_index) return Take::corrupt;
     cursor_.advance(out.place);
     out.payload = payloads_ + (unit_index + head_units) * unit_bytes;
-    for (std::size_t at = 0; at < std::min<std::uint64_t>(bytes, 1024); at += 64)
-      __builtin_prefetch(out.payload + at);
+    // On its way while the message is matched.
+    const auto asked_for = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, prefetch_bytes_max));
+    for (std::size_t at = 0; at < asked_for; at += base::cache_line_bytes) base::prefetch(out.payload + at);
     ++next_message_;
     return Take::taken;
   }
 
-  static constexpr std::size_t prefetch_bytes_max = 1024;
+  static constexpr std::size_t prefetch_bytes_max = 1024;  // more than a core has requests for only waits
 
   transport::Connection& connection_;
   const transport::Capabilities& capabilities_;

@@ -43,8 +43,9 @@ enum class RecordKind : std::uint8_t {
   pad,               // skips the rest of the ring
   withdraw,          // who had opened a target or a source takes it back: write it, or read it, no more
   withdrawn,         // the answer, behind the last write
+  help,  // the receiver copies a part of an offered message, and the sender may copy these bytes behind it
 };
-inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::withdrawn);
+inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::help);
 
 enum RecordFlags : std::uint8_t {
   flag_want_credit = 1,  // the writer is short: return credits now
@@ -88,6 +89,17 @@ struct RendezvousBody {
 };
 static_assert(sizeof(RendezvousBody) == 24 && offsetof(RendezvousBody, place) == 0);
 
+// Body of help.
+struct HelpBody {
+  std::uint32_t sender_operation = 0;
+  std::uint32_t number = 0;         // of the guard
+  std::uint64_t address = 0;        // of where they go, in the receiver's process
+  std::uint64_t guard_address = 0;  // there too
+  std::uint64_t begin = 0;          // of the bytes, in the message
+  std::uint64_t bytes = 0;
+};
+static_assert(sizeof(HelpBody) == 40);
+
 // What a sender decides of a header; sequence, crc, credits and tail are the ring's.
 struct RecordFields {
   RecordKind kind;
@@ -99,6 +111,13 @@ struct RecordFields {
   std::uint64_t total_bytes = 0;
   std::uint32_t signature = 0;
 };
+
+inline RecordFields finished_record(std::uint64_t communicator, std::uint8_t flags = 0) noexcept {
+  return {.kind = RecordKind::finished,
+          .flags = flags,
+          .body_bytes = sizeof(RendezvousBody),
+          .communicator = communicator};
+}
 
 // A record in private memory, as built by the sender and as copied by the receiver.
 struct alignas(line_bytes) Record {
@@ -112,6 +131,12 @@ struct alignas(line_bytes) Record {
 
   RendezvousBody rendezvous() const noexcept {
     RendezvousBody value;
+    std::memcpy(&value, body(), sizeof value);
+    return value;
+  }
+
+  HelpBody help() const noexcept {
+    HelpBody value;
     std::memcpy(&value, body(), sizeof value);
     return value;
   }

@@ -1,7 +1,7 @@
 // Large messages: the sender offers, the receiver answers how (inside collectives, before the offer: announcements.cpp).
 //
 //   pull        the offer names the source, and the receiver can load it, or copy it out of the sender's private memory: it does,
-//               and says finished
+//               and says finished (pull.cpp)
 //   read        the offer names the source, and the receiver's device reads it: an option (MessagingConfig::rendezvous)
 //   write       the receiver opens its buffer; the sender writes into it and says finished behind the last
 //               write
@@ -19,17 +19,6 @@
 namespace qpmesh::messaging {
 
 using Ring = SendRing<ProcessAtomics>;
-
-namespace {
-
-RecordFields finished_fields(std::uint64_t communicator, std::uint8_t flags = 0) noexcept {
-  return {.kind = RecordKind::finished,
-          .flags = flags,
-          .body_bytes = sizeof(RendezvousBody),
-          .communicator = communicator};
-}
-
-}  // namespace
 
 // Leaves number 0 where none is left.
 void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
@@ -165,51 +154,6 @@ void Messaging::fail_without_number(const Peer& peer, const ReceiveOperation& re
                                  .hint = "wait for some of them before more are sent"});
 }
 
-// The peer's count of revocations, or nothing where it cannot be loaded.
-std::optional<std::uint32_t> Messaging::revocations_of(Peer& peer) {
-  const std::byte* const counter = peer.connection.load(peer.remote_revocations, sizeof(std::uint32_t));
-  if (counter == nullptr) return std::nullopt;
-  return ProcessAtomics::load_acquire(counter);
-}
-
-// The message, at once. False: it cannot be reached.
-bool Messaging::take_source(Peer& peer, const ReceiveOperation& receive, const RendezvousBody& offered,
-                            std::uint8_t flags) {
-  const std::size_t bytes = receive.message_bytes;
-  if ((flags & flag_source_private) != 0) {
-    return peer.capabilities.copies_private_memory && receive.combine == nullptr &&
-           peer.connection.copy_private(receive.data, offered.offset, bytes);
-  }
-  const std::byte* const source = peer.connection.load({offered.region, offered.offset}, bytes);
-  if (source == nullptr) return false;
-  if (receive.combine != nullptr)
-    receive.combine(receive.data, receive.operand, source, bytes, receive.context);
-  else std::memcpy(receive.data, source, bytes);
-  return true;
-}
-
-// False: answer the offer in another way. The sender may take its source back (its communicator failed) at any moment; it
-// raises its count before, so a count that is still the offer's after the copy says that the copy is the message.
-bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
-                     std::uint8_t flags) {
-  if (!peer.capabilities.loads_peer_memory || revocations_of(peer) != offered.place) return false;
-  const std::uint64_t communicator = receive.communicator;
-  if (!take_source(peer, receive, offered, flags)) return false;
-  base::order_loads();  // the count is looked at after the last byte of the source
-  if (revocations_of(peer) != offered.place) {
-    if (receive.combine == nullptr) return false;
-    const Error failure{
-        {.code = ErrorCode::aborted, .peer = peer.rank, .cause = "the peer took back what it was sending"}};
-    matching_.post(receive);  // where the failing communicator finds it
-    listener_.communicator_failed(communicator, failure.detail());
-    return true;
-  }
-  ++counters_.pulls;
-  engine_.complete(receive);
-  send_control(peer, finished_fields(communicator), {.sender_operation = offered.sender_operation});
-  return true;
-}
-
 // False: answer the offer in another way.
 bool Messaging::begin_read(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered) {
   if (!peer.capabilities.reads_peer_memory || receive.message_bytes == 0) return false;
@@ -247,7 +191,7 @@ bool Messaging::read_through(Peer& peer, ReceiveOperation& receive) {
   }
   if (!peer.out.completed(receive.told)) return false;
   const RendezvousBody body{.sender_operation = receive.sender_number};
-  const RecordFields fields = finished_fields(receive.communicator);
+  const RecordFields fields = finished_record(receive.communicator);
   if (receive.state == ReceiveOperation::State::closing) {
     end_closing(receive);
   } else if (receive.moved_bytes < receive.message_bytes) {
@@ -411,7 +355,7 @@ bool Messaging::write_through(Peer& peer, SendOperation& send) {
     send.moved_bytes += bytes;
     if (send.moved_bytes < send.bytes) continue;
     send.state = SendOperation::State::completing;
-    send_control(peer, finished_fields(send.communicator, flag_to_receiver),
+    send_control(peer, finished_record(send.communicator, flag_to_receiver),
                  {.sender_operation = send.number, .receiver_operation = send.receiver_number});
   }
   if (!peer.out.completed(send.told)) return false;

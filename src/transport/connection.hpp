@@ -42,6 +42,8 @@ struct Capabilities {
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
   // Connection::copy_private works on all memory of the peer.
   bool copies_private_memory = false;
+  // Connection::fill_private works on what the peer lets us fill.
+  bool fills_private_memory = false;
   bool writes_user_memory =
       false;  // any memory of a process can be registered as a target (zero-copy rendezvous)
   bool reads_peer_memory =
@@ -77,6 +79,14 @@ struct Fault {
   std::string detail;  // what was observed, with the values
   int system_error = 0;
   std::string hint{};  // what to do next; may be empty
+};
+
+// Private memory of a peer that it lets us fill, under a guard (base/process_memory.hpp) in its registered memory.
+struct PrivateTarget {
+  std::uint64_t address = 0;
+  RemoteAddress guard{};
+  std::uint64_t guard_address = 0;  // in the peer's process
+  std::uint64_t number = 0;
 };
 
 // One peer, one ordered lane of writes. Used by one thread at a time, like its context.
@@ -120,6 +130,14 @@ class Connection {
                             std::size_t /*bytes*/) noexcept {
     return false;
   }
+
+  // Copies into the peer's process what it lets us fill. False: it does not any more, or the system forbids it, and the peer knows.
+  virtual bool fill_private(const PrivateTarget& /*target*/, std::span<const std::byte> /*source*/) noexcept {
+    return false;
+  }
+
+  // Waits for a millisecond whether the peer's process ends, with all its threads.
+  virtual bool process_ends_soon() const noexcept { return false; }
 
   // After it returns, no write of the peer lands here any more and none of ours starts. Before memory that
   // was open to the peer goes back to its owner with an error.

@@ -189,7 +189,7 @@ TEST(meeting, names_both_ranks_and_both_versions_when_protocols_differ) {
     MetRank me;
     me.meet(ranks);
   });
-  expect_same_error(errors, ErrorCode::mismatch, 2, "rank 0 speaks protocol 1, rank 2 speaks protocol 77",
+  expect_same_error(errors, ErrorCode::mismatch, 2, "rank 0 speaks protocol 2, rank 2 speaks protocol 77",
                     same_version);
 }
 

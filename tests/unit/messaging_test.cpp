@@ -993,7 +993,7 @@ TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
                           .offset = below(2) == 0 ? random() : below(1 << 20)};
       RecordHeader& header = record.header();
       header.sequence = sequence_word(message++);
-      header.kind = static_cast<RecordKind>(1 + below(record_kind_max - 1));
+      header.kind = static_cast<RecordKind>(1 + below(record_kind_max));
       header.communicator = test::LoneRank::communicator;
       header.key = tag_key(static_cast<int>(below(2)));
       header.total_bytes = below(16) == 0 ? random() : below(2048);

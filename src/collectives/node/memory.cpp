@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "messaging/operations.hpp"
-#include "progress/wait.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::collectives {
@@ -25,7 +24,9 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
       listener_{listener},
       rank_{setup.rank},
       communicator_{setup.communicator},
-      spins_max_{setup.own_core ? progress::spins_on_own_core : 1},
+      own_core_{setup.own_core},
+      fill_share_{static_cast<int>(setup.members.size()) - 1},
+      spins_max_{std::max(setup.spins_max, 1)},
       single_copy_{std::ranges::all_of(setup.members, &NodeMember::reads_neighbours)} {
   for (std::size_t i = 0; i < setup.members.size(); ++i) {
     const NodeMember& member = setup.members[i];

@@ -1,7 +1,7 @@
 // What the ranks of one node see of each other during a collective: one slab of each rank's arena, mapped by all.
 //
 // Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot k mod slot_count: a number and a step,
-// and where its data lies: in the slot, in staging, or in a Buffer; readers do not care. Only the owner writes a slab. A
+// and where its data lies: in the slot, in staging, or in a Buffer; readers do not care. Only the owner writes a slab, but for a guard. A
 // slot, and the staging behind it, is written again when every member has finished the operation that used it before.
 #pragma once
 
@@ -54,6 +54,11 @@ struct alignas(128) NodeSlot {
   // Of a result that others will read: behind the data, so that small ones share the line of the stage.
   std::uint64_t result_offset;
   Place result_place;
+  // Private memory that another member may fill: addresses in the owner's process.
+  alignas(128) base::FillGuard guard;
+  std::uint64_t guard_address;
+  std::uint64_t target_address;
+  std::uint64_t target_begin;  // in the vector; to its end
 };
 
 struct NodeSlab {
@@ -102,7 +107,8 @@ class NodeMemory final : public progress::Pollable {
     std::vector<int> context_ranks{};
     int rank = 0;
     std::uint64_t communicator = 0;
-    bool own_core = false;  // a short wait spins where it stands
+    bool own_core = false;  // of each member
+    int spins_max = 0;      // of a short wait where it stands
   };
   NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener);
   ~NodeMemory() override;
@@ -125,6 +131,19 @@ class NodeMemory final : public progress::Pollable {
   // Of a member's private memory. False: the member is gone, or has withdrawn what it gave. Throws Error{no_resource} where the system
   // forbids it by now.
   bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
+
+  // Do the members copy long vectors together, each on a core of its own? The same on all of them.
+  bool fills_together() const noexcept { return single_copy_ && base::ProcessMemory::can_fill && own_core_; }
+  // Fills what a member has opened for the operation, if it still may.
+  void fill(int rank, NodeSlot& slot, std::uint64_t number,
+            std::span<const std::byte> source) const noexcept {
+    peers_[static_cast<std::size_t>(rank)].member.private_memory.fill(
+        slot.guard, slot.guard_address, number, slot.target_address, source.data(), source.size());
+  }
+  base::FillShare& fill_share() noexcept { return fill_share_; }
+  bool ends_soon(int rank) const noexcept {
+    return peers_[static_cast<std::size_t>(rank)].member.private_memory.ends_soon();
+  }
 
   std::uint32_t begin() noexcept { return next_number_++; }
   // A set of staging buffers for this operation, and which operation must be done before it is written.
@@ -216,6 +235,8 @@ class NodeMemory final : public progress::Pollable {
   std::vector<Peer> peers_;
   int rank_;
   std::uint64_t communicator_;
+  bool own_core_;
+  base::FillShare fill_share_;
   int spins_max_;
   std::uint32_t next_number_ = 0;
   std::uint32_t done_ = 0;

@@ -74,7 +74,16 @@ const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) no
   return memory_.data + source.offset;
 }
 
-// Peers write rings and Buffers only, never private memory: there is nothing to fence beyond our own posts.
+bool ShmConnection::fill_private(const PrivateTarget& target, std::span<const std::byte> source) noexcept {
+  const std::uint64_t guard = target.guard.offset;
+  const bool lies_in_peer = guard <= memory_.bytes && sizeof(base::FillGuard) <= memory_.bytes - guard;
+  if (severed_ || !lies_in_peer) return false;
+  return memory_.private_memory.fill(*reinterpret_cast<base::FillGuard*>(memory_.data + guard),
+                                     target.guard_address, target.number, target.address, source.data(),
+                                     source.size());
+}
+
+// Peers write rings and Buffers, and private memory only while its owner waits for that: there is nothing to fence beyond our own posts.
 void ShmConnection::sever() noexcept {
   if (severed_) return;
   severed_ = true;

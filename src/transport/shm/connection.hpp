@@ -17,6 +17,7 @@ constexpr Capabilities capabilities(bool copies_private_memory) noexcept {
           .ordered_flag = true,
           .loads_peer_memory = true,
           .copies_private_memory = copies_private_memory,
+          .fills_private_memory = copies_private_memory && base::ProcessMemory::can_fill,
           .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
           .write_bytes_max = std::numeric_limits<std::size_t>::max()};
 }
@@ -45,6 +46,8 @@ class ShmConnection final : public Connection {
   bool copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) noexcept override {
     return memory_.private_memory.copy(target, address, bytes) == 0;
   }
+  bool fill_private(const PrivateTarget& target, std::span<const std::byte> source) noexcept override;
+  bool process_ends_soon() const noexcept override { return memory_.private_memory.ends_soon(); }
   void sever() noexcept override;
   const Fault* fault() const noexcept override { return severed_ ? &fault_ : nullptr; }
 
