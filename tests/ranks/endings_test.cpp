@@ -117,11 +117,28 @@ TEST(endings, a_send_that_timed_out_is_never_received_with_what_its_buffer_says_
 }
 
 TEST(endings, a_rank_that_is_killed_while_others_copy_out_of_it_never_makes_wrong_data_right) {
-  auto ranks = start_ranks(3, rank_program("a_giver_is_killed"));
+  for (const int size : {2, 3}) {  // two that have a core each copy together
+    auto ranks = start_ranks(size, rank_program("a_giver_is_killed"));
+    for (const Process& rank : ranks) ASSERT_TRUE(rank.sees("waiting")) << rank.output();
+    ranks.back().send_signal(SIGKILL);
+    EXPECT_EQ(ranks.back().wait(), 128 + SIGKILL);
+    ranks.pop_back();
+    expect_success(ranks);
+  }
+}
+
+TEST(endings, ranks_that_are_stopped_again_and_again_while_they_copy_together_get_what_was_sent) {
+  const Folder folder;
+  auto ranks = start_ranks(2, rank_program("long_messages_until", {folder.file("enough")}));
   for (const Process& rank : ranks) ASSERT_TRUE(rank.sees("waiting")) << rank.output();
-  ranks.back().send_signal(SIGKILL);
-  EXPECT_EQ(ranks.back().wait(), 128 + SIGKILL);
-  ranks.pop_back();
+  for (int stop = 0; stop < 200; ++stop) {
+    Process& rank = ranks[static_cast<std::size_t>(stop % 2)];
+    rank.send_signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::microseconds{stop * 13 % 2000});
+    rank.send_signal(SIGCONT);
+    std::this_thread::sleep_for(std::chrono::microseconds{stop * 37 % 1500});
+  }
+  std::ofstream{folder.file("enough")} << "enough\n";
   expect_success(ranks);
 }
 

@@ -124,6 +124,13 @@ TEST(ranks_by_hand, a_late_member_does_not_take_what_was_taken_back) {
   expect_success(ranks);
 }
 
+TEST(ranks_by_hand, a_late_root_does_not_fill_what_was_taken_back) {
+  const Folder folder;
+  auto ranks = start_ranks(
+      2, rank_program("a_late_root_does_not_fill_what_was_taken_back", {folder.file("taken_back")}));
+  expect_success(ranks);
+}
+
 TEST(ranks_by_hand, a_slow_reducer_does_not_take_what_was_taken_back) {
   const Folder folder;
   auto ranks = start_ranks(

@@ -112,7 +112,10 @@ void SimulatedJob::share_memory(std::vector<detail::ContextParts>& parts) {
                        .reads_neighbours = true,
                        .asleep = &part.arena->header().asleep});
   }
-  for (detail::ContextParts& part : parts) part.node_members = members;
+  for (detail::ContextParts& part : parts) {
+    part.node_members = members;
+    part.own_core = part.epoch % 2 == 0;  // or the ranks share cores
+  }
 }
 
 // As a split exchanges them; every member's end of the communicator is made with the same list.

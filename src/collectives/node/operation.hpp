@@ -127,6 +127,31 @@ class NodeOperation {
     const NodeSlot& slot = slot_of(rank);
     return copy_out(rank, target, slot.result_place, slot.result_offset + place, bytes);
   }
+  // Do members that wait for the same long vector copy it together?
+  bool fills_together(std::size_t bytes) const noexcept {
+    return memory_.fills_together() && bytes >= base::filled_bytes_min && bytes <= base::filled_bytes_max;
+  }
+  // Before this rank publishes: another member may fill the end of this vector, until it is settled. Returns where that begins.
+  std::size_t open_to_fill(std::span<std::byte> vector) noexcept {
+    NodeSlot& slot = own();
+    slot.guard_address = reinterpret_cast<std::uintptr_t>(&slot.guard);
+    slot.target_begin = memory_.fill_share().first_bytes(vector.size());
+    slot.target_address = reinterpret_cast<std::uintptr_t>(vector.data()) + slot.target_begin;
+    slot.guard.open_for(number_);
+    return slot.target_begin;
+  }
+  // Nobody fills it any more. True: that member has.
+  bool settle_fill(int by) noexcept {
+    const auto settled = own().guard.settle(number_, [&] { return memory_.ends_soon(by); });
+    memory_.fill_share().learn(settled);
+    return settled != base::FillGuard::Settled::not_filled;
+  }
+  // The end of the vector, of a member that has come, if it has not settled meanwhile.
+  void fill(int rank, std::span<const std::byte> vector) const noexcept {
+    NodeSlot& slot = memory_.slab(rank).slots[number_ % node_slot_count];
+    if (slot.target_begin <= vector.size())
+      memory_.fill(rank, slot, number_, vector.subspan(slot.target_begin));
+  }
   // A member's staging buffer for the n-th chunk; every rank takes the same set.
   std::byte* staging(int rank, std::size_t chunk) const noexcept {
     return memory_.slab(rank).staging[staging_.set][chunk % 2];

@@ -1,20 +1,77 @@
 // Single copy: who has something to give says where it lies, and whoever wants it copies it straight from there, out of private memory too:
 // the kernel does that (process_vm_readv). Who gave waits until the others have it.
+// A broadcast's root, which would only wait, copies too where each rank has a core (base/fill_guard.hpp).
 // Wins for long vectors on one node, from where a copy saved is worth a call of the system; more so where ranks share cores, because
 // nobody has to run for anybody's copy.
 // Cost: a call and one copy of each block that a rank wants; two lines.
 // Source: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's btl/vader.
+#include <span>
+#include <utility>
+
+#include "base/fill_guard.hpp"
 #include "collectives/node/node.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
 
+namespace {
+
+// Where each rank has a core the root fills as much for every reader as leaves all of them the same to do. The reader's target is
+// private again when this ends, however it ends.
+class FilledTarget {
+ public:
+  FilledTarget(NodeOperation& node, int root, std::span<std::byte> vector) noexcept
+      : node_{node}, root_{root}, begin_{node.open_to_fill(vector)} {}
+  ~FilledTarget() { settle(); }
+  FilledTarget(const FilledTarget&) = delete;
+  FilledTarget& operator=(const FilledTarget&) = delete;
+
+  std::size_t begin() const noexcept { return begin_; }
+  bool settle() noexcept { return !std::exchange(settled_, true) && node_.settle_fill(root_); }
+
+ private:
+  NodeOperation& node_;
+  int root_;
+  std::size_t begin_;
+  bool settled_ = false;
+};
+
+Task broadcast_filled(Group group, NodeOperation& node, const Arguments& arguments) {
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  if (group.rank() == root) {
+    node.publish_in_place(arguments.out, bytes);
+    for (int distance = 1; distance < group.size(); ++distance) {
+      const int to = group.plus(distance);
+      co_await node.member(to, 1);
+      node.fill(to, {arguments.out, bytes});
+    }
+    co_await node.all(2);
+    co_return;
+  }
+  FilledTarget rest{node, root, {arguments.out, bytes}};
+  node.publish({});
+  co_await node.member(root, 1);
+  const std::size_t begin = rest.begin();
+  bool copied = node.copy_in_place(root, arguments.out, 0, begin);
+  if (!rest.settle())
+    copied = copied && node.copy_in_place(root, arguments.out + begin, begin, bytes - begin);
+  if (!copied) co_await node.failure_of(root);
+  node.advance(2);
+}
+
+}  // namespace
+
 Task broadcast_single_copy(Group group, const Arguments& arguments) {
   NodeOperation node{group};
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();
   co_await node.own_slot();
+  if (node.fills_together(bytes)) {
+    co_await broadcast_filled(group, node, arguments);
+    co_return;
+  }
   if (group.rank() == root) {
     node.publish_in_place(arguments.out, bytes);
     co_await node.all(1);
@@ -109,7 +166,9 @@ bool fits_single_copy(const Shape& shape) {
 
 Cost broadcast_single_copy_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
-  return CoreWork{shape, model}.steps(2).system_copies(1).take(bytes).stream(bytes).cost();
+  const bool filled = model.node.ranks_per_core <= 1 && bytes >= base::filled_bytes_min;
+  const double copied = filled ? bytes * (shape.ranks() - 1) / shape.ranks() : bytes;
+  return CoreWork{shape, model}.steps(2).system_copies(1).take(copied).stream(copied).cost();
 }
 
 Cost gather_single_copy_cost(const Shape& shape, const Model& model) {

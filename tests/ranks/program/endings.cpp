@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "program/scenario.hpp"
@@ -169,6 +170,33 @@ void a_giver_is_killed(Arguments) {
   check_sum(sums, survivors.size());
 }
 
+// Long messages and broadcasts to and fro, which both ranks copy, until arguments[0] exists: rank 0 says so to the other.
+void long_messages_until(Communicator& world, Arguments arguments) {
+  constexpr std::size_t count = 1 << 20;
+  const int other = 1 - world.rank();
+  Bytes data(count);
+  bool enough = false;
+  for (int i = 0; !enough; ++i) {
+    if (world.rank() == 0) {
+      world.send(pattern(count, i % 7), other);
+      world.receive(data, other);
+    } else {
+      world.receive(data, other);
+      check_pattern(data, i % 7);
+      world.send(data, other);
+    }
+    check_pattern(data, i % 7);
+    const int root = i % 2;
+    data = world.rank() == root ? pattern(count, i % 5) : Bytes(count);
+    world.broadcast(data, root);
+    check_pattern(data, i % 5);
+    if (i == 3) say("waiting");
+    std::uint8_t word = std::filesystem::exists(arguments[0]) ? 1 : 0;
+    world.broadcast(std::span{&word, 1}, 0);
+    enough = word != 0;
+  }
+}
+
 // Rank 0 fills rank 1's ring when arguments[0] says that rank 1 is out of the library, and sleeps for a credit.
 // Rank 1 gives it when arguments[1] exists, and nothing else that could wake rank 0 before arguments[2] does.
 void a_sender_sleeps_for_a_credit(Communicator& world, Arguments arguments) {
@@ -232,6 +260,7 @@ std::vector<Scenario> ending_scenarios() {
           {"all_others_leave", all_others_leave},
           {"a_sender_takes_its_buffer_back", a_sender_takes_its_buffer_back},
           {"a_giver_is_killed", a_giver_is_killed},
+          in_world("long_messages_until", long_messages_until),
           in_world("a_sender_sleeps_for_a_credit", a_sender_sleeps_for_a_credit),
           {"a_member_dies_right_after_split", a_member_dies_right_after_split},
           in_world("the_last_rank_is_late", the_last_rank_is_late)};

@@ -166,6 +166,31 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
        [](std::span<std::uint8_t> given) { ::munmap(given.data(), given.size()); });
 }
 
+// arguments[0]: a file. All but the last rank give up waiting for what that one has. Who comes late must not fill what they have back.
+void a_late_root_does_not_fill_what_was_taken_back(Communicator& world, Arguments arguments) {
+  if (!applies_single_copy(world)) return;
+  constexpr std::size_t count = 1 << 20;
+  const int root = world.size() - 1;
+  Bytes memory(count, 1);
+  Communicator group = world.duplicate();
+  const auto broadcast = [&](std::int64_t timeout_ms) {
+    expect_error(
+        [&] { group.broadcast(memory, root, {.timeout_ms = timeout_ms, .algorithm = "single_copy"}); },
+        {ErrorCode::timeout, any_peer_at_all, "broadcast", "*", timeout_hint});
+  };
+  if (world.rank() == root) {
+    await_file(arguments[0]);
+    broadcast(5'000);
+  } else {
+    broadcast(50);
+    std::ranges::fill(memory, std::uint8_t{2});
+    if (world.rank() == 0) make_file(arguments[0]);
+  }
+  world.barrier();
+  const std::uint8_t expected = world.rank() == root ? 1 : 2;
+  check(std::ranges::all_of(memory, [=](std::uint8_t byte) { return byte == expected; }), "filled too late");
+}
+
 // arguments[0]: a file. The first rank has reduced its part, gives up waiting for the last one, and writes its Buffer, which that one reads.
 void a_slow_reducer_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
   constexpr std::size_t count = 1000;
@@ -222,6 +247,8 @@ std::vector<Scenario> node_scenarios() {
           in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers),
           in_world("a_late_member_does_not_take_what_was_taken_back",
                    a_late_member_does_not_take_what_was_taken_back),
+          in_world("a_late_root_does_not_fill_what_was_taken_back",
+                   a_late_root_does_not_fill_what_was_taken_back),
           in_world("a_slow_reducer_does_not_take_what_was_taken_back",
                    a_slow_reducer_does_not_take_what_was_taken_back),
           in_world("a_failure_ends_more_than_are_counted", a_failure_ends_more_than_are_counted)};
