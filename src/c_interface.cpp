@@ -129,10 +129,9 @@ AnyCollective reduction_call(Collective collective, std::string_view operation, 
   if (kind > QPMESH_LOGICAL_XOR)
     bad_argument(operation, fmt::format("reduction {} does not exist", static_cast<int>(reduction)),
                  "take QPMESH_SUM or one of its like");
-  return {.collective = collective,
-          .in = source(in, count, type, operation),
-          .out = target(out, count, type, operation),
-          .reduction = {.kind = static_cast<qpmesh::ReductionKind>(kind)}};
+  AnyCollective what{collective, source(in, count, type, operation), target(out, count, type, operation)};
+  what.reduction.kind = static_cast<qpmesh::ReductionKind>(kind);
+  return what;
 }
 
 }  // namespace
@@ -186,9 +185,8 @@ int qpmesh_barrier(qpmesh_communicator* world) {
 
 int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int root) {
   return guarded(world, "broadcast", [&](auto& communicator) {
-    UntypedCalls::run(
-        communicator,
-        {.collective = Collective::broadcast, .out = target(data, count, type, "broadcast"), .root = root});
+    UntypedCalls::run(communicator,
+                      AnyCollective{Collective::broadcast, {}, target(data, count, type, "broadcast"), root});
   });
 }
 
@@ -196,9 +194,9 @@ int qpmesh_allgather(qpmesh_communicator* world, const void* mine, void* everyon
                      qpmesh_type type) {
   return guarded(world, "allgather", [&](auto& communicator) {
     const std::size_t all = count_of_all(communicator, count, "allgather");
-    UntypedCalls::run(communicator, {.collective = Collective::allgather,
-                                     .in = source(mine, count, type, "allgather"),
-                                     .out = target(everyones, all, type, "allgather")});
+    UntypedCalls::run(communicator,
+                      AnyCollective{Collective::allgather, source(mine, count, type, "allgather"),
+                                    target(everyones, all, type, "allgather")});
   });
 }
 
@@ -223,9 +221,8 @@ int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t 
 int qpmesh_alltoall(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type) {
   return guarded(world, "alltoall", [&](auto& communicator) {
     const std::size_t all = count_of_all(communicator, count, "alltoall");
-    UntypedCalls::run(communicator, {.collective = Collective::alltoall,
-                                     .in = source(in, all, type, "alltoall"),
-                                     .out = target(out, all, type, "alltoall")});
+    UntypedCalls::run(communicator, AnyCollective{Collective::alltoall, source(in, all, type, "alltoall"),
+                                                  target(out, all, type, "alltoall")});
   });
 }
 

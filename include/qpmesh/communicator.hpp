@@ -61,11 +61,16 @@ Elements elements(R& range) {
 
 // A collective with its types taken off.
 struct AnyCollective {
+  // Members one by one: an aggregate that is mostly zero gcc clears by `rep stos`, for as long as the rest of a barrier's call.
+  constexpr explicit AnyCollective(Collective which, const ConstElements& from = {}, const Elements& to = {},
+                                   int root_rank = 0) noexcept
+      : collective{which}, in{from}, out{to}, root{root_rank} {}
+
   Collective collective;
-  ConstElements in{};
-  Elements out{};
+  ConstElements in;
+  Elements out;
   AnyReduction reduction{};
-  int root = 0;
+  int root;
   const BlockLayout* in_layout = nullptr;  // of a v-form
   const BlockLayout* out_layout = nullptr;
 
@@ -131,9 +136,9 @@ class QPMESH_API Communicator {
   // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
 
   // Returns when every rank has called it.
-  void barrier(const Call& call = {}) { run_collective({.collective = Collective::barrier}, call); }
+  void barrier(const Call& call = {}) { run_collective(detail::AnyCollective{Collective::barrier}, call); }
   Request barrier_async(const Call& call = {}) {
-    return start_collective({.collective = Collective::barrier}, call);
+    return start_collective(detail::AnyCollective{Collective::barrier}, call);
   }
 
   // Every rank gets the root's data. Equal counts.
@@ -379,23 +384,18 @@ class QPMESH_API Communicator {
 
   template <class T>
   static detail::AnyCollective broadcast_of(T& data, int root) {
-    return {.collective = Collective::broadcast, .out = detail::elements(data), .root = root};
+    return detail::AnyCollective{Collective::broadcast, {}, detail::elements(data), root};
   }
   template <class S, class T>
   static detail::AnyCollective moving_call(Collective collective, const S& in, T& out, int root = 0) {
-    return {.collective = collective,
-            .in = detail::const_elements(in),
-            .out = detail::elements(out),
-            .root = root};
+    return detail::AnyCollective{collective, detail::const_elements(in), detail::elements(out), root};
   }
   template <class S, class T, class O>
   static detail::AnyCollective reduction_call(Collective collective, const S& in, T& out, const O& reduction,
                                               int root = 0) {
-    return {.collective = collective,
-            .in = detail::const_elements(in),
-            .out = detail::elements(out),
-            .reduction = detail::any_reduction<std::ranges::range_value_t<T>>(reduction),
-            .root = root};
+    detail::AnyCollective what = moving_call(collective, in, out, root);
+    what.reduction = detail::any_reduction<std::ranges::range_value_t<T>>(reduction);
+    return what;
   }
   // The layouts are the caller's, and live until it returns.
   static detail::AnyCollective with_layout(detail::AnyCollective what, const BlockLayout* in,
