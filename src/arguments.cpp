@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -19,13 +18,6 @@ namespace {
                .operation = std::string{operation},
                .cause = std::move(cause),
                .hint = std::move(hint)}};
-}
-
-bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const std::less<> before;  // of unrelated pointers
-  const auto* const first = static_cast<const std::byte*>(a);
-  const auto* const second = static_cast<const std::byte*>(b);
-  return a_bytes > 0 && b_bytes > 0 && before(first, second + b_bytes) && before(second, first + a_bytes);
 }
 
 }  // namespace
@@ -140,37 +132,26 @@ void check_no_overlap(const BlockLayout& layout, std::string_view operation) {
   }
 }
 
-void check_in_place(const ConstElements& all, std::size_t place_bytes, const ConstElements& mine,
-                    std::string_view operation) {
-  const std::size_t all_bytes = all.element_count * all.element_bytes;
-  const std::size_t mine_bytes = mine.element_count * mine.element_bytes;
-  if (!overlap(all.data, all_bytes, mine.data, mine_bytes)) return;
-  if (static_cast<const std::byte*>(all.data) + place_bytes == mine.data) return;
+void bad_in_place(std::size_t all_bytes, std::size_t mine_bytes, std::string_view operation) {
   bad_argument(operation,
                fmt::format("the {} bytes of this rank and the {} bytes of all overlap, but not at its block",
                            mine_bytes, all_bytes),
                "in place, a rank's range is its own block; otherwise the two do not touch");
 }
 
-void check_disjoint(const ConstElements& out, const Elements& in, std::string_view operation) {
-  const std::size_t out_bytes = checked_bytes(out, operation);
-  const std::size_t in_bytes = checked_bytes(in, operation);
-  if (!overlap(out.data, out_bytes, in.data, in_bytes)) return;
+void bad_disjoint(std::size_t out_bytes, std::size_t in_bytes, std::string_view operation) {
   bad_argument(
       operation,
       fmt::format("the {} bytes to send and the {} bytes to receive into overlap", out_bytes, in_bytes),
       "send from one range and receive into another");
 }
 
-void check_pair(const ConstElements& in, const Elements& out, std::string_view operation) {
-  const std::size_t bytes = checked_bytes(in, operation);
-  checked_bytes(out, operation);
-  if (in.element_count != out.element_count) {
-    bad_argument(operation,
-                 fmt::format("in has {} elements, out has {}", in.element_count, out.element_count),
-                 "give in and out equal counts");
-  }
-  if (in.data == out.data || !overlap(in.data, bytes, out.data, bytes)) return;
+void bad_counts(std::size_t in, std::size_t out, std::string_view operation) {
+  bad_argument(operation, fmt::format("in has {} elements, out has {}", in, out),
+               "give in and out equal counts");
+}
+
+void bad_pair(std::size_t bytes, std::string_view operation) {
   bad_argument(operation, fmt::format("in and out overlap without being the same {} bytes", bytes),
                "use one range in place, or two that do not touch");
 }

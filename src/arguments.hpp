@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 
@@ -25,20 +26,17 @@ namespace qpmesh::detail {
 [[noreturn]] void bad_even_blocks(std::size_t in, std::size_t out, int size, std::string_view operation);
 [[noreturn]] void bad_block(std::size_t count, std::size_t expected, std::string_view name,
                             std::string_view expected_name, std::string_view operation);
+// Of ranges that overlap.
+[[noreturn]] void bad_in_place(std::size_t all_bytes, std::size_t mine_bytes, std::string_view operation);
+[[noreturn]] void bad_disjoint(std::size_t out_bytes, std::size_t in_bytes, std::string_view operation);
+[[noreturn]] void bad_pair(std::size_t bytes, std::string_view operation);
+[[noreturn]] void bad_counts(std::size_t in, std::size_t out, std::string_view operation);
 // Every block lies inside the range of element_count elements.
 void check_layout(const BlockLayout& layout, std::size_t element_count, int size, std::string_view name,
                   std::string_view operation);
 // Blocks that are written have nothing in common.
 void check_no_overlap(const BlockLayout& layout, std::string_view operation);
 
-// Both with their bytes.
-void check_disjoint(const ConstElements& out, const Elements& in, std::string_view operation);
-// in and out of a reduction: equal counts; the same memory or none in common.
-void check_pair(const ConstElements& in, const Elements& out, std::string_view operation);
-
-// `mine` lies at the given place of `all`, or has nothing in common with it.
-void check_in_place(const ConstElements& all, std::size_t place_bytes, const ConstElements& mine,
-                    std::string_view operation);
 inline ConstElements as_const(const Elements& range) noexcept {
   return {range.data, range.element_count, range.element_bytes, range.type};
 }
@@ -64,6 +62,40 @@ std::size_t checked_bytes(const Range& range, std::string_view operation) {
 }
 
 // what: "destination" or "source".
+inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(a);
+  const auto second = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
+// Both with their bytes.
+inline void check_disjoint(const ConstElements& out, const Elements& in, std::string_view operation) {
+  const std::size_t out_bytes = checked_bytes(out, operation);
+  const std::size_t in_bytes = checked_bytes(in, operation);
+  if (overlap(out.data, out_bytes, in.data, in_bytes)) [[unlikely]]
+    bad_disjoint(out_bytes, in_bytes, operation);
+}
+
+// in and out of a reduction: equal counts; the same memory or none in common.
+inline void check_pair(const ConstElements& in, const Elements& out, std::string_view operation) {
+  const std::size_t bytes = checked_bytes(in, operation);
+  checked_bytes(out, operation);
+  if (in.element_count != out.element_count) [[unlikely]]
+    bad_counts(in.element_count, out.element_count, operation);
+  if (in.data != out.data && overlap(in.data, bytes, out.data, bytes)) [[unlikely]]
+    bad_pair(bytes, operation);
+}
+
+// `mine` lies at the given place of `all`, or has nothing in common with it.
+inline void check_in_place(const ConstElements& all, std::size_t place_bytes, const ConstElements& mine,
+                           std::string_view operation) {
+  const std::size_t all_bytes = all.element_count * all.element_bytes;
+  const std::size_t mine_bytes = mine.element_count * mine.element_bytes;
+  const bool in_place = static_cast<const std::byte*>(all.data) + place_bytes == mine.data;
+  if (!in_place && overlap(all.data, all_bytes, mine.data, mine_bytes)) [[unlikely]]
+    bad_in_place(all_bytes, mine_bytes, operation);
+}
+
 inline void check_peer(int peer, int size, bool any_allowed, std::string_view operation,
                        std::string_view what) {
   if (static_cast<unsigned>(peer) < static_cast<unsigned>(size) || (any_allowed && peer == any_source))

@@ -210,15 +210,11 @@ CommunicatorState* Context::find(std::uint64_t communicator) noexcept {
   return last_found_;
 }
 
-Context::Entry::Entry(Context& context, std::string_view operation) : context_{context} {
-  if (context.in_use_.load(std::memory_order_relaxed)) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = std::string{operation},
-                 .cause = "another call of this context is still running",
-                 .hint = "one thread at a time uses a context; world.independent() makes another one"}};
-  }
-  if (context.aborting() && !context.abort_taken_) context.take_abort();
-  context.in_use_.store(true, std::memory_order_relaxed);
+void Context::Entry::throw_in_use(std::string_view operation) {
+  throw Error{{.code = ErrorCode::bad_argument,
+               .operation = std::string{operation},
+               .cause = "another call of this context is still running",
+               .hint = "one thread at a time uses a context; world.independent() makes another one"}};
 }
 
 // ---- what messaging found ----

@@ -141,12 +141,20 @@ class Context final : public messaging::Listener,
   // finds mistakes, it does not order memory.
   class Entry {
    public:
-    explicit Entry(Context& context, std::string_view operation);
+    explicit Entry(Context& context, std::string_view operation) : context_{context} {
+      if (context.in_use_.load(std::memory_order_relaxed)) [[unlikely]]
+        throw_in_use(operation);
+      if (context.aborting() && !context.abort_taken_) [[unlikely]]
+        context.take_abort();
+      context.in_use_.store(true, std::memory_order_relaxed);
+    }
     ~Entry() { context_.in_use_.store(false, std::memory_order_relaxed); }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
    private:
+    [[noreturn]] static void throw_in_use(std::string_view operation);
+
     Context& context_;
   };
 
