@@ -76,14 +76,12 @@ class Planner {
   void take_reduction(std::size_t result_count) {
     const AnyReduction& reduction = what_.reduction;
     collectives::Reducer& reducer = plan_.arguments.reducer;
-    plan_.call.reduces = true;
-    plan_.call.reduction = reduction.kind;
-    plan_.call.user_function = reduction.function != nullptr;
-    plan_.call.commutative = reduction.commutative;
     reducer.element_bytes = plan_.shape.element_bytes = what_.in.element_bytes;
     reducer.commutative = reduction.commutative;
     plan_.shape.ordered = !reduction.commutative;
     if (reduction.function != nullptr) {
+      plan_.call.reduction =
+          reduction.commutative ? CollectiveCall::commutative_function : CollectiveCall::ordered_function;
       reducer.kernel = nullptr;
       reducer.function = reduction.function;
       reducer.context = reduction.context;
@@ -91,6 +89,7 @@ class Planner {
     }
     reducer.kernel = collectives::reduce_kernel(reduction.kind, what_.in.type);
     if (reducer.kernel == nullptr) bad_reduction({reduction.kind}, operation_);
+    plan_.call.reduction = static_cast<std::uint8_t>(reduction.kind);
     if (reduction.kind != ReductionKind::average) return;
     plan_.divide = collectives::divide_kernel(what_.in.type);
     plan_.divided_count = result_count;
@@ -241,7 +240,8 @@ class Planner {
     return hash;
   }
 
-  std::string_view operation_;
+  // Not a copy: it was stored just now, in halves, and loading it whole waits for both.
+  const std::string_view& operation_;
   const AnyCollective& what_;
   int size_;
   int rank_;
@@ -296,10 +296,9 @@ const collectives::Algorithm& select(const Waiting& request, const Shape& shape,
 
 void start_collective(Waiting& request, const AnyCollective& what, std::string_view algorithm_asked_for) {
   CommunicatorState& state = *request.communicator;
-  Plan plan{
-      .call = state.next_call(CollectiveName{what.collective}),
-      .shape = {.size = state.size(), .one_node = state.on_one_node(), .single_copy = state.single_copy()},
-      .arguments = *::new (&request.arguments) Arguments};
+  Plan plan{.call = state.next_call(CollectiveName{what.collective}),
+            .shape = state.shape(),
+            .arguments = *::new (&request.arguments) Arguments};
   plan.call.has_layout = what.has_layout();
   Planner{request, what, plan}.fill_in();
   const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective, algorithm_asked_for);

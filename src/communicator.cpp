@@ -35,7 +35,7 @@ void prepare_send(Waiting& request, const ConstElements& data, int destination, 
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(destination, state.size(), false, request.operation, "destination");
   check_tag(tag, false, request.operation);
-  state.context().operations().add(request.operation, state.id(), bytes, destination, tag);
+  state.context().operations().add(request.operation, bytes, destination, tag);
   request.has_send = true;
   auto& send = *::new (&request.send) messaging::SendOperation;  // not construct_at, which clears it first
   send.communicator = state.id();
@@ -57,7 +57,7 @@ void prepare_receive(Waiting& request, const Elements& data, int source, int tag
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(source, state.size(), true, request.operation, "source");
   check_tag(tag, true, request.operation);
-  state.context().operations().add(request.operation, state.id(), bytes, source, tag);
+  state.context().operations().add(request.operation, bytes, source, tag);
   request.has_receive = true;
   ::new (&request.receive) messaging::ReceiveOperation;
   set_pattern(request.receive, state, source, tag);
@@ -234,7 +234,7 @@ std::optional<Status> Communicator::find_message(int source, int tag, std::strin
 }
 
 void Communicator::run_collective(const detail::AnyCollective& what, const Call& call) {
-  run(state_, name_of(what.collective), call,
+  run(state_, collectives::collective_name(what.collective), call,
       [&](Waiting& request) { detail::start_collective(request, what, call.algorithm); });
 }
 
@@ -280,10 +280,8 @@ void Communicator::finish(const Call& call) {
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
 
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
-  const collectives::Shape shape{.size = size(),
-                                 .bytes = bytes,
-                                 .one_node = state_->on_one_node(),
-                                 .single_copy = state_->single_copy()};
+  collectives::Shape shape = state_->shape();
+  shape.bytes = bytes;
   const collectives::Algorithm& chosen = state_->selector().select(shape, collective, {});
   std::vector<Candidate> candidates;
   for (const collectives::Algorithm& row : collectives::algorithms(collective)) {

@@ -22,16 +22,15 @@ static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::
 }  // namespace
 
 std::uint32_t CollectiveCall::signature() const noexcept {
-  const std::uint64_t user = !user_function ? 0 : (commutative ? 1 : 2);
   const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 | static_cast<std::uint64_t>(type) << 16 |
-                              user << 12 | std::uint64_t{has_layout} << 8 |
-                              (reduces ? static_cast<std::uint64_t>(reduction) + 1 : 0);
-  const std::int64_t row = algorithm == nullptr ? -1 : algorithm - collectives::algorithms().data();
-  const std::uint64_t who = static_cast<std::uint64_t>(row) << 32 ^ static_cast<std::uint32_t>(root);
-  // A sum of products, which do not wait for each other, and one round of mixing. The factors are odd and otherwise arbitrary.
-  return static_cast<std::uint32_t>(
-      base::mix64(operation.hash * 0x9fb21c651e98df25U + element_count * 0xd6e8feb86659fd93U +
-                  kinds * 0xa0761d6478bd642fU + who * 0xe7037ed1a0b428dbU + layout_hash));
+                              std::uint64_t{has_layout} << 8 | reduction;
+  const std::uint64_t by = algorithm == nullptr ? ~std::uint64_t{0} : algorithm->number;
+  const std::uint64_t who = by << 32 ^ static_cast<std::uint32_t>(root);
+  // A sum of products, which do not wait for each other, and one more, whose upper half depends on every bit. The factors are odd and
+  // otherwise arbitrary.
+  const std::uint64_t sum = operation.hash * 0x9fb21c651e98df25U + element_count * 0xd6e8feb86659fd93U +
+                            kinds * 0xa0761d6478bd642fU + who * 0xe7037ed1a0b428dbU + layout_hash;
+  return static_cast<std::uint32_t>((sum ^ (sum >> 32)) * 0x94d049bb133111ebU >> 32);
 }
 
 std::string CollectiveCall::describe() const {
@@ -42,10 +41,9 @@ std::string CollectiveCall::describe() const {
                                       : fmt::format("elements of {} bytes", element_bytes);
     arguments = has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
   }
-  if (reduces && !user_function)
-    arguments += fmt::format(", {}", reduction_names[static_cast<std::size_t>(reduction)]);
-  if (reduces && user_function)
-    arguments += commutative ? ", a commutative function" : ", an ordered function";
+  if (reduction < reduction_names.size()) arguments += fmt::format(", {}", reduction_names[reduction]);
+  if (reduction == commutative_function) arguments += ", a commutative function";
+  if (reduction == ordered_function) arguments += ", an ordered function";
   if (root >= 0) arguments += fmt::format(", root {}", root);
   if (algorithm_asked_for) arguments += fmt::format(", by {}", algorithm->name);
   if (layout_hash != 0) arguments += fmt::format(", layout {:08x}", static_cast<std::uint32_t>(layout_hash));
@@ -67,6 +65,7 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
               .size = size(),
               .rank = rank_,
               .communicator = id_};
+  shape_ = {.size = size(), .one_node = on_one_node(), .single_copy = on_one_node() && node_->single_copy()};
   context_->add(*this);
 }
 
@@ -113,7 +112,7 @@ collectives::Group CommunicatorState::begin() {
   Remembered& remembered = remembered_[operation % remembered_calls];
   const CollectiveCall& call = remembered.call;
   remembered.signature = call.signature();
-  context_->operations().add(call.operation.text, id_, call.element_count * call.element_bytes);
+  context_->operations().add(call.operation.text, call.element_count * call.element_bytes);
   context_->messaging().recheck_signatures(id_, operation);
   return {members_, operation, remembered.signature};
 }

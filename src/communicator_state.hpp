@@ -24,7 +24,7 @@ struct CollectiveName {
   consteval CollectiveName(const char* literal)
       : text{literal}, hash{hash_of(literal)} {}  // NOLINT(google-explicit-constructor): "barrier" is one
   explicit CollectiveName(Collective collective) noexcept
-      : text{name_of(collective)}, hash{static_cast<std::uint64_t>(collective) + 1} {}
+      : text{collectives::collective_name(collective)}, hash{static_cast<std::uint64_t>(collective) + 1} {}
   static constexpr std::uint64_t hash_of(std::string_view text) noexcept {
     std::uint64_t hash = 0;
     for (const char c : text) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
@@ -36,19 +36,20 @@ struct CollectiveName {
 
 // What every rank must say alike when it calls a collective.
 struct CollectiveCall {
+  static constexpr std::uint8_t no_reduction = 255;
+  static constexpr std::uint8_t ordered_function = 254;
+  static constexpr std::uint8_t commutative_function = 253;
+
   CollectiveName operation;
   std::uint64_t element_count = 0;
   std::uint32_t element_bytes = 0;
   ElementType type = ElementType::none;
-  bool reduces = false;
-  bool user_function = false;
-  bool commutative = true;
+  std::uint8_t reduction = no_reduction;  // one of the above, or else a ReductionKind
   bool has_layout = false;
-  ReductionKind reduction = ReductionKind::sum;
+  bool algorithm_asked_for = false;  // by the call
   int root = -1;
   std::uint64_t layout_hash = 0;  // where every rank knows every length
   const collectives::Algorithm* algorithm = nullptr;
-  bool algorithm_asked_for = false;  // by the call
 
   std::uint32_t signature() const noexcept;
   std::string describe() const;  // "allreduce(1024 float32, sum)"
@@ -109,8 +110,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   collectives::Selector& selector() noexcept { return selector_; }
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }
-  // And copy out of each other's private memory.
-  bool single_copy() const noexcept { return on_one_node() && node_->single_copy(); }
+  // What every call's Shape has alike: the ranks, and what they share.
+  const collectives::Shape& shape() const noexcept { return shape_; }
   void check_node_calls() noexcept {
     if (node_ && failure_ == nullptr && !finished_) node_->check_calls();
   }
@@ -159,6 +160,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t node_slab_ = 0;
   std::unique_ptr<collectives::NodeMemory> node_;
   collectives::Group::Members members_;
+  collectives::Shape shape_;
   std::uint32_t next_operation_ = 0;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;

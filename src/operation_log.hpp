@@ -15,15 +15,13 @@ class OperationLog {
   struct Entry {
     std::uint64_t number = 0;    // counts the operations of this context from 1
     std::string_view operation;  // a literal
-    std::uint64_t communicator = 0;
     std::uint64_t bytes = 0;
     int peer = -1;  // rank in the communicator, or -1
     int tag = -1;
   };
 
-  void add(std::string_view operation, std::uint64_t communicator, std::uint64_t bytes, int peer = -1,
-           int tag = -1) noexcept {
-    entries_[next_++ % entries_.size()] = {next_, operation, communicator, bytes, peer, tag};
+  void add(std::string_view operation, std::uint64_t bytes, int peer = -1, int tag = -1) noexcept {
+    entries_[next_++ % entries_.size()] = {next_, operation, bytes, peer, tag};
   }
 
   // The newest last: "#41 send 8 bytes to/from 1 tag 0, #42 barrier".

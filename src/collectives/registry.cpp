@@ -20,17 +20,8 @@
 #include "qpmesh/error.hpp"
 
 namespace qpmesh {
-namespace {
 
-constexpr std::array<std::string_view, collective_count> names{
-    "barrier", "broadcast", "reduce",   "allgather", "reduce_scatter", "allreduce",
-    "gather",  "scatter",   "alltoall", "scan",      "exscan"};
-
-}  // namespace
-
-std::string_view name_of(Collective collective) noexcept {
-  return names[static_cast<std::size_t>(collective)];
-}
+std::string_view name_of(Collective collective) noexcept { return collectives::collective_name(collective); }
 
 namespace collectives {
 namespace {
@@ -41,8 +32,15 @@ bool any_order(const Shape& shape) { return !shape.ordered; }
 bool many_ranks(const Shape& shape) { return shape.size > ExchangePattern::one_round_max; }
 bool equal_blocks(const Shape& shape) { return !shape.uneven; }
 
+template <std::size_t row_count>
+consteval std::array<Algorithm, row_count> numbered(std::array<Algorithm, row_count> rows) {
+  std::uint32_t number = 0;
+  for (Algorithm& row : rows) row.number = number++;
+  return rows;
+}
+
 // In the order of Collective.
-constexpr std::array rows{
+constexpr auto rows = numbered(std::array{
     Algorithm{Collective::barrier, "dissemination", always, barrier_dissemination_cost,
               barrier_dissemination},
     Algorithm{Collective::barrier, "one_shot", fits_one_shot, barrier_one_shot_cost, barrier_one_shot},
@@ -103,7 +101,7 @@ constexpr std::array rows{
               alltoall_single_copy},
     Algorithm{Collective::scan, "doubling", always, scan_doubling_cost, scan_doubling},
     Algorithm{Collective::exscan, "doubling", always, exscan_doubling_cost, exscan_doubling},
-};
+});
 static_assert(std::ranges::is_sorted(rows, {}, &Algorithm::collective));
 
 std::string names_of(Collective collective, const Shape* shape) {
@@ -142,9 +140,6 @@ std::string reason(const Shape& shape, const Algorithm& row) {
   return fmt::format("{} ranks", shape.size);
 }
 
-// What is decided for one such element is right for all of them.
-constexpr std::size_t usual_element_bytes_max = 16;
-
 // The middle of a bucket stands for all of it.
 Shape representative(Shape shape) noexcept {
   const auto width = std::bit_width(shape.bytes);
@@ -174,17 +169,17 @@ Forced parse_forced(std::string_view text) {
     const std::string_view entry = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), entry.size() + 1));
     const std::string_view operation = entry.substr(0, entry.find('='));
-    const auto name = std::ranges::find(names, operation);
-    if (name == names.end() || operation.size() == entry.size()) {
+    const auto name = std::ranges::find(collective_names, operation);
+    if (name == collective_names.end() || operation.size() == entry.size()) {
       throw Error{
           {.code = ErrorCode::bad_config,
            .operation = "init",
            .cause = fmt::format(
                "algorithms (QPMESH_ALGORITHMS) has '{}', which names no algorithm of a collective", entry),
            .hint = fmt::format("write collective=algorithm, separated by commas; collectives: {}",
-                               fmt::join(names, ", "))}};
+                               fmt::join(collective_names, ", "))}};
     }
-    const auto collective = static_cast<Collective>(name - names.begin());
+    const auto collective = static_cast<Collective>(name - collective_names.begin());
     const std::string_view wanted = entry.substr(operation.size() + 1);
     const Algorithm* const row = find_algorithm(collective, wanted);
     if (row == nullptr) {
@@ -198,7 +193,7 @@ Forced parse_forced(std::string_view text) {
   return forced;
 }
 
-const Algorithm& Selector::select(const Shape& shape, Collective collective, std::string_view wanted) {
+const Algorithm& Selector::decide(const Shape& shape, Collective collective, std::string_view wanted) {
   if (!wanted.empty()) {
     const Algorithm* const row = find_algorithm(collective, wanted);
     if (row == nullptr) refuse(unknown_name(collective, wanted), known_names(collective));
@@ -206,12 +201,10 @@ const Algorithm& Selector::select(const Shape& shape, Collective collective, std
   }
   const auto index = static_cast<std::size_t>(collective);
   if (forced_[index] != nullptr) return forced(shape, *forced_[index]);
-  const bool unusual = shape.ordered || shape.uneven || shape.element_bytes > usual_element_bytes_max;
-  if (unusual) return cheapest(shape, collective);
-  const Algorithm*& decided = decided_[index][static_cast<std::size_t>(std::bit_width(shape.bytes))];
+  if (is_unusual(shape)) return cheapest(shape, collective);
+  const Algorithm*& decided = this->decided(shape, collective);
   if (decided == nullptr) decided = &cheapest(representative(shape), collective);
-  return decided->applies(shape) ? *decided
-                                 : cheapest(shape, collective);  // a limit may lie inside the bucket
+  return decided->applies(shape) ? *decided : cheapest(shape, collective);
 }
 
 const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) const {

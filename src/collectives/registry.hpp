@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -15,12 +16,21 @@
 
 namespace qpmesh::collectives {
 
+inline constexpr std::array<std::string_view, collective_count> collective_names{
+    "barrier", "broadcast", "reduce",   "allgather", "reduce_scatter", "allreduce",
+    "gather",  "scatter",   "alltoall", "scan",      "exscan"};
+// qpmesh::name_of, inline: every call has its name at hand for the message that it rarely needs.
+inline std::string_view collective_name(Collective collective) noexcept {
+  return collective_names[static_cast<std::size_t>(collective)];
+}
+
 struct Algorithm {
   Collective collective;
   std::string_view name;
   bool (*applies)(const Shape& shape);
   Cost (*cost)(const Shape& shape, const Model& model);
   Task (*run)(Group group, const Arguments& arguments);
+  std::uint32_t number = 0;  // of its row, the same on every rank
 };
 
 std::span<const Algorithm> algorithms() noexcept;                       // all of them
@@ -41,7 +51,12 @@ class Selector {
 
   // wanted: by this call, or empty. Throws Error{bad_argument}, without an operation, where what is forced is unknown or does not
   // apply; nothing is remembered then.
-  const Algorithm& select(const Shape& shape, Collective collective, std::string_view wanted);
+  const Algorithm& select(const Shape& shape, Collective collective, std::string_view wanted) {
+    // Nothing is decided where a row is forced, and a limit may lie inside the bucket.
+    const Algorithm* const decided = this->decided(shape, collective);
+    const bool usual = wanted.empty() && !is_unusual(shape) && decided != nullptr;
+    return usual && decided->applies(shape) ? *decided : decide(shape, collective, wanted);
+  }
   double predicted_s(const Shape& shape, const Algorithm& row) const noexcept {
     return row.cost(shape, medium_.model(shape)).time_s;
   }
@@ -49,6 +64,16 @@ class Selector {
  private:
   static constexpr std::size_t bucket_count = 65;  // by the bit width of the bytes
 
+  // What is decided for one element up to this long is right for all of them.
+  static constexpr std::size_t usual_element_bytes_max = 16;
+  static bool is_unusual(const Shape& shape) noexcept {
+    return shape.ordered || shape.uneven || shape.element_bytes > usual_element_bytes_max;
+  }
+  const Algorithm*& decided(const Shape& shape, Collective collective) noexcept {
+    return decided_[static_cast<std::size_t>(collective)]
+                   [static_cast<std::size_t>(std::bit_width(shape.bytes))];
+  }
+  const Algorithm& decide(const Shape& shape, Collective collective, std::string_view wanted);
   const Algorithm& forced(const Shape& shape, const Algorithm& row) const;
   const Algorithm& cheapest(const Shape& shape, Collective collective) const noexcept;
 
