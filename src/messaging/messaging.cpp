@@ -451,7 +451,7 @@ std::optional<Envelope> Messaging::probe(const ReceiveOperation& pattern) const 
   return message->envelope;
 }
 
-void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
+void Messaging::recheck_unexpected(std::uint64_t communicator, std::uint32_t operation) {
   matching_.for_each_unexpected_collective([&](Unexpected& message) {
     const Envelope& envelope = message.envelope;
     if (envelope.communicator != communicator || operation_of(envelope.key) != operation) return;

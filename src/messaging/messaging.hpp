@@ -113,7 +113,9 @@ class Messaging final : public progress::Pollable {
   void forget(std::uint64_t communicator) noexcept;
   // Those of one collective that came before the call: asks the listener about
   // each. For the begin of an operation.
-  void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
+  void recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
+    if (matching_.has_unexpected_collective()) recheck_unexpected(communicator, operation);
+  }
 
   // Finds connections that have failed while we only wait: posting would have told. What had arrived before is taken first. A virtual
   // call for each peer, so not at every poll.
@@ -177,6 +179,7 @@ class Messaging final : public progress::Pollable {
   void deliver(ReceiveOperation& receive, const Envelope& envelope, const std::byte* payload) noexcept;
   void keep(Peer& peer, const Envelope& envelope, const TakenMessage& message);
   void take_unexpected(ReceiveOperation& receive, Unexpected& message);
+  void recheck_unexpected(std::uint64_t communicator, std::uint32_t operation);
   void discard(Unexpected& message) noexcept;
   void unpin(Unexpected& message) noexcept;
   void move_out_of_ring(Peer& peer);
