@@ -21,15 +21,21 @@ void Engine::start_task(TaskOperation& operation, Task task) {
   promise.engine = this;
   promise.root = &operation;
   ++tasks_in_flight_;
-  ready(promise);
-  if (!running_) run_ready();  // inside the loop already: it will come to it
+  if (running_) return ready(promise);  // by a task: the loop will come to it
+  run_next(promise);
+  run_all();
 }
 
 bool Engine::run_ready() {
   if (first_ready_ == nullptr) return false;
+  const FramePool::Scope scope{pool_};
+  run_all();
+  return true;
+}
+
+void Engine::run_all() {
   assert(!running_);
   running_ = true;
-  const FramePool::Scope scope{pool_};
   while (next_ != nullptr || first_ready_ != nullptr) {
     TaskPromise* promise = std::exchange(next_, nullptr);
     if (promise == nullptr) {
@@ -48,7 +54,6 @@ bool Engine::run_ready() {
     }
   }
   running_ = false;
-  return true;
 }
 
 bool Engine::step() {

@@ -76,6 +76,7 @@ class Engine {
   // From one task to another, without the queue's way: runs before everything that is ready.
   void run_next(TaskPromise& promise) noexcept { next_ = &promise; }
   void start_task(TaskOperation& operation, Task task);
+  void run_all();  // what is ready; within a Scope of the pool
   void finish_root(TaskPromise& promise) noexcept {
     assert(ended_root_ == nullptr);
     ended_root_ = &promise;
