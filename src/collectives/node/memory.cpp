@@ -22,6 +22,7 @@ bool inside(const NodeMember& member, std::uint64_t offset, std::size_t bytes) n
 NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener)
     : engine_{engine},
       listener_{listener},
+      size_{static_cast<int>(setup.members.size())},
       rank_{setup.rank},
       communicator_{setup.communicator},
       own_core_{setup.own_core},
@@ -41,6 +42,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
                       .member = member,
                       .context_rank = setup.context_ranks[i]});
   }
+  own_slab_ = &slab(rank_);
 }
 
 NodeMemory::~NodeMemory() {
@@ -91,7 +93,7 @@ void NodeMemory::end(std::uint32_t number) noexcept {
   ++done_;
   for (; (finished_beyond_ & 1) != 0; finished_beyond_ >>= 1) ++done_;
   finished_beyond_ >>= 1;
-  slab(rank_).done.store(done_, std::memory_order_release);  // after our last load of the members' data
+  own_slab_->done.store(done_, std::memory_order_release);  // after our last load of the members' data
 }
 
 void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
@@ -99,7 +101,7 @@ void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
   slot.stage.exchange(stage, std::memory_order_seq_cst);
   for (const Peer& peer : peers_) {
     if (peer.member.asleep->load(std::memory_order_seq_cst) == 0) continue;
-    if (&slab(rank_) == peer.slab) continue;
+    if (peer.slab == own_slab_) continue;
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(peer.member.doorbell, &one, sizeof one);
   }
@@ -128,6 +130,7 @@ bool NodeMemory::enlist(NodeWait& wait) noexcept {
     return true;
   }
   if (waits_ == nullptr) engine_.poll_also(*this);
+  wait.previous_wait = nullptr;
   wait.next_wait = waits_;
   if (waits_ != nullptr) waits_->previous_wait = &wait;
   waits_ = &wait;
@@ -156,7 +159,7 @@ bool NodeMemory::poll() {
 
 void NodeMemory::fail(const Error& failure) noexcept {
   failure_ = &failure;
-  slab(rank_).withdrawn.store(1, std::memory_order_relaxed);
+  own_slab_->withdrawn.store(1, std::memory_order_relaxed);
   base::order_stores();  // before the caller writes its Buffers
   while (waits_ != nullptr) {
     NodeWait& wait = *waits_;

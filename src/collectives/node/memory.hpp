@@ -95,8 +95,8 @@ struct NodeWait : progress::Operation {
   For what;
   int next;  // the first member that has not come, of those before end
   int end;
-  NodeWait* previous_wait = nullptr;
-  NodeWait* next_wait = nullptr;
+  NodeWait* previous_wait;  // of those that are enlisted
+  NodeWait* next_wait;
 };
 
 class NodeMemory final : public progress::Pollable {
@@ -116,8 +116,9 @@ class NodeMemory final : public progress::Pollable {
   NodeMemory& operator=(const NodeMemory&) = delete;
 
   int rank() const noexcept { return rank_; }
-  int size() const noexcept { return static_cast<int>(peers_.size()); }
+  int size() const noexcept { return size_; }
   NodeSlab& slab(int rank) const noexcept { return *peers_[static_cast<std::size_t>(rank)].slab; }
+  NodeSlab& own_slab() const noexcept { return *own_slab_; }
   std::optional<std::uint64_t> offset_in_arena(const void* data, std::size_t bytes) const noexcept;
   // Of a member's data. Throws Error{corrupt} for what does not lie in its arena.
   std::byte* data(int rank, std::uint64_t offset, std::size_t bytes) const;
@@ -161,7 +162,7 @@ class NodeMemory final : public progress::Pollable {
   // The slot that this rank writes next, for so many bytes of data: its lines are taken from the members that read them last, while
   // we wait anyway.
   void prefetch_slot(std::uint32_t number, std::size_t data_bytes) noexcept {
-    NodeSlot& slot = slab(rank_).slots[number % node_slot_count];
+    NodeSlot& slot = own_slab().slots[number % node_slot_count];
     const std::size_t bytes = offsetof(NodeSlot, data) + std::min(data_bytes, node_prefetch_bytes_max);
     for (std::size_t place = 0; place < bytes; place += base::cache_line_bytes)
       base::prefetch_for_write(reinterpret_cast<std::byte*>(&slot) + place);
@@ -233,7 +234,9 @@ class NodeMemory final : public progress::Pollable {
   progress::Engine& engine_;
   messaging::Listener& listener_;
   std::vector<Peer> peers_;
+  int size_;
   int rank_;
+  NodeSlab* own_slab_ = nullptr;
   std::uint64_t communicator_;
   bool own_core_;
   base::FillShare fill_share_;

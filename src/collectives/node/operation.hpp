@@ -43,12 +43,12 @@ class NodeOperation {
       wait_.next = first;
       wait_.end = end;
     }
-    bool await_ready() noexcept {
+    bool await_ready() noexcept { return memory_.start(wait_); }
+    // Most waits end before they come here.
+    void await_suspend(Task::Handle waiter) noexcept {
+      join_ = {.outstanding = 1, .waiter = &waiter.promise()};
       wait_.join = &join_;
-      join_.outstanding = 1;
-      return memory_.start(wait_);
     }
-    void await_suspend(Task::Handle waiter) noexcept { join_.waiter = &waiter.promise(); }
     void await_resume() const {
       if (wait_.failure != nullptr) throw Error{*wait_.failure};
     }
@@ -159,7 +159,7 @@ class NodeOperation {
   std::byte* staging(std::size_t chunk) const noexcept { return staging(memory_.rank(), chunk); }
 
  private:
-  NodeSlot& own() const noexcept { return memory_.slab(memory_.rank()).slots[number_ % node_slot_count]; }
+  NodeSlot& own() const noexcept { return memory_.own_slab().slots[number_ % node_slot_count]; }
   std::uint64_t stage(std::uint32_t step) const noexcept { return std::uint64_t{number_ + 1} << 32 | step; }
   const NodeSlot& slot_of(int rank) const noexcept {
     return memory_.slab(rank).slots[number_ % node_slot_count];
