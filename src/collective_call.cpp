@@ -248,37 +248,38 @@ class Planner {
   Plan& plan_;
 };
 
-// Keeps the lists of a v-form, whose owner may drop them when the call returns, and fills in the displacements that were left out.
-class KeptBlocks {
- public:
-  explicit KeptBlocks(Blocks& blocks) {
-    if (blocks.counts == nullptr) return;
-    const auto count = static_cast<std::size_t>(blocks.block_count);
-    lists_.assign(blocks.counts, blocks.counts + count);
-    if (blocks.displacements != nullptr) {
-      lists_.insert(lists_.end(), blocks.displacements, blocks.displacements + count);
-    } else {
-      lists_.resize(2 * count);
-      std::exclusive_scan(blocks.counts, blocks.counts + count,
-                          lists_.begin() + static_cast<std::ptrdiff_t>(count), std::size_t{0});
-    }
-    blocks.counts = lists_.data();
-    blocks.displacements = lists_.data() + count;
+// The lists of a v-form, whose owner may drop them when the call returns.
+std::size_t lists_bytes(const Blocks& blocks) noexcept {
+  if (blocks.counts == nullptr) return 0;
+  return 2 * static_cast<std::size_t>(blocks.block_count) * sizeof *blocks.counts;
+}
+// Keeps them in memory of that length, with the displacements that were left out.
+void keep_lists(Blocks& blocks, std::byte* memory) {
+  if (blocks.counts == nullptr) return;
+  const auto count = static_cast<std::size_t>(blocks.block_count);
+  auto* const counts = reinterpret_cast<std::size_t*>(memory);
+  std::size_t* const displacements = counts + count;
+  std::copy_n(blocks.counts, count, counts);
+  if (blocks.displacements != nullptr) {
+    std::copy_n(blocks.displacements, count, displacements);
+  } else {
+    std::exclusive_scan(counts, counts + count, displacements, std::size_t{0});
   }
-
- private:
-  std::vector<std::size_t> lists_;  // counts, then displacements
-};
+  blocks.counts = counts;
+  blocks.displacements = displacements;
+}
 
 // With what stands around an algorithm: the lists of a v-form, the division of an average.
 collectives::Task run_planned(collectives::Group group, const Plan* plan,
                               const collectives::Algorithm* algorithm) {
-  // The plan is on the caller's stack, and so are the lists: both are copied before the first wait.
-  Arguments arguments = plan->arguments;
+  // The plan is on the caller's stack, and so are the lists: nothing of them is looked at after the first wait.
+  Arguments& arguments = plan->arguments;
   const collectives::DivideKernel divide = plan->divide;
   const std::size_t divided_count = plan->divided_count;
-  const KeptBlocks in_blocks{arguments.in_blocks};
-  const KeptBlocks out_blocks{arguments.out_blocks};
+  const std::size_t in_bytes = lists_bytes(arguments.in_blocks);
+  const collectives::Scratch lists{group, in_bytes + lists_bytes(arguments.out_blocks)};
+  keep_lists(arguments.in_blocks, lists.data());
+  keep_lists(arguments.out_blocks, lists.data() + in_bytes);
   co_await algorithm->run(group, arguments);
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }

@@ -178,6 +178,20 @@ class SmallOperations {
     TwoRanks::run(ranks_[0].allreduce_async(first, sum), ranks_[1].allreduce_async(second, sum));
     if (first[0] != 2 * base + 1 || second[0] != 2 * base + 1) ++wrong;
   }
+  // Blocks of unequal lengths, in places of their own.
+  void allgatherv() {
+    constexpr std::array<std::size_t, 2> lengths{1, 2};
+    constexpr std::array<std::size_t, 2> places{0, 2};
+    const std::uint64_t base = next_++;
+    const std::array<std::uint64_t, 1> first{base};
+    const std::array<std::uint64_t, 2> second{base + 1, base + 2};
+    std::array<std::uint64_t, 4> firsts{};
+    std::array<std::uint64_t, 4> seconds{};
+    TwoRanks::run(ranks_[0].allgather_async(first, firsts, {lengths, places}),
+                  ranks_[1].allgather_async(second, seconds, {lengths, places}));
+    const std::array<std::uint64_t, 4> expected{base, 0, base + 1, base + 2};
+    if (firsts != expected || seconds != expected) ++wrong;
+  }
   void barrier() { TwoRanks::run(ranks_[0].barrier_async(), ranks_[1].barrier_async()); }
   // A message that comes before its receive is called.
   void unexpected() {
@@ -261,6 +275,9 @@ TEST(a_small_operation, of_ping_pong_allocates_locks_and_calls_nothing) {
 }
 TEST(a_small_operation, of_allreduce_allocates_locks_and_calls_nothing) {
   expect_three_zeros([](SmallOperations& ranks) { ranks.allreduce(); });
+}
+TEST(a_small_operation, of_allgatherv_allocates_locks_and_calls_nothing) {
+  expect_three_zeros([](SmallOperations& ranks) { ranks.allgatherv(); });
 }
 TEST(a_small_operation, of_barrier_allocates_locks_and_calls_nothing) {
   expect_three_zeros([](SmallOperations& ranks) { ranks.barrier(); });
