@@ -21,7 +21,7 @@ constexpr std::uint32_t pauseless_spins = 2'000;
 constexpr int sleep_ms_max = 1'000;  // a lost wake-up would be a bug; it costs a second, not a hang
 constexpr auto slice_lost =
     std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
-constexpr std::uint32_t hogged_waits = 64;
+constexpr std::uint32_t sleeps_for_yield_max = 64;
 
 }  // namespace
 
@@ -64,19 +64,30 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit) {
     return Passed::on;  // short: the clock is not worth reading
   }
   idle -= policy_.spins_max;
-  const bool yields_left = idle <= policy_.yields_max * policy_.polls_per_yield && hogged_ == 0;
+  const bool yields_left = idle <= policy_.yields_max * policy_.polls_per_yield && sleeps_left_ == 0;
   if (yields_left && idle % policy_.polls_per_yield != 0) return Passed::on;
   const Deadline now = system_.now();
   const Passed passed = look_at_clock(limit, now);
   if (passed != Passed::on) return passed;  // a warning is given before the next sleep
   if (yields_left) {
     ::sched_yield();
-    if (system_.now() - now > slice_lost) hogged_ = hogged_waits;
+    learn_from_yield(system_.now() - now);
   } else {
-    if (hogged_ > 0) --hogged_;
+    if (sleeps_left_ > 0) --sleeps_left_;
     sleep(limit);
   }
   return passed;
+}
+
+// A neighbour that stays costs each yield a slice, and soon most waits sleep. One that was there by chance must not: sleeps of ranks whose
+// cores are idle cost a multiple of yields.
+void Waiter::learn_from_yield(std::chrono::nanoseconds length) noexcept {
+  if (length > slice_lost) {
+    sleeps_left_ = sleeps_for_yield_;
+    sleeps_for_yield_ = std::min(4 * sleeps_for_yield_, sleeps_for_yield_max);
+  } else if (sleeps_for_yield_ > 1) {
+    --sleeps_for_yield_;
+  }
 }
 
 Waiter::Passed Waiter::look_between_steps(WaitLimit& limit) {

@@ -93,6 +93,7 @@ class Waiter {
 
   enum class Passed : std::uint8_t { on, stalled, expired };
   Passed pass_time(std::uint32_t idle, WaitLimit& limit);
+  void learn_from_yield(std::chrono::nanoseconds length) noexcept;
   Passed look_between_steps(WaitLimit& limit);
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit);
@@ -104,7 +105,8 @@ class Waiter {
   Doorbell doorbell_;
   Armable* armable_ = nullptr;
   base::UniqueFd epoll_;
-  std::uint32_t hogged_ = 0;  // waits that should sleep instead of yield: a neighbour takes whole slices
+  std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices
+  std::uint32_t sleeps_for_yield_ = 1;  // when the next yield loses one
 };
 
 }  // namespace qpmesh::progress

@@ -68,4 +68,47 @@ TEST_P(WaitWith, does_not_read_the_clock_while_it_is_done_soon) {
   EXPECT_EQ(clock.looks(), 0);
 }
 
+// Slices of a millisecond are lost at so many looks at the clock, the first ones.
+class ClockOfLostSlices final : public base::System {
+ public:
+  explicit ClockOfLostSlices(int looks) : looks_left_{looks} {}
+  Deadline now() const noexcept override {
+    if (looks_left_ > 0) {
+      --looks_left_;
+      ++ms_;
+    }
+    return Deadline{std::chrono::milliseconds{ms_}};
+  }
+
+ private:
+  mutable int looks_left_;
+  mutable std::int64_t ms_ = 0;
+};
+
+struct SleepCount final : progress::Armable {
+  int sleeps = 0;
+  std::chrono::microseconds arm() noexcept override {
+    ++sleeps;
+    return std::chrono::microseconds{0};
+  }
+};
+
+int sleeps_where_slices_are_lost(int looks) {
+  const ClockOfLostSlices clock{looks};
+  progress::Engine engine;
+  Source quiet{false};
+  engine.set_sources(&quiet, nullptr);
+  progress::Waiter waiter{engine, clock, {.yields_max = 1'000'000}, {}};
+  SleepCount count;
+  waiter.set_armable(&count);
+  waiter.wait_until([&] { return quiet.polls >= 1000; }, {}, [] {});
+  return count.sleeps;
+}
+
+TEST(Wait, sleeps_once_for_a_slice_that_was_lost_by_chance_and_mostly_beside_a_neighbour_that_stays) {
+  EXPECT_EQ(sleeps_where_slices_are_lost(0), 0);
+  EXPECT_EQ(sleeps_where_slices_are_lost(2), 1);
+  EXPECT_GT(sleeps_where_slices_are_lost(1'000'000), 450) << "each with two polls";
+}
+
 }  // namespace
