@@ -32,6 +32,7 @@ struct NodeModel {
   double streamed_byte_s = 0;  // more for a byte of a vector that is too long for the caches
   double reduced_byte_s = 0;   // of an operand that is combined with another
   double system_copy_s = 0;    // calling the system to copy out of another process
+  double system_byte_s = 0;    // of what it copies
   double ranks_per_core = 1;
 };
 

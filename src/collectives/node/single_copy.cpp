@@ -1,8 +1,8 @@
 // Single copy: who has something to give says where it lies, and whoever wants it copies it straight from there, out of private memory too:
 // the kernel does that (process_vm_readv). Who gave waits until the others have it.
 // A broadcast's root, which would only wait, copies too where each rank has a core (base/fill_guard.hpp).
-// Wins for long vectors on one node, from where a copy saved is worth a call of the system; more so where ranks share cores, because
-// nobody has to run for anybody's copy.
+// Wins for long vectors on one node, from where a copy saved is worth a call of the system. Not where ranks share cores: the system copies
+// more slowly than a core does inside its cache.
 // Cost: a call and one copy of each block that a rank wants; two lines.
 // Source: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's btl/vader.
 #include <span>
@@ -168,31 +168,29 @@ Cost broadcast_single_copy_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   const bool filled = model.node.ranks_per_core <= 1 && bytes >= base::filled_bytes_min;
   const double copied = filled ? bytes * (shape.ranks() - 1) / shape.ranks() : bytes;
-  return CoreWork{shape, model}.steps(2).system_copies(1).take(copied).stream(copied).cost();
+  return CoreWork{shape, model}.steps(2).system_copies(1, copied).stream(copied).cost();
 }
 
 Cost gather_single_copy_cost(const Shape& shape, const Model& model) {
   const double others = shape.vector_bytes() - shape.block_bytes();
   return CoreWork{shape, model}
       .steps(2)
-      .system_copies_alone(shape.ranks() - 1)
-      .take_alone(others)
+      .system_copies_alone(shape.ranks() - 1, others)
       .stream_alone(shape.vector_bytes())
       .cost();
 }
 
 Cost scatter_single_copy_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
-  return CoreWork{shape, model}.steps(2).system_copies(1).take_parts(block).stream(2 * block).cost();
+  return CoreWork{shape, model}.steps(2).system_copies(1, block).stream(2 * block).cost();
 }
 
 Cost allgather_single_copy_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   return CoreWork{shape, model}
       .steps(2)
-      .system_copies(shape.ranks() - 1)
+      .system_copies(shape.ranks() - 1, shape.vector_bytes() - block)
       .keep(block)
-      .take(shape.vector_bytes() - block)
       .stream(block + shape.vector_bytes())
       .cost();
 }
@@ -201,9 +199,8 @@ Cost alltoall_single_copy_cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   return CoreWork{shape, model}
       .steps(2)
-      .system_copies(shape.ranks() - 1)
+      .system_copies(shape.ranks() - 1, shape.vector_bytes() - block)
       .keep(block)
-      .take_parts(shape.vector_bytes() - block)
       .stream(2 * shape.vector_bytes())
       .cost();
 }

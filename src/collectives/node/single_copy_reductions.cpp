@@ -118,10 +118,8 @@ Cost allreduce_single_copy_cost(const Shape& shape, const Model& model) {
   const double others = bytes - shape.block_bytes();
   return CoreWork{shape, model}
       .steps(3)
-      .system_copies(copies(shape) + shape.ranks() - 1)
-      .take_parts(others)
+      .system_copies(copies(shape) + shape.ranks() - 1, 2 * others)
       .reduce(others)
-      .take(others)
       .stream(2 * bytes)
       .cost();
 }
@@ -131,8 +129,7 @@ Cost reduce_scatter_single_copy_cost(const Shape& shape, const Model& model) {
   const double others = shape.vector_bytes() - block;
   return CoreWork{shape, model}
       .steps(2)
-      .system_copies(copies(shape))
-      .take_parts(others)
+      .system_copies(copies(shape), others)
       .reduce(others)
       .stream(shape.vector_bytes() + block)
       .cost();

@@ -36,11 +36,15 @@ class CoreWork {
   // Bytes of vectors that come from memory or go there.
   CoreWork& stream(double bytes) noexcept { return add(ranks_ * bytes * model_.streamed_byte_s); }
 
-  // Calls of the system that copy out of another process.
-  CoreWork& system_copies(double count) noexcept { return add(ranks_ * count * model_.system_copy_s); }
+  // Calls of the system that copy so many bytes together out of other processes.
+  CoreWork& system_copies(double count, double bytes) noexcept {
+    return add(ranks_ * system_copies_s(count, bytes));
+  }
 
   // By one rank alone, the root.
-  CoreWork& system_copies_alone(double count) noexcept { return add(count * model_.system_copy_s); }
+  CoreWork& system_copies_alone(double count, double bytes) noexcept {
+    return add(system_copies_s(count, bytes));
+  }
   CoreWork& give_alone(double bytes) noexcept { return add(bytes * given_byte_s()); }
   CoreWork& take_alone(double bytes) noexcept { return add(bytes * mixed_byte_s()); }
   CoreWork& reduce_alone(double bytes) noexcept { return add(bytes * model_.reduced_byte_s); }
@@ -52,6 +56,9 @@ class CoreWork {
   CoreWork& add(double time_s) noexcept {
     time_s_ += time_s;
     return *this;
+  }
+  double system_copies_s(double count, double bytes) const noexcept {
+    return count * model_.system_copy_s + bytes * model_.system_byte_s;
   }
   double given_byte_s() const noexcept { return others_ > 0 ? model_.crossed_byte_s : model_.copied_byte_s; }
   double mixed_byte_s() const noexcept {
