@@ -16,8 +16,8 @@ Model network(const Constants& constants) noexcept {
 }
 
 // A message is two copies by two ranks. Ranks that share a core do what they do one after another, and whoever waits gives the core to
-// everybody on it; what stays on the core does not cross to another, and its copies cost half. The system looks up every page that it copies,
-// and finds little of what ranks took turns to write in the core's own cache: there its bytes cost as if they came from memory (measured).
+// everybody on it; what stays on the core does not cross to another, and its copies cost half. The system looks up every page that it copies:
+// its bytes cost about as much where both ranks have one core as between cores, and the call costs more after each turn (measured).
 Model shared_memory(const Constants& constants, const Shape& shape, double ranks_per_core) noexcept {
   const double here = std::clamp(ranks_per_core, 1.0, std::max(1.0, shape.ranks()));
   const double others = shape.size > 1 ? (shape.ranks() - here) / (shape.ranks() - 1) : 0;
@@ -39,8 +39,8 @@ Model shared_memory(const Constants& constants, const Shape& shape, double ranks
                .crossed_byte_s = constants.crossed_byte_s,
                .streamed_byte_s = more_s / 2,
                .reduced_byte_s = constants.reduced_byte_s,
-               .system_copy_s = constants.system_copy_s,
-               .system_byte_s = here > 1 ? constants.memory_byte_s : constants.crossed_byte_s,
+               .system_copy_s = here * constants.system_copy_s,
+               .system_byte_s = constants.crossed_byte_s + (here > 1 ? constants.copied_byte_s : 0),
                .ranks_per_core = here}};
 }
 

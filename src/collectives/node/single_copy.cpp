@@ -1,8 +1,8 @@
 // Single copy: who has something to give says where it lies, and whoever wants it copies it straight from there, out of private memory too:
 // the kernel does that (process_vm_readv). Who gave waits until the others have it.
 // A broadcast's root, which would only wait, copies too where each rank has a core (base/fill_guard.hpp).
-// Wins for long vectors on one node, from where a copy saved is worth a call of the system. Not where ranks share cores: the system copies
-// more slowly than a core does inside its cache.
+// Wins for long vectors on one node, from where a copy saved is worth a call of the system. Later where ranks share cores:
+// the system copies more slowly than a core does inside its cache.
 // Cost: a call and one copy of each block that a rank wants; two lines.
 // Source: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's btl/vader.
 #include <span>
