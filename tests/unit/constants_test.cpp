@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Choice{Collective::allreduce, 8, "one_shot", "one_shot"},
                     Choice{Collective::allreduce, 16 * kib, "slices", "slices"},
                     Choice{Collective::allreduce, 1024 * kib, "single_copy", "slices"},
-                    Choice{Collective::allreduce, 4096 * kib, "single_copy", "single_copy"},
+                    Choice{Collective::allreduce, 4096 * kib, "single_copy", "slices"},
                     Choice{Collective::alltoall, 8, "one_shot", "one_shot"},
                     Choice{Collective::alltoall, 4 * kib, "one_shot", "one_shot"},
                     Choice{Collective::alltoall, 256 * kib, "single_copy", "staged"},
