@@ -54,7 +54,15 @@ struct Model {
   double copied_byte_s;
   std::size_t segment_bytes;  // of a message that is combined as it comes
   NodeModel node{};           // of ranks that share memory
+  double helped_share =
+      1;  // of byte_s: where the sender of a long message copies too, if it has nothing to receive
 
+  // For messages whose senders only wait for them.
+  Model one_way() const noexcept {
+    Model model = *this;
+    model.byte_s *= helped_share;
+    return model;
+  }
   double port_s(double bytes) const noexcept { return std::max(overhead_s, bytes * byte_s); }
   // After the last byte of a message, until its port takes the next one.
   double gap_s(double bytes) const noexcept { return std::max(0.0, overhead_s - bytes * byte_s); }

@@ -1,10 +1,15 @@
 #include "collectives/models.hpp"
 
+#include "base/fill_guard.hpp"
+
 namespace qpmesh::collectives {
 namespace {
 
 // Of a block that a message's record has no room for.
 constexpr double inline_bytes_max = 192;
+
+// Two cores that copy one message together need 0.5 to 0.65 of the time of one (measured, docs/decisions/0020).
+constexpr double helped_share = 0.58;
 
 Model network(const Constants& constants) noexcept {
   return {.latency_s = constants.network_latency_s,
@@ -27,6 +32,7 @@ Model shared_memory(const Constants& constants, const Shape& shape, double ranks
   const bool fits = 2 * shape.ranks() * shape.vector_bytes() <= constants.cache_bytes;
   const double more_s = fits ? 0 : std::max(0.0, constants.memory_byte_s - constants.copied_byte_s);
   const bool has_payload = shape.block_bytes() > inline_bytes_max;
+  const bool helped = shape.single_copy && here <= 1 && shape.block_bytes() >= base::filled_bytes_min;
   return {
       .latency_s = constants.message_latency_s + (has_payload ? constants.message_payload_s : 0) + turns_s,
       .overhead_s = here * constants.message_overhead_s,
@@ -42,7 +48,8 @@ Model shared_memory(const Constants& constants, const Shape& shape, double ranks
                .reduced_byte_s = constants.reduced_byte_s,
                .system_copy_s = here * constants.system_copy_s,
                .system_byte_s = constants.crossed_byte_s + (here > 1 ? constants.copied_byte_s : 0),
-               .ranks_per_core = here}};
+               .ranks_per_core = here},
+      .helped_share = helped ? helped_share : 1};
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Task gather_direct(Group group, const Arguments& arguments) {
 
 Cost gather_direct_cost(const Shape& shape, const Model& model) {
   const double messages = shape.size > 1 ? 1 : 0;
-  return {.time_s = Cost{}.add_round(model, shape.size - 1, shape.block_bytes()).time_s +
+  return {.time_s = Cost{}.add_round(model.one_way(), shape.size - 1, shape.block_bytes()).time_s +
                     std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s),
           .messages = messages,
           .bytes = messages * shape.block_bytes()};

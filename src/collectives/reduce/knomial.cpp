@@ -78,7 +78,7 @@ Task reduce_knomial(Group group, const Arguments& arguments) {
 
 Cost reduce_knomial_cost(const Shape& shape, const Model& model) {
   const double messages = shape.size > 1 ? 1 : 0;
-  return {.time_s = knomial_s(shape.size, shape.vector_bytes(), model),
+  return {.time_s = knomial_s(shape.size, shape.vector_bytes(), model.one_way()),
           .messages = messages,
           .bytes = messages * shape.vector_bytes()};
 }
