@@ -61,7 +61,6 @@ std::size_t checked_bytes(const Range& range, std::string_view operation) {
   return bytes;
 }
 
-// what: "destination" or "source".
 inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(a);
   const auto second = reinterpret_cast<std::uintptr_t>(b);
@@ -96,6 +95,7 @@ inline void check_in_place(const ConstElements& all, std::size_t place_bytes, co
     bad_in_place(all_bytes, mine_bytes, operation);
 }
 
+// what: "destination" or "source".
 inline void check_peer(int peer, int size, bool any_allowed, std::string_view operation,
                        std::string_view what) {
   if (static_cast<unsigned>(peer) < static_cast<unsigned>(size) || (any_allowed && peer == any_source))

@@ -22,8 +22,8 @@ Model network(const Constants& constants) noexcept {
 
 // A message is two copies by two ranks. Ranks that share a core do what they do one after another, and whoever waits gives the core to
 // everybody on it; what stays on the core does not cross to another, and its copies cost half. The system looks up every page that it copies:
-// its bytes cost about as much where both ranks have one core as between cores (measured, 0.1 ns). That a call costs twice there is more than was
-// measured (2.7 µs beside 2.0 to 2.5): chosen so that staging ends where it would lose too much while cores share no cache.
+// its bytes cost about as much where both ranks have one core as between cores (measured, 0.1 ns). That a call costs `here` times as much is more than was
+// measured (with two on a core 2.7 µs beside 2.0 to 2.5): chosen so that staging ends where it would lose too much while cores share no cache.
 Model shared_memory(const Constants& constants, const Shape& shape, double ranks_per_core) noexcept {
   const double here = std::clamp(ranks_per_core, 1.0, std::max(1.0, shape.ranks()));
   const double others = shape.size > 1 ? (shape.ranks() - here) / (shape.ranks() - 1) : 0;

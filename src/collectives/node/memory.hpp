@@ -25,10 +25,10 @@ namespace qpmesh::collectives {
 
 inline constexpr int node_ranks_max = 64;
 inline constexpr std::size_t node_slot_bytes = 8192;  // of data in a slot
-inline constexpr std::size_t node_chunk_bytes =
-    256 << 10;  // of data staged at once: a turn of everybody for each
-inline constexpr std::size_t node_prefetch_bytes_max =
-    2048;  // more than a core has requests for only wait for each other
+// Of data staged at once: a turn of everybody for each.
+inline constexpr std::size_t node_chunk_bytes = 256 << 10;
+// More than a core has requests for only wait for each other.
+inline constexpr std::size_t node_prefetch_bytes_max = 2048;
 inline constexpr std::uint32_t node_slot_count = 4;  // operations of one communicator that may be in flight
 
 // Where data lie that a rank has for the others.

@@ -120,7 +120,7 @@ Cost allreduce_single_copy_cost(const Shape& shape, const Model& model) {
       .steps(3)
       .system_copies(copies(shape) + shape.ranks() - 1, 2 * others)
       .reduce(others)
-      .stream(2 * bytes + others)  // the others' results come from where they were written
+      .stream(2 * bytes + others)  // the others' results have left the caches by then
       .cost();
 }
 
