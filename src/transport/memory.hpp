@@ -22,7 +22,7 @@ struct alignas(128) ArenaHeader {
   // the flag or the publisher sees the sleeper.
   std::atomic<std::uint32_t> asleep;
   // Raised by the owner before memory that it had offered for loading goes back to the user; read by a peer before and after
-  // its copy. See messaging/rendezvous.cpp.
+  // its copy. See messaging/pull.cpp.
   std::atomic<std::uint32_t> revocations;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
