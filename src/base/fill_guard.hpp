@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 #include "base/cpu.hpp"
 
@@ -56,7 +58,12 @@ struct FillGuard {
 
   // The other one was stopped between `begun` and its call, two instructions later. When it goes on it writes where this process may
   // have put anything else by then.
-  [[noreturn]] static void end_process() noexcept;
+  [[noreturn]] static void end_process() noexcept {
+    std::fputs(
+        "qpmesh: a process was stopped when it began to write into this one, which cannot wait for ever\n",
+        stderr);
+    std::abort();
+  }
 
   bool change(std::uint64_t number, Phase from, Phase to) noexcept {
     std::uint64_t expected = word(number, from);

@@ -7,20 +7,11 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/owned.hpp"
 
 namespace qpmesh::base {
-
-void FillGuard::end_process() noexcept {
-  std::fputs(
-      "qpmesh: a process was stopped when it began to write into this one, which cannot wait for ever\n",
-      stderr);
-  std::abort();
-}
 
 int ProcessMemory::copy(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept {
   if (process_ == simulated) {

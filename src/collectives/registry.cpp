@@ -202,7 +202,7 @@ const Algorithm& Selector::decide(const Shape& shape, Collective collective, std
   const auto index = static_cast<std::size_t>(collective);
   if (forced_[index] != nullptr) return forced(shape, *forced_[index]);
   if (is_unusual(shape)) return cheapest(shape, collective);
-  const Algorithm*& decided = this->decided(shape, collective);
+  const Algorithm*& decided = remembered(shape, collective);
   if (decided == nullptr) decided = &cheapest(representative(shape), collective);
   return decided->applies(shape) ? *decided : cheapest(shape, collective);
 }

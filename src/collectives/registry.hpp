@@ -53,7 +53,7 @@ class Selector {
   // apply; nothing is remembered then.
   const Algorithm& select(const Shape& shape, Collective collective, std::string_view wanted) {
     // Nothing is decided where a row is forced, and a limit may lie inside the bucket.
-    const Algorithm* const decided = this->decided(shape, collective);
+    const Algorithm* const decided = remembered(shape, collective);
     const bool usual = wanted.empty() && !is_unusual(shape) && decided != nullptr;
     return usual && decided->applies(shape) ? *decided : decide(shape, collective, wanted);
   }
@@ -69,7 +69,7 @@ class Selector {
   static bool is_unusual(const Shape& shape) noexcept {
     return shape.ordered || shape.uneven || shape.element_bytes > usual_element_bytes_max;
   }
-  const Algorithm*& decided(const Shape& shape, Collective collective) noexcept {
+  const Algorithm*& remembered(const Shape& shape, Collective collective) noexcept {
     return decided_[static_cast<std::size_t>(collective)]
                    [static_cast<std::size_t>(std::bit_width(shape.bytes))];
   }

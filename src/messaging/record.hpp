@@ -183,6 +183,8 @@ static_assert(record_length(inline_bytes_max) == record_length_max &&
               record_lines(record_length_max) == record_lines_max);
 static_assert(record_length_min == 48);
 
+inline constexpr std::uint32_t message_number_mask = 0x7fffffff;  // numbers wrap
+
 // Sequence word of the n-th message of a direction: never zero, so that a cleared line is never a record.
 constexpr std::uint32_t sequence_word(std::uint32_t message_number) noexcept {
   return message_number | 0x80000000U;

@@ -189,7 +189,6 @@ class SendRing {
   static constexpr std::size_t chain_max = 3;  // pad, payload, record
   static constexpr std::uint64_t pieces_in_flight_max = 4;
   static constexpr std::size_t staged_writes_max = 256;
-  static constexpr std::uint32_t message_number_mask = 0x7fffffff;
   static constexpr std::uint32_t unread_messages_max = 1U << 16;  // more than lines and units take
   static constexpr std::uint32_t messages_between_cells_max = 1U << 20;
 
@@ -400,7 +399,7 @@ class SendRing {
   std::uint32_t next_message_;
   std::uint32_t cell_generation_ = 0;
   std::uint32_t seen_generation_ = 0;
-  std::uint32_t peer_told_until_;  // by cells: credits of the peer's records before this one are older
+  std::uint32_t peer_told_until_;  // credits that the peer's records before this one carry are older
   std::uint64_t
       tells_posted_;  // as connection_ counts: it may have been used before, and all of that is complete
   std::uint64_t staging_free_ = 0;

@@ -81,7 +81,7 @@ struct Fault {
   std::string hint{};  // what to do next; may be empty
 };
 
-// Private memory of a peer that it lets us fill, under a guard (base/process_memory.hpp) in its registered memory.
+// Private memory of a peer that it lets us fill, under a guard (base/fill_guard.hpp) in its registered memory.
 struct PrivateTarget {
   std::uint64_t address = 0;
   RemoteAddress guard{};

@@ -117,24 +117,17 @@ TEST(ranks_by_hand, an_async_call_returns_before_anybody_else_has_entered) {
   expect_success(ranks);
 }
 
-TEST(ranks_by_hand, a_late_member_does_not_take_what_was_taken_back) {
-  const Folder folder;
-  auto ranks = start_ranks(
-      2, rank_program("a_late_member_does_not_take_what_was_taken_back", {folder.file("taken_back")}));
-  expect_success(ranks);
-}
+// Of two ranks one takes back what the other has not come to yet.
+class TakenBack : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(of, TakenBack,
+                         testing::Values("a_late_member_does_not_take_what_was_taken_back",
+                                         "a_late_root_does_not_fill_what_was_taken_back",
+                                         "a_slow_reducer_does_not_take_what_was_taken_back"),
+                         [](const auto& suite) { return std::string{suite.param}; });
 
-TEST(ranks_by_hand, a_late_root_does_not_fill_what_was_taken_back) {
+TEST_P(TakenBack, is_neither_read_nor_written) {
   const Folder folder;
-  auto ranks = start_ranks(
-      2, rank_program("a_late_root_does_not_fill_what_was_taken_back", {folder.file("taken_back")}));
-  expect_success(ranks);
-}
-
-TEST(ranks_by_hand, a_slow_reducer_does_not_take_what_was_taken_back) {
-  const Folder folder;
-  auto ranks = start_ranks(
-      2, rank_program("a_slow_reducer_does_not_take_what_was_taken_back", {folder.file("taken_back")}));
+  auto ranks = start_ranks(2, rank_program(GetParam(), {folder.file("taken_back")}));
   expect_success(ranks);
 }
 
