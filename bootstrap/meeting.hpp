@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/process_memory.hpp"
+#include "base/rank_identity.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/options.hpp"
@@ -38,17 +39,8 @@ struct LocalPeer {
   base::ProcessMemory private_memory;  // of nobody where it cannot be read
 };
 
-struct RankIdentity {
-  std::string host;
-  pid_t pid = 0;
-  // Ranks of one node have equal numbers; nodes are numbered by their lowest rank, without holes.
-  int node = 0;
-  bool reads_neighbours = false;  // all private memory of its node, where there is somebody else
-  Blob facts;                     // what that rank handed to meet()
-};
-
 struct Meeting {
-  std::vector<RankIdentity> ranks;                // in rank order, this one included
+  std::vector<base::RankIdentity> ranks;          // in rank order, this one included
   std::vector<LocalPeer> local_peers;             // in rank order, this one left out
   std::unique_ptr<base::ControlChannel> control;  // to every other rank, wherever it is
   std::uint64_t epoch = 0;  // random, the same on every rank, of this incarnation of the job

@@ -176,7 +176,7 @@ Context::~Context() {
 }
 
 std::string Context::name_of(int rank) const {
-  const bootstrap::RankIdentity& identity = parts_.identities[static_cast<std::size_t>(rank)];
+  const base::RankIdentity& identity = parts_.identities[static_cast<std::size_t>(rank)];
   return fmt::format("rank {} (pid {} on {})", rank, identity.pid, identity.host);
 }
 

@@ -15,8 +15,8 @@
 
 #include "base/control_channel.hpp"
 #include "base/log.hpp"
+#include "base/rank_identity.hpp"
 #include "base/system.hpp"
-#include "bootstrap/meeting.hpp"
 #include "collectives/machine.hpp"
 #include "collectives/models.hpp"
 #include "collectives/node/memory.hpp"
@@ -65,7 +65,7 @@ struct ContextParts {
   base::Log log;
   std::shared_ptr<const base::System> system;
   std::uint64_t epoch = 0;
-  std::vector<bootstrap::RankIdentity> identities;  // in rank order
+  std::vector<base::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
   std::unique_ptr<const std::uint64_t>
       private_nonce{};  // peers look for it before they copy out of our private memory

@@ -87,7 +87,7 @@ void warn_unknown_variables(const base::Log& log) {
 constexpr std::int64_t busy_neighbour_spin_us = 20;
 
 // How many ranks of a node run on its busiest core.
-int ranks_per_core(const std::vector<bootstrap::RankIdentity>& ranks, const std::vector<Facts>& facts,
+int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts,
                    int node) {
   std::vector<topology::UsableCores> node_cores;
   for (std::size_t i = 0; i < facts.size(); ++i) {
@@ -99,7 +99,7 @@ int ranks_per_core(const std::vector<bootstrap::RankIdentity>& ranks, const std:
 
 // From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
 collectives::Medium near_medium(const collectives::Constants& constants,
-                                const std::vector<bootstrap::RankIdentity>& ranks,
+                                const std::vector<base::RankIdentity>& ranks,
                                 const std::vector<Facts>& facts, const detail::Reach& reach) {
   collectives::Medium near{.constants = constants, .shares_memory = true};
   const int size = static_cast<int>(ranks.size());
@@ -118,7 +118,7 @@ collectives::Medium near_medium(const collectives::Constants& constants,
 
 // How a rank's memory is reached; nothing where by the network alone.
 collectives::NodeMember node_member(const transport::shm::ShmTransport& shm, const detail::Reach& reach,
-                                    const std::vector<bootstrap::RankIdentity>& ranks, int rank, int peer) {
+                                    const std::vector<base::RankIdentity>& ranks, int rank, int peer) {
   const bool one_node =
       ranks[static_cast<std::size_t>(rank)].node == ranks[static_cast<std::size_t>(peer)].node;
   if (!one_node || (peer != rank && reach.by_network(rank, peer))) return {};
@@ -167,9 +167,9 @@ base::UniqueFd make_doorbell(const base::System& system) {
 // ranks they are little memory: 14 MiB of eight.
 constexpr auto populated_ranks_max = 8;
 
-auto ranks_on_node(const std::vector<bootstrap::RankIdentity>& ranks, int rank) {
+auto ranks_on_node(const std::vector<base::RankIdentity>& ranks, int rank) {
   const int node = ranks[static_cast<std::size_t>(rank)].node;
-  return std::ranges::count(ranks, node, &bootstrap::RankIdentity::node);
+  return std::ranges::count(ranks, node, &base::RankIdentity::node);
 }
 
 // Of the ring that a peer writes here, and of the one that we write there.

@@ -28,10 +28,10 @@ std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 }  // namespace
 
-Reach::Reach(const Options& options, const std::vector<bootstrap::RankIdentity>& ranks)
+Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& ranks)
     : verbs_on_node_{options.transport.starts_with("verbs")},
       fallback_allowed_{options.transport == "verbs+shm" && options.require != "rdma"} {
-  for (const bootstrap::RankIdentity& rank : ranks) nodes_.push_back(rank.node);
+  for (const base::RankIdentity& rank : ranks) nodes_.push_back(rank.node);
   const auto elsewhere =
       std::find_if(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.node != ranks[0].node; });
 #ifdef QPMESH_WITH_VERBS

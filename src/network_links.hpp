@@ -15,7 +15,7 @@ namespace qpmesh::detail {
 class Reach {
  public:
   // Throws Error{no_resource}, on all ranks alike, where two ranks can be joined by nothing that the options allow.
-  Reach(const Options& options, const std::vector<bootstrap::RankIdentity>& ranks);
+  Reach(const Options& options, const std::vector<base::RankIdentity>& ranks);
 
   bool by_network(int a, int b) const noexcept;
   bool uses_network_on_node() const noexcept { return verbs_on_node_; }

@@ -6,8 +6,8 @@
 namespace qpmesh::detail {
 namespace {
 
-std::vector<bootstrap::RankIdentity> on_nodes(const std::vector<int>& nodes) {
-  std::vector<bootstrap::RankIdentity> ranks;
+std::vector<base::RankIdentity> on_nodes(const std::vector<int>& nodes) {
+  std::vector<base::RankIdentity> ranks;
   ranks.reserve(nodes.size());
   for (const int node : nodes)
     ranks.push_back({.host = "host" + std::to_string(node), .pid = 1, .node = node, .facts = {}});
