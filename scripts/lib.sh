@@ -75,7 +75,7 @@ allow_mpirun_as_root() {
 # Own sources, NUL-separated. Not git's list: the scripts also run in an unpacked archive.
 own_files() {
   local folder folders=()
-  for folder in include src bootstrap tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
+  for folder in include src bootstrap simulator tools bench tests examples; do [ ! -d "$folder" ] || folders+=("$folder"); done
   find "${folders[@]}" \( -name '*.[hc]pp' -o -name '*.[hc]' \) -print0
 }
 

@@ -8,7 +8,7 @@
 namespace qpmesh::test {
 namespace {
 
-using namespace transport::simulated;
+using namespace simulator;
 
 class SimulatedPair final : public ConnectedPair {
  public:

@@ -20,7 +20,7 @@ namespace {
 using collectives::Group;
 using collectives::Round;
 using collectives::Task;
-using transport::simulated::Random;
+using simulator::Random;
 
 // Of one collective: rank 0 sends, rank 1 receives.
 struct Step {
@@ -210,7 +210,7 @@ std::pair<ErrorDetail, Deadline::duration> ends_with_rank_2(SimulatedJob& job) {
 constexpr std::chrono::milliseconds withdrawal_max{messaging::withdrawal_ms_max};
 
 TEST(withdrawals, do_not_wait_for_a_peer_that_stands_still) {
-  SimulatedJob job{transport::simulated::immediate_network(3, 1)};
+  SimulatedJob job{simulator::immediate_network(3, 1)};
   job.network().at(job.network().after_ms(1), [&] { job.network().freeze(0); });
   const auto [error, after] = ends_with_rank_2(job);
   EXPECT_EQ(error.code, ErrorCode::peer_dead) << error.cause;
@@ -220,7 +220,7 @@ TEST(withdrawals, do_not_wait_for_a_peer_that_stands_still) {
 }
 
 TEST(withdrawals, leave_the_link_to_a_peer_that_answers_whole) {
-  SimulatedJob job{transport::simulated::immediate_network(3, 1)};
+  SimulatedJob job{simulator::immediate_network(3, 1)};
   const auto [error, its_time] = ends_with_rank_2(job);
   EXPECT_EQ(error.code, ErrorCode::peer_dead) << error.cause;
   EXPECT_LE(its_time, withdrawal_max / 2);

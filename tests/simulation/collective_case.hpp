@@ -10,7 +10,7 @@
 
 #include "collectives/registry.hpp"
 #include "qpmesh/communicator.hpp"
-#include "transport/simulated/random.hpp"
+#include "simulator/random.hpp"
 
 namespace qpmesh::test {
 
@@ -101,7 +101,7 @@ class Deck {
   std::vector<std::size_t> cards_;
   std::size_t next_;
   int rounds_ = 0;
-  transport::simulated::Random random_;
+  simulator::Random random_;
 };
 
 // Cases of one row, without end.

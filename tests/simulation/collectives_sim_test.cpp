@@ -60,7 +60,7 @@ class EveryAlgorithm : public testing::TestWithParam<Row> {
     if (collectives.cases.empty()) return;
     NetworkConfig& network = collectives.network;
     if (loads_memory(*GetParam().algorithm))
-      network = transport::simulated::one_node_network(network.rank_count, network.seed);
+      network = simulator::one_node_network(network.rank_count, network.seed);
     case_count_ += collectives.cases.size();
     ASSERT_EQ(run_collectives(collectives).wrong, "");
   }
@@ -140,7 +140,7 @@ TEST(collectives, that_reduce_have_an_algorithm_for_ordered_reductions) {
 TEST(collectives, three_hundred_ranks_run_one_of_each) {
   constexpr int size = 300;
   constexpr std::size_t bytes = 1'024;
-  NetworkConfig network = transport::simulated::polled_network(size, 1);
+  NetworkConfig network = simulator::polled_network(size, 1);
   network.pieces_max = 1;
   network.peek_probability = 0;
   std::vector<CollectiveCase> cases;
@@ -159,7 +159,7 @@ TEST(collectives, three_hundred_ranks_run_one_of_each) {
 TEST(collectives, a_seed_repeats_its_trace) {
   std::vector<CollectiveCase> cases;
   for (const Algorithm& row : algorithms()) cases.push_back(Plan{row}.draw(7, few_bytes));
-  const Collectives collectives{.network = transport::simulated::polled_network(7, 3), .cases = cases};
+  const Collectives collectives{.network = simulator::polled_network(7, 3), .cases = cases};
   EXPECT_EQ(run_collectives(collectives).trace, run_collectives(collectives).trace);
 }
 

@@ -18,27 +18,27 @@ using messaging::record_body_offset;
 using messaging::record_ring_lines;
 
 NetworkConfig ordered_bytes_network(int rank_count, std::uint64_t seed) {
-  NetworkConfig config = transport::simulated::polled_network(rank_count, seed);
+  NetworkConfig config = simulator::polled_network(rank_count, seed);
   config.bytes_in_order = true;
   return config;
 }
 
 NetworkConfig mixed_network(int rank_count, std::uint64_t seed) {
-  NetworkConfig config = transport::simulated::polled_network(rank_count, seed);
+  NetworkConfig config = simulator::polled_network(rank_count, seed);
   config.medium = transport::Notification::immediate;
   config.registered_sources = true;
   return config;
 }
 
 NetworkConfig pipelined_network(int rank_count, std::uint64_t seed) {
-  NetworkConfig config = transport::simulated::polled_network(rank_count, seed);
+  NetworkConfig config = simulator::polled_network(rank_count, seed);
   config.writes_user_memory = false;
   config.inline_bytes_max = 0;
   return config;
 }
 
 NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
-  NetworkConfig config = transport::simulated::immediate_network(rank_count, seed);
+  NetworkConfig config = simulator::immediate_network(rank_count, seed);
   config.reads_peer_memory = true;
   config.registered_sources = true;
   config.write_bytes_max = 3'000;  // a message is several reads
@@ -46,18 +46,18 @@ NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
 }
 
 NetworkConfig single_copy_network(int rank_count, std::uint64_t seed) {
-  NetworkConfig config = transport::simulated::shared_memory_network(rank_count, seed);
+  NetworkConfig config = simulator::shared_memory_network(rank_count, seed);
   config.copies_private_memory = true;
   return config;
 }
 
 const std::vector<Flavour>& flavours() {
-  static const std::vector<Flavour> all{{"shared_memory", transport::simulated::shared_memory_network},
+  static const std::vector<Flavour> all{{"shared_memory", simulator::shared_memory_network},
                                         {"single_copy", single_copy_network},
-                                        {"polled", transport::simulated::polled_network},
+                                        {"polled", simulator::polled_network},
                                         {"ordered_bytes", ordered_bytes_network},
                                         {"mixed", mixed_network},
-                                        {"immediate", transport::simulated::immediate_network},
+                                        {"immediate", simulator::immediate_network},
                                         {"pipelined", pipelined_network},
                                         {"reading", reading_network}};
   return all;

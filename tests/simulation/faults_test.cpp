@@ -12,7 +12,7 @@
 namespace qpmesh::test {
 namespace {
 
-using namespace transport::simulated;
+using namespace simulator;
 using base::ControlEvent;
 using transport::Post;
 using transport::RemoteAddress;

@@ -13,7 +13,7 @@
 namespace qpmesh::test {
 namespace {
 
-using transport::simulated::Random;
+using simulator::Random;
 
 struct End {
   std::optional<ErrorDetail> error;
@@ -259,7 +259,7 @@ void forge(SimulatedJob& job, std::uint8_t kind, std::uint8_t length_words) {
 
 TEST(corrupt_records, end_the_communicators_of_both_and_name_the_writer) {
   for (const auto& [kind, length_words] : {std::pair<std::uint8_t, std::uint8_t>{1, 255}, {99, 6}, {4, 1}}) {
-    SimulatedJob job{transport::simulated::shared_memory_network(2, 6)};
+    SimulatedJob job{simulator::shared_memory_network(2, 6)};
     std::array<End, 2> ends;
     job.start(0, receives(&job.world(0), 1, 8, &ends[0]));
     job.start(1, receives(&job.world(1), 0, 8, &ends[1]));
@@ -277,7 +277,7 @@ TEST(corrupt_records, end_the_communicators_of_both_and_name_the_writer) {
 }
 
 TEST(corrupt_records, are_not_believed_where_a_record_proves_itself) {
-  SimulatedJob job{transport::simulated::polled_network(2, 6)};
+  SimulatedJob job{simulator::polled_network(2, 6)};
   End end;
   job.start(1, receives(&job.world(1), 0, 8, &end));
   job.network().at(job.network().after_ms(1), [&] { forge(job, 1, 7); });

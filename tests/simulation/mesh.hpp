@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/simulated/network.hpp"
+#include "simulator/network.hpp"
 
 namespace qpmesh::test {
 
@@ -24,7 +24,7 @@ struct MeshRank {
 
 class Mesh {
  public:
-  explicit Mesh(const transport::simulated::NetworkConfig& config, std::size_t memory_bytes = 64 * 1024)
+  explicit Mesh(const simulator::NetworkConfig& config, std::size_t memory_bytes = 64 * 1024)
       : network{config}, ranks(static_cast<std::size_t>(config.rank_count)) {
     for (int rank = 0; rank < config.rank_count; ++rank) {
       MeshRank& mine = (*this)[rank];
@@ -51,12 +51,12 @@ class Mesh {
   transport::Connection& connection(int from, int to) { return *(*this)[from].connections.at(to); }
   transport::RemoteAddress address(int rank, std::uint64_t offset) { return {(*this)[rank].region, offset}; }
 
-  transport::simulated::Network network;
+  simulator::Network network;
   std::vector<MeshRank> ranks;
 };
 
 // Nothing refused, nothing sent twice: for tests that count.
-inline transport::simulated::NetworkConfig calm(transport::simulated::NetworkConfig config) {
+inline simulator::NetworkConfig calm(simulator::NetworkConfig config) {
   config.busy_probability = 0;
   config.retransmission_probability = 0;
   return config;

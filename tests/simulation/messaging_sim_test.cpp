@@ -7,7 +7,7 @@ namespace qpmesh::test {
 namespace {
 
 using messaging::Messaging;
-using transport::simulated::shared_memory_network;
+using simulator::shared_memory_network;
 
 class OnEveryNetwork : public testing::TestWithParam<Flavour> {
  protected:

@@ -20,8 +20,8 @@ namespace qpmesh::test {
 namespace {
 
 using messaging::Mutant;
-using transport::simulated::polled_network;
-using transport::simulated::shared_memory_network;
+using simulator::polled_network;
+using simulator::shared_memory_network;
 
 constexpr unsigned seconds_max = 30;  // of one mutant: it should end in virtual time long before
 

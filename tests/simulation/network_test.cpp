@@ -11,7 +11,7 @@
 namespace qpmesh::test {
 namespace {
 
-using namespace transport::simulated;
+using namespace simulator;
 using transport::Post;
 using transport::Write;
 

@@ -17,7 +17,7 @@
 namespace qpmesh::test {
 namespace {
 
-using transport::simulated::Random;
+using simulator::Random;
 
 // By what the receives of a communicator choose their messages. One way each, so that any order of receives finds them all.
 enum class Choice : std::uint8_t { source_and_tag, source, tag, nothing };
@@ -237,7 +237,7 @@ Script receives(SimulatedJob* job, const Plan* plan, Communicators* communicator
 // A stopped process: its writes go on, and what comes to it piles up.
 void stop_now_and_then(SimulatedJob& job, const Traffic& traffic) {
   Random random{traffic.network.seed * 41};
-  transport::simulated::Network& network = job.network();
+  simulator::Network& network = job.network();
   for (int i = 0; i < traffic.stops; ++i) {
     const int rank = static_cast<int>(random.below(static_cast<std::uint64_t>(job.size())));
     const Deadline begin = network.now() + std::chrono::nanoseconds{random.between(0, 500'000)};

@@ -179,7 +179,7 @@ Condition SimulatedJob::until_after(int rank, std::int64_t duration_ns) {
   const Deadline time = network_.now() + std::chrono::nanoseconds{duration_ns};
   network_.wake_at(rank, time);
   constexpr auto holds = [](const void* subject, std::int64_t at_ns) {
-    const auto* const network = static_cast<const transport::simulated::Network*>(subject);
+    const auto* const network = static_cast<const simulator::Network*>(subject);
     return std::chrono::nanoseconds{network->now().time_since_epoch()}.count() >= at_ns;
   };
   return {holds, &network_, std::chrono::nanoseconds{time.time_since_epoch()}.count()};

@@ -12,12 +12,12 @@
 
 #include "context.hpp"
 #include "qpmesh/communicator.hpp"
+#include "simulator/network.hpp"
 #include "support/script.hpp"
-#include "transport/simulated/network.hpp"
 
 namespace qpmesh::test {
 
-using transport::simulated::NetworkConfig;
+using simulator::NetworkConfig;
 
 // Rings as small as they may be, so that they wrap and fill all the time. On a network that reads_peer_memory rendezvous do.
 Options small_rings();
@@ -30,7 +30,7 @@ class SimulatedJob {
   SimulatedJob& operator=(const SimulatedJob&) = delete;
 
   int size() const noexcept { return network_.rank_count(); }
-  transport::simulated::Network& network() noexcept { return network_; }
+  simulator::Network& network() noexcept { return network_; }
   detail::Context& context(int rank) { return *rank_at(rank).context; }
   Communicator& world(int rank) { return *rank_at(rank).world; }
   // This rank's end of a further communicator, as split would make it. Members are ranks of the world, in order.
@@ -67,7 +67,7 @@ class SimulatedJob {
   bool step(Rank& rank);
   bool all_ended() const;
 
-  transport::simulated::Network network_;  // outlives the contexts
+  simulator::Network network_;  // outlives the contexts
   Options options_;
   std::vector<Rank> ranks_;
   std::map<std::uint64_t, std::vector<std::uint64_t>> node_slabs_;  // by communicator

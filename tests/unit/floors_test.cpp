@@ -30,6 +30,7 @@ const std::map<std::string, std::set<std::string>, std::less<>> floors{
     {"progress", {"base", "topology", "transport"}},
     {"messaging", {"base", "topology", "transport", "progress"}},
     {"collectives", {"base", "topology", "transport", "progress", "messaging"}},
+    {"simulator", {"base", "transport"}},
     {"communicator", {"base", "topology", "bootstrap", "transport", "progress", "messaging", "collectives"}},
 };
 
@@ -61,7 +62,8 @@ std::string first_part(std::string_view path) { return std::string{path.substr(0
 // "public" for include/; empty for what stands outside the house: tools, bench, tests.
 std::string floor_of(std::string_view path) {
   if (path.starts_with("include/")) return "public";
-  if (path.starts_with("bootstrap/")) return "bootstrap";
+  for (const auto* beside_src : {"bootstrap", "simulator"})
+    if (first_part(path) == beside_src) return beside_src;
   if (!path.starts_with("src/")) return {};
   path.remove_prefix(4);
   return path.find('/') == std::string_view::npos ? "communicator" : first_part(path);
@@ -140,7 +142,7 @@ std::vector<std::string> violations(const SourceFile& file) {
 std::vector<SourceFile> own_sources() {
   const fs::path root{QPMESH_SOURCE_DIR};
   std::vector<SourceFile> files;
-  for (const auto* folder : {"include", "src", "bootstrap", "tools", "bench", "tests", "examples"}) {
+  for (const auto* folder : {"include", "src", "bootstrap", "simulator", "tools", "bench", "tests", "examples"}) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator{root / folder}) {
       const auto extension = entry.path().extension();

@@ -1,4 +1,4 @@
-#include "transport/simulated/transport.hpp"
+#include "simulator/transport.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 
 #include "base/bytes.hpp"
 #include "qpmesh/error.hpp"
-#include "transport/simulated/connection.hpp"
+#include "simulator/connection.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 RemoteAddress Transport::open(std::span<std::byte> memory, bool lasting) {
   if (system_.call("register_memory", [] { return 0; }) != 0) {
@@ -48,4 +48,4 @@ std::unique_ptr<transport::Connection> Transport::connect(int peer, BlobView pee
   return std::make_unique<Connection>(fabric_, endpoint);
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/simulated/fabric.hpp"
+#include "simulator/fabric.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 namespace {
 
 template <class Flights>
@@ -294,4 +294,4 @@ void Fabric::complete(std::uint32_t endpoint, std::uint64_t sequence) {
   mark_changed(endpoint);
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

@@ -6,7 +6,14 @@
 
 #include "transport/connection.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
+
+using transport::Capabilities;
+using transport::Fault;
+using transport::Notification;
+using transport::Post;
+using transport::RemoteAddress;
+using transport::Write;
 
 enum class WriteOrder : std::uint8_t {
   strict,   // a connection's writes are placed one after another, each completely before the next
@@ -98,4 +105,4 @@ inline NetworkConfig immediate_network(int rank_count, std::uint64_t seed) {
           .write_order = WriteOrder::relaxed};
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

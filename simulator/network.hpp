@@ -16,12 +16,12 @@
 
 #include "base/control_channel.hpp"
 #include "base/system.hpp"
-#include "transport/simulated/control_channel.hpp"
-#include "transport/simulated/fabric.hpp"
-#include "transport/simulated/scheduler.hpp"
-#include "transport/simulated/system.hpp"
+#include "simulator/control_channel.hpp"
+#include "simulator/fabric.hpp"
+#include "simulator/scheduler.hpp"
+#include "simulator/system.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 class Network {
  public:
@@ -109,4 +109,4 @@ class Network {
   int endless_rank_ = -1;
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "qpmesh/deadline.hpp"
-#include "transport/simulated/config.hpp"
-#include "transport/simulated/random.hpp"
+#include "simulator/config.hpp"
+#include "simulator/random.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 enum class EventKind : std::uint8_t {
   piece,           // subject: endpoint, argument: write     some bytes of a write are placed
@@ -76,4 +76,4 @@ class Scheduler {
   std::uint64_t events_ = 0;
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "base/system.hpp"
-#include "transport/simulated/scheduler.hpp"
+#include "simulator/scheduler.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 class System final : public base::System {
  public:
@@ -33,4 +33,4 @@ class System final : public base::System {
   base::FailPoints fail_points_;
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

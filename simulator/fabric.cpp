@@ -1,4 +1,4 @@
-#include "transport/simulated/fabric.hpp"
+#include "simulator/fabric.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/process_memory.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 namespace {
 
@@ -287,4 +287,4 @@ std::string Fabric::describe(int lines_max) const {
   return text;
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

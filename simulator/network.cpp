@@ -1,4 +1,4 @@
-#include "transport/simulated/network.hpp"
+#include "simulator/network.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <cassert>
 #include <numeric>
 
-#include "transport/simulated/transport.hpp"
+#include "simulator/transport.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 Network::Network(const NetworkConfig& config)
     : config_{config},
@@ -168,4 +168,4 @@ std::string Network::describe() const {
   return text + fabric_.describe(40);
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

@@ -1,9 +1,9 @@
-#include "transport/simulated/scheduler.hpp"
+#include "simulator/scheduler.hpp"
 
 #include <algorithm>
 #include <cassert>
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 namespace {
 
 // For a heap whose front is the earliest.
@@ -74,4 +74,4 @@ void Scheduler::note(std::uint64_t a, std::uint64_t b) noexcept {
   trace_ = base::mix64(trace_ + b);
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

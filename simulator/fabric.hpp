@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "simulator/flight.hpp"
+#include "simulator/scheduler.hpp"
 #include "transport/connection.hpp"
-#include "transport/simulated/flight.hpp"
-#include "transport/simulated/scheduler.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 class Fabric {
  public:
@@ -139,4 +139,4 @@ class Fabric {
   std::vector<Rank> ranks_;
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "transport/connection.hpp"
-#include "transport/simulated/random.hpp"
+#include "simulator/config.hpp"
+#include "simulator/random.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 struct Piece {
   std::size_t offset = 0;  // in the write
@@ -50,4 +50,4 @@ struct Flight {
   void cut(int pieces_max, bool in_order, Random& random);
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

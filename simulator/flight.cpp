@@ -1,9 +1,9 @@
-#include "transport/simulated/flight.hpp"
+#include "simulator/flight.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 namespace {
 
 void cut_range(std::size_t begin, std::size_t end, std::uint64_t count, Random& random,
@@ -41,4 +41,4 @@ void Flight::cut(int pieces_max, bool in_order, Random& random) {
   if (!in_order) random.shuffle(std::span{pieces});
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

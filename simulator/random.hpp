@@ -9,7 +9,7 @@
 
 #include "base/bytes.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 class Random {
  public:
@@ -33,4 +33,4 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

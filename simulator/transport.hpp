@@ -4,9 +4,9 @@
 #include <map>
 
 #include "base/system.hpp"
-#include "transport/simulated/fabric.hpp"
+#include "simulator/fabric.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 class Transport final : public transport::Transport {
  public:
@@ -41,4 +41,4 @@ class Transport final : public transport::Transport {
   std::map<int, std::uint32_t> waiting_;  // endpoints that have an address and no connection yet
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

@@ -1,6 +1,6 @@
-#include "transport/simulated/connection.hpp"
+#include "simulator/connection.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 Connection::~Connection() { fabric_.close_endpoint(endpoint_); }
 
@@ -27,4 +27,4 @@ void Connection::sever() noexcept { fabric_.sever(endpoint_); }
 
 const Fault* Connection::fault() const noexcept { return fabric_.fault(endpoint_); }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

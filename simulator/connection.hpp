@@ -1,9 +1,9 @@
 // The data path as messaging sees it: one endpoint of the fabric.
 #pragma once
 
-#include "transport/simulated/fabric.hpp"
+#include "simulator/fabric.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 class Connection final : public transport::Connection {
  public:
@@ -28,4 +28,4 @@ class Connection final : public transport::Connection {
   std::uint32_t endpoint_;
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

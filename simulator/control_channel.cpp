@@ -1,4 +1,4 @@
-#include "transport/simulated/control_channel.hpp"
+#include "simulator/control_channel.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cassert>
 #include <utility>
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 ControlPlane::ControlPlane(const NetworkConfig& config, Scheduler& scheduler)
     : config_{config}, scheduler_{scheduler}, ranks_(static_cast<std::size_t>(config.rank_count)) {}
@@ -84,4 +84,4 @@ ControlChannel::~ControlChannel() {
   plane_.end(rank_, fmt::format("rank {} ended without a goodbye", rank_));
 }
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator

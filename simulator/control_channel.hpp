@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "base/control_channel.hpp"
-#include "transport/simulated/scheduler.hpp"
+#include "simulator/scheduler.hpp"
 
-namespace qpmesh::transport::simulated {
+namespace qpmesh::simulator {
 
 class ControlPlane {
  public:
@@ -61,4 +61,4 @@ class ControlChannel final : public base::ControlChannel {
   int rank_;
 };
 
-}  // namespace qpmesh::transport::simulated
+}  // namespace qpmesh::simulator
