@@ -14,7 +14,7 @@
 #include "collectives/registry.hpp"
 #include "communicator_state.hpp"
 #include "init.hpp"
-#include "messaging/layout.hpp"
+#include "messaging/rings/layout.hpp"
 #include "network_links.hpp"
 #include "qpmesh/communicator.hpp"
 #include "topology/usable_cores.hpp"
@@ -87,8 +87,7 @@ void warn_unknown_variables(const base::Log& log) {
 constexpr std::int64_t busy_neighbour_spin_us = 20;
 
 // How many ranks of a node run on its busiest core.
-int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts,
-                   int node) {
+int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts, int node) {
   std::vector<topology::UsableCores> node_cores;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (ranks[i].node == node) node_cores.push_back(facts[i].cores);
@@ -99,8 +98,8 @@ int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vect
 
 // From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
 collectives::Medium near_medium(const collectives::Constants& constants,
-                                const std::vector<base::RankIdentity>& ranks,
-                                const std::vector<Facts>& facts, const detail::Reach& reach) {
+                                const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts,
+                                const detail::Reach& reach) {
   collectives::Medium near{.constants = constants, .shares_memory = true};
   const int size = static_cast<int>(ranks.size());
   int node = 0;

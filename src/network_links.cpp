@@ -8,7 +8,7 @@
 
 #include "base/bytes.hpp"
 #include "bootstrap/agreement.hpp"
-#include "messaging/layout.hpp"
+#include "messaging/rings/layout.hpp"
 #include "topology/numa_nodes.hpp"
 #include "topology/usable_cores.hpp"
 #ifdef QPMESH_WITH_VERBS

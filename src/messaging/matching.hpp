@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "messaging/credits.hpp"
 #include "messaging/operations.hpp"
-#include "messaging/record.hpp"
+#include "messaging/rings/credits.hpp"
+#include "messaging/rings/record.hpp"
 
 namespace qpmesh::messaging {
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "messaging/operations.hpp"
-#include "messaging/record.hpp"
+#include "messaging/rings/record.hpp"
 #include "simulation/scenarios.hpp"
 
 namespace qpmesh::test {

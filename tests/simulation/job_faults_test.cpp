@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "communicator_state.hpp"
-#include "messaging/layout.hpp"
+#include "messaging/rings/layout.hpp"
 #include "request_state.hpp"
 #include "simulation/scenarios.hpp"
 

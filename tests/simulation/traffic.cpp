@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
-#include "messaging/record.hpp"
+#include "messaging/rings/record.hpp"
 #include "simulation/scenarios.hpp"
 
 namespace qpmesh::test {

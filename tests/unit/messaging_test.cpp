@@ -12,8 +12,8 @@
 
 #include "messaging/matching.hpp"
 #include "messaging/numbers.hpp"
-#include "messaging/receive_ring.hpp"
-#include "messaging/send_ring.hpp"
+#include "messaging/rings/receive_ring.hpp"
+#include "messaging/rings/send_ring.hpp"
 #include "support/heap.hpp"
 #include "support/lone_rank.hpp"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/system.hpp"
-#include "messaging/layout.hpp"
+#include "messaging/rings/layout.hpp"
 #include "qpmesh/options.hpp"
 #include "tools/info/facts.hpp"
 #ifdef QPMESH_HAS_VERBS

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "messaging/credits.hpp"
-#include "messaging/layout.hpp"
 #include "messaging/mutant.hpp"
-#include "messaging/record.hpp"
-#include "messaging/ring.hpp"
+#include "messaging/rings/credits.hpp"
+#include "messaging/rings/layout.hpp"
+#include "messaging/rings/record.hpp"
+#include "messaging/rings/ring.hpp"
 #include "transport/connection.hpp"
 
 namespace qpmesh::messaging {

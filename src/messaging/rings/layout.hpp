@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "base/bytes.hpp"
-#include "messaging/credits.hpp"
-#include "messaging/record.hpp"
+#include "messaging/rings/credits.hpp"
+#include "messaging/rings/record.hpp"
 
 namespace qpmesh::messaging {
 

@@ -9,11 +9,11 @@
 #include <span>
 #include <utility>
 
-#include "messaging/credits.hpp"
-#include "messaging/layout.hpp"
 #include "messaging/mutant.hpp"
-#include "messaging/record.hpp"
-#include "messaging/ring.hpp"
+#include "messaging/rings/credits.hpp"
+#include "messaging/rings/layout.hpp"
+#include "messaging/rings/record.hpp"
+#include "messaging/rings/ring.hpp"
 #include "transport/connection.hpp"
 
 namespace qpmesh::messaging {

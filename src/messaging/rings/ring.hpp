@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "base/cpu.hpp"
-#include "messaging/record.hpp"
+#include "messaging/rings/record.hpp"
 
 namespace qpmesh::messaging {
 
