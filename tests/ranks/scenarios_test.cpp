@@ -174,13 +174,6 @@ struct Refused {
   std::string code = "bad_config";
 };
 
-TEST(ranks_by_hand, random_operations_in_flight_together_end_with_the_right_contents) {
-  for (const int size : {1, 2, 5}) {
-    auto ranks = start_ranks(size, rank_program("random_operations", {"2000", std::to_string(size)}));
-    expect_success(ranks);
-  }
-}
-
 // The arguments of the scenario init_fails.
 Words failing(const std::string& code, int peer, const std::string& operation, const std::string& cause,
               const std::string& hint, int system_error = 0) {
