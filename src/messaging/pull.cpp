@@ -55,7 +55,7 @@ bool Messaging::pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody
 std::optional<std::uint32_t> Messaging::revocations_of(Peer& peer) {
   const std::byte* const counter = peer.connection.load(peer.remote_revocations, sizeof(std::uint32_t));
   if (counter == nullptr) return std::nullopt;
-  return ProcessAtomics::load_acquire(counter);
+  return ProcessAtomics::load_acquire(base::word_at<std::uint32_t>(counter));
 }
 
 // The message, at once. False: it cannot be reached. What is combined does not come out of private memory: a reduction works on what is in

@@ -45,7 +45,7 @@ class ReceiveRing {
     const std::uint32_t expected = sequence_word(next_message_);
     if (capabilities_.small == transport::Notification::poll) {
       const std::byte* const line = head_line();
-      const std::uint32_t sequence = Atomics::load_acquire(line);
+      const std::uint32_t sequence = Atomics::load_acquire(base::word_at<std::uint32_t>(line));
       const bool due = mutant == Mutant::equality ? sequence != 0 : sequence == expected;
       if (due) {
         const Take result = copy_polled(out.record, line, expected);
@@ -57,7 +57,8 @@ class ReceiveRing {
 
   // Cheap: may take have something? A look at one word where records are polled.
   bool has_news() const noexcept {
-    return uses_immediates() || Atomics::load_acquire(head_line()) == sequence_word(next_message_);
+    return uses_immediates() ||
+           Atomics::load_acquire(base::word_at<std::uint32_t>(head_line())) == sequence_word(next_message_);
   }
 
   // Everything before this cumulative unit may be overwritten once the credit is returned.
@@ -96,7 +97,8 @@ class ReceiveRing {
       return Take::taken;
     }
     if (!plausible(record.header(), lines_left)) return partial();
-    const std::uint32_t tail = Atomics::load_acquire(line + record.length() - sizeof tail);
+    const std::uint32_t tail =
+        Atomics::load_acquire(base::word_at<std::uint32_t>(line + record.length() - sizeof tail));
     if (mutant != Mutant::tail && tail != ~expected) return partial();
     const std::uint8_t length_words = record.header().length_words;
     Atomics::copy(record.bytes, line, line_bytes);

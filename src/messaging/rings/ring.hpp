@@ -7,28 +7,16 @@
 // atomics they touch, so that an explorer of interleavings can run them.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
+#include "base/atomics.hpp"
 #include "base/cpu.hpp"
 #include "messaging/rings/record.hpp"
 
 namespace qpmesh::messaging {
 
-// Memory that a peer or a device writes while we look.
-struct ProcessAtomics {
-  // Acquire: what was written before the peer's release store of this word is visible after it.
-  static std::uint32_t load_acquire(const std::byte* word) noexcept {
-    auto* const value = reinterpret_cast<std::uint32_t*>(const_cast<std::byte*>(word));
-    return std::atomic_ref<std::uint32_t>{*value}.load(std::memory_order_acquire);
-  }
-  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    std::memcpy(to, from, bytes);
-  }
-  static void clear(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
-};
+using base::ProcessAtomics;
 
 inline std::uint32_t record_crc(const Record& record, std::uint32_t seed) noexcept {
   const std::size_t covered = record.length() - sizeof(std::uint32_t) - 8;

@@ -155,7 +155,7 @@ class SendRing {
 
   // Folds in what the peer has returned through the cell. Torn cells keep the old value.
   void poll_credit_cell() noexcept {
-    const std::uint32_t generation = Atomics::load_acquire(places_.credit_cell);
+    const std::uint32_t generation = Atomics::load_acquire(base::word_at<std::uint32_t>(places_.credit_cell));
     if (generation == seen_generation_) return;
     CreditCell cell;
     Atomics::copy(reinterpret_cast<std::byte*>(&cell), places_.credit_cell, sizeof cell);

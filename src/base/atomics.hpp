@@ -1,0 +1,101 @@
+// The words that two ranks share, and how they are loaded and stored.
+//
+// Code that shares words is a template over a policy with these functions. The library instantiates it with
+// ProcessAtomics, where each function is the instruction that it names. tests/explore instantiates the same
+// code with a policy that runs all interleavings of its threads, and lets every load return all that its
+// order allows. A word is a plain integer that nothing touches but the policy.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/cpu.hpp"
+
+namespace qpmesh::base {
+
+template <class T>
+concept SharedWord = std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>;
+
+// A word that lies in raw memory, on a multiple of its size.
+template <SharedWord Word>
+Word* word_at(std::byte* memory) noexcept {
+  return reinterpret_cast<Word*>(memory);
+}
+template <SharedWord Word>
+const Word* word_at(const std::byte* memory) noexcept {
+  return reinterpret_cast<const Word*>(memory);
+}
+
+// Memory that another process writes while we look.
+struct ProcessAtomics {
+  template <SharedWord Word>
+  static Word load_relaxed(const Word* word) noexcept {
+    return load(word, std::memory_order_relaxed);
+  }
+  // What was written before the release of the value that it returns is visible after it.
+  template <SharedWord Word>
+  static Word load_acquire(const Word* word) noexcept {
+    return load(word, std::memory_order_acquire);
+  }
+  template <SharedWord Word>
+  static Word load_seq_cst(const Word* word) noexcept {
+    return load(word, std::memory_order_seq_cst);
+  }
+  template <SharedWord Word>
+  static void store_relaxed(Word* word, Word value) noexcept {
+    std::atomic_ref{*word}.store(value, std::memory_order_relaxed);
+  }
+  template <SharedWord Word>
+  static void store_release(Word* word, Word value) noexcept {
+    std::atomic_ref{*word}.store(value, std::memory_order_release);
+  }
+  template <SharedWord Word>
+  static Word exchange_seq_cst(Word* word, Word value) noexcept {
+    return std::atomic_ref{*word}.exchange(value, std::memory_order_seq_cst);
+  }
+  // False: expected becomes what the word holds.
+  template <SharedWord Word>
+  static bool compare_exchange_acq_rel(Word* word, Word& expected, Word desired) noexcept {
+    return std::atomic_ref{*word}.compare_exchange_strong(expected, desired, std::memory_order_acq_rel);
+  }
+
+  // Relaxed loads before this acquire; relaxed stores after this release.
+  static void order_loads() noexcept { base::order_loads(); }
+  static void order_stores() noexcept { base::order_stores(); }
+  // Of two threads that each store a word, call this, and load the other's word, one sees the other's store.
+  // For ThreadSanitizer, who has no word for fences, see order_loads.
+  static void order_all() noexcept {
+#if !defined(__SANITIZE_THREAD__)
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+  }
+
+  // Memory that nobody else touches meanwhile: who may is told by a word.
+  template <class Value>
+  static Value load_plain(const Value* value) noexcept {
+    return *value;
+  }
+  template <class Value>
+  static void store_plain(Value* place, Value value) noexcept {
+    *place = value;
+  }
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    std::memcpy(to, from, bytes);
+  }
+  static void clear(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
+  // Memory that a device or a peer may write meanwhile: its words are of any age until something proves them.
+  static void copy_unproven(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    std::memcpy(to, from, bytes);
+  }
+
+ private:
+  template <SharedWord Word>
+  static Word load(const Word* word, std::memory_order order) noexcept {
+    return std::atomic_ref{*const_cast<Word*>(word)}.load(order);  // C++20 has no atomic_ref<const Word>
+  }
+};
+
+}  // namespace qpmesh::base
