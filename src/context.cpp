@@ -1,7 +1,6 @@
 #include "context.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -132,7 +131,7 @@ collectives::Medium Context::medium_for(const std::vector<int>& ranks) const noe
 }
 
 std::uint64_t Context::make_node_slab() {
-  if (parts_.node_members.empty()) return 0;
+  if (parts_.neighbours.empty()) return 0;
   return parts_.arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
 }
 
@@ -143,17 +142,19 @@ void Context::free_node_slab(std::uint64_t offset) noexcept {
 std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t communicator,
                                                               const std::vector<int>& ranks,
                                                               std::vector<std::uint64_t> slabs) {
-  if (slabs.empty() || parts_.node_members.empty() || std::ranges::find(slabs, 0U) != slabs.end())
+  if (slabs.empty() || parts_.neighbours.empty() || std::ranges::find(slabs, 0U) != slabs.end())
     return nullptr;
   collectives::NodeMemory::Setup setup{.offsets = std::move(slabs),
                                        .context_ranks = ranks,
                                        .communicator = communicator,
+                                       .single_copy = true,
                                        .own_core = parts_.own_core,
                                        .spins_max = parts_.spins_max};
   for (const int rank : ranks) {
     if (rank == this->rank()) setup.rank = static_cast<int>(setup.members.size());
-    setup.members.push_back(parts_.node_members[static_cast<std::size_t>(rank)]);
-    if (setup.members.back().arena == nullptr) return nullptr;
+    setup.members.push_back(parts_.neighbours[static_cast<std::size_t>(rank)]);
+    if (setup.members.back() == nullptr) return nullptr;
+    setup.single_copy &= parts_.identities[static_cast<std::size_t>(rank)].reads_neighbours;
   }
   return std::make_unique<collectives::NodeMemory>(std::move(setup), engine_, *this);
 }
@@ -399,10 +400,7 @@ void Context::abort(std::string_view reason) noexcept {
     for (int peer = 0; peer < size(); ++peer) {
       if (peer != rank()) send_control(peer, frame);
     }
-    if (parts_.doorbell) {
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const auto written = ::write(parts_.doorbell.get(), &one, sizeof one);
-    }
+    if (parts_.doorbell) transport::Neighbour::ring(parts_.doorbell.get());
   } catch (const std::exception& error) {
     log().error("abort could not reach the peers: {}", error.what());
   }

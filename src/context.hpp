@@ -28,6 +28,7 @@
 #include "qpmesh/options.hpp"
 #include "transport/connection.hpp"
 #include "transport/memory.hpp"
+#include "transport/neighbour.hpp"
 
 namespace qpmesh::detail {
 
@@ -77,8 +78,8 @@ struct ContextParts {
   bool own_core = false;                            // this node has a core for each of its ranks
   int spins_max = 0;                                // of a short wait where it stands
   collectives::Medium near{.shares_memory = true};  // of ranks on one node; the same on every rank
-  std::vector<collectives::NodeMember>
-      node_members{};  // in rank order; without arena: not of this node. Empty: memory is not shared
+  // In rank order; nullptr: not of this node. Empty: memory is not shared. The transports own them.
+  std::vector<const transport::Neighbour*> neighbours{};
 };
 
 messaging::RingLayout ring_layout(const Options& options) noexcept;

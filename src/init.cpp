@@ -115,21 +115,6 @@ collectives::Medium near_medium(const collectives::Constants& constants,
   return near;
 }
 
-// How a rank's memory is reached; nothing where by the network alone.
-collectives::NodeMember node_member(const transport::shm::ShmTransport& shm, const detail::Reach& reach,
-                                    const std::vector<base::RankIdentity>& ranks, int rank, int peer) {
-  const bool one_node =
-      ranks[static_cast<std::size_t>(rank)].node == ranks[static_cast<std::size_t>(peer)].node;
-  if (!one_node || (peer != rank && reach.by_network(rank, peer))) return {};
-  const transport::shm::PeerMemory memory = shm.memory_of(peer);
-  return {.arena = memory.data,
-          .arena_bytes = memory.bytes,
-          .private_memory = memory.private_memory,
-          .reads_neighbours = ranks[static_cast<std::size_t>(peer)].reads_neighbours,
-          .asleep = memory.asleep,
-          .doorbell = memory.doorbell};
-}
-
 // busy_neighbour: a device whose protocol runs on our processors, which it needs to answer us.
 progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool busy_neighbour) {
   if (options.spin_us >= 0) return progress::WaitPolicy::spin_for(options.spin_us);
@@ -239,8 +224,8 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {
     const bool both_read = meeting.ranks[static_cast<std::size_t>(rank)].reads_neighbours &&
                            meeting.ranks[static_cast<std::size_t>(peer.rank)].reads_neighbours;
-    shm->add_peer(peer.rank, *system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
-                  both_read ? peer.private_memory : base::ProcessMemory{});
+    shm->add_peer(peer.rank, {*system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
+                              both_read ? peer.private_memory : base::ProcessMemory{}});
   }
   detail::ContextParts parts{.rank = rank,
                              .options = options,
@@ -266,8 +251,9 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
   std::vector<std::uint64_t> node_slabs;
   for (int peer = 0; peer < size; ++peer) {
     node_slabs.push_back(facts[static_cast<std::size_t>(peer)].node_slab);
-    parts.node_members.push_back(node_member(*shm, reach, parts.identities, rank, peer));
-    if (reach.by_network(rank, peer)) {
+    const bool by_network = reach.by_network(rank, peer);
+    parts.neighbours.push_back(by_network ? nullptr : &shm->neighbour(peer));
+    if (by_network) {
       parts.links.push_back(std::move(network.links[static_cast<std::size_t>(peer)]));
       continue;
     }

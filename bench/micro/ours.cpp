@@ -142,8 +142,8 @@ double ring_ns(CorePair cores, LoopedRing& ring, RingEnd measured) {
 
 void copy_by_a_write(CopiedVectors& vectors) {
   std::atomic<std::uint32_t> asleep{0};
-  transport::shm::ShmConnection connection{
-      0, {.data = vectors.to.data(), .bytes = vectors.to.size(), .asleep = &asleep, .doorbell = -1}};
+  const transport::Neighbour peer{vectors.to, asleep, -1};
+  transport::shm::ShmConnection connection{0, peer};
   const transport::Write write{.body = vectors.from};
   connection.post({&write, 1});
 }
@@ -173,13 +173,9 @@ struct Sleeper final : progress::Pollable {
   void await(std::uint32_t wanted) {
     waiter.wait_until([&] { return seen == wanted; }, {}, [] {});
   }
-  transport::shm::ShmConnection connection_to_it() {
-    return {0,
-            {.data = reinterpret_cast<std::byte*>(&round),
-             .bytes = sizeof round,
-             .asleep = &asleep,
-             .doorbell = doorbell.get()}};
-  }
+  const transport::Neighbour as_seen{std::as_writable_bytes(std::span{&round, 1}), asleep, doorbell.get()};
+
+  transport::shm::ShmConnection connection_to_it() { return {0, as_seen}; }
 };
 
 void announce(transport::Connection& connection, std::uint32_t round) {

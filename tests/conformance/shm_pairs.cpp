@@ -26,9 +26,11 @@ class ShmPair final : public ConnectedPair {
     for (const int side : {0, 1}) {
       const int peer = 1 - side;
       at(transports_, side)
-          ->add_peer(peer, system_, at(arenas_, peer).descriptor(), arena_bytes,
-                     base::UniqueFd{::fcntl(at(doorbells_, peer).get(), F_DUPFD_CLOEXEC, 0)},
-                     {::getpid(), {reinterpret_cast<std::uintptr_t>(&word_), word_}});
+          ->add_peer(peer, {system_,
+                            at(arenas_, peer).descriptor(),
+                            arena_bytes,
+                            base::UniqueFd{::fcntl(at(doorbells_, peer).get(), F_DUPFD_CLOEXEC, 0)},
+                            {::getpid(), {reinterpret_cast<std::uintptr_t>(&word_), word_}}});
     }
     for (const int side : {0, 1}) {
       const int peer = 1 - side;

@@ -52,7 +52,8 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     mine.system = {std::shared_ptr<void>{}, &system};  // the network owns it
     mine.epoch = epoch;
     for (int peer = 0; peer < size; ++peer)
-      mine.identities.push_back({.host = "simulated", .pid = 1000 + peer, .node = 0, .facts = {}});
+      mine.identities.push_back(
+          {.host = "simulated", .pid = 1000 + peer, .node = 0, .reads_neighbours = true, .facts = {}});
     mine.arena = std::make_unique<transport::Arena>(
         transport::Arena::create_private(system, arena_bytes(layout, size)));
     const std::uint64_t slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
@@ -103,17 +104,11 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
 
 // One process holds all ranks: an arena is mapped where it lies.
 void SimulatedJob::share_memory(std::vector<detail::ContextParts>& parts) {
-  std::vector<collectives::NodeMember> members;
-  members.reserve(parts.size());
-  for (const detail::ContextParts& part : parts) {
-    members.push_back({.arena = part.arena->data(),
-                       .arena_bytes = part.arena->bytes(),
-                       .private_memory = base::ProcessMemory::of_simulated_rank(),
-                       .reads_neighbours = true,
-                       .asleep = &part.arena->header().asleep});
-  }
+  neighbours_.reserve(parts.size());
+  for (const detail::ContextParts& part : parts)
+    neighbours_.emplace_back(*part.arena, -1, base::ProcessMemory::of_simulated_rank());
   for (detail::ContextParts& part : parts) {
-    part.node_members = members;
+    for (const transport::Neighbour& neighbour : neighbours_) part.neighbours.push_back(&neighbour);
     part.own_core = part.epoch % 2 == 0;  // or the ranks share cores
   }
 }

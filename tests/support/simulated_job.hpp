@@ -61,13 +61,14 @@ class SimulatedJob {
     int running = 0;  // of the scripts
   };
 
-  static void share_memory(std::vector<detail::ContextParts>& parts);
+  void share_memory(std::vector<detail::ContextParts>& parts);
   const std::vector<std::uint64_t>& node_slabs(std::uint64_t id, const std::vector<int>& members);
   Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool step(Rank& rank);
   bool all_ended() const;
 
-  simulator::Network network_;  // outlives the contexts
+  simulator::Network network_;                    // outlives the contexts
+  std::vector<transport::Neighbour> neighbours_;  // so do they
   Options options_;
   std::vector<Rank> ranks_;
   std::map<std::uint64_t, std::vector<std::uint64_t>> node_slabs_;  // by communicator

@@ -22,10 +22,7 @@ namespace {
 class NearConnection final : public transport::Connection {
  public:
   explicit NearConnection(transport::Arena& peer)
-      : peer_{peer},
-        own_{0,
-             {.data = peer.data(), .bytes = peer.bytes(), .asleep = &peer.header().asleep, .doorbell = -1}},
-        capabilities_{own_.capabilities()} {
+      : peer_{peer}, own_{0, peer_}, capabilities_{own_.capabilities()} {
     capabilities_.copies_private_memory = capabilities_.fills_private_memory = true;
   }
 
@@ -48,7 +45,7 @@ class NearConnection final : public transport::Connection {
   bool fill_private(const transport::PrivateTarget& target,
                     std::span<const std::byte> source) noexcept override {
     if (!may_fill) return false;
-    auto& guard = *reinterpret_cast<base::FillGuard*>(peer_.data() + target.guard.offset);
+    auto& guard = *reinterpret_cast<base::FillGuard*>(peer_.at(target.guard.offset, sizeof(base::FillGuard)));
     return memory_.fill(guard, target.guard_address, target.number, target.address, source.data(),
                         source.size());
   }
@@ -56,7 +53,7 @@ class NearConnection final : public transport::Connection {
   const transport::Fault* fault() const noexcept override { return own_.fault(); }
 
  private:
-  transport::Arena& peer_;
+  transport::Neighbour peer_;
   transport::shm::ShmConnection own_;
   transport::Capabilities capabilities_;
   base::ProcessMemory memory_ = base::ProcessMemory::of_simulated_rank();

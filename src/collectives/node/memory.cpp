@@ -1,7 +1,6 @@
 #include "collectives/node/memory.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,13 +10,6 @@
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::collectives {
-namespace {
-
-bool inside(const NodeMember& member, std::uint64_t offset, std::size_t bytes) noexcept {
-  return offset <= member.arena_bytes && bytes <= member.arena_bytes - offset;
-}
-
-}  // namespace
 
 NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener)
     : engine_{engine},
@@ -28,18 +20,19 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
       own_core_{setup.own_core},
       fill_share_{static_cast<int>(setup.members.size()) - 1},
       spins_max_{std::max(setup.spins_max, 1)},
-      single_copy_{std::ranges::all_of(setup.members, &NodeMember::reads_neighbours)} {
+      single_copy_{setup.single_copy} {
   for (std::size_t i = 0; i < setup.members.size(); ++i) {
-    const NodeMember& member = setup.members[i];
+    const transport::Neighbour& member = *setup.members[i];
     const std::uint64_t offset = setup.offsets[i];
-    if (!inside(member, offset, sizeof(NodeSlab)) || offset % alignof(NodeSlab) != 0) {
+    std::byte* const slab = member.at(offset, sizeof(NodeSlab));
+    if (slab == nullptr || offset % alignof(NodeSlab) != 0) {
       throw Error{{.code = ErrorCode::corrupt,
                    .peer = static_cast<int>(i),
                    .cause = fmt::format("its node slab at {} does not lie in its arena of {} bytes", offset,
-                                        member.arena_bytes)}};
+                                        member.arena_bytes())}};
     }
-    peers_.push_back({.slab = reinterpret_cast<NodeSlab*>(member.arena + offset),
-                      .member = member,
+    peers_.push_back({.slab = reinterpret_cast<NodeSlab*>(slab),
+                      .memory = &member,
                       .context_rank = setup.context_ranks[i]});
   }
   own_slab_ = &slab(rank_);
@@ -50,25 +43,24 @@ NodeMemory::~NodeMemory() {
 }
 
 std::optional<std::uint64_t> NodeMemory::offset_in_arena(const void* data, std::size_t bytes) const noexcept {
-  const NodeMember& mine = peers_[static_cast<std::size_t>(rank_)].member;
-  const auto distance = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(mine.arena);
-  if (distance >= mine.arena_bytes || bytes > mine.arena_bytes - distance) return std::nullopt;
-  return distance;
+  return peers_[static_cast<std::size_t>(rank_)].memory->offset_of(data, bytes);
 }
 
 std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) const {
-  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (!inside(peer.member, offset, bytes)) [[unlikely]] {
+  const transport::Neighbour& member = *peers_[static_cast<std::size_t>(rank)].memory;
+  std::byte* const found = member.at(offset, bytes);
+  if (found == nullptr) [[unlikely]] {
     throw Error{{.code = ErrorCode::corrupt,
                  .peer = rank,
                  .cause = fmt::format("{} bytes at {} do not lie in its arena of {} bytes", bytes, offset,
-                                      peer.member.arena_bytes)}};
+                                      member.arena_bytes())}};
   }
-  return peer.member.arena + offset;
+  return found;
 }
 
 bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const {
-  const int error = peers_[static_cast<std::size_t>(rank)].member.private_memory.copy(target, address, bytes);
+  const int error =
+      peers_[static_cast<std::size_t>(rank)].memory->private_memory().copy(target, address, bytes);
   if (is_withdrawn(rank) || error == ESRCH) return false;  // withdrawn memory need not even be there
   if (error == 0) return true;
   throw Error{{.code = ErrorCode::no_resource,
@@ -100,10 +92,7 @@ void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
   slot.done.store(done_, std::memory_order_release);  // after our last load of the members' data
   slot.stage.exchange(stage, std::memory_order_seq_cst);
   for (const Peer& peer : peers_) {
-    if (peer.member.asleep->load(std::memory_order_seq_cst) == 0) continue;
-    if (peer.slab == own_slab_) continue;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(peer.member.doorbell, &one, sizeof one);
+    if (peer.slab != own_slab_) peer.memory->wake_if_asleep();
   }
 }
 

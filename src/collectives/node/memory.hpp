@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/cpu.hpp"
-#include "base/process_memory.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
+#include "transport/neighbour.hpp"
 
 namespace qpmesh::collectives {
 
@@ -74,16 +74,6 @@ struct NodeSlab {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// How a rank of the node is reached.
-struct NodeMember {
-  std::byte* arena = nullptr;  // as mapped here
-  std::size_t arena_bytes = 0;
-  base::ProcessMemory private_memory{};  // of nobody where it cannot be read, and for this rank itself
-  bool reads_neighbours = false;         // all private memory of its node
-  std::atomic<std::uint32_t>* asleep = nullptr;  // set while it sleeps
-  int doorbell = -1;                             // its eventfd
-};
-
 // Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.
 struct NodeWait : progress::Operation {
   enum class For : std::uint8_t {
@@ -103,13 +93,14 @@ struct NodeWait : progress::Operation {
 class NodeMemory final : public progress::Pollable {
  public:
   struct Setup {
-    std::vector<NodeMember> members{};     // by rank in the communicator, this one included
-    std::vector<std::uint64_t> offsets{};  // of their slabs
+    std::vector<const transport::Neighbour*> members{};  // by rank in the communicator, this one included
+    std::vector<std::uint64_t> offsets{};                // of their slabs
     std::vector<int> context_ranks{};
     int rank = 0;
     std::uint64_t communicator = 0;
-    bool own_core = false;  // of each member
-    int spins_max = 0;      // of a short wait where it stands
+    bool single_copy = false;  // all members read each other's private memory
+    bool own_core = false;     // of each member
+    int spins_max = 0;         // of a short wait where it stands
   };
   NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener);
   ~NodeMemory() override;
@@ -139,12 +130,12 @@ class NodeMemory final : public progress::Pollable {
   // Fills what a member has opened for the operation, if it still may.
   void fill(int rank, NodeSlot& slot, std::uint64_t number,
             std::span<const std::byte> source) const noexcept {
-    peers_[static_cast<std::size_t>(rank)].member.private_memory.fill(
+    peers_[static_cast<std::size_t>(rank)].memory->private_memory().fill(
         slot.guard, slot.guard_address, number, slot.target_address, source.data(), source.size());
   }
   base::FillShare& fill_share() noexcept { return fill_share_; }
   bool ends_soon(int rank) const noexcept {
-    return peers_[static_cast<std::size_t>(rank)].member.private_memory.ends_soon();
+    return peers_[static_cast<std::size_t>(rank)].memory->private_memory().ends_soon();
   }
 
   std::uint32_t begin() noexcept { return next_number_++; }
@@ -192,7 +183,7 @@ class NodeMemory final : public progress::Pollable {
  private:
   struct Peer {
     NodeSlab* slab;
-    NodeMember member;
+    const transport::Neighbour* memory;
     int context_rank;
     std::uint32_t known_done = 0;
   };

@@ -1,7 +1,5 @@
 #include "transport/shm/connection.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -31,16 +29,13 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
     copy(write);
     if (write.tell) ++completed_;  // the source has been read
   }
-  // Pairs with Waiter::sleep: the flag was stored by a sequentially consistent exchange, so either this load
-  // sees the sleeper, or the sleeper's last look sees the flag.
-  if (memory_.asleep->load(std::memory_order_seq_cst) != 0) ring_doorbell();
+  memory_.wake_if_asleep();
   return Post::posted;
 }
 
 void ShmConnection::copy(const Write& write) noexcept {
-  [[maybe_unused]] const std::size_t bytes = write.head.size() + write.body.size();
-  assert(write.target.offset <= memory_.bytes && bytes <= memory_.bytes - write.target.offset);
-  std::byte* const to = memory_.data + write.target.offset;
+  std::byte* const to = memory_.at(write.target.offset, write.head.size() + write.body.size());
+  assert(to != nullptr);
   if (!write.body.empty()) std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
   if (write.flag_offset == Write::no_flag) {
     if (!write.head.empty()) std::memcpy(to, write.head.data(), write.head.size());
@@ -62,25 +57,16 @@ void ShmConnection::copy(const Write& write) noexcept {
   std::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(to + write.flag_offset)}.exchange(flag);
 }
 
-void ShmConnection::ring_doorbell() noexcept {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written =
-      ::write(memory_.doorbell, &one, sizeof one);  // full counter: the peer is awake soon anyway
-}
-
 const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
-  if (source.region != 0 || source.offset > memory_.bytes || bytes > memory_.bytes - source.offset)
-    return nullptr;
-  return memory_.data + source.offset;
+  return source.region == 0 ? memory_.at(source.offset, bytes) : nullptr;
 }
 
 bool ShmConnection::fill_private(const PrivateTarget& target, std::span<const std::byte> source) noexcept {
-  const std::uint64_t guard = target.guard.offset;
-  const bool lies_in_peer = guard <= memory_.bytes && sizeof(base::FillGuard) <= memory_.bytes - guard;
-  if (severed_ || !lies_in_peer) return false;
-  return memory_.private_memory.fill(*reinterpret_cast<base::FillGuard*>(memory_.data + guard),
-                                     target.guard_address, target.number, target.address, source.data(),
-                                     source.size());
+  auto* const guard =
+      reinterpret_cast<base::FillGuard*>(memory_.at(target.guard.offset, sizeof(base::FillGuard)));
+  if (severed_ || guard == nullptr) return false;
+  return memory_.private_memory().fill(*guard, target.guard_address, target.number, target.address,
+                                       source.data(), source.size());
 }
 
 // Peers write rings and Buffers, and private memory only while its owner waits for that: there is nothing to fence beyond our own posts.

@@ -2,12 +2,11 @@
 // allocates, locks or, while the peer is awake, calls the system.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
 
-#include "base/process_memory.hpp"
 #include "transport/connection.hpp"
+#include "transport/neighbour.hpp"
 
 namespace qpmesh::transport::shm {
 
@@ -22,19 +21,10 @@ constexpr Capabilities capabilities(bool copies_private_memory) noexcept {
           .write_bytes_max = std::numeric_limits<std::size_t>::max()};
 }
 
-// A peer's arena as this process sees it.
-struct PeerMemory {
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  std::atomic<std::uint32_t>* asleep = nullptr;  // in the peer's header: set while the peer sleeps
-  int doorbell = -1;                             // its eventfd
-  base::ProcessMemory private_memory{};          // of nobody where the ranks do not read each other's
-};
-
 class ShmConnection final : public Connection {
  public:
-  ShmConnection(int peer, PeerMemory memory) noexcept
-      : capabilities_{shm::capabilities(memory.private_memory.is_known())}, memory_{memory} {
+  ShmConnection(int peer, const Neighbour& memory) noexcept
+      : capabilities_{shm::capabilities(memory.private_memory().is_known())}, memory_{memory} {
     fault_.peer = peer;
   }
 
@@ -44,19 +34,18 @@ class ShmConnection final : public Connection {
   std::optional<std::uint32_t> take_arrival() noexcept override { return std::nullopt; }
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
   bool copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) noexcept override {
-    return memory_.private_memory.copy(target, address, bytes) == 0;
+    return memory_.private_memory().copy(target, address, bytes) == 0;
   }
   bool fill_private(const PrivateTarget& target, std::span<const std::byte> source) noexcept override;
-  bool process_ends_soon() const noexcept override { return memory_.private_memory.ends_soon(); }
+  bool process_ends_soon() const noexcept override { return memory_.private_memory().ends_soon(); }
   void sever() noexcept override;
   const Fault* fault() const noexcept override { return severed_ ? &fault_ : nullptr; }
 
  private:
   void copy(const Write& write) noexcept;
-  void ring_doorbell() noexcept;
 
   Capabilities capabilities_;
-  PeerMemory memory_;
+  const Neighbour& memory_;
   std::uint64_t completed_ = 0;
   bool severed_ = false;
   Fault fault_;

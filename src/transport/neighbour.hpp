@@ -1,0 +1,71 @@
+// What a rank knows of the memory of a rank of its node, itself included. One shape: connections, messaging
+// and the collectives of a node all look at this one.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/owned.hpp"
+#include "base/process_memory.hpp"
+#include "base/system.hpp"
+#include "transport/memory.hpp"
+
+namespace qpmesh::transport {
+
+// Made at start-up, read by everybody, never changed: the memory changes, not where it is.
+class Neighbour {
+ public:
+  // A peer that proved to share memory with us: maps its arena. The descriptor of the arena may be closed
+  // afterwards. private_memory: where it and we copy each other's. Throws Error{no_resource}.
+  Neighbour(const base::System& system, int arena_fd, std::size_t arena_bytes, base::UniqueFd doorbell,
+            base::ProcessMemory private_memory = {});
+  // A rank of this process, whose arena is mapped already. It does not own the doorbell; -1: nobody sleeps.
+  explicit Neighbour(const Arena& arena, int doorbell = -1, base::ProcessMemory private_memory = {}) noexcept
+      : Neighbour{{arena.data(), arena.bytes()}, arena.header().asleep, doorbell, private_memory} {}
+  Neighbour(std::span<std::byte> arena, std::atomic<std::uint32_t>& asleep, int doorbell,
+            base::ProcessMemory private_memory = {}) noexcept
+      : arena_{arena.data()},
+        arena_bytes_{arena.size()},
+        asleep_{&asleep},
+        doorbell_{doorbell},
+        private_memory_{private_memory} {}
+
+  std::size_t arena_bytes() const noexcept { return arena_bytes_; }
+  // In its arena. Total: nullptr for what does not lie there.
+  std::byte* at(std::uint64_t offset, std::size_t bytes) const noexcept {
+    const bool inside = offset <= arena_bytes_ && bytes <= arena_bytes_ - offset;
+    return inside ? arena_ + offset : nullptr;
+  }
+  // The inverse, for addresses of this process.
+  std::optional<std::uint64_t> offset_of(const void* data, std::size_t bytes) const noexcept {
+    const auto offset = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(arena_);
+    if (offset >= arena_bytes_ || bytes > arena_bytes_ - offset) return std::nullopt;
+    return offset;
+  }
+
+  // After a flag was stored there by a sequentially consistent exchange: rings where the rank sleeps. Pairs
+  // with Waiter::sleep: either this load sees the sleeper, or the sleeper's last look sees the flag.
+  void wake_if_asleep() const noexcept {
+    if (asleep_->load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      ring(doorbell_);
+  }
+  // The one place where an eventfd is rung. From any thread.
+  static void ring(int doorbell) noexcept;
+
+  // Of nobody where it cannot be copied.
+  const base::ProcessMemory& private_memory() const noexcept { return private_memory_; }
+
+ private:
+  base::Mapping mapping_;  // of a peer
+  base::UniqueFd own_doorbell_;
+  std::byte* arena_;  // as mapped here
+  std::size_t arena_bytes_;
+  std::atomic<std::uint32_t>* asleep_;  // in its header
+  int doorbell_;
+  base::ProcessMemory private_memory_;
+};
+
+}  // namespace qpmesh::transport
