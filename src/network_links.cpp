@@ -12,11 +12,11 @@
 #include "topology/numa_nodes.hpp"
 #include "topology/usable_cores.hpp"
 #ifdef QPMESH_WITH_VERBS
-#include "transport/verbs/choice.hpp"
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
-#include "transport/verbs/notification.hpp"
-#include "transport/verbs/pairing.hpp"
+#include "transport/verbs/selection/choice.hpp"
+#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/pairing.hpp"
 #include "transport/verbs/self_test.hpp"
 #include "transport/verbs/transport.hpp"
 #endif
@@ -92,6 +92,8 @@ NetworkLinks link_network(Bootstrap&, Reach&, const ContextParts& parts, Deadlin
 namespace {
 
 using namespace transport::verbs;
+using namespace transport::verbs::diagnosis;
+using namespace transport::verbs::selection;
 
 constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
 

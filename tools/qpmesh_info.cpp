@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   try {
     auto facts = qpmesh::info::collect();
     if (!address.empty()) {
-      const auto host = qpmesh::transport::verbs::parse_address(address);
+      const auto host = qpmesh::transport::verbs::selection::parse_address(address);
       if (!host) {
         fmt::print(stderr, "qpmesh-info: --address {} is not an IP address\n", address);
         return 2;

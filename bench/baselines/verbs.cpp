@@ -13,14 +13,15 @@
 #include "qpmesh/error.hpp"
 #include "qpmesh/options.hpp"
 #include "transport/verbs/attributes.hpp"
-#include "transport/verbs/choice.hpp"
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/handles.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::bench {
 namespace {
 
 using namespace transport::verbs;
+using namespace transport::verbs::selection;
 
 constexpr std::uint32_t depth = 128;        // perftest's --tx-depth
 constexpr std::uint32_t signal_every = 64;  // of writes in a stream; perftest's --cq-mod is 100 of 128

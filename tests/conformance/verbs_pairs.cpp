@@ -9,14 +9,15 @@
 #include "base/system.hpp"
 #include "tests/conformance/transport_conformance.hpp"
 #include "transport/memory.hpp"
-#include "transport/verbs/choice.hpp"
 #include "transport/verbs/device.hpp"
+#include "transport/verbs/selection/choice.hpp"
 #include "transport/verbs/transport.hpp"
 
 namespace qpmesh::test {
 namespace {
 
 using namespace transport::verbs;
+using namespace transport::verbs::selection;
 using transport::Arena;
 using transport::Notification;
 

@@ -10,13 +10,13 @@
 namespace qpmesh::test {
 namespace {
 
-using transport::verbs::DeviceFacts;
-using transport::verbs::DeviceProtocol;
-using transport::verbs::GidFacts;
-using transport::verbs::GidType;
-using transport::verbs::InterfaceAddress;
-using transport::verbs::LinkLayer;
-using transport::verbs::PortFacts;
+using transport::verbs::selection::DeviceFacts;
+using transport::verbs::selection::DeviceProtocol;
+using transport::verbs::selection::GidFacts;
+using transport::verbs::selection::GidType;
+using transport::verbs::selection::InterfaceAddress;
+using transport::verbs::selection::LinkLayer;
+using transport::verbs::selection::PortFacts;
 
 [[noreturn]] void refuse(const std::string& line) { throw std::invalid_argument{"device table: " + line}; }
 
@@ -117,8 +117,8 @@ void describe_interface(std::istream& words, std::vector<DeviceFacts>& all) {
 
 }  // namespace
 
-transport::verbs::Gid gid(std::string_view address) {
-  transport::verbs::Gid found;
+transport::verbs::selection::Gid gid(std::string_view address) {
+  transport::verbs::selection::Gid found;
   const std::string text{address};
   if (::inet_pton(AF_INET, text.c_str(), found.bytes.data() + 12) == 1) {
     found.bytes[10] = found.bytes[11] = 0xff;

@@ -12,12 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/verbs/facts.hpp"
+#include "transport/verbs/selection/facts.hpp"
 
 namespace qpmesh::test {
 
 // "10.0.0.1" or "fe80::1". Throws std::invalid_argument, as devices() does.
-transport::verbs::Gid gid(std::string_view address);
-std::vector<transport::verbs::DeviceFacts> devices(std::string_view table);
+transport::verbs::selection::Gid gid(std::string_view address);
+std::vector<transport::verbs::selection::DeviceFacts> devices(std::string_view table);
 
 }  // namespace qpmesh::test

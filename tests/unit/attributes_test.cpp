@@ -10,6 +10,8 @@
 namespace qpmesh::transport::verbs {
 namespace {
 
+using namespace selection;
+
 using test::gid;
 
 Endpoint roce(const char* address, int index, GidType type = GidType::roce_v2) {

@@ -13,6 +13,8 @@
 namespace qpmesh::transport::verbs {
 namespace {
 
+using namespace selection;
+
 using ::testing::HasSubstr;
 
 TEST(interfaces_of_this_host, hold_the_loopback_one_with_its_address) {

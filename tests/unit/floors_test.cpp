@@ -34,6 +34,13 @@ const std::map<std::string, std::set<std::string>, std::less<>> floors{
     {"communicator", {"base", "topology", "bootstrap", "transport", "progress", "messaging", "collectives"}},
 };
 
+// Rooms inside a transport, and what each may include of that transport beside itself. A transport's own
+// files see all of its rooms.
+const std::map<std::string, std::set<std::string>, std::less<>> rooms_of_transports{
+    {"verbs/selection", {}},
+    {"verbs/diagnosis", {"verbs/selection"}},
+};
+
 // A text that may appear only in files whose path begins with one of these.
 struct Confined {
   std::string_view text;
@@ -77,6 +84,15 @@ std::string transport_kind(std::string_view path) {
   return path.find('/') == std::string_view::npos ? std::string{} : first_part(path);
 }
 
+// "verbs/selection" when the path (from src/) lies in a folder of a transport's folder.
+std::string transport_room(std::string_view path) {
+  const auto kind = transport_kind(path);
+  if (kind.empty()) return {};
+  path.remove_prefix(path.find('/') + 1);
+  const auto end = path.find('/', kind.size() + 1);
+  return std::string{path.substr(0, end == std::string_view::npos ? kind.size() : end)};
+}
+
 // What is wrong with one include of a file, or nothing.
 std::string judge_include(const SourceFile& file, std::string_view target, bool quoted) {
   const auto floor = floor_of(file.path);
@@ -106,7 +122,13 @@ std::string judge_include(const SourceFile& file, std::string_view target, bool 
       floor == "transport" ? transport_kind(std::string_view{file.path}.substr(4)) : std::string{};
   if (!kind.empty() && floor != "communicator" && kind != own_kind)
     return fmt::format("{} must not see the transport {}", floor, kind);
-  return {};
+  if (kind.empty() || kind != own_kind) return {};
+  const auto room = transport_room(std::string_view{file.path}.substr(4));
+  if (room == own_kind || room == transport_room(target)) return {};
+  const auto below = rooms_of_transports.find(room);
+  if (below == rooms_of_transports.end()) return fmt::format("the room '{}' has no floor", room);
+  if (below->second.contains(transport_room(target))) return {};
+  return fmt::format("{} must not see {}", room, transport_room(target));
 }
 
 // Every violation of a file: "path:line: what".
@@ -142,7 +164,8 @@ std::vector<std::string> violations(const SourceFile& file) {
 std::vector<SourceFile> own_sources() {
   const fs::path root{QPMESH_SOURCE_DIR};
   std::vector<SourceFile> files;
-  for (const auto* folder : {"include", "src", "bootstrap", "simulator", "tools", "bench", "tests", "examples"}) {
+  for (const auto* folder :
+       {"include", "src", "bootstrap", "simulator", "tools", "bench", "tests", "examples"}) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator{root / folder}) {
       const auto extension = entry.path().extension();
@@ -189,6 +212,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadExample{"src/transport/shm/x.cpp", "#include \"transport/tcp/link.hpp\"",
                    "src/transport/shm/x.cpp:1: includes transport/tcp/link.hpp: transport must not see the "
                    "transport tcp"},
+        BadExample{"src/transport/verbs/selection/x.cpp", "#include \"transport/verbs/device.hpp\"",
+                   "src/transport/verbs/selection/x.cpp:1: includes transport/verbs/device.hpp: "
+                   "verbs/selection must not see verbs"},
+        BadExample{"src/transport/verbs/selection/x.cpp", "#include \"transport/verbs/diagnosis/x.hpp\"",
+                   "src/transport/verbs/selection/x.cpp:1: includes transport/verbs/diagnosis/x.hpp: "
+                   "verbs/selection must not see verbs/diagnosis"},
+        BadExample{"src/transport/verbs/attic/x.cpp", "#include \"transport/verbs/device.hpp\"",
+                   "src/transport/verbs/attic/x.cpp:1: includes transport/verbs/device.hpp: the room "
+                   "'verbs/attic' has no floor"},
         BadExample{"src/transport/memory.cpp", "#include \"transport/shm/link.hpp\"",
                    "src/transport/memory.cpp:1: includes transport/shm/link.hpp: transport must not see the "
                    "transport shm"},
@@ -265,6 +297,10 @@ TEST(good_file, is_not_reported) {
                       "#include \"transport/shm/link.hpp\"\n#include \"communicator_state.hpp\"\n"
                       "#include \"bootstrap/meeting.hpp\"\n#include <fmt/format.h>\n"},
            SourceFile{"src/transport/verbs/x.cpp", "#include <infiniband/verbs.h>\n"},
+           SourceFile{"src/transport/verbs/x.cpp", "#include \"transport/verbs/diagnosis/x.hpp\"\n"},
+           SourceFile{
+               "src/transport/verbs/diagnosis/x.cpp",
+               "#include \"transport/verbs/selection/x.hpp\"\n#include \"transport/connection.hpp\"\n"},
            SourceFile{"include/qpmesh/mpi.hpp", "#pragma once\n#include <mpi.h>\n"},
            SourceFile{"include/qpmesh/x.h", "#pragma once\n#include <stddef.h>\n"},
            SourceFile{"tests/unit/x.cpp", "#include \"collectives/group.hpp\"\n"},

@@ -6,9 +6,9 @@
 #include "base/bytes.hpp"
 #include "qpmesh/error.hpp"
 #include "support/device_tables.hpp"
-#include "transport/verbs/choice.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 using test::devices;
@@ -750,4 +750,4 @@ TEST(an_encoded_offer, with_any_bit_flipped_is_corrupt_or_still_sound) {
 }
 
 }  // namespace
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

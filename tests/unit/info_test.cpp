@@ -11,7 +11,7 @@
 
 #include "support/device_tables.hpp"
 #include "tools/info/facts.hpp"
-#include "transport/verbs/notification.hpp"
+#include "transport/verbs/selection/notification.hpp"
 
 namespace qpmesh::info {
 namespace {
@@ -49,7 +49,7 @@ netdev ens2 down 10.0.0.1/24
 
 // A processor where polling is not the default would say so.
 std::string_view expected_notification() {
-  return transport::verbs::x86_host
+  return transport::verbs::selection::x86_host
              ? "    small messages polled, larger ones by immediate: SoftRoCE copies writes in order\n"
              : "    small messages by immediate, larger ones by immediate: this processor may see writes out "
                "of "
@@ -151,7 +151,7 @@ TEST(json_object, of_softroce_holds_the_same_as_the_text) {
   const auto& port = device["ports"][0];
   EXPECT_EQ(port["mtu_bytes"], 4096);
   EXPECT_EQ(port["link_layer"], "Ethernet");
-  EXPECT_EQ(port["notification"]["small"], transport::verbs::x86_host ? "poll" : "immediate");
+  EXPECT_EQ(port["notification"]["small"], transport::verbs::selection::x86_host ? "poll" : "immediate");
   EXPECT_EQ(port["notification"]["medium"], "immediate");
   ASSERT_EQ(port["gids"].size(), 2U);
   EXPECT_EQ(port["gids"][0]["index"], 1) << "the best first";

@@ -6,10 +6,10 @@
 #include <random>
 
 #include "support/device_tables.hpp"
-#include "transport/verbs/notification.hpp"
-#include "transport/verbs/pairing.hpp"
+#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/pairing.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 using test::devices;
@@ -358,4 +358,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& instance) { return std::string{instance.param.name}; });
 
 }  // namespace
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

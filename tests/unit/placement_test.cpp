@@ -6,6 +6,8 @@
 namespace qpmesh::transport::verbs {
 namespace {
 
+using namespace selection;
+
 constexpr DefaultNotification polled{Notification::poll, Notification::poll, "tested"};
 constexpr DefaultNotification immediate{Notification::immediate, Notification::immediate, "tested"};
 

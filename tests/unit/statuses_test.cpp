@@ -1,5 +1,5 @@
 // Every completion status and event has a message of its own, and a link that fails names both its ends.
-#include "transport/verbs/statuses.hpp"
+#include "transport/verbs/diagnosis/statuses.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,8 +13,10 @@
 
 #include "support/device_tables.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::diagnosis {
 namespace {
+
+using namespace selection;
 
 using test::gid;
 using ::testing::AllOf;
@@ -219,4 +221,4 @@ TEST(bring_up, that_met_silence_names_both_ends_and_the_path) {
 }
 
 }  // namespace
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::diagnosis

@@ -57,7 +57,7 @@ Facts collect() {
               .cores = topology::usable_cores(),
               .numa_nodes = topology::numa_nodes(),
               .locked_memory = locked_memory(options),
-              .wishes = transport::verbs::wishes_of(options)};
+              .wishes = transport::verbs::selection::wishes_of(options)};
   facts.wishes.numa_node = topology::numa_node_of(facts.cores.cores, facts.numa_nodes);
 #ifdef QPMESH_HAS_VERBS
   facts.devices = transport::verbs::discover(base::System{});

@@ -7,7 +7,7 @@
 
 #include "topology/numa_nodes.hpp"
 #include "topology/usable_cores.hpp"
-#include "transport/verbs/choice.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::info {
 
@@ -34,8 +34,8 @@ struct Facts {
   std::vector<topology::NumaNode> numa_nodes{};
   LockedMemory locked_memory{};
   bool has_verbs = true;  // this build knows RDMA at all
-  std::vector<transport::verbs::DeviceFacts> devices{};
-  transport::verbs::Wishes wishes{};
+  std::vector<transport::verbs::selection::DeviceFacts> devices{};
+  transport::verbs::selection::Wishes wishes{};
 };
 
 // What can be used on this host, by what the facts say.

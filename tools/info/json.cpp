@@ -3,19 +3,19 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/info/facts.hpp"
-#include "transport/verbs/notification.hpp"
+#include "transport/verbs/selection/notification.hpp"
 
 namespace qpmesh::info {
 namespace {
 
 using nlohmann::ordered_json;
 using transport::Notification;
-using transport::verbs::DeviceFacts;
-using transport::verbs::DeviceProtocol;
-using transport::verbs::Endpoint;
-using transport::verbs::GidFacts;
-using transport::verbs::Judgement;
-using transport::verbs::PortFacts;
+using transport::verbs::selection::DeviceFacts;
+using transport::verbs::selection::DeviceProtocol;
+using transport::verbs::selection::Endpoint;
+using transport::verbs::selection::GidFacts;
+using transport::verbs::selection::Judgement;
+using transport::verbs::selection::PortFacts;
 
 ordered_json text_or_null(const std::string& text) {
   return text.empty() ? ordered_json{} : ordered_json(text);

@@ -4,16 +4,16 @@
 #include <array>
 
 #include "tools/info/facts.hpp"
-#include "transport/verbs/notification.hpp"
+#include "transport/verbs/selection/notification.hpp"
 
 namespace qpmesh::info {
 namespace {
 
 using transport::Notification;
-using transport::verbs::DeviceFacts;
-using transport::verbs::GidFacts;
-using transport::verbs::Judgement;
-using transport::verbs::PortFacts;
+using transport::verbs::selection::DeviceFacts;
+using transport::verbs::selection::GidFacts;
+using transport::verbs::selection::Judgement;
+using transport::verbs::selection::PortFacts;
 
 // "0-3,8"
 std::string ranges(const std::vector<int>& numbers) {
@@ -126,7 +126,7 @@ std::string of_port(const Facts& facts, std::span<const Judgement> judgements, s
   // SoftRoCE makes a rate up.
   if (port.rate_mbps != 0 && !facts.devices[device].software)
     text += fmt::format(", {:g} Gb/s", static_cast<double>(port.rate_mbps) / 1000);
-  if (port.link_layer == transport::verbs::LinkLayer::infiniband)
+  if (port.link_layer == transport::verbs::selection::LinkLayer::infiniband)
     text += fmt::format(", LID {}{}", port.lid, port.grh_required ? ", GRH required" : "");
   text += fmt::format(", messages up to {}\n", bytes(port.message_bytes_max));
   const auto notification = default_notification(facts.devices[device], port.link_layer);

@@ -11,11 +11,9 @@ namespace {
 
 constexpr std::uint8_t hop_limit = 64;  // 0 becomes an IP time to live of 0 on rxe, and 1 cannot be routed
 
-constexpr std::uint8_t timeout_max = 31;  // 5 bits
-
 constexpr std::size_t subnet_prefix_bytes = 8;  // of an InfiniBand GID; the rest is the port's GUID
 
-bool same_subnet_prefix(const Gid& a, const Gid& b) noexcept {
+bool same_subnet_prefix(const selection::Gid& a, const selection::Gid& b) noexcept {
   return std::memcmp(a.bytes.data(), b.bytes.data(), subnet_prefix_bytes) == 0;
 }
 
@@ -33,28 +31,10 @@ std::uint8_t reads_max(int initiator, int responder) noexcept {
 
 }  // namespace
 
-Timers timers_for(const Endpoint& local, std::int64_t link_timeout_ms) noexcept {
-  Timers timers;
-  if (local.software) timers.retry_count = 6;
-  if (link_timeout_ms == 0) return timers;
-  timers.timeout = 1;  // 0 means for ever
-  while (timers.timeout < timeout_max && give_up_ms(timers) < link_timeout_ms) ++timers.timeout;
-  return timers;
-}
-
-std::int64_t give_up_ms(const Timers& timers) noexcept {
-  const std::int64_t once_ns = std::int64_t{4096} << timers.timeout;
-  return once_ns * (timers.retry_count + 1) / 1'000'000;
-}
-
-int path_mtu_bytes(const Endpoint& local, const Endpoint& peer) noexcept {
-  return std::min(local.mtu_bytes, peer.mtu_bytes);
-}
-
-ibv_ah_attr route_to(const Endpoint& local, const Endpoint& peer) {
+ibv_ah_attr route_to(const selection::Endpoint& local, const selection::Endpoint& peer) {
   ibv_ah_attr route{};
   route.port_num = static_cast<std::uint8_t>(local.port);
-  const bool infiniband = local.link_layer == LinkLayer::infiniband;
+  const bool infiniband = local.link_layer == selection::LinkLayer::infiniband;
   if (infiniband) route.dlid = peer.lid;
   if (!infiniband || local.grh_required || peer.grh_required || !same_subnet_prefix(local.gid, peer.gid)) {
     route.is_global = 1;
@@ -65,7 +45,7 @@ ibv_ah_attr route_to(const Endpoint& local, const Endpoint& peer) {
   return route;
 }
 
-Attributes to_init(const Endpoint& local, unsigned access) {
+Attributes to_init(const selection::Endpoint& local, unsigned access) {
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_INIT;
   attributes.values.pkey_index = 0;  // the default partition; the only one RoCE knows
@@ -75,11 +55,11 @@ Attributes to_init(const Endpoint& local, unsigned access) {
   return attributes;
 }
 
-Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer, const Timers& timers) {
+Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers) {
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_RTR;
   attributes.values.ah_attr = route_to(local.endpoint, peer.endpoint);
-  attributes.values.path_mtu = encode_mtu(path_mtu_bytes(local.endpoint, peer.endpoint));
+  attributes.values.path_mtu = encode_mtu(selection::path_mtu_bytes(local.endpoint, peer.endpoint));
   attributes.values.dest_qp_num = peer.qpn;
   attributes.values.rq_psn = peer.psn;
   attributes.values.max_dest_rd_atomic =
@@ -90,7 +70,7 @@ Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer, const Tim
   return attributes;
 }
 
-Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer, const Timers& timers) {
+Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers) {
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_RTS;
   attributes.values.sq_psn = local.psn;

@@ -167,7 +167,7 @@ bool VerbsConnection::post_receives(std::uint32_t count) noexcept {
   return true;
 }
 
-void VerbsConnection::fail(Explanation explanation, int system_error) noexcept {
+void VerbsConnection::fail(diagnosis::Explanation explanation, int system_error) noexcept {
   if (failed_) return;
   failed_ = true;
   fault_.detail = std::move(explanation.cause);

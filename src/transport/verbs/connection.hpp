@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "transport/connection.hpp"
+#include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
 #include "transport/verbs/regions.hpp"
-#include "transport/verbs/statuses.hpp"
 
 namespace qpmesh::transport::verbs {
 
@@ -50,7 +50,7 @@ class VerbsConnection final : public Connection {
     std::uint32_t index = 0;  // of the connection in its transport
     QueuePair queue_pair;     // in RTS
     Capabilities capabilities;
-    LinkDescription link;
+    diagnosis::LinkDescription link;
     std::uint32_t receives = 0;  // receive requests kept posted; 0 where nobody sends immediates
   };
   // Posts the receives. Throws Error{no_resource}.
@@ -70,7 +70,7 @@ class VerbsConnection final : public Connection {
   void sever() noexcept override;
   const Fault* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 
-  const LinkDescription& link() const noexcept { return parts_.link; }
+  const diagnosis::LinkDescription& link() const noexcept { return parts_.link; }
   // Whether the device says that bytes of a write land in the order of their addresses here. Only known from RTS on.
   bool vouches_for_order() const noexcept {
     return ibv_query_qp_data_in_order(parts_.queue_pair.get(), IBV_WR_RDMA_WRITE, 0) != 0;
@@ -83,7 +83,7 @@ class VerbsConnection final : public Connection {
   void on_sent(const ibv_wc& completion) noexcept;
   void on_arrival(const ibv_wc& completion) noexcept;
   // The first cause stays.
-  void fail(Explanation explanation, int system_error) noexcept;
+  void fail(diagnosis::Explanation explanation, int system_error) noexcept;
 
  private:
   Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;

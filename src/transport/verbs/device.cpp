@@ -41,7 +41,7 @@ DeviceContext open(const base::System& system, ibv_device* device) {
 }
 
 // What sysfs knows and libibverbs does not. What it does not say stays unknown.
-void read_kind(DeviceFacts& facts) {
+void read_kind(selection::DeviceFacts& facts) {
   const auto folder = fs::path{"/sys/class/infiniband"} / facts.name;
   std::error_code failure;
   const auto driver = fs::read_symlink(folder / "device/driver", failure);
@@ -51,24 +51,24 @@ void read_kind(DeviceFacts& facts) {
   const bool has_parent = fs::exists(folder / "parent", failure);
   facts.software = has_parent || (!on_a_bus && fs::exists(folder, failure));
   if (facts.software && facts.driver.empty())
-    facts.driver = facts.protocol == DeviceProtocol::iwarp ? "siw" : "rdma_rxe";
+    facts.driver = facts.protocol == selection::DeviceProtocol::iwarp ? "siw" : "rdma_rxe";
   std::ifstream node{folder / "device/numa_node"};
   if (int number = -1; node >> number) facts.numa_node = number;
 }
 
-DeviceProtocol protocol_of(const ibv_device& device) noexcept {
+selection::DeviceProtocol protocol_of(const ibv_device& device) noexcept {
   switch (device.transport_type) {
-    case IBV_TRANSPORT_IB: return DeviceProtocol::infiniband;
-    case IBV_TRANSPORT_IWARP: return DeviceProtocol::iwarp;
-    default: return DeviceProtocol::other;
+    case IBV_TRANSPORT_IB: return selection::DeviceProtocol::infiniband;
+    case IBV_TRANSPORT_IWARP: return selection::DeviceProtocol::iwarp;
+    default: return selection::DeviceProtocol::other;
   }
 }
 
-LinkLayer link_layer_of(const ibv_port_attr& port) noexcept {
+selection::LinkLayer link_layer_of(const ibv_port_attr& port) noexcept {
   switch (port.link_layer) {
-    case IBV_LINK_LAYER_INFINIBAND: return LinkLayer::infiniband;
-    case IBV_LINK_LAYER_ETHERNET: return LinkLayer::ethernet;
-    default: return LinkLayer::unspecified;
+    case IBV_LINK_LAYER_INFINIBAND: return selection::LinkLayer::infiniband;
+    case IBV_LINK_LAYER_ETHERNET: return selection::LinkLayer::ethernet;
+    default: return selection::LinkLayer::unspecified;
   }
 }
 
@@ -88,18 +88,20 @@ std::int64_t rate_mbps(const ibv_port_attr& port) noexcept {
   return std::int64_t{find(widths, port.active_width)} * find(speeds, port.active_speed);
 }
 
-void name_interface(GidFacts& gid, unsigned index, std::span<const Interface> all) {
+void name_interface(selection::GidFacts& gid, unsigned index, std::span<const Interface> all) {
   const auto found = std::ranges::find(all, index, &Interface::index);
   if (index == 0 || found == all.end()) return;
   // The index counts in the network namespace of the device. In another one it may name a stranger, which
   // does not hold the IPv4 address that this GID was made from.
-  if (is_ipv4(gid.gid) && !std::ranges::count(found->addresses, gid.gid, &InterfaceAddress::address)) return;
+  if (is_ipv4(gid.gid) &&
+      !std::ranges::count(found->addresses, gid.gid, &selection::InterfaceAddress::address))
+    return;
   gid.netdev = found->name;
   gid.netdev_up = found->up;
   gid.addresses = found->addresses;
 }
 
-void read_gids(const base::System& system, ibv_context* context, DeviceFacts& facts,
+void read_gids(const base::System& system, ibv_context* context, selection::DeviceFacts& facts,
                std::size_t entries_max) {
   std::vector<ibv_gid_entry> entries(entries_max);
   // One call for all ports, which leaves empty entries out; reading them one by one is 1024 calls on rxe.
@@ -114,21 +116,23 @@ void read_gids(const base::System& system, ibv_context* context, DeviceFacts& fa
   entries.resize(static_cast<std::size_t>(count));
   const auto all = interfaces(system);
   for (const auto& entry : entries) {
-    const auto port = std::ranges::find(facts.ports, static_cast<int>(entry.port_num), &PortFacts::number);
+    const auto port =
+        std::ranges::find(facts.ports, static_cast<int>(entry.port_num), &selection::PortFacts::number);
     if (port == facts.ports.end() || entry.gid_type > IBV_GID_TYPE_ROCE_V2) continue;
-    GidFacts gid{.index = static_cast<int>(entry.gid_index)};
+    selection::GidFacts gid{.index = static_cast<int>(entry.gid_index)};
     std::memcpy(gid.gid.bytes.data(), entry.gid.raw, gid.gid.bytes.size());
-    gid.type = static_cast<GidType>(entry.gid_type);
+    gid.type = static_cast<selection::GidType>(entry.gid_type);
     name_interface(gid, entry.ndev_ifindex, all);
     port->gids.push_back(std::move(gid));
   }
 }
-static_assert(static_cast<int>(GidType::infiniband) == IBV_GID_TYPE_IB);
-static_assert(static_cast<int>(GidType::roce_v1) == IBV_GID_TYPE_ROCE_V1);
-static_assert(static_cast<int>(GidType::roce_v2) == IBV_GID_TYPE_ROCE_V2);
-static_assert(port_active == IBV_PORT_ACTIVE);
+static_assert(static_cast<int>(selection::GidType::infiniband) == IBV_GID_TYPE_IB);
+static_assert(static_cast<int>(selection::GidType::roce_v1) == IBV_GID_TYPE_ROCE_V1);
+static_assert(static_cast<int>(selection::GidType::roce_v2) == IBV_GID_TYPE_ROCE_V2);
+static_assert(selection::port_active == IBV_PORT_ACTIVE);
 
-void read_ports(const base::System& system, ibv_context* context, int port_count, DeviceFacts& facts) {
+void read_ports(const base::System& system, ibv_context* context, int port_count,
+                selection::DeviceFacts& facts) {
   std::size_t gid_entries = 0;
   for (int number = 1; number <= port_count; ++number) {
     ibv_port_attr port{};
@@ -153,8 +157,8 @@ void read_ports(const base::System& system, ibv_context* context, int port_count
   if (gid_entries > 0) read_gids(system, context, facts, gid_entries);
 }
 
-DeviceFacts read_device(const base::System& system, ibv_device* device) {
-  DeviceFacts facts;
+selection::DeviceFacts read_device(const base::System& system, ibv_device* device) {
+  selection::DeviceFacts facts;
   facts.name = ibv_get_device_name(device);
   facts.protocol = protocol_of(*device);
   facts.node_guid = be64toh(ibv_get_device_guid(device));
@@ -194,8 +198,8 @@ void protect_forks() {
 
 }  // namespace
 
-std::vector<DeviceFacts> discover(const base::System& system) {
-  std::vector<DeviceFacts> found;
+std::vector<selection::DeviceFacts> discover(const base::System& system) {
+  std::vector<selection::DeviceFacts> found;
   const auto list = list_devices(system);
   for (auto* const device : list.devices) found.push_back(read_device(system, device));
   return found;

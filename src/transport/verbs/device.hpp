@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "base/system.hpp"
-#include "transport/verbs/facts.hpp"
 #include "transport/verbs/handles.hpp"
+#include "transport/verbs/selection/facts.hpp"
 
 namespace qpmesh::transport::verbs {
 
 // Every device, in libibverbs' order. None, or no kernel support, is an empty list. A device that cannot be
 // opened or asked is listed with the reason in `unreadable`; a port or GID that cannot be read is left out.
 // Throws nothing but std::bad_alloc.
-std::vector<DeviceFacts> discover(const base::System& system);
+std::vector<selection::DeviceFacts> discover(const base::System& system);
 
 // Sees to it first that a fork of this process does not take registered memory away from the device. Throws
 // Error{no_resource} naming the device.

@@ -27,12 +27,12 @@ std::span<const std::uint8_t> address_bytes(const sockaddr* address, sa_family_t
   return {};
 }
 
-std::optional<InterfaceAddress> read_address(const ifaddrs& entry) {
+std::optional<selection::InterfaceAddress> read_address(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr) return std::nullopt;
   const auto family = entry.ifa_addr->sa_family;
   const auto address = address_bytes(entry.ifa_addr, family);
   if (address.empty()) return std::nullopt;
-  InterfaceAddress found;
+  selection::InterfaceAddress found;
   if (family == AF_INET) found.address.bytes[10] = found.address.bytes[11] = 0xff;
   std::ranges::copy(address, found.address.bytes.end() - static_cast<std::ptrdiff_t>(address.size()));
   for (const auto byte : address_bytes(entry.ifa_netmask, family)) found.prefix_bits += std::popcount(byte);

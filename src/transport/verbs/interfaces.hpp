@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/system.hpp"
-#include "transport/verbs/facts.hpp"
+#include "transport/verbs/selection/facts.hpp"
 
 namespace qpmesh::transport::verbs {
 
@@ -13,7 +13,7 @@ struct Interface {
   std::string name{};
   unsigned index = 0;
   bool up = false;
-  std::vector<InterfaceAddress> addresses{};
+  std::vector<selection::InterfaceAddress> addresses{};
 };
 
 // Empty when they cannot be read.

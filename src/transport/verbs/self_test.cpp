@@ -41,7 +41,7 @@ bool all_are(const std::array<Word, count>& words, Word value) noexcept {
 // Two transports on the same device, joined to each other.
 class Loop {
  public:
-  Loop(const base::System& system, const Endpoint& endpoint) {
+  Loop(const base::System& system, const selection::Endpoint& endpoint) {
     for (const int side : {0, 1}) {
       auto& transport = transports_[static_cast<std::size_t>(side)];
       transport = std::make_unique<VerbsTransport>(
@@ -117,7 +117,7 @@ bool watch(Loop& loop, const base::System& system, Word value, Placement& seen, 
 
 }  // namespace
 
-Placement test_placement(const base::System& system, const Endpoint& endpoint) {
+Placement test_placement(const base::System& system, const selection::Endpoint& endpoint) {
   Placement seen;
   try {
     const auto loop = std::make_unique<Loop>(system, endpoint);
@@ -137,7 +137,7 @@ Placement test_placement(const base::System& system, const Endpoint& endpoint) {
   return seen;
 }
 
-Findings judge_placement(const DefaultNotification& believed, const Placement& seen) noexcept {
+Findings judge_placement(const selection::DefaultNotification& believed, const Placement& seen) noexcept {
   Findings left{.notification = believed,
                 .bytes_in_order = seen.vouched_in_order && seen.records > 0 && seen.out_of_order == 0};
   if (seen.overtaken > 0)

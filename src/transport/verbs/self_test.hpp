@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/system.hpp"
-#include "transport/verbs/choice.hpp"
-#include "transport/verbs/notification.hpp"
+#include "transport/verbs/selection/choice.hpp"
+#include "transport/verbs/selection/notification.hpp"
 
 namespace qpmesh::transport::verbs {
 
@@ -22,13 +22,13 @@ struct Placement {
 
 // Takes a few milliseconds; never longer than a fraction of a second, whatever the device does. Never throws for the device's
 // doings: a test that cannot run is a finding too.
-Placement test_placement(const base::System& system, const Endpoint& endpoint);
+Placement test_placement(const base::System& system, const selection::Endpoint& endpoint);
 
 struct Findings {
-  DefaultNotification notification;
+  selection::DefaultNotification notification;
   bool bytes_in_order = false;
 };
 // What is left to rely on.
-Findings judge_placement(const DefaultNotification& believed, const Placement& seen) noexcept;
+Findings judge_placement(const selection::DefaultNotification& believed, const Placement& seen) noexcept;
 
 }  // namespace qpmesh::transport::verbs

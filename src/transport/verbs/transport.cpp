@@ -133,22 +133,22 @@ VerbsTransport::Pending& VerbsTransport::pending(int peer) {
   return *found;
 }
 
-LinkDescription VerbsTransport::describe_link(const Pending& pending, const Plan::Way& way,
-                                              std::uint32_t peer_qpn) const {
+diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending, const Plan::Way& way,
+                                                         std::uint32_t peer_qpn) const {
   return {.local = {.host = settings_.host,
                     .endpoint = way.local,
                     .qpn = pending.queue_pair ? pending.queue_pair->qp_num : 0},
           .peer = {.host = pending.plan.peer_host, .endpoint = way.peer, .qpn = peer_qpn},
-          .timers = timers_for(way.local, settings_.link_timeout_ms)};
+          .timers = selection::timers_for(way.local, settings_.link_timeout_ms)};
 }
 
 void VerbsTransport::to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
-                              const LinkDescription& link) const {
+                              const diagnosis::LinkDescription& link) const {
   ibv_qp_attr values = attributes.values;
   const int error = call_for_status(system_, "ibv_modify_qp",
                                     [&] { return ibv_modify_qp(&queue_pair, &values, attributes.mask); });
   if (error == 0) return;
-  Explanation explanation = describe_bring_up(step, error, link);
+  diagnosis::Explanation explanation = diagnosis::describe_bring_up(step, error, link);
   throw Error{{.code = ErrorCode::link_failed,
                .operation = "connect",
                .cause = std::move(explanation.cause),
@@ -205,8 +205,8 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
   while (choice < mine.plan.ways.size() && (unroutable >> choice & 1) != 0) ++choice;
   if (choice == mine.plan.ways.size()) {
     const Plan::Way& first = mine.plan.ways.front();
-    Explanation why =
-        describe_bring_up("address handle", EHOSTUNREACH, describe_link(mine, first, theirs.qpn));
+    diagnosis::Explanation why =
+        diagnosis::describe_bring_up("address handle", EHOSTUNREACH, describe_link(mine, first, theirs.qpn));
     throw Error{
         {.code = ErrorCode::link_failed,
          .peer = peer,
@@ -215,7 +215,7 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
          .hint = std::move(why.hint)}};
   }
   const Plan::Way& way = mine.plan.ways[choice];
-  LinkDescription link = describe_link(mine, way, theirs.qpn);
+  diagnosis::LinkDescription link = describe_link(mine, way, theirs.qpn);
   const QueuePairEnd local{way.local, mine.queue_pair->qp_num, mine.psn};
   const QueuePairEnd remote{way.peer, theirs.qpn, theirs.psn};
   try {
@@ -299,15 +299,15 @@ void VerbsTransport::look_around() noexcept {
 }
 
 void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
-  const Severity severity = severity_of(event.event_type);
+  const diagnosis::Severity severity = diagnosis::severity_of(event.event_type);
   const bool of_port = event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR;
-  const Explanation what =
-      describe(event.event_type, settings_.port.device, of_port ? event.element.port_num : 0);
-  if (severity == Severity::harmless) return log_.info("{}", what.cause);
-  if (severity == Severity::suspicious) return log_.warning("{}. {}", what.cause, what.hint);
+  const diagnosis::Explanation what =
+      diagnosis::describe(event.event_type, settings_.port.device, of_port ? event.element.port_num : 0);
+  if (severity == diagnosis::Severity::harmless) return log_.info("{}", what.cause);
+  if (severity == diagnosis::Severity::suspicious) return log_.warning("{}. {}", what.cause, what.hint);
   for (VerbsConnection* const connection : connections_) {
     if (connection == nullptr) continue;
-    if (severity == Severity::context || connection->queue_pair() == event.element.qp)
+    if (severity == diagnosis::Severity::context || connection->queue_pair() == event.element.qp)
       connection->fail(what, 0);
   }
 }

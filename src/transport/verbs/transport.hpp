@@ -16,11 +16,11 @@
 #include "base/system.hpp"
 #include "transport/connection.hpp"
 #include "transport/verbs/attributes.hpp"
+#include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
-#include "transport/verbs/notification.hpp"
-#include "transport/verbs/pairing.hpp"
 #include "transport/verbs/regions.hpp"
-#include "transport/verbs/statuses.hpp"
+#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/pairing.hpp"
 
 namespace qpmesh::transport::verbs {
 
@@ -31,19 +31,19 @@ inline constexpr std::string_view name = "verbs";
 struct Settings {
   int rank = 0;
   std::string host;
-  PortChoice port;                   // of the device that is opened
+  selection::PortChoice port;        // of the device that is opened
   std::uint32_t peers = 0;           // how many connections there will be at most
   std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
   std::int64_t link_timeout_ms = 0;  // option of that name
-  DefaultNotification notification;  // what this rank, as a receiver, can rely on
-  bool bytes_in_order = false;       // the device vouches for it, and the self-test did not see otherwise
+  selection::DefaultNotification notification;  // what this rank, as a receiver, can rely on
+  bool bytes_in_order = false;  // the device vouches for it, and the self-test did not see otherwise
 };
 
 // How a peer might be reached: pairs of endpoints, best first, the same at both ends.
 struct Plan {
   struct Way {
-    Endpoint local;
-    Endpoint peer;
+    selection::Endpoint local;
+    selection::Endpoint peer;
   };
   std::string peer_host;
   std::vector<Way> ways;  // at most 64
@@ -105,8 +105,9 @@ class VerbsTransport final : public Transport {
   Pending& pending(int peer);
   void open_queue_pair(Pending& pending);
   void to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
-                const LinkDescription& link) const;
-  LinkDescription describe_link(const Pending& pending, const Plan::Way& way, std::uint32_t peer_qpn) const;
+                const diagnosis::LinkDescription& link) const;
+  diagnosis::LinkDescription describe_link(const Pending& pending, const Plan::Way& way,
+                                           std::uint32_t peer_qpn) const;
   template <class Handle>
   void drain(ibv_cq& queue, Handle&& handle) noexcept;
   void handle_event(const ibv_async_event& event) noexcept;

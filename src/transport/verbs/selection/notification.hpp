@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "transport/connection.hpp"
-#include "transport/verbs/facts.hpp"
+#include "transport/verbs/selection/facts.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 
 #if defined(__x86_64__)
 inline constexpr bool x86_host = true;
@@ -24,4 +24,4 @@ struct DefaultNotification {
 DefaultNotification default_notification(const DeviceFacts& device, LinkLayer link_layer,
                                          bool x86 = x86_host);
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

@@ -6,13 +6,13 @@
 #include <array>
 
 #include "base/system.hpp"
-#include "transport/verbs/statuses.hpp"
+#include "transport/verbs/diagnosis/statuses.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::diagnosis {
 namespace {
 
 std::string to_string(const LinkEnd& end) {
-  return fmt::format("host {}, {}, QP {:#x}", end.host, verbs::to_string(end.endpoint), end.qpn);
+  return fmt::format("host {}, {}, QP {:#x}", end.host, selection::to_string(end.endpoint), end.qpn);
 }
 
 // The GID as ping takes it.
@@ -21,15 +21,15 @@ std::string address(const LinkEnd& end, const std::string& source_netdev) {
   const auto& bytes = end.endpoint.gid.bytes;
   if (is_ipv4(end.endpoint.gid))
     return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
-  const auto text = verbs::to_string(end.endpoint.gid);
-  const bool needs_scope = kind == AddressKind::ipv6_link_local && !source_netdev.empty();
+  const auto text = selection::to_string(end.endpoint.gid);
+  const bool needs_scope = kind == selection::AddressKind::ipv6_link_local && !source_netdev.empty();
   return needs_scope ? fmt::format("{}%{}", text, source_netdev) : text;
 }
 
 std::string perftest(const LinkEnd& end) {
   const auto& endpoint = end.endpoint;
   auto line = fmt::format("ib_write_lat -d {} -i {}", endpoint.device, endpoint.port);
-  if (endpoint.link_layer == LinkLayer::ethernet || endpoint.grh_required)
+  if (endpoint.link_layer == selection::LinkLayer::ethernet || endpoint.grh_required)
     line += fmt::format(" -x {}", endpoint.gid_index);
   return line;
 }
@@ -39,24 +39,25 @@ std::string path_checks(const LinkDescription& link) {
   const auto& local = link.local.endpoint;
   const auto& peer = link.peer.endpoint;
   std::string text;
-  if (local.link_layer == LinkLayer::infiniband) {
+  if (local.link_layer == selection::LinkLayer::infiniband) {
     text += fmt::format("on host {}: ibportstate -C {} {} {}, iblinkinfo, sminfo", link.local.host,
                         local.device, peer.lid, peer.port);
   } else {
     // An IPv4 packet that is as long as the longest RoCE v2 one: 32 bytes beyond the MTU are headers that ping
     // does not have.
     constexpr int header_bytes = 32;
-    const int ping_bytes = path_mtu_bytes(local, peer) + header_bytes;
+    const int ping_bytes = selection::path_mtu_bytes(local, peer) + header_bytes;
     text += fmt::format("on host {}: ping -c 3 -M do -s {}{}{} {}", link.local.host, ping_bytes,
                         local.netdev.empty() ? "" : " -I ", local.netdev, address(link.peer, local.netdev));
-    text += local.gid_type == GidType::roce_v2
+    text += local.gid_type == selection::GidType::roce_v2
                 ? "; UDP port 4791 must pass the firewalls of both hosts and the network between them"
                 : "; RoCE v1 is not routed: both ports must be in one Ethernet segment and VLAN";
   }
   text += fmt::format("; on host {}: {}; then on host {}: {} {}", link.peer.host, perftest(link.peer),
                       link.local.host, perftest(link.local), link.peer.host);
-  if (local.link_layer == LinkLayer::ethernet && (kind_of(local.gid) == AddressKind::ipv6_link_local ||
-                                                  kind_of(local.gid) == AddressKind::ipv4_link_local))
+  if (local.link_layer == selection::LinkLayer::ethernet &&
+      (kind_of(local.gid) == selection::AddressKind::ipv6_link_local ||
+       kind_of(local.gid) == selection::AddressKind::ipv4_link_local))
     text +=
         "; the GIDs are link-local: give both interfaces addresses of one network, or set QPMESH_GID_INDEX";
   if (local.software || peer.software)
@@ -117,7 +118,8 @@ Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::stri
   auto cause = fmt::format("{} failed with {} (status {}, vendor error {:#x}): {}", operation, row->name,
                            static_cast<int>(status), vendor_error, row->meaning);
   if (status == IBV_WC_RETRY_EXC_ERR) {
-    cause += fmt::format(" for about {} ms ({} tries)", give_up_ms(link.timers), link.timers.retry_count + 1);
+    cause += fmt::format(" for about {} ms ({} tries)", selection::give_up_ms(link.timers),
+                         link.timers.retry_count + 1);
   }
   cause += fmt::format(", usually because {}; {}", row->cause, to_string(link));
   if (!is_silence(status)) return {std::move(cause), std::string{row->hint}};
@@ -153,10 +155,10 @@ Explanation describe_cut_path(const LinkDescription& link, Explanation fault) {
     return fmt::format("on host {}: ip link set {} mtu 1500", end.host,
                        end.endpoint.netdev.empty() ? "INTERFACE" : end.endpoint.netdev);
   };
-  const int packet_bytes = path_mtu_bytes(link.local.endpoint, link.peer.endpoint);
+  const int packet_bytes = selection::path_mtu_bytes(link.local.endpoint, link.peer.endpoint);
   fault.cause =
       fmt::format("a short packet was answered, one of {} bytes was not: {}", packet_bytes, fault.cause);
-  if (link.local.endpoint.link_layer == LinkLayer::ethernet)
+  if (link.local.endpoint.link_layer == selection::LinkLayer::ethernet)
     fault.hint =
         fmt::format("something between the hosts carries only shorter packets: raise its MTU, or {}; {}; {}",
                     lower(link.local), lower(link.peer), fault.hint);
@@ -168,4 +170,4 @@ Explanation describe_silence(std::string_view step, const LinkDescription& link)
           path_checks(link)};
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::diagnosis

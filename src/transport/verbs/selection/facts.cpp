@@ -1,11 +1,11 @@
-#include "transport/verbs/facts.hpp"
+#include "transport/verbs/selection/facts.hpp"
 
 #include <arpa/inet.h>
 
 #include <algorithm>
 #include <span>
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 
 bool is_ipv4(const Gid& gid) noexcept {
   constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -56,4 +56,4 @@ std::string to_string(const Gid& gid) {
   return text.data();
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

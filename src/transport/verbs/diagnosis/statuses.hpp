@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "transport/verbs/attributes.hpp"
+#include "transport/verbs/selection/timers.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::diagnosis {
 
 // One row for every value but IBV_WC_SUCCESS.
 struct StatusRow {
@@ -43,14 +43,14 @@ Severity severity_of(ibv_event_type event) noexcept;
 
 struct LinkEnd {
   std::string host{};
-  Endpoint endpoint{};
+  selection::Endpoint endpoint{};
   std::uint32_t qpn = 0;
 };
 // The two ends of a connection, for messages.
 struct LinkDescription {
   LinkEnd local{};
   LinkEnd peer{};
-  Timers timers{};
+  selection::Timers timers{};
 };
 // "host a, rxe0 port 1, GID 1 …, MTU 1024, QP 0x11 to host b, …"
 std::string to_string(const LinkDescription& link);
@@ -72,4 +72,4 @@ Explanation describe_cut_path(const LinkDescription& link, Explanation fault);
 // Where bring-up did not end before its deadline: what stands between the two ends.
 Explanation describe_silence(std::string_view step, const LinkDescription& link);
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::diagnosis

@@ -1,4 +1,4 @@
-#include "transport/verbs/pairing.hpp"
+#include "transport/verbs/selection/pairing.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 // Why two endpoints cannot be connected, the most basic reason first.
@@ -114,4 +114,4 @@ Offer restrict_to(const Offer& offer, const PortChoice& choice) {
   return rest;
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

@@ -1,9 +1,9 @@
-#include "transport/verbs/notification.hpp"
+#include "transport/verbs/selection/notification.hpp"
 
 #include <algorithm>
 #include <array>
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 // Adapters that place the writes of one connection in order, by custom: the applications that rely on it are
@@ -46,4 +46,4 @@ DefaultNotification default_notification(const DeviceFacts& device, LinkLayer li
   return {poll, poll, "this family of devices places writes in order"};
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

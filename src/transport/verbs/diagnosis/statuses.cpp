@@ -1,9 +1,9 @@
-#include "transport/verbs/statuses.hpp"
+#include "transport/verbs/diagnosis/statuses.hpp"
 
 #include <algorithm>
 #include <array>
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::diagnosis {
 namespace {
 
 // Cause and hint of what only a mistake in qpmesh can bring about.
@@ -139,4 +139,4 @@ Severity severity_of(ibv_event_type event) noexcept {
   return row == events.end() ? Severity::suspicious : row->severity;
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::diagnosis

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/verbs/choice.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 
 enum class Reach : std::uint8_t { none, other_subnet, same_subnet };
 Reach reach(const Endpoint& a, const Endpoint& b) noexcept;
@@ -43,4 +43,4 @@ std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<co
 // The endpoints of that port alone, in order.
 Offer restrict_to(const Offer& offer, const PortChoice& choice);
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

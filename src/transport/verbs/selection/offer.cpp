@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "transport/verbs/choice.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 // What to do when this is what the best of the refused GIDs failed by.
@@ -226,4 +226,4 @@ Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std
   return offer;
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

@@ -6,9 +6,9 @@
 
 #include "base/bytes.hpp"
 #include "qpmesh/error.hpp"
-#include "transport/verbs/choice.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 constexpr std::size_t name_bytes_max = 255;
@@ -114,4 +114,4 @@ Offer decode(BlobView blob, int peer) {
   return offer;
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

@@ -6,9 +6,9 @@
 #include <map>
 #include <numeric>
 
-#include "transport/verbs/pairing.hpp"
+#include "transport/verbs/selection/pairing.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 // What a choice is worth to a rank, or all of them to all: compared in this order.
@@ -212,4 +212,4 @@ std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<co
   return choices;
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

@@ -12,9 +12,9 @@
 
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/options.hpp"
-#include "transport/verbs/facts.hpp"
+#include "transport/verbs/selection/facts.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 
 inline constexpr std::size_t endpoints_max = 8;  // of one offer
 
@@ -118,4 +118,4 @@ Blob encode(const Offer& offer);
 // Throws Error{corrupt} naming the peer.
 Offer decode(BlobView blob, int peer);
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

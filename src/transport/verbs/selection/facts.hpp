@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 
 // 16 bytes in network order. An IPv4 address is written as ::ffff:a.b.c.d, as RoCE does.
 struct Gid {
@@ -84,4 +84,4 @@ struct DeviceFacts {
   std::vector<PortFacts> ports{};
 };
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection

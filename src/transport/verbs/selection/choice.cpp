@@ -1,4 +1,4 @@
-#include "transport/verbs/choice.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "qpmesh/error.hpp"
 
-namespace qpmesh::transport::verbs {
+namespace qpmesh::transport::verbs::selection {
 namespace {
 
 constexpr int ipv4_prefix_bits = 96;  // of ::ffff:0:0/96
@@ -202,4 +202,4 @@ std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes&
   return all;
 }
 
-}  // namespace qpmesh::transport::verbs
+}  // namespace qpmesh::transport::verbs::selection
