@@ -1,6 +1,7 @@
-// What every rank tells every rank after it looked for its neighbours: the second blob of a meeting, and the
-// last where all ranks are in one place. Where they are not, there is a third of the same kind after they
-// looked for the others. A failure of one rank becomes the same Error on all.
+// What every rank tells every rank after it looked for its neighbours: the second blob of a
+// meeting, and the last where all ranks are in one place. Where they are not, there is a third of
+// the same kind after they looked for the others. A failure of one rank becomes the same Error on
+// all.
 #pragma once
 
 #include <functional>
@@ -38,15 +39,18 @@ Blob encode(const Outcome& outcome);
 // Throws Error{corrupt} naming the rank whose blob makes no sense.
 std::vector<Outcome> read_outcomes(std::span<const Blob> blobs, int size);
 
-// One step of start-up that every rank takes and that may fail on each: gathers what it returned, in rank order. Where it threw
-// on some rank, all ranks throw the failure that counts. Collective, one all_gather.
+// One step of start-up that every rank takes and that may fail on each: gathers what it returned,
+// in rank order. Where it threw on some rank, all ranks throw the failure that counts. Collective,
+// one all_gather.
 std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const std::function<Blob()>& step);
 
-// Throws the failure that counts, the same on every rank: causes before consequences, then the lowest rank's.
+// Throws the failure that counts, the same on every rank: causes before consequences, then the
+// lowest rank's.
 void throw_agreed_failure(std::span<const Outcome> outcomes);
 
-// Node of each rank, by mutual proof; nodes are numbered by their lowest rank. Throws Error{mismatch} where
-// rank a proved rank b but not the reverse, or two ranks proved a third but not each other.
+// Node of each rank, by mutual proof; nodes are numbered by their lowest rank. Throws
+// Error{mismatch} where rank a proved rank b but not the reverse, or two ranks proved a third but
+// not each other.
 std::vector<int> number_nodes(std::span<const Outcome> outcomes);
 
 }  // namespace qpmesh::bootstrap

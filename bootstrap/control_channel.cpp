@@ -19,8 +19,8 @@
 
 namespace qpmesh::bootstrap {
 
-// On the wire: u32 bytes, u8 kind, bytes. progress, over TCP only: u32, how many bytes of frames the sender
-// has read since it last said so.
+// On the wire: u32 bytes, u8 kind, bytes. progress, over TCP only: u32, how many bytes of frames
+// the sender has read since it last said so.
 enum class SocketControlChannel::FrameKind : std::uint8_t { frame, goodbye, progress };
 
 namespace {
@@ -28,8 +28,8 @@ namespace {
 constexpr std::size_t header_bytes = sizeof(std::uint32_t) + sizeof(std::uint8_t);
 constexpr std::size_t frame_bytes_on_wire_max = header_bytes + base::ControlChannel::frame_bytes_max;
 
-// What a peer may have unread, over TCP. A kernel of default settings has room for more (measured: 100 KiB,
-// in frames of 20 bytes too).
+// What a peer may have unread, over TCP. A kernel of default settings has room for more (measured:
+// 100 KiB, in frames of 20 bytes too).
 constexpr std::size_t unread_bytes_max = 64 * 1024;
 constexpr std::size_t progress_bytes = 16 * 1024;  // read before the peer is told
 static_assert(progress_bytes + frame_bytes_on_wire_max <= unread_bytes_max,
@@ -144,7 +144,8 @@ void SocketControlChannel::flush(Peer& peer) noexcept {
     const auto sent =
         stream::send(system_, peer.link.socket.get(), BlobView{peer.outgoing}.subspan(peer.sent_bytes));
     if (sent.error == EAGAIN) return watch_room(peer, true);
-    if (sent.error != 0) {  // the peer is gone: reading its stream to the end says so, after what it had sent
+    // The peer is gone: reading its stream to the end says so, after what it had sent.
+    if (sent.error != 0) {
       peer.send_error = sent.error;
       break;
     }
@@ -270,8 +271,8 @@ void SocketControlChannel::end(Peer& peer, State state, std::string detail,
                     .peer = peer.link.peer,
                     .bytes = {},
                     .detail = std::move(detail)});
-  // Taken out by hand: closing does not, as long as a forked child holds the descriptor too, and the end of a
-  // stream or process stays readable for ever.
+  // Taken out by hand: closing does not, as long as a forked child holds the descriptor too, and
+  // the end of a stream or process stays readable for ever.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.link.socket.get(), nullptr);
   if (peer.link.pidfd) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.link.pidfd.get(), nullptr);
   peer.state = state;
@@ -318,8 +319,9 @@ void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
   }
 }
 
-// What a Unix socket took is at the peer. TCP may still lose it, and sends it again only while the connection
-// lives: closed over bytes that we did not read, it would be reset, and the goodbye gone.
+// What a Unix socket took is at the peer. TCP may still lose it, and sends it again only while the
+// connection lives: closed over bytes that we did not read, it would be reset, and the goodbye
+// gone.
 SocketControlChannel::Farewell SocketControlChannel::farewell(Peer& peer) noexcept {
   flush(peer);
   if (!peer.outgoing.empty()) return Farewell::room;

@@ -1,18 +1,20 @@
 // The control channel: one connected stream per peer, kept open from the meeting to the goodbye.
 //
-// To a rank of this host it is the Unix socket of the meeting, with a pidfd. What counts as the end of the
-// peer is its pidfd (which a forked child of the peer cannot hold back, unlike the socket), or the end of its
-// stream (which is all there is where ranks are threads of one process), whichever comes first. To a rank
-// elsewhere it is a TCP connection that the kernel keeps alive: the peer ends when its end is closed or reset,
-// or when its host was silent for three to four seconds. A forked child that outlives its rank keeps that news from
-// other hosts; the rank's neighbours have it and pass it on. In every case the end waits until everything
-// that had come from the peer was delivered.
+// To a rank of this host it is the Unix socket of the meeting, with a pidfd. What counts as the end
+// of the peer is its pidfd (which a forked child of the peer cannot hold back, unlike the socket),
+// or the end of its stream (which is all there is where ranks are threads of one process),
+// whichever comes first. To a rank elsewhere it is a TCP connection that the kernel keeps alive:
+// the peer ends when its end is closed or reset, or when its host was silent for three to four
+// seconds. A forked child that outlives its rank keeps that news from other hosts; the rank's
+// neighbours have it and pass it on. In every case the end waits until everything that had come
+// from the peer was delivered.
 //
 // What is sent to a rank without a link is dropped, and nothing is ever reported about it.
 //
-// Over TCP a rank sends no more than the peer's kernel has room for, and waits until the peer says that it has
-// read: a peer that is merely stopped would otherwise be taken for dead by TCP_USER_TIMEOUT, which counts the
-// time of a closed window too (measured: 200 KiB unread end the connection).
+// Over TCP a rank sends no more than the peer's kernel has room for, and waits until the peer says
+// that it has read: a peer that is merely stopped would otherwise be taken for dead by
+// TCP_USER_TIMEOUT, which counts the time of a closed window too (measured: 200 KiB unread end the
+// connection).
 #pragma once
 
 #include <sys/epoll.h>

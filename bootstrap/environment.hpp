@@ -1,5 +1,5 @@
-// Reading the environment strictly: a value is what it must be, or an error that names variable, value and
-// range.
+// Reading the environment strictly: a value is what it must be, or an error that names variable,
+// value and range.
 #pragma once
 
 #include <cstdint>

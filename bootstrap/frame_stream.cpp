@@ -33,8 +33,8 @@ void FrameStream::flush(const base::System& system) noexcept {
     sent_ += sent.count;
     if (sent.error == EAGAIN) return;
     if (sent.error == EPIPE || sent.error == ECONNRESET) {
-      // The other side may have said why before it closed: reading, not writing, ends the stream. Only a
-      // failure that reading would not show ends it here.
+      // The other side may have said why before it closed: reading, not writing, ends the stream.
+      // Only a failure that reading would not show ends it here.
       sent_ = output_.size();
     } else if (sent.error != 0) {
       ended_ = true;

@@ -10,8 +10,8 @@
 
 namespace qpmesh::bootstrap {
 
-// Sends what the socket takes and keeps the rest; reads what is there and hands out whole frames. Never
-// blocks.
+// Sends what the socket takes and keeps the rest; reads what is there and hands out whole frames.
+// Never blocks.
 class FrameStream {
  public:
   FrameStream(base::UniqueFd fd, std::size_t payload_bytes_max) noexcept
@@ -30,16 +30,17 @@ class FrameStream {
   bool oversize() const noexcept { return header_seen() && header().payload_bytes > payload_bytes_max_; }
   std::uint32_t claimed_bytes() const noexcept { return header_seen() ? header().payload_bytes : 0; }
 
-  bool ended() const noexcept { return ended_; }  // the other side closed, or error() says what broke
+  // The other side closed, or error() says what broke.
+  bool ended() const noexcept { return ended_; }
   int error() const noexcept { return error_; }
 
-  // The bare socket, to go on without frames. Bytes that came and were not taken are lost: unread() says
-  // whether there are any.
+  // The bare socket, to go on without frames. Bytes that came and were not taken are lost: unread()
+  // says whether there are any.
   base::UniqueFd release() noexcept { return std::move(fd_); }
   bool unread() const noexcept { return !input_.empty(); }
 
-  // Tells the other side that nothing more comes. What it sent is read and dropped: closing a TCP socket over
-  // unread bytes would destroy what we sent last.
+  // Tells the other side that nothing more comes. What it sent is read and dropped: closing a TCP
+  // socket over unread bytes would destroy what we sent last.
   void farewell(const base::System& system) noexcept;
 
  private:

@@ -156,8 +156,8 @@ std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int si
   std::vector<Introduction> all;
   all.reserve(blobs.size());
   for (const Blob& blob : blobs) all.push_back(read_one(blob, static_cast<int>(all.size())));
-  // Everybody is compared with rank 0, so that every rank names the same two. Protocols first: of a blob in
-  // another protocol nothing else was read.
+  // Everybody is compared with rank 0, so that every rank names the same two. Protocols first: of a
+  // blob in another protocol nothing else was read.
   const Introduction& first = all.front();
   for (int rank = 1; rank < size; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];

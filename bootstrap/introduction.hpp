@@ -22,8 +22,8 @@ inline constexpr std::uint32_t protocol_version =
 
 using Token = std::array<std::byte, 16>;
 
-// Where a process lives. Two processes with equal places can reach each other's abstract sockets, pass
-// descriptors, and name each other by pid.
+// Where a process lives. Two processes with equal places can reach each other's abstract sockets,
+// pass descriptors, and name each other by pid.
 struct Place {
   std::string boot_id;  // of the running kernel: containers of one host share it
   uid_t uid = 0;        // effective
@@ -43,7 +43,8 @@ struct Introduction {
   pid_t pid = 0;
   std::string host;
   std::string
-      listener;   // abstract Unix socket; empty where it could not be made, which the second blob explains
+      // Abstract Unix socket; empty where it could not be made, which the second blob explains.
+      listener;
   Token token{};  // only ranks of this meeting know it: a connection that shows it is this rank's
   std::uint64_t nonce = 0;
   std::uint64_t arena_bytes = 0;
@@ -60,9 +61,10 @@ void look_around(const base::System& system, Introduction& mine);
 
 Blob encode(const Introduction& introduction);
 
-// Reads what all ranks sent. The answer, and the Error, depend on the blobs alone: ranks that gathered the
-// same blobs come to the same end. Throws Error{corrupt} naming the rank whose blob makes no sense,
-// Error{mismatch} naming both ranks and values where sizes, protocols or versions differ.
+// Reads what all ranks sent. The answer, and the Error, depend on the blobs alone: ranks that
+// gathered the same blobs come to the same end. Throws Error{corrupt} naming the rank whose blob
+// makes no sense, Error{mismatch} naming both ranks and values where sizes, protocols or versions
+// differ.
 std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int size);
 
 // Random where one rank's contribution is, and equal on every rank.

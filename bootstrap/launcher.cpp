@@ -11,9 +11,10 @@
 #include "bootstrap/secret.hpp"
 #include "bootstrap/tcp.hpp"
 
-// Order of precedence: our own variables, then the launcher nearest to the process. Open MPI and Hydra start
-// their daemons through srun inside a Slurm allocation, so they come before srun; torchrun's names are the
-// least specific and come last. QPMESH_ROOT, QPMESH_JOB and the secret's variables hold under every launcher.
+// Order of precedence: our own variables, then the launcher nearest to the process. Open MPI and
+// Hydra start their daemons through srun inside a Slurm allocation, so they come before srun;
+// torchrun's names are the least specific and come last. QPMESH_ROOT, QPMESH_JOB and the secret's
+// variables hold under every launcher.
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -71,8 +72,8 @@ std::optional<Identity> from_open_mpi(const Variables& variables) {
                        variables.text("PMIX_NAMESPACE").value_or(""));
 }
 
-// Process id and start time: unique on a host until it boots again. Field 22 of stat, counted behind the
-// name's last bracket.
+// Process id and start time: unique on a host until it boots again. Field 22 of stat, counted
+// behind the name's last bracket.
 std::optional<std::string> process_name(pid_t pid) {
   std::ifstream file{fmt::format("/proc/{}/stat", pid)};
   std::string text;
@@ -86,10 +87,10 @@ std::optional<std::string> process_name(pid_t pid) {
   return fmt::format("{}-{}", pid, text.substr(at + 1, text.find(' ', at + 1) - at - 1));
 }
 
-// Hydra puts no job id into the environment. Asking for it over PMI-1 would make this a process that Hydra
-// expects to finalise, and kills the whole job over when it does not (seen with 4.0.2). But PMI_FD is one end
-// of a socket pair that this host's proxy made, and the kernel remembers who: the proxy's process is the
-// job's name, also through `sh -c './a; ./b'`.
+// Hydra puts no job id into the environment. Asking for it over PMI-1 would make this a process
+// that Hydra expects to finalise, and kills the whole job over when it does not (seen with 4.0.2).
+// But PMI_FD is one end of a socket pair that this host's proxy made, and the kernel remembers who:
+// the proxy's process is the job's name, also through `sh -c './a; ./b'`.
 std::string hydra_job(const Variables& variables) {
   const auto fd = variables.number("PMI_FD", 0, 1 << 20);
   if (!fd) return {};
@@ -150,8 +151,8 @@ std::optional<int> srun_local_size(const Variables& variables, int size) {
 }
 
 std::optional<Identity> from_srun(const Variables& variables) {
-  // A batch script has a SLURM_PROCID too, but is no step of srun's: it is alone. Its step id is missing or a
-  // large constant.
+  // A batch script has a SLURM_PROCID too, but is no step of srun's: it is alone. Its step id is
+  // missing or a large constant.
   constexpr std::int64_t largest_step = 0xfffffff0 - 1;
   const auto step = variables.text("SLURM_STEP_ID");
   if (!step || !variables.has("SLURM_PROCID")) return std::nullopt;
@@ -165,8 +166,8 @@ std::optional<Identity> from_srun(const Variables& variables) {
                        fmt::format("slurm-{}.{}", job, step_number));
 }
 
-// torchrun's own store listens on MASTER_PORT, and people number the ports of their jobs in sequence: ours is
-// far from it, below Linux's range for outgoing connections.
+// torchrun's own store listens on MASTER_PORT, and people number the ports of their jobs in
+// sequence: ours is far from it, below Linux's range for outgoing connections.
 std::uint16_t port_beside(std::int64_t master_port) {
   constexpr std::int64_t first = 10'000;
   constexpr std::int64_t count = 22'768;

@@ -27,21 +27,24 @@ struct Identity {
   int local_size = 1;  // ranks of this host, as the launcher says; size when it does not
   std::string job;     // the same on every rank of a job, different between jobs; never secret
   std::string root;    // "host:port" of the TCP bootstrap; empty where one host is enough
-  std::string secret;  // the job's, wherever it was found (docs/design.md, Identity); empty on one host
+  // The job's, wherever it was found (docs/design.md, Identity); empty on one host.
+  std::string secret;
   std::string secret_source;  // for people: where the secret came from, never what it is
   bool secret_made_now =
-      false;  // it is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home
+      // It is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home.
+      false;
 };
 
-// Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT, QPMESH_JOB
-// and the secret's variables hold under every launcher. Ranks of one host meet without an address;
-// QPMESH_ROOT forces TCP. Throws Error{bad_config} naming the variable, its value and what is allowed;
-// Error{bad_config} too when a launcher says that we are many but nothing says how to meet.
+// Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT,
+// QPMESH_JOB and the secret's variables hold under every launcher. Ranks of one host meet without
+// an address; QPMESH_ROOT forces TCP. Throws Error{bad_config} naming the variable, its value and
+// what is allowed; Error{bad_config} too when a launcher says that we are many but nothing says how
+// to meet.
 Identity identify(const Environment& environment);
 
-// The bootstrap that fits the identity: alone, one host over a Unix socket, or TCP. ordinal counts init calls
-// of this process, so that a second init of the same job does not meet the first. system and log must outlive
-// the bootstrap.
+// The bootstrap that fits the identity: alone, one host over a Unix socket, or TCP. ordinal counts
+// init calls of this process, so that a second init of the same job does not meet the first. system
+// and log must outlive the bootstrap.
 std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal, const Options& options,
                                           const base::System& system, const base::Log& log);
 
@@ -49,7 +52,8 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
 
 namespace qpmesh::detail {
 
-// How many ranks the launcher's environment claims, and in which variable. Exported for the MPI bootstrap, which is a library of its own.
+// How many ranks the launcher's environment claims, and in which variable. Exported for the MPI
+// bootstrap, which is a library of its own.
 struct ClaimedSize {
   int size;
   std::string variable;

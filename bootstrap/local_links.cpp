@@ -91,8 +91,8 @@ class Linker {
     std::erase(to_call_, peer);
   }
 
-  // The peer will not become a link: the whole meeting fails, and goes on only to spare the others a second
-  // failure.
+  // The peer will not become a link: the whole meeting fails, and goes on only to spare the others
+  // a second failure.
   void fail(int peer, ErrorCode code, std::string cause, int error = 0, std::string hint = {},
             bool consequence = false) {
     forget(peer);
@@ -186,8 +186,8 @@ class Linker {
       if (!socket) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
         if (errno == EINTR || errno == ECONNABORTED) continue;
-        // Out of descriptors or worse. The listener would stay readable: without a caller to hear there is
-        // nothing to wait for.
+        // Out of descriptors or worse. The listener would stay readable: without a caller to hear
+        // there is nothing to wait for.
         const int error = errno;
         listening_ = false;
         for (const int peer : std::vector<int>{waiting_}) {
@@ -203,8 +203,8 @@ class Linker {
                               return peer > rank_ && about(peer).pid == caller.caller.pid;
                             });
       if (!expected) {
-        log_.info("dropped a stranger at the meeting's socket: pid {} of uid {}", caller.caller.pid,
-                  caller.caller.uid);
+        log_.info("dropped a connection from another process at the meeting's socket: pid {} of uid {}",
+                  caller.caller.pid, caller.caller.uid);
         continue;
       }
       caller.socket = std::move(socket);
@@ -292,7 +292,7 @@ class Linker {
       return false;
     }
     conversation.rank = rank;
-    conversation.deadline = no_deadline;  // no stranger any more
+    conversation.deadline = no_deadline;  // authenticated
     return true;
   }
 
@@ -335,7 +335,8 @@ class Linker {
     forget(peer);
   }
 
-  // Tried, because what forbids it cannot be known before: yama, seccomp, a process that is not dumpable, another namespace.
+  // Tried, because what forbids it cannot be known before: yama, seccomp, a process that is not
+  // dumpable, another namespace.
   base::ProcessMemory try_private_memory(const Introduction& peer) const {
     if (offer_.private_nonce_address == 0 || peer.private_nonce_address == 0) return {};
     const base::ProcessMemory memory{peer.pid, {.address = peer.private_nonce_address, .value = peer.nonce}};

@@ -1,5 +1,5 @@
-// What a rank of this host must show: that it is who it says, and that the memory it hands over is the one it
-// announced.
+// What a rank of this host must show: that it is who it says, and that the memory it hands over is
+// the one it announced.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct ArenaExamination {
   std::string forgery;  // in which way it is not what was announced; empty when it is
 };
 
-// Looks at size, seals and nonce. Before anything is mapped: a memory that could shrink would end this
-// process with SIGBUS.
+// Looks at size, seals and nonce. Before anything is mapped: a memory that could shrink would end
+// this process with SIGBUS.
 ArenaExamination examine_arena(const base::System& system, int arena, const Introduction& announced);
 
 }  // namespace qpmesh::bootstrap

@@ -24,7 +24,8 @@ Address abstract_address(std::string_view name) {
   Address address;
   assert(name.size() < sizeof address.name.sun_path);
   address.name.sun_family = AF_UNIX;
-  std::memcpy(address.name.sun_path + 1, name.data(), name.size());  // the leading zero makes it abstract
+  // The leading zero makes it abstract.
+  std::memcpy(address.name.sun_path + 1, name.data(), name.size());
   address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
 }

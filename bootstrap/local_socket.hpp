@@ -1,5 +1,5 @@
-// Unix stream sockets between processes of one host: abstract names, the kernel's word on who is there,
-// descriptors that travel.
+// Unix stream sockets between processes of one host: abstract names, the kernel's word on who is
+// there, descriptors that travel.
 #pragma once
 
 #include <sys/types.h>
@@ -16,11 +16,11 @@
 
 namespace qpmesh::bootstrap::local {
 
-// All sockets here are non-blocking and close-on-exec; writing to a closed one never raises SIGPIPE.
-// Functions that return an int return an errno, 0 for success.
+// All sockets here are non-blocking and close-on-exec; writing to a closed one never raises
+// SIGPIPE. Functions that return an int return an errno, 0 for success.
 
-// A listener under an abstract name, gone with its last descriptor. Throws Error{no_resource}, or bad_config
-// when the name is taken.
+// A listener under an abstract name, gone with its last descriptor. Throws Error{no_resource}, or
+// bad_config when the name is taken.
 base::UniqueFd listen_at(const base::System& system, std::string_view name);
 
 struct Connecting {
@@ -43,7 +43,8 @@ struct Received {
   bool truncated = false;  // the kernel dropped descriptors: this process has no room for them
   int error = 0;           // EAGAIN: nothing now
 };
-// Puts descriptors that travelled with the bytes into the first empty places; surplus ones are closed.
+// Puts descriptors that travelled with the bytes into the first empty places; surplus ones are
+// closed.
 Received receive(const base::System& system, int socket, std::span<std::byte> into,
                  std::span<base::UniqueFd> descriptors);
 

@@ -20,13 +20,14 @@ namespace {
 constexpr std::size_t facts_bytes_max =
     60 * 1024;  // a bootstrap carries 64 KiB: the rest of the introduction fits beside them
 
-// Carries nothing but its randomness: the kernel's word and the tokens make a socket trusted, not its name.
+// Carries nothing but its randomness: the kernel's word and the tokens make a socket trusted, not
+// its name.
 std::string listener_name(const base::System& system) {
   return fmt::format("qpmesh-{:016x}{:016x}", system.random_u64(), system.random_u64());
 }
 
-// Part of the time stays for the second gather: a rank that waited in vain for a neighbour must still be able
-// to say so.
+// Part of the time stays for the second gather: a rank that waited in vain for a neighbour must
+// still be able to say so.
 Deadline linking_deadline(const base::System& system, Deadline deadline) {
   return deadline == no_deadline ? deadline : deadline - (deadline - system.now()) / 4;
 }
@@ -65,7 +66,8 @@ void check_own_blob(const Introduction& sent, const Introduction& returned) {
        .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
 }
 
-// Every step that can fail alone runs here: its Error goes to the other ranks with the second gather.
+// Every step that can fail alone runs here: its Error goes to the other ranks with the second
+// gather.
 template <class Step>
 bool attempt(Outcome& outcome, int rank, Step&& step) {
   try {
@@ -104,8 +106,8 @@ void check_place(int rank, int size) {
                .hint = "a rank is at least 0 and less than the number of ranks"}};
 }
 
-// Two gathers where all ranks are in one place, three where they are not, on every path: a rank that failed
-// takes part in the next one all the same, or the others would wait for it.
+// Two gathers where all ranks are in one place, three where they are not, on every path: a rank
+// that failed takes part in the next one all the same, or the others would wait for it.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
              const LocalOffer& offer, BlobView facts, Deadline deadline) {
   const int rank = bootstrap.rank();
@@ -120,7 +122,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
 
   std::vector<Introduction> everybody;
   std::optional<Error>
-      misread;  // which every rank reads alike; a rank of another protocol could not read our report of it
+      // Which every rank reads alike; a rank of another protocol could not read our report of it.
+      misread;
   try {
     everybody = read_introductions(introductions, size);
   } catch (const Error& error) {
@@ -131,17 +134,17 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   Meeting meeting;
   std::vector<Link> links;
   std::vector<RemoteLink> remote_links;
-  std::optional<Reception> reception;
+  std::optional<Listener> listener;
   const bool several_places = !misread && scattered(everybody);
   if (!outcome.failure) {
     attempt(outcome, rank, [&] {
       check_own_blob(preparation.mine, everybody[static_cast<std::size_t>(rank)]);
       if (several_places) {
-        reception.emplace(Reception::Settings{.rank = rank,
-                                              .bootstrap_address = bootstrap.local_address(),
-                                              .handshake_timeout_ms = options.handshake_timeout_ms},
-                          everybody, system, log);
-        outcome.listens_at = reception->addresses();
+        listener.emplace(Listener::Settings{.rank = rank,
+                                            .bootstrap_address = bootstrap.local_address(),
+                                            .handshake_timeout_ms = options.handshake_timeout_ms},
+                         everybody, system, log);
+        outcome.listens_at = listener->addresses();
       }
       link_local_peers(system, log, preparation.listener.get(), offer, everybody, rank,
                        options.handshake_timeout_ms, linking_deadline(system, deadline), links, outcome);
@@ -158,11 +161,11 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   if (several_places) {
     Outcome remote_outcome;
     attempt(remote_outcome, rank, [&] {
-      link_remote_peers(system, log, *reception, everybody, outcomes, rank, options.handshake_timeout_ms,
+      link_remote_peers(system, log, *listener, everybody, outcomes, rank, options.handshake_timeout_ms,
                         linking_deadline(system, deadline), remote_links, remote_outcome);
       if (!remote_outcome.failure) meeting.control = open_control(system, links, remote_links, everybody);
     });
-    reception.reset();
+    listener.reset();
     throw_agreed_failure(read_outcomes(bootstrap.all_gather(encode(remote_outcome), deadline), size));
   }
 

@@ -49,10 +49,11 @@ struct Meeting {
 // Throws Error{bad_config} for a rank that is none of the ranks.
 void check_place(int rank, int size);
 
-// Collective: two gathers where all ranks are in one place (one kernel, user and namespaces), three where they
-// are not. facts are carried to every rank as they are. Throws Error, the same on every rank: mismatch (size,
-// versions: both values), authentication, timeout (naming who is missing), link_failed (between which hosts,
-// and every address that was tried), no_resource. Nothing is left behind on failure.
+// Collective: two gathers where all ranks are in one place (one kernel, user and namespaces), three
+// where they are not. facts are carried to every rank as they are. Throws Error, the same on every
+// rank: mismatch (size, versions: both values), authentication, timeout (naming who is missing),
+// link_failed (between which hosts, and every address that was tried), no_resource. Nothing is left
+// behind on failure.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
              const LocalOffer& offer, BlobView facts, Deadline deadline);
 

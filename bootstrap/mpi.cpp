@@ -13,8 +13,8 @@
 namespace qpmesh {
 namespace {
 
-// -1 as a length says "my blob is too long": all ranks learn it in the same call, and none waits for the
-// others in vain.
+// -1 as a length says "my blob is too long": all ranks learn it in the same call, and none waits
+// for the others in vain.
 constexpr int too_long = -1;
 
 [[noreturn]] void fail(ErrorCode code, std::string cause, std::string hint, int peer = no_peer) {

@@ -53,7 +53,7 @@ std::string one_host_name(uid_t uid, const std::string& job, int ordinal) {
   return fmt::format("qpmesh-{}-{}-{}", uid, shown, ordinal);
 }
 
-base::UniqueFd OneHostDoorway::listen() {
+base::UniqueFd OneHostEndpoint::listen() {
   const Address address = address_of(name_);
   base::UniqueFd fd{system_.call(
       "socket", [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); })};
@@ -67,50 +67,51 @@ base::UniqueFd OneHostDoorway::listen() {
   if (system_.call("bind", [&] { return ::bind(fd.get(), generic(address), address.bytes); }) != 0) {
     const int error = errno;
     if (error == EADDRINUSE) {
-      throw Error{
-          {.code = ErrorCode::bad_config,
-           .peer = 0,
-           .operation = "init",
-           .cause = fmt::format(
-               "the socket name {} is in use: another living job, or a second rank 0 of this one", place()),
-           .system_error = error,
-           .hint = "end the other job, or give each job a QPMESH_JOB of its own"}};
+      throw Error{{.code = ErrorCode::bad_config,
+                   .peer = 0,
+                   .operation = "init",
+                   .cause = fmt::format(
+                       "the socket name {} is in use: another living job, or a second rank 0 of this one",
+                       describe()),
+                   .system_error = error,
+                   .hint = "end the other job, or give each job a QPMESH_JOB of its own"}};
     }
     throw Error{{.code = ErrorCode::no_resource,
                  .peer = 0,
                  .operation = "init",
-                 .cause = fmt::format("the socket name {} could not be bound", place()),
+                 .cause = fmt::format("the socket name {} could not be bound", describe()),
                  .system_error = error}};
   }
   if (system_.call("listen", [&] { return ::listen(fd.get(), SOMAXCONN); }) != 0) {
     throw Error{{.code = ErrorCode::no_resource,
                  .peer = 0,
                  .operation = "init",
-                 .cause = fmt::format("listening on {} failed", place()),
+                 .cause = fmt::format("listening on {} failed", describe()),
                  .system_error = errno}};
   }
   return fd;
 }
 
-Doorway::Attempt OneHostDoorway::connect(Deadline) {
+Endpoint::Attempt OneHostEndpoint::connect(Deadline) {
   const Address address = address_of(name_);
   base::UniqueFd fd{system_.call(
       "socket", [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); })};
   if (!fd) return {{}, errno, "no Unix socket"};
-  // A Unix socket connects at once or says EAGAIN when the root's queue is full: both are one attempt.
+  // A Unix socket connects at once or says EAGAIN when the root's queue is full: both are one
+  // attempt.
   if (system_.call("connect", [&] { return ::connect(fd.get(), generic(address), address.bytes); }) != 0) {
-    return {{}, errno, fmt::format("connect to {}", place())};
+    return {{}, errno, fmt::format("connect to {}", describe())};
   }
   return {std::move(fd), 0, {}};
 }
 
-std::string OneHostDoorway::terms() const {
+std::string OneHostEndpoint::terms() const {
   return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)", ::geteuid());
 }
 
-// For the root these are the credentials at connect, for a rank those at listen: in both cases of whoever
-// made the call.
-std::optional<std::string> OneHostDoorway::stranger(int fd) const {
+// For the root these are the credentials at connect, for a rank those at listen: in both cases of
+// whoever made the call.
+std::optional<std::string> OneHostEndpoint::reject_reason(int fd) const {
   ucred peer{};
   socklen_t bytes = sizeof peer;
   if (system_.call("getsockopt", [&] { return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes); }) !=

@@ -1,29 +1,29 @@
-// The star of one host: an abstract Unix socket. The kernel says whose process is at the other end; no secret
-// is needed.
+// The star of one host: an abstract Unix socket. The kernel says whose process is at the other end;
+// no secret is needed.
 #pragma once
 
 #include <sys/types.h>
 #include <string>
 
 #include "base/system.hpp"
-#include "bootstrap/doorway.hpp"
+#include "bootstrap/endpoint.hpp"
 
 namespace qpmesh::bootstrap {
 
-// The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init calls have
-// other names.
+// The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init
+// calls have other names.
 std::string one_host_name(uid_t uid, const std::string& job, int ordinal);
 
-class OneHostDoorway final : public Doorway {
+class OneHostEndpoint final : public Endpoint {
  public:
-  OneHostDoorway(std::string name, const base::System& system) : name_{std::move(name)}, system_{system} {}
+  OneHostEndpoint(std::string name, const base::System& system) : name_{std::move(name)}, system_{system} {}
 
   base::UniqueFd listen() override;
   Attempt connect(Deadline deadline) override;
-  std::optional<std::string> stranger(int fd) const override;
+  std::optional<std::string> reject_reason(int fd) const override;
   int prepare(int) const override { return 0; }
   std::string local_address(int) const override { return {}; }
-  std::string place() const override { return "@" + name_; }
+  std::string describe() const override { return "@" + name_; }
   std::string terms() const override;
   const Key& key() const override { return key_; }
   std::string secret_hint() const override { return {}; }

@@ -8,19 +8,19 @@
 #include <list>
 #include <optional>
 
+#include "bootstrap/client_handshake.hpp"
 #include "bootstrap/local_links.hpp"
 #include "bootstrap/stream_socket.hpp"
-#include "bootstrap/visit.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
 
-// Rounds over all addresses of a peer in which every one of them said no. A round in which one kept silent
-// does not count: its host may be slow.
+// Rounds over all addresses of a peer in which every one of them said no. A round in which one kept
+// silent does not count: its host may be slow.
 constexpr int refused_rounds_max = 5;
 constexpr std::int64_t first_pause_ms = 20;  // between two rounds; doubles
 constexpr std::int64_t pause_ms_max = 500;
-constexpr std::size_t verdict_bytes_max = 8192;  // of what a gate answers
+constexpr std::size_t verdict_bytes_max = 8192;  // of what an acceptor answers
 
 // A lower rank on its way to become a link.
 struct Call {
@@ -33,18 +33,18 @@ struct Call {
   std::int64_t pause_ms = first_pause_ms;
   int last_error = 0;
 
-  // One attempt: waiting until begin, or connecting, or visiting.
+  // One attempt: waiting until begin, or connecting, or shaking hands.
   Deadline begin{};
   Deadline until = no_deadline;
   base::UniqueFd connecting;
-  std::optional<Visit> visit;
+  std::optional<ClientHandshake> handshake;
 
   const HostPort& address() const { return addresses[next]; }
-  bool waits() const { return !connecting && !visit; }
+  bool waits() const { return !connecting && !handshake; }
 };
 
 // A higher rank that has called and proven itself, and must still show that it heard the welcome.
-struct Newcomer {
+struct UnacknowledgedPeer {
   int peer = no_peer;
   FrameStream stream;
   std::string address;
@@ -59,12 +59,12 @@ bool broke(int error) {
 
 class RemoteLinker {
  public:
-  RemoteLinker(const base::System& system, const base::Log& log, Reception& reception,
+  RemoteLinker(const base::System& system, const base::Log& log, Listener& listener,
                std::span<const Introduction> everybody, std::span<const Outcome> outcomes, int rank,
                std::int64_t handshake_timeout_ms, std::vector<RemoteLink>& links, Outcome& outcome)
       : system_{system},
         log_{log},
-        reception_{reception},
+        listener_{listener},
         everybody_{everybody},
         outcomes_{outcomes},
         rank_{rank},
@@ -84,7 +84,7 @@ class RemoteLinker {
       if (outcome_.failure) return;
       if (system_.now() >= deadline) return give_up();
       serve(deadline);
-      newcomers_.remove_if([](const Newcomer& newcomer) { return newcomer.over; });
+      unacknowledged_.remove_if([](const UnacknowledgedPeer& caller) { return caller.over; });
       calls_.remove_if([](const Call& call) { return call.peer == no_peer; });
     }
   }
@@ -140,9 +140,9 @@ class RemoteLinker {
   }
   void give_up() {
     for (const Call& call : calls_) return fail_unreachable(call, ErrorCode::timeout);
-    if (const int error = reception_.deafness(); error != 0) return fail_here("accept", error);
+    if (const int error = listener_.accept_error(); error != 0) return fail_here("accept", error);
     std::string addresses;
-    for (const HostPort& address : reception_.addresses())
+    for (const HostPort& address : listener_.addresses())
       addresses += (addresses.empty() ? "" : ", ") + to_string(address);
     const int peer = awaited_.front();
     fail(peer, ErrorCode::timeout,
@@ -166,7 +166,7 @@ class RemoteLinker {
   void no_luck(Call& call, std::string problem, int error, bool silence = false) {
     log_.debug("rank {} at {}: {}", call.peer, to_string(call.address()), problem);
     call.connecting.reset();
-    call.visit.reset();
+    call.handshake.reset();
     call.problems[call.next] = std::move(problem);
     call.last_error = error;
     call.silence_in_round |= silence;
@@ -187,68 +187,70 @@ class RemoteLinker {
       if (error == 0) error = tcp::set_up(system_, call.connecting.get());
       if (error != 0) return no_luck(call, base::describe_errno(error), error);
       // Of this meeting, as the key says: job and ordinal have nothing to add.
-      call.visit.emplace(std::move(call.connecting),
-                         make_hello(system_, rank_, static_cast<int>(everybody_.size()), 0, {}),
-                         Visited{.rank = call.peer,
-                                 .place = to_string(call.address()),
-                                 .key = key_of_listener(everybody_, call.peer)},
-                         verdict_bytes_max);
+      call.handshake.emplace(std::move(call.connecting),
+                             make_hello(system_, rank_, static_cast<int>(everybody_.size()), 0, {}),
+                             Callee{.rank = call.peer,
+                                    .endpoint = to_string(call.address()),
+                                    .key = key_of_listener(everybody_, call.peer)},
+                             verdict_bytes_max);
       call.until = base::after_ms(system_, handshake_timeout_ms_);
     }
-    if (ready && call.visit) {
-      if (auto end = call.visit->step(system_)) return finish(call, std::move(*end));
+    if (ready && call.handshake) {
+      if (auto end = call.handshake->step(system_)) return finish(call, std::move(*end));
     }
     if (call.waits() || system_.now() < call.until) return;
-    no_luck(call,
-            call.visit ? call.visit->silence() : fmt::format("no answer in {} ms", handshake_timeout_ms_),
-            ETIMEDOUT, true);
+    no_luck(
+        call,
+        call.handshake ? call.handshake->silence() : fmt::format("no answer in {} ms", handshake_timeout_ms_),
+        ETIMEDOUT, true);
   }
 
-  void finish(Call& call, VisitEnd end) {
-    if (end.kind != VisitEnd::Kind::welcome)
+  void finish(Call& call, HandshakeEnd end) {
+    if (end.kind != HandshakeEnd::Kind::welcome)
       return no_luck(call, std::move(end.detail.cause), end.detail.system_error);
-    FrameStream stream = call.visit->take();
+    FrameStream stream = call.handshake->take();
     if (stream.unread()) return no_luck(call, "more than a welcome came", 0);
-    const FrameHeader thanks{.kind = FrameKind::thanks, .payload_bytes = 0};
-    const auto sent = stream::send(system_, stream.fd(), std::as_bytes(std::span{&thanks, 1}));
-    if (sent.count != sizeof thanks) return no_luck(call, "could not thank for the welcome", sent.error);
+    const FrameHeader acknowledgement{.kind = FrameKind::acknowledgement, .payload_bytes = 0};
+    const auto sent = stream::send(system_, stream.fd(), std::as_bytes(std::span{&acknowledgement, 1}));
+    if (sent.count != sizeof acknowledgement)
+      return no_luck(call, "could not acknowledge the welcome", sent.error);
     links_.push_back({.rank = call.peer, .socket = stream.release(), .address = to_string(call.address())});
-    call.visit.reset();
+    call.handshake.reset();
     call.peer = no_peer;
   }
 
   // ---- callers ----
 
-  void judge(Gate::Guest guest) {
-    const Hello hello = guest.hello;
+  void judge(AuthenticatedPeer caller) {
+    const Hello hello = caller.hello;
     const bool expected = hello.rank > rank_ && hello.rank < static_cast<int>(everybody_.size()) &&
                           hello.size == static_cast<int>(everybody_.size()) &&
                           hello.pid == about(hello.rank).pid && !same_place(about(hello.rank), about(rank_));
     if (!expected) {
-      return reception_.refuse(
-          std::move(guest), fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",
-                                        hello.rank, hello.pid, hello.size, rank_, everybody_.size()));
+      return listener_.refuse(
+          std::move(caller), fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",
+                                         hello.rank, hello.pid, hello.size, rank_, everybody_.size()));
     }
-    std::string address = to_string(tcp::host_port(tcp::remote_address(guest.fd.get())));
-    FrameStream stream{std::move(guest.fd), 0};
-    stream.queue(FrameKind::welcome, prove(reception_.key(), Role::root, guest.challenge, hello));
+    std::string address = to_string(tcp::host_port(tcp::remote_address(caller.fd.get())));
+    FrameStream stream{std::move(caller.fd), 0};
+    stream.queue(FrameKind::welcome, prove(listener_.key(), Role::root, caller.challenge, hello));
     stream.flush(system_);  // a new socket takes 40 bytes
-    newcomers_.push_back({.peer = hello.rank,
-                          .stream = std::move(stream),
-                          .address = std::move(address),
-                          .until = base::after_ms(system_, handshake_timeout_ms_)});
+    unacknowledged_.push_back({.peer = hello.rank,
+                               .stream = std::move(stream),
+                               .address = std::move(address),
+                               .until = base::after_ms(system_, handshake_timeout_ms_)});
   }
 
   // One that breaks off or keeps silent has not heard the welcome: it calls again.
-  void hear(Newcomer& newcomer, bool ready) {
-    FrameStream& stream = newcomer.stream;
+  void hear(UnacknowledgedPeer& caller, bool ready) {
+    FrameStream& stream = caller.stream;
     if (ready) stream.fill(system_);
     const auto frame = stream.take();
-    newcomer.over = frame || stream.ended() || stream.oversize() || system_.now() >= newcomer.until;
+    caller.over = frame || stream.ended() || stream.oversize() || system_.now() >= caller.until;
     if (stream.error() != 0 && !broke(stream.error())) return fail_here("recv", stream.error());
-    if (!frame || frame->kind != FrameKind::thanks || stream.unread()) return;
-    if (std::erase(awaited_, newcomer.peer) == 0) return;  // a second call of one rank
-    links_.push_back({.rank = newcomer.peer, .socket = stream.release(), .address = newcomer.address});
+    if (!frame || frame->kind != FrameKind::acknowledgement || stream.unread()) return;
+    if (std::erase(awaited_, caller.peer) == 0) return;  // a second call of one rank
+    links_.push_back({.rank = caller.peer, .socket = stream.release(), .address = caller.address});
   }
 
   // ---- waiting ----
@@ -256,17 +258,17 @@ class RemoteLinker {
   // One poll and everything that it found.
   void serve(Deadline deadline) {
     polled_.clear();
-    Deadline wake = reception_.watch(polled_, deadline);
+    Deadline wake = listener_.watch(polled_, deadline);
     const std::size_t first_call = polled_.size();
     for (const Call& call : calls_) {
       wake = std::min(wake, call.waits() ? call.begin : call.until);
-      const int fd = call.visit ? call.visit->fd() : call.connecting.get();
-      const short events = call.visit ? POLLIN : POLLOUT;
+      const int fd = call.handshake ? call.handshake->fd() : call.connecting.get();
+      const short events = call.handshake ? POLLIN : POLLOUT;
       polled_.push_back({.fd = fd, .events = events, .revents = 0});
     }
-    for (const Newcomer& newcomer : newcomers_) {
-      wake = std::min(wake, newcomer.until);
-      polled_.push_back({.fd = newcomer.stream.fd(), .events = POLLIN, .revents = 0});
+    for (const UnacknowledgedPeer& caller : unacknowledged_) {
+      wake = std::min(wake, caller.until);
+      polled_.push_back({.fd = caller.stream.fd(), .events = POLLIN, .revents = 0});
     }
     const int ready = system_.call(
         "poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
@@ -275,13 +277,13 @@ class RemoteLinker {
     const std::span<const pollfd> entries{polled_};
     std::size_t entry = first_call;
     for (Call& call : calls_) step(call, entries[entry++].revents != 0);
-    for (Newcomer& newcomer : newcomers_) hear(newcomer, entries[entry++].revents != 0);
-    for (Gate::Guest& guest : reception_.serve(entries.first(first_call))) judge(std::move(guest));
+    for (UnacknowledgedPeer& caller : unacknowledged_) hear(caller, entries[entry++].revents != 0);
+    for (AuthenticatedPeer& caller : listener_.serve(entries.first(first_call))) judge(std::move(caller));
   }
 
   const base::System& system_;
   const base::Log& log_;
-  Reception& reception_;
+  Listener& listener_;
   const std::span<const Introduction> everybody_;
   const std::span<const Outcome> outcomes_;
   const int rank_;
@@ -291,8 +293,8 @@ class RemoteLinker {
 
   std::list<Call> calls_;     // peer is no_peer once it is a link
   std::vector<int> awaited_;  // higher ranks that must still become links
-  std::list<Newcomer> newcomers_;
-  std::vector<pollfd> polled_;  // gates, calls, newcomers: rebuilt each turn
+  std::list<UnacknowledgedPeer> unacknowledged_;
+  std::vector<pollfd> polled_;  // acceptors, calls, unacknowledged peers: rebuilt each turn
 };
 
 }  // namespace
@@ -304,11 +306,11 @@ bool scattered(std::span<const Introduction> everybody) {
          std::any_of(everybody.begin(), everybody.end(), elsewhere);
 }
 
-void link_remote_peers(const base::System& system, const base::Log& log, Reception& reception,
+void link_remote_peers(const base::System& system, const base::Log& log, Listener& listener,
                        std::span<const Introduction> everybody, std::span<const Outcome> outcomes, int rank,
                        std::int64_t handshake_timeout_ms, Deadline deadline, std::vector<RemoteLink>& links,
                        Outcome& outcome) {
-  RemoteLinker{system, log, reception, everybody, outcomes, rank, handshake_timeout_ms, links, outcome}.run(
+  RemoteLinker{system, log, listener, everybody, outcomes, rank, handshake_timeout_ms, links, outcome}.run(
       deadline);
   if (outcome.failure) links.clear();
   std::sort(links.begin(), links.end(),

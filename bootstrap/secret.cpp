@@ -35,7 +35,8 @@ void check_length(std::string_view name, std::string_view secret) {
               "for example: openssl rand -hex 32");
 }
 
-// A file that others could read or replace is no secret: it must be a plain file of ours, for us alone.
+// A file that others could read or replace is no secret: it must be a plain file of ours, for us
+// alone.
 std::string read_secret_file(const std::string& what, const std::string& path) {
   const base::UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   const std::string wanted =
@@ -52,7 +53,8 @@ std::string read_secret_file(const std::string& what, const std::string& path) {
     fail_file(what, path, fmt::format("has mode {:04o}; allowed is 0600 or 0400", status.st_mode & 07777U), 0,
               fmt::format("chmod 600 {}", path));
   }
-  std::string text(secret_characters_max + 2, '\0');  // a newline, and one to notice that it is too long
+  // A newline, and one to notice that it is too long.
+  std::string text(secret_characters_max + 2, '\0');
   std::size_t count = 0;
   while (count < text.size()) {
     const auto got = ::read(fd.get(), text.data() + count, text.size() - count);
@@ -83,8 +85,8 @@ void make_directory(const std::string& path) {
     fail_file("the directory", path, "cannot be made", errno, "set QPMESH_SECRET_FILE");
 }
 
-// Returns whether it was us who made it. Ranks may race: the secret is complete under another name before
-// link, which lets exactly one of them win.
+// Returns whether it was us who made it. Ranks may race: the secret is complete under another name
+// before link, which lets exactly one of them win.
 bool make_secret_file(const std::string& directory, const std::string& path) {
   std::array<unsigned char, 32> bits{};
   randombytes_buf(bits.data(), bits.size());

@@ -4,16 +4,16 @@
 
 namespace qpmesh::bootstrap {
 
-std::string hint_for_missing(const StarSettings& settings, const Doorway& doorway) {
+std::string hint_for_missing(const StarSettings& settings, const Endpoint& endpoint) {
   return fmt::format("{} says {} ranks: was every one started? They must {}", settings.size_variable,
-                     settings.size, doorway.terms());
+                     settings.size, endpoint.terms());
 }
 
-Star::Star(const StarSettings& settings, std::unique_ptr<Doorway> doorway, const base::System& system,
+Star::Star(const StarSettings& settings, std::unique_ptr<Endpoint> endpoint, const base::System& system,
            const base::Log& log)
-    : settings_{settings}, doorway_{std::move(doorway)} {
+    : settings_{settings}, endpoint_{std::move(endpoint)} {
   const auto make_half = settings_.rank == 0 ? make_star_root : make_star_rank;
-  half_ = make_half(settings_, *doorway_, system, log);
+  half_ = make_half(settings_, *endpoint_, system, log);
 }
 
 std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "bootstrap/client_handshake.hpp"
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/star.hpp"
-#include "bootstrap/visit.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -22,8 +22,8 @@ constexpr int retry_wait_ms_max = 50;
 
 class StarRank final : public StarHalf {
  public:
-  StarRank(const StarSettings& settings, Doorway& doorway, const base::System& system, const base::Log& log)
-      : settings_{settings}, doorway_{doorway}, system_{system}, log_{log}, started_{system.now()} {}
+  StarRank(const StarSettings& settings, Endpoint& endpoint, const base::System& system, const base::Log& log)
+      : settings_{settings}, endpoint_{endpoint}, system_{system}, log_{log}, started_{system.now()} {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
     if (!root_) join(deadline);
@@ -32,18 +32,18 @@ class StarRank final : public StarHalf {
     return receive_everyones(deadline);
   }
   std::string local_address() const override {
-    return root_ ? doorway_.local_address(root_->fd()) : std::string{};
+    return root_ ? endpoint_.local_address(root_->fd()) : std::string{};
   }
 
  private:
   // What ended an attempt that is worth repeating.
-  struct Setback {
+  struct RetryableError {
     int error = 0;
     std::string what;
   };
 
   void join(Deadline deadline);
-  std::optional<Setback> knock(base::UniqueFd fd, Deadline deadline);
+  std::optional<RetryableError> knock(base::UniqueFd fd, Deadline deadline);
   bool wait_for(int fd, short events, Deadline deadline);
   std::vector<Blob> receive_everyones(Deadline deadline);
   [[noreturn]] void give_up();
@@ -52,7 +52,7 @@ class StarRank final : public StarHalf {
   }
 
   StarSettings settings_;
-  Doorway& doorway_;
+  Endpoint& endpoint_;
   const base::System& system_;
   const base::Log& log_;
   Deadline started_;
@@ -77,59 +77,61 @@ bool StarRank::wait_for(int fd, short events, Deadline deadline) {
 }
 
 void StarRank::join(Deadline deadline) {
-  Setback last{0, "no attempt was made"};
+  RetryableError last{0, "no attempt was made"};
   int attempts = 0;
   for (int wait_ms = 1; system_.now() < deadline; wait_ms = std::min(2 * wait_ms, retry_wait_ms_max)) {
     ++attempts;
-    auto attempt = doorway_.connect(deadline);
+    auto attempt = endpoint_.connect(deadline);
     if (!attempt.fd) {
       last = {attempt.error, attempt.problem};
-    } else if (auto setback = knock(std::move(attempt.fd), deadline)) {
-      last = std::move(*setback);
+    } else if (auto retryable_error = knock(std::move(attempt.fd), deadline)) {
+      last = std::move(*retryable_error);
     } else {
-      log_.debug("joined rank 0 at {} after {} attempts", doorway_.place(), attempts);
+      log_.debug("joined rank 0 at {} after {} attempts", endpoint_.describe(), attempts);
       return;
     }
     const Deadline next = std::min(deadline, system_.now() + std::chrono::milliseconds{wait_ms});
-    ::poll(nullptr, 0,
-           base::remaining_ms(system_, next));  // a short wait, not a busy loop; a signal may cut it
+    ::poll(nullptr, 0, base::remaining_ms(system_, next));  // a signal may cut it short
   }
   fail({.code = ErrorCode::timeout,
         .peer = 0,
         .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: {}",
-                             settings_.rank, doorway_.place(), attempts, attempts == 1 ? "" : "s",
+                             settings_.rank, endpoint_.describe(), attempts, attempts == 1 ? "" : "s",
                              elapsed_ms(), last.what),
         .system_error = last.error,
-        .hint = fmt::format("is rank 0 running? All ranks must {}", doorway_.terms())});
+        .hint = fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms())});
 }
 
-// One handshake. Nothing when we are in; a setback when it is worth another attempt; throws when it is not.
-std::optional<StarRank::Setback> StarRank::knock(base::UniqueFd fd, Deadline deadline) {
-  if (const auto reason = doorway_.stranger(fd.get())) {
+// One handshake. Nothing when we are in; a retryable error when it is worth another attempt; throws
+// when it is not.
+std::optional<StarRank::RetryableError> StarRank::knock(base::UniqueFd fd, Deadline deadline) {
+  if (const auto reason = endpoint_.reject_reason(fd.get())) {
     fail({.code = ErrorCode::authentication,
           .peer = 0,
-          .cause = fmt::format("what answers at {} is not of this job: {}", doorway_.place(), *reason),
+          .cause = fmt::format("what answers at {} is not of this job: {}", endpoint_.describe(), *reason),
           .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
   }
-  Visit visit{std::move(fd),
-              make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job),
-              {.rank = 0, .place = doorway_.place(), .key = doorway_.key()},
-              std::max(everyones_bytes_max(settings_.size), std::size_t{8192})};
+  ClientHandshake handshake{
+      std::move(fd),
+      make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job),
+      {.rank = 0, .endpoint = endpoint_.describe(), .key = endpoint_.key()},
+      std::max(everyones_bytes_max(settings_.size), std::size_t{8192})};
   for (;;) {
-    auto end = visit.step(system_);
+    auto end = handshake.step(system_);
     if (!end) {
-      if (!wait_for(visit.fd(), POLLIN, deadline)) return Setback{0, visit.silence()};
+      if (!wait_for(handshake.fd(), POLLIN, deadline)) return RetryableError{0, handshake.silence()};
       continue;
     }
     ErrorDetail& detail = end->detail;
     switch (end->kind) {
-      case VisitEnd::Kind::welcome: root_ = visit.take(); return std::nullopt;
-      case VisitEnd::Kind::setback: return Setback{detail.system_error, std::move(detail.cause)};
-      case VisitEnd::Kind::other_service:
+      case HandshakeEnd::Kind::welcome: root_ = handshake.take(); return std::nullopt;
+      case HandshakeEnd::Kind::retryable_error:
+        return RetryableError{detail.system_error, std::move(detail.cause)};
+      case HandshakeEnd::Kind::other_service:
         detail.hint = "another service uses this address; choose another one with QPMESH_ROOT";
         break;
-      case VisitEnd::Kind::refusal:
-        if (detail.code == ErrorCode::authentication) detail.hint = doorway_.secret_hint();
+      case HandshakeEnd::Kind::refusal:
+        if (detail.code == ErrorCode::authentication) detail.hint = endpoint_.secret_hint();
         break;
     }
     fail(std::move(detail));
@@ -168,7 +170,7 @@ std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
     if (root_->ended()) {
       fail({.code = ErrorCode::peer_dead,
             .peer = 0,
-            .cause = fmt::format("rank 0 closed the connection at {} during start-up", doorway_.place()),
+            .cause = fmt::format("rank 0 closed the connection at {} during start-up", endpoint_.describe()),
             .system_error = root_->error(),
             .hint = "look at what rank 0 said before it ended"});
     }
@@ -177,17 +179,18 @@ std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
   }
 }
 
-// Our deadline passed before the root's: says so to the root, which would take a silent close for a death.
+// Our deadline passed before the root's: says so to the root, which would take a silent close for a
+// death.
 void StarRank::give_up() {
   ErrorDetail detail{.code = ErrorCode::timeout, .peer = 0, .operation = "init"};
   if (missing_.count > 0) {
     detail.peer = missing_.named.empty() ? no_peer : missing_.named.front();
     detail.cause =
         fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size, elapsed_ms());
-    detail.hint = hint_for_missing(settings_, doorway_);
+    detail.hint = hint_for_missing(settings_, endpoint_);
   } else {
     detail.cause =
-        fmt::format("rank 0 at {} took no notice for {} ms; it is alive", doorway_.place(), elapsed_ms());
+        fmt::format("rank 0 at {} took no notice for {} ms; it is alive", endpoint_.describe(), elapsed_ms());
     detail.hint = "look at rank 0: it may be stopped, or busy with something else than init";
   }
   root_->queue(FrameKind::failed, encode_error(detail));
@@ -197,9 +200,9 @@ void StarRank::give_up() {
 
 }  // namespace
 
-std::unique_ptr<StarHalf> make_star_rank(const StarSettings& settings, Doorway& doorway,
+std::unique_ptr<StarHalf> make_star_rank(const StarSettings& settings, Endpoint& endpoint,
                                          const base::System& system, const base::Log& log) {
-  return std::make_unique<StarRank>(settings, doorway, system, log);
+  return std::make_unique<StarRank>(settings, endpoint, system, log);
 }
 
 }  // namespace qpmesh::bootstrap

@@ -1,5 +1,5 @@
-// The root's half of the star. One poll over the listening socket, the candidates (connected, not yet proven)
-// and the members: nobody waits for anybody else's handshake.
+// The root's half of the star. One poll over the listening socket, the unauthenticated peers
+// (connected, not yet proven) and the members: nobody waits for anybody else's handshake.
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -8,8 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "bootstrap/acceptor.hpp"
 #include "bootstrap/frame_stream.hpp"
-#include "bootstrap/gate.hpp"
 #include "bootstrap/star.hpp"
 
 namespace qpmesh::bootstrap {
@@ -32,21 +32,21 @@ bool hung_up(int fd) {
 
 class StarRoot final : public StarHalf {
  public:
-  StarRoot(const StarSettings& settings, Doorway& doorway, const base::System& system, const base::Log& log)
+  StarRoot(const StarSettings& settings, Endpoint& endpoint, const base::System& system, const base::Log& log)
       : settings_{settings},
-        doorway_{doorway},
+        endpoint_{endpoint},
         system_{system},
         log_{log},
-        gate_{{.rank = 0, .handshake_timeout_ms = settings.handshake_timeout_ms}, doorway, system, log},
+        acceptor_{{.rank = 0, .handshake_timeout_ms = settings.handshake_timeout_ms}, endpoint, system, log},
         members_(static_cast<std::size_t>(settings.size)) {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
-  std::string local_address() const override { return doorway_.local_address(gate_.listener()); }
+  std::string local_address() const override { return endpoint_.local_address(acceptor_.listener()); }
 
  private:
   // The loop's steps.
   void turn(Deadline wake, bool sending);
-  void judge(Gate::Guest guest);
+  void judge(AuthenticatedPeer caller);
   void read_member(int rank);
 
   bool all_here() const;
@@ -64,12 +64,14 @@ class StarRoot final : public StarHalf {
   }
 
   StarSettings settings_;
-  Doorway& doorway_;
+  Endpoint& endpoint_;
   const base::System& system_;
   const base::Log& log_;
-  Gate gate_;
+  Acceptor acceptor_;
   std::vector<Member> members_;  // by rank; the root's own has no stream
-  std::vector<pollfd> polled_;   // listener, candidates, members with something to ask for: rebuilt each turn
+  std::vector<pollfd>
+      // Listener, unauthenticated peers, members with something to ask for: rebuilt each turn.
+      polled_;
   std::vector<int> polled_ranks_;  // of those members, in the order of polled_
 
   Deadline started_;
@@ -108,14 +110,14 @@ std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
 // One poll and everything that it found.
 void StarRoot::turn(Deadline wake, bool sending) {
   polled_.clear();
-  wake = gate_.watch(polled_, wake);
+  wake = acceptor_.watch(polled_, wake);
   const std::size_t first_member = polled_.size();
   polled_ranks_.clear();
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     if (!members_[rank].stream) continue;
     const FrameStream& stream = *members_[rank].stream;
-    // While gathering, members whose blob is here are read too: they may give up or die. While sending they
-    // are not: what comes then belongs to the next all_gather.
+    // While gathering, members whose blob is here are read too: they may give up or die. While
+    // sending they are not: what comes then belongs to the next all_gather.
     const auto events = static_cast<short>((sending ? 0 : POLLIN) | (stream.unsent() ? POLLOUT : 0));
     // With no event asked for, a hang-up would still be told, at once and for ever.
     if (events == 0) continue;
@@ -141,51 +143,53 @@ void StarRoot::turn(Deadline wake, bool sending) {
       fail_dead(rank);
     }
   }
-  for (Gate::Guest& guest : gate_.serve(std::span{polled_}.first(first_member))) judge(std::move(guest));
+  for (AuthenticatedPeer& caller : acceptor_.serve(std::span{polled_}.first(first_member)))
+    judge(std::move(caller));
 }
 
-// A guest becomes a member, or learns why not; the root goes on waiting in either case.
-void StarRoot::judge(Gate::Guest guest) {
-  const Hello hello = guest.hello;
+// An authenticated peer becomes a member, or learns why not; the root goes on waiting in either
+// case.
+void StarRoot::judge(AuthenticatedPeer caller) {
+  const Hello hello = caller.hello;
   if (hello.size != settings_.size) {
-    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
-                        fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank,
-                                    hello.size, settings_.size),
-                        "start every rank with the same size");
+    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
+                            fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank,
+                                        hello.size, settings_.size),
+                            "start every rank with the same size");
   }
   if (hello.job != hash_of_job(settings_.job)) {
-    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
-                        fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
-                                    settings_.job, doorway_.place()),
-                        "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
+    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
+                            fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
+                                        settings_.job, endpoint_.describe()),
+                            "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
   }
   if (hello.rank < 1 || hello.rank >= settings_.size) {
-    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
-                        fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank,
-                                    settings_.size - 1),
-                        "give every process a rank of its own");
+    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
+                            fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for",
+                                        hello.rank, settings_.size - 1),
+                            "give every process a rank of its own");
   }
   if (hello.ordinal > settings_.ordinal) {  // it has left this start already, and we have not
-    return gate_.send_away(std::move(guest));
+    return acceptor_.send_away(std::move(caller));
   }
   if (hello.ordinal < settings_.ordinal) {
-    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
-                        fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank,
-                                    hello.ordinal + 1, settings_.ordinal + 1),
-                        "init is collective: every rank calls it equally often");
+    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
+                            fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank,
+                                        hello.ordinal + 1, settings_.ordinal + 1),
+                            "init is collective: every rank calls it equally often");
   }
   Member& member = members_[static_cast<std::size_t>(hello.rank)];
   if (member.stream) {
     if (hung_up(member.stream->fd())) {  // the next program of the same job, faster than we
-      return gate_.send_away(std::move(guest));
+      return acceptor_.send_away(std::move(caller));
     }
-    return gate_.refuse(std::move(guest), ErrorCode::mismatch,
-                        fmt::format("rank {} is here already: {}; the second one is {}", hello.rank,
-                                    member.who, sender_of(hello)),
-                        "give every process a rank of its own");
+    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
+                            fmt::format("rank {} is here already: {}; the second one is {}", hello.rank,
+                                        member.who, sender_of(hello)),
+                            "give every process a rank of its own");
   }
-  const Proof proof = prove(doorway_.key(), Role::root, guest.challenge, hello);
-  member.stream.emplace(std::move(guest.fd), blob_bytes_max);
+  const Proof proof = prove(endpoint_.key(), Role::root, caller.challenge, hello);
+  member.stream.emplace(std::move(caller.fd), blob_bytes_max);
   member.who = sender_of(hello);
   member.stream->queue(FrameKind::welcome, proof);
   member.stream->flush(system_);
@@ -287,7 +291,7 @@ void StarRoot::tell_missing() {
 void StarRoot::report_progress() {
   if (system_.now() < progress_due_) return;
   progress_due_ += milliseconds{settings_.progress_ms};
-  log_.info("start-up at {}: waiting for {} of {} for {} ms", doorway_.place(), to_string(missing()),
+  log_.info("start-up at {}: waiting for {} of {} for {} ms", endpoint_.describe(), to_string(missing()),
             settings_.size, elapsed_ms());
 }
 
@@ -299,7 +303,7 @@ void StarRoot::fail_everyone(ErrorDetail detail) {
     member.stream->queue(FrameKind::failed, payload);
     member.stream->farewell(system_);
   }
-  gate_.close();
+  acceptor_.close();
   throw Error{std::move(detail)};
 }
 
@@ -316,16 +320,16 @@ void StarRoot::fail_timeout(std::string_view remark) {
   if (!absent.named.empty()) detail.peer = absent.named.front();
   detail.cause = fmt::format("{} of {} missing after {} ms", to_string(absent), settings_.size, elapsed_ms());
   if (!remark.empty()) detail.cause += fmt::format(" ({})", remark);
-  if (!gate_.last_refusal().empty()) detail.cause += fmt::format("; {}", gate_.last_refusal());
-  detail.hint = hint_for_missing(settings_, doorway_);
+  if (!acceptor_.last_refusal().empty()) detail.cause += fmt::format("; {}", acceptor_.last_refusal());
+  detail.hint = hint_for_missing(settings_, endpoint_);
   fail_everyone(std::move(detail));
 }
 
 }  // namespace
 
-std::unique_ptr<StarHalf> make_star_root(const StarSettings& settings, Doorway& doorway,
+std::unique_ptr<StarHalf> make_star_root(const StarSettings& settings, Endpoint& endpoint,
                                          const base::System& system, const base::Log& log) {
-  return std::make_unique<StarRoot>(settings, doorway, system, log);
+  return std::make_unique<StarRoot>(settings, endpoint, system, log);
 }
 
 }  // namespace qpmesh::bootstrap

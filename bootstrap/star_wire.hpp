@@ -1,11 +1,12 @@
-// What the ranks and the root of a star say to each other, and how ranks of different hosts prove themselves
-// before their control link begins (up to the welcome). Everything before the welcome has a fixed size, so
-// that a stranger costs the root a few hundred bytes and no allocation.
+// What the ranks and the root of a star say to each other, and how ranks of different hosts prove
+// themselves before their control link begins (up to the welcome). Everything before the welcome
+// has a fixed size, so that an unauthenticated peer costs the root a few hundred bytes and no
+// allocation.
 //
 //   root  -> rank   Challenge      version, fresh nonce
 //   rank  -> root   Hello          who I am, fresh nonce, proof over challenge and hello
 //   root  -> rank   frame          welcome (proof over both), or refused, or later (come again)
-//   a control link goes on with    caller -> listener thanks: nobody is counted who did not hear the welcome
+//   a control link goes on with    caller -> listener acknowledgement: only who heard the welcome counts
 //   a star, once per all_gather:     rank -> root blob;  root -> rank waiting* and everyones
 //   either side, instead:          failed (an Error, as it will be thrown)
 #pragma once
@@ -50,7 +51,8 @@ struct Hello {
   std::int32_t size = 0;
   std::int32_t pid = 0;
   std::int32_t ordinal = 0;
-  std::uint32_t job = 0;  // its hash: who shares a secret with another job must not end up in it by accident
+  // Its hash: who shares a secret with another job must not end up in it by accident.
+  std::uint32_t job = 0;
   std::array<char, 32> host{};  // cut to fit, zero-filled
   Nonce nonce{};
   Proof proof{};
@@ -61,7 +63,8 @@ Hello make_hello(const base::System& system, int rank, int size, int ordinal, st
 std::uint32_t hash_of_job(std::string_view job);
 std::string sender_of(const Hello& hello);  // "pid 12 on host a"
 
-// The two proofs differ in their first byte, so that neither side's can be sent back as the other's.
+// The two proofs differ in their first byte, so that neither side's can be sent back as the
+// other's.
 enum class Role : std::uint8_t { root = 'R', rank = 'r' };
 Proof prove(const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge, const Hello& hello);
@@ -74,7 +77,7 @@ enum class FrameKind : std::uint32_t {
   everyones,
   waiting,
   failed,
-  thanks
+  acknowledgement
 };
 
 struct FrameHeader {

@@ -1,4 +1,5 @@
-// Bytes over a connected stream socket, Unix or TCP. Never waits, never raises SIGPIPE, is not interrupted.
+// Bytes over a connected stream socket, Unix or TCP. Never waits, never raises SIGPIPE, is not
+// interrupted.
 #pragma once
 
 #include <cstddef>

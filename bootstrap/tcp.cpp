@@ -24,7 +24,8 @@ struct Resolved {
   std::string problem;  // empty: the list is good
 };
 
-// Blocks as long as the resolver does: getaddrinfo knows no deadline. Numeric addresses never block.
+// Blocks as long as the resolver does: getaddrinfo knows no deadline. Numeric addresses never
+// block.
 Resolved resolve(const HostPort& address, const base::System& system) {
   addrinfo wish{};
   wish.ai_family = AF_UNSPEC;
@@ -114,7 +115,7 @@ Key key_from_secret(std::string_view secret) {
   return key;
 }
 
-base::UniqueFd TcpDoorway::listen() {
+base::UniqueFd TcpEndpoint::listen() {
   const Resolved resolved = resolve(root_, system_);
   if (!resolved.problem.empty())
     fail_listen(ErrorCode::bad_config, resolved.problem, resolved.error, "check QPMESH_ROOT");
@@ -127,26 +128,26 @@ base::UniqueFd TcpDoorway::listen() {
     }
     last_error = listening.error;
     if (last_error == EADDRINUSE) {
-      fail_listen(ErrorCode::bad_config, fmt::format("the port of {} is in use", place()), last_error,
+      fail_listen(ErrorCode::bad_config, fmt::format("the port of {} is in use", describe()), last_error,
                   "another job or service listens there; choose another port with QPMESH_ROOT");
     }
   }
   if (last_error == EADDRNOTAVAIL || last_error == EACCES) {
     fail_listen(
         ErrorCode::bad_config,
-        fmt::format("rank 0 cannot listen on {}: {}", place(),
+        fmt::format("rank 0 cannot listen on {}: {}", describe(),
                     last_error == EACCES ? "the port is not allowed" : "this is no address of its host"),
         last_error, "QPMESH_ROOT must be an address of the host of rank 0");
   }
-  fail_listen(ErrorCode::no_resource, fmt::format("rank 0 cannot listen on {}", place()), last_error, "");
+  fail_listen(ErrorCode::no_resource, fmt::format("rank 0 cannot listen on {}", describe()), last_error, "");
 }
 
-Doorway::Attempt TcpDoorway::connect(Deadline deadline) {
+Endpoint::Attempt TcpEndpoint::connect(Deadline deadline) {
   const Resolved resolved = resolve(root_, system_);
   if (!resolved.problem.empty()) return {{}, resolved.error, resolved.problem};
-  Attempt attempt{{}, 0, fmt::format("{} has no address", place())};
+  Attempt attempt{{}, 0, fmt::format("{} has no address", describe())};
   for (const addrinfo* found = resolved.list.get(); found != nullptr; found = found->ai_next) {
-    attempt.problem = fmt::format("connect to {}", place());
+    attempt.problem = fmt::format("connect to {}", describe());
     tcp::Connecting connecting = tcp::connect_to(system_, address_of(*found));
     attempt.error = connecting.error;
     if (attempt.error != 0) continue;
@@ -165,14 +166,14 @@ Doorway::Attempt TcpDoorway::connect(Deadline deadline) {
   return attempt;
 }
 
-int TcpDoorway::prepare(int fd) const { return tcp::set_up(system_, fd); }
+int TcpEndpoint::prepare(int fd) const { return tcp::set_up(system_, fd); }
 
-std::string TcpDoorway::local_address(int fd) const {
+std::string TcpEndpoint::local_address(int fd) const {
   const tcp::Address address = tcp::local_address(fd);
   return tcp::is_wildcard(address) ? std::string{} : tcp::host_port(address).host;
 }
 
-std::string TcpDoorway::secret_hint() const {
+std::string TcpEndpoint::secret_hint() const {
   return fmt::format("this rank's secret comes from {}; every rank of a job needs the same one",
                      secret_source_);
 }

@@ -23,8 +23,8 @@ namespace {
 constexpr int keepalive_idle_s = 1;
 constexpr int keepalive_interval_s = 1;
 constexpr int keepalive_count = 3;
-// The kernel counts from the first retransmission. Measured after a cable was cut: an idle connection ends after
-// 3.1 s, a busy one after 3.8 s (4.2 s with 3'000 here).
+// The kernel counts from the first retransmission. Measured after a cable was cut: an idle
+// connection ends after 3.1 s, a busy one after 3.8 s (4.2 s with 3'000 here).
 constexpr unsigned user_timeout_ms = 2'500;
 
 // By copy: what a sockaddr_storage holds is not of the type that it is read as.
@@ -62,8 +62,8 @@ base::UniqueFd open_socket(const base::System& system, const Address& address) {
   })};
 }
 
-// While nobody listens on a port of the ephemeral range, connecting to it on our own host may by chance use
-// that very port as its source: then the socket is connected to itself.
+// While nobody listens on a port of the ephemeral range, connecting to it on our own host may by
+// chance use that very port as its source: then the socket is connected to itself.
 bool connected_to_itself(int socket) {
   const Address here = local_address(socket);
   const Address there = remote_address(socket);
@@ -144,7 +144,8 @@ void acknowledge_at_once(int socket) noexcept {
 Listening listen_at(const base::System& system, const Address& address) {
   base::UniqueFd socket = open_socket(system, address);
   if (!socket) return {.socket = {}, .error = errno};
-  // Connections of an earlier start may linger in TIME_WAIT; a living listener still makes bind fail.
+  // Connections of an earlier start may linger in TIME_WAIT; a living listener still makes bind
+  // fail.
   set(system, socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (system.call("bind", [&] { return ::bind(socket.get(), address.generic(), address.bytes); }) != 0 ||
       system.call("listen", [&] { return ::listen(socket.get(), SOMAXCONN); }) != 0) {

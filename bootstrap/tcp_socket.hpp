@@ -1,5 +1,5 @@
-// TCP sockets between hosts: numeric addresses, connecting without waiting, and a kernel that notices a dead
-// host.
+// TCP sockets between hosts: numeric addresses, connecting without waiting, and a kernel that
+// notices a dead host.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,8 +23,8 @@ std::string to_string(const HostPort& address);  // "10.0.0.1:4000", "[fd00::1]:
 
 namespace tcp {
 
-// All sockets here are non-blocking and close-on-exec. Functions that return an int return an errno, 0 for
-// success.
+// All sockets here are non-blocking and close-on-exec. Functions that return an int return an
+// errno, 0 for success.
 
 struct Address {
   sockaddr_storage storage{};
@@ -40,13 +40,14 @@ Address local_address(int socket) noexcept;   // bytes is 0 where the socket has
 Address remote_address(int socket) noexcept;  // likewise
 bool is_wildcard(const Address& address) noexcept;
 bool is_loopback(const Address& address) noexcept;
-bool is_link_local(const Address& address) noexcept;  // IPv6: it needs an interface to mean anything
+// IPv6: it needs an interface to mean anything
+bool is_link_local(const Address& address) noexcept;
 
 // A dead host is noticed within four seconds, busy or idle.
 int set_up(const base::System& system, int socket);
 
-// Until the socket next sends: from then on the kernel would put its acknowledgements off by 40 ms, for which
-// a leaving peer waits.
+// Until the socket next sends: from then on the kernel would put its acknowledgements off by 40 ms,
+// for which a leaving peer waits.
 void acknowledge_at_once(int socket) noexcept;
 
 struct Listening {

@@ -17,8 +17,8 @@ constexpr int usage_code = 2;
 
 constexpr std::array<std::string_view, 4> options_with_value{"-n", "-np", "--np", "--grace-ms"};
 
-// Our options end at the first word that is neither an option nor its value, or at "--": the rest is the
-// program's.
+// Our options end at the first word that is neither an option nor its value, or at "--": the rest
+// is the program's.
 std::vector<std::string>::const_iterator find_program(const std::vector<std::string>& words) {
   auto word = words.begin();
   while (word != words.end() && word->starts_with('-') && *word != "--") {

@@ -14,9 +14,10 @@ namespace qpmesh::base {
 // Something the control channel learnt about a peer.
 struct ControlEvent {
   enum class Kind : std::uint8_t {
-    frame,    // the peer sent bytes
-    goodbye,  // the peer closed normally, and everything it had sent before was delivered: not a death
-    death,    // the peer's process ended without a goodbye, or its connection broke
+    frame,  // the peer sent bytes
+    // The peer closed normally, and everything it had sent before was delivered: not a death.
+    goodbye,
+    death,  // the peer's process ended without a goodbye, or its connection broke
   };
   Kind kind = Kind::frame;
   int peer = -1;
@@ -36,7 +37,8 @@ class ControlChannel {
   virtual void send(int peer, BlobView frame) = 0;
   // What happened since the last poll. Never blocks.
   virtual std::vector<ControlEvent> poll() = 0;
-  // A goodbye to every living peer, after everything queued for it. Flushes until the deadline at most.
+  // A goodbye to every living peer, after everything queued for it. Flushes until the deadline at
+  // most.
   virtual void say_goodbye(Deadline deadline) noexcept = 0;
   // Readable when poll has something to do, for epoll; -1: none.
   virtual int wake_descriptor() const noexcept = 0;

@@ -42,8 +42,9 @@ class System {
   System(const System&) = delete;
   System& operator=(const System&) = delete;
 
-  virtual Deadline now() const noexcept;                         // monotonic
-  virtual void random(std::span<std::byte> out) const noexcept;  // cryptographic strength in the real world
+  virtual Deadline now() const noexcept;  // monotonic
+  // Cryptographic strength in the real world.
+  virtual void random(std::span<std::byte> out) const noexcept;
   std::uint64_t random_u64() const noexcept;
 
   // Makes a system call that the fail points may fail first: call("mmap", [&] { return ::mmap(…);

@@ -82,7 +82,8 @@ std::optional<std::uint64_t> Arena::allocate(std::size_t bytes) {
   if (bytes < huge_page_bytes) return take(bytes, alignment);
   auto offset = take(bytes, huge_page_bytes);
   if (!offset) return take(bytes, alignment);
-  // Of private memory too it is only advice; what is left over behind whole pages stays as small as it is.
+  // Of private memory too it is only advice; what is left over behind whole pages stays as small as
+  // it is.
   ::madvise(data() + *offset, bytes / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE);
   return offset;
 }
@@ -117,7 +118,8 @@ std::uint64_t Arena::untouched_bytes() const noexcept {
 void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
   bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
   given_bytes_ -= bytes;
-  // The next owner relies on zeroes. Whole pages go back to the system, the ragged ends are cleared by hand.
+  // The next owner relies on zeroes. Whole pages go back to the system, the ragged ends are cleared
+  // by hand.
   constexpr std::uint64_t page = 4096;
   const std::uint64_t first_page = base::round_up(offset, page);
   const std::uint64_t end_page = (offset + bytes) / page * page;

@@ -1,5 +1,6 @@
-// A rank's arena: the one sparse memory it shares. Control line, rings, staging and Buffers are carved from
-// it, so that a peer maps (or registers) it once and later allocations need no descriptor to travel.
+// A rank's arena: the one sparse memory it shares. Control line, rings, staging and Buffers are
+// carved from it, so that a peer maps (or registers) it once and later allocations need no
+// descriptor to travel.
 #pragma once
 
 #include <atomic>
@@ -18,11 +19,11 @@ namespace qpmesh::transport {
 struct alignas(128) ArenaHeader {
   std::uint64_t nonce;  // proves that a mapping is this arena
   // Written by the owner before it sleeps and after it wakes; read by publishers after their flag
-  // store. Both sides use a sequentially consistent read-modify-write, so that either the sleeper sees
-  // the flag or the publisher sees the sleeper.
+  // store. Both sides use a sequentially consistent read-modify-write, so that either the sleeper
+  // sees the flag or the publisher sees the sleeper.
   std::atomic<std::uint32_t> asleep;
-  // Raised by the owner before memory that it had offered for loading goes back to the user; read by a peer before and after
-  // its copy. See messaging/pull.cpp.
+  // Raised by the owner before memory that it had offered for loading goes back to the user; read
+  // by a peer before and after its copy. See messaging/pull.cpp.
   std::atomic<std::uint32_t> revocations;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
@@ -43,7 +44,8 @@ class Arena {
   std::size_t bytes() const noexcept { return mapping_.bytes(); }
   int descriptor() const noexcept { return fd_.get(); }
 
-  // From here on memory begins with a page of this length where there is room for that, and may lie in such pages.
+  // From here on memory begins with a page of this length where there is room for that, and may lie
+  // in such pages.
   static constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
   // Offset of zeroed memory, first fit; nothing when the arena is full.
@@ -70,7 +72,8 @@ class Arena {
   std::uint64_t given_bytes_ = 0;
 };
 
-// Takes the pages of memory that is going to be used, here and now instead of at its first use; only advice, since Linux 5.14.
+// Takes the pages of memory that is going to be used, here and now instead of at its first use;
+// only advice, since Linux 5.14.
 void populate(std::byte* data, std::size_t bytes) noexcept;
 
 // Maps a peer's arena. Throws Error{no_resource}.

@@ -19,10 +19,10 @@ using ::testing::MatchesRegex;
 
 constexpr std::int64_t enough_ms = 10'000;
 
-// tests/unit/uid_stranger.cpp run as another user. Its first line says that it is ready.
-class Stranger {
+// tests/unit/other_user.cpp run as another user. Its first line says that it is ready.
+class OtherUser {
  public:
-  Stranger(const std::string& action, const std::string& name) {
+  OtherUser(const std::string& action, const std::string& name) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe(ends.data()), 0);
     const std::string path = program_.path();
@@ -37,11 +37,11 @@ class Stranger {
     ::close(ends[1]);
     output_.reset(ends[0]);
   }
-  ~Stranger() {
+  ~OtherUser() {
     if (pid_ > 0) finish();
   }
-  Stranger(const Stranger&) = delete;
-  Stranger& operator=(const Stranger&) = delete;
+  OtherUser(const OtherUser&) = delete;
+  OtherUser& operator=(const OtherUser&) = delete;
 
   std::string line() {
     std::string text;
@@ -56,7 +56,7 @@ class Stranger {
   }
 
  private:
-  test::PublicCopy program_{QPMESH_UID_STRANGER};
+  test::PublicCopy program_{QPMESH_OTHER_USER};
   pid_t pid_ = 0;
   base::UniqueFd output_;
 };
@@ -75,7 +75,7 @@ TEST(one_host_bootstrap, says_that_the_name_is_in_use) {
                     .operation = "init",
                     .cause = fmt::format(
                         "the socket name {} is in use: another living job, or a second rank 0 of this one",
-                        venue.place()),
+                        venue.describe()),
                     .hint = "end the other job, or give each job a QPMESH_JOB of its own",
                     .system_error = EADDRINUSE}),
         "");
@@ -93,14 +93,14 @@ TEST(one_host_bootstrap, gives_its_name_free_when_it_ends) {
 
 TEST(one_host_bootstrap, times_out_when_no_root_comes) {
   const Venue venue{Kind::one_host};
-  expect_error(
-      start(venue, {.rank = 1, .size = 2}, 200).get(),
-      {.code = ErrorCode::timeout,
-       .peer = 0,
-       .cause = fmt::format(
-           "rank 1 did not reach rank 0 at {0}: * attempt* in * ms, the last: connect to {0}", venue.place()),
-       .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
-       .system_error = ECONNREFUSED});
+  expect_error(start(venue, {.rank = 1, .size = 2}, 200).get(),
+               {.code = ErrorCode::timeout,
+                .peer = 0,
+                .cause = fmt::format(
+                    "rank 1 did not reach rank 0 at {0}: * attempt* in * ms, the last: connect to {0}",
+                    venue.describe()),
+                .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
+                .system_error = ECONNREFUSED});
 }
 
 TEST(one_host_bootstrap, names_differ_by_user_job_and_start_and_always_fit) {
@@ -117,28 +117,28 @@ TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_wai
   ::testing::internal::CaptureStderr();
   const auto self = venue.rank({.rank = 0, .size = 2, .log = base::LogLevel::warning});
   auto root = std::async(std::launch::async, [&] { return gather(self->star(), blob_of(0, 10), enough_ms); });
-  Stranger stranger{"connect", venue.name()};
-  EXPECT_EQ(stranger.line(), "dropped");
-  EXPECT_EQ(stranger.finish(), 0);
+  OtherUser other{"connect", venue.name()};
+  EXPECT_EQ(other.line(), "dropped");
+  EXPECT_EQ(other.finish(), 0);
   EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
   EXPECT_FALSE(root.get().error);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               MatchesRegex(fmt::format("qpmesh warning: dropped 1 connection to {}, the last: its user is "
                                        "uid 65534, ours is uid 0 \\(pid [0-9]+\\)\n",
-                                       venue.place())));
+                                       venue.describe())));
 }
 
 TEST(one_host_bootstrap, refuses_a_root_of_another_user) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
   const Venue venue{Kind::one_host};
-  Stranger squatter{"listen", venue.name()};
+  OtherUser squatter{"listen", venue.name()};
   ASSERT_EQ(squatter.line(), "listening");
   expect_error(start(venue, {.rank = 1, .size = 2}, enough_ms).get(),
                {.code = ErrorCode::authentication,
                 .peer = 0,
                 .cause = fmt::format(
                     "what answers at {} is not of this job: its user is uid 65534, ours is uid 0 (pid *)",
-                    venue.place()),
+                    venue.describe()),
                 .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
 }
 

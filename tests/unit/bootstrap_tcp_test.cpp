@@ -19,15 +19,16 @@ constexpr std::int64_t enough_ms = 10'000;
 const std::string secret_hint =
     "this rank's secret comes from the test; every rank of a job needs the same one";
 
-const std::string nameless = "fe80::1%none";  // an interface that does not exist: no resolver is asked
+// An interface that does not exist: no resolver is asked
+const std::string nameless = "fe80::1%none";
 
 void expect_listen_error(const HostPort& address, test::ExpectedError expected) {
   const base::System system;
-  TcpDoorway doorway{address, key_from_secret("a"), "the test", 1'000, system};
+  TcpEndpoint endpoint{address, key_from_secret("a"), "the test", 1'000, system};
   expected.peer = 0;
   expected.operation = "init";
   try {
-    doorway.listen();
+    endpoint.listen();
     ADD_FAILURE() << "listening on " << to_string(address) << " should fail";
   } catch (const Error& error) {
     EXPECT_EQ(test::difference(error, expected), "");
@@ -39,7 +40,7 @@ test::ExpectedError unreached(const Venue& venue, const std::string& last, int s
   return {.code = ErrorCode::timeout,
           .peer = 0,
           .cause = fmt::format("rank 1 did not reach rank 0 at {}: * attempt* in * ms, the last: {}",
-                               venue.place(), last),
+                               venue.describe(), last),
           .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
           .system_error = system_error};
 }
@@ -47,7 +48,7 @@ test::ExpectedError unreached(const Venue& venue, const std::string& last, int s
 test::ExpectedError impostor(const Venue& venue) {
   return {.code = ErrorCode::authentication,
           .peer = 0,
-          .cause = fmt::format("what answers at {} does not know the secret of this job", venue.place()),
+          .cause = fmt::format("what answers at {} does not know the secret of this job", venue.describe()),
           .hint = secret_hint};
 }
 
@@ -62,7 +63,7 @@ TEST(tcp_bootstrap, refuses_ranks_with_another_secret_in_one_line_of_log_and_wai
     expect_error(wrong,
                  {.code = ErrorCode::authentication,
                   .peer = 0,
-                  .cause = fmt::format("rank 0 at {} did not accept the secret", venue.place()),
+                  .cause = fmt::format("rank 0 at {} did not accept the secret", venue.describe()),
                   .hint = secret_hint},
                  1'000);
   }
@@ -72,7 +73,7 @@ TEST(tcp_bootstrap, refuses_ranks_with_another_secret_in_one_line_of_log_and_wai
   const std::string line = fmt::format(
       "qpmesh warning: dropped 1 connection to {}, the last: did not prove that it knows the secret of this "
       "job\n",
-      venue.place());
+      venue.describe());
   EXPECT_THAT(lines, ::testing::StartsWith(line));
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
@@ -140,12 +141,13 @@ TEST(tcp_bootstrap, refuses_the_replay_of_an_old_handshake) {
   const auto frame = read_frame(fd.get());
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->kind, FrameKind::refused);
-  EXPECT_EQ(test::difference(Error{decode_error(frame->payload, 0)},
-                             {.code = ErrorCode::authentication,
-                              .peer = 0,
-                              .operation = "init",
-                              .cause = fmt::format("rank 0 at {} did not accept the secret", venue.place())}),
-            "");
+  EXPECT_EQ(
+      test::difference(Error{decode_error(frame->payload, 0)},
+                       {.code = ErrorCode::authentication,
+                        .peer = 0,
+                        .operation = "init",
+                        .cause = fmt::format("rank 0 at {} did not accept the secret", venue.describe())}),
+      "");
   EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
   EXPECT_FALSE(root.get().error);
 }
@@ -166,7 +168,7 @@ TEST(tcp_bootstrap, says_at_once_that_another_service_answers) {
                   .peer = 0,
                   .cause = fmt::format("what answers at {} is no rank 0 of qpmesh: it began with {:#018x} "
                                        "instead of 0x746174736873656d",
-                                       venue.place(), beginning),
+                                       venue.describe(), beginning),
                   .hint = "another service uses this address; choose another one with QPMESH_ROOT"});
   }
 }
@@ -174,7 +176,7 @@ TEST(tcp_bootstrap, says_at_once_that_another_service_answers) {
 TEST(tcp_bootstrap, times_out_on_an_unreachable_root_with_address_errno_and_attempts) {
   const Venue venue{Kind::tcp};
   expect_error(start(venue, {.rank = 1, .size = 2}, 250).get(),
-               unreached(venue, "connect to " + venue.place(), ECONNREFUSED));
+               unreached(venue, "connect to " + venue.describe(), ECONNREFUSED));
 }
 
 TEST(tcp_bootstrap, times_out_on_a_root_whose_name_gives_no_address) {
@@ -200,7 +202,7 @@ TEST(tcp_bootstrap, says_at_once_that_the_port_is_in_use) {
   const auto listener = venue.listen_instead();
   expect_listen_error({"127.0.0.1", venue.port()},
                       {.code = ErrorCode::bad_config,
-                       .cause = fmt::format("the port of {} is in use", venue.place()),
+                       .cause = fmt::format("the port of {} is in use", venue.describe()),
                        .hint = "another job or service listens there; choose another port with QPMESH_ROOT",
                        .system_error = EADDRINUSE});
 }
@@ -221,11 +223,11 @@ TEST(tcp_bootstrap, says_at_once_that_the_name_of_its_own_address_is_unknown) {
 
 TEST(tcp_bootstrap, listens_on_the_given_address_only) {
   const base::System system;
-  TcpDoorway doorway{{"127.0.0.1", 0}, key_from_secret("a"), "the test", 1'000, system};
-  const auto listener = doorway.listen();
-  TcpDoorway same{{"127.0.0.1", doorway.port()}, key_from_secret("a"), "the test", 1'000, system};
+  TcpEndpoint endpoint{{"127.0.0.1", 0}, key_from_secret("a"), "the test", 1'000, system};
+  const auto listener = endpoint.listen();
+  TcpEndpoint same{{"127.0.0.1", endpoint.port()}, key_from_secret("a"), "the test", 1'000, system};
   EXPECT_TRUE(same.connect(in_ms(500)).fd);
-  TcpDoorway elsewhere{{"127.0.0.2", doorway.port()}, key_from_secret("a"), "the test", 1'000, system};
+  TcpEndpoint elsewhere{{"127.0.0.2", endpoint.port()}, key_from_secret("a"), "the test", 1'000, system};
   EXPECT_EQ(elsewhere.connect(in_ms(500)).error, ECONNREFUSED);
 }
 
@@ -236,13 +238,13 @@ TEST(tcp_bootstrap, starts_over_ipv6_and_over_a_name) {
     if (!probe) GTEST_SKIP() << "this host has no IPv6";
     base::Log log{base::LogLevel::off};
     auto door =
-        std::make_unique<TcpDoorway>(HostPort{host, 0}, key_from_secret("a"), "the test", 1'000, system);
-    TcpDoorway& listening = *door;
+        std::make_unique<TcpEndpoint>(HostPort{host, 0}, key_from_secret("a"), "the test", 1'000, system);
+    TcpEndpoint& listening = *door;
     Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
     auto rank = std::async(std::launch::async, [&] {
       Star star{{.rank = 1, .size = 2},
-                std::make_unique<TcpDoorway>(HostPort{host, listening.port()}, key_from_secret("a"),
-                                             "the test", 1'000, system),
+                std::make_unique<TcpEndpoint>(HostPort{host, listening.port()}, key_from_secret("a"),
+                                              "the test", 1'000, system),
                 system,
                 log};
       return gather(star, blob_of(1, 10), enough_ms);
@@ -256,13 +258,13 @@ TEST(tcp_bootstrap, knows_the_address_by_which_the_root_is_reached) {
   for (const char* root_listens_at : {"127.0.0.1", "0.0.0.0"}) {
     const base::System system;
     const base::Log log{base::LogLevel::off};
-    auto door = std::make_unique<TcpDoorway>(HostPort{root_listens_at, 0}, key_from_secret("a"), "the test",
-                                             1'000, system);
-    TcpDoorway& listening = *door;
+    auto door = std::make_unique<TcpEndpoint>(HostPort{root_listens_at, 0}, key_from_secret("a"), "the test",
+                                              1'000, system);
+    TcpEndpoint& listening = *door;
     Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
     Star rank{{.rank = 1, .size = 2},
-              std::make_unique<TcpDoorway>(HostPort{"127.0.0.1", listening.port()}, key_from_secret("a"),
-                                           "the test", 1'000, system),
+              std::make_unique<TcpEndpoint>(HostPort{"127.0.0.1", listening.port()}, key_from_secret("a"),
+                                            "the test", 1'000, system),
               system,
               log};
     EXPECT_EQ(rank.local_address(), "") << "it has not called yet";

@@ -1,4 +1,5 @@
-// The suite that every star passes, whatever it meets over: late, missing, wrong, silent and hostile ranks.
+// The suite that every star passes, whatever it meets over: late, missing, wrong, silent and
+// hostile ranks.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,7 +98,7 @@ TEST_P(AnyBootstrap, says_who_is_awaited_while_it_waits) {
   start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 600).get();
   const std::string lines = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(lines,
-              HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.place())));
+              HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.describe())));
 }
 
 TEST_P(AnyBootstrap, refuses_a_rank_of_another_size_with_both_sizes_and_waits_for_the_right_one) {
@@ -195,7 +196,7 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_job_that_shares_its_address_and_s
       wrong, {.code = ErrorCode::mismatch,
               .peer = 0,
               .cause = fmt::format("rank 1 is not of job \"the job of this test\", which rank 0 at {} starts",
-                                   venue.place()),
+                                   venue.describe()),
               .hint = "give each job a root of its own, and every rank of one job the same QPMESH_JOB"});
   expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
   expect_all_here(root.get(), 2);
@@ -273,13 +274,14 @@ TEST_P(AnyBootstrap, sends_a_rank_that_is_one_start_ahead_away_until_later) {
   expect_all_here(root.get(), 2);
 }
 
-TEST_P(AnyBootstrap, drops_silent_strangers_after_the_handshake_time_without_delaying_anyone) {
+TEST_P(AnyBootstrap, drops_silent_unauthenticated_peers_after_the_handshake_time_without_delaying_anyone) {
   auto root = start(venue, {.rank = 0, .size = 3, .handshake_timeout_ms = 150}, enough_ms);
   std::vector<base::UniqueFd> silent(5);
   for (auto& fd : silent) {
     while (!fd) fd = venue.connect();
   }
-  ASSERT_TRUE(send_bytes(silent[0].get(), &star_magic, 3));  // the beginning of a hello, and no more
+  // The beginning of a hello, and no more.
+  ASSERT_TRUE(send_bytes(silent[0].get(), &star_magic, 3));
   auto first = start(venue, {.rank = 1, .size = 3}, enough_ms);
   for (const auto& fd : silent) EXPECT_TRUE(closed_by_peer(fd.get()));
   auto last = start(venue, {.rank = 2, .size = 3}, enough_ms);
@@ -290,24 +292,26 @@ TEST_P(AnyBootstrap, drops_silent_strangers_after_the_handshake_time_without_del
   expect_all_here(root.get(), 3);
 }
 
-TEST_P(AnyBootstrap, lets_real_ranks_in_among_hundreds_of_strangers_that_hold_connections_or_send_garbage) {
+TEST_P(AnyBootstrap,
+       lets_real_ranks_in_among_hundreds_of_unauthenticated_peers_that_hold_connections_or_send_garbage) {
   const int before = open_descriptors();
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
   const std::string request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   const Blob noise = blob_of(3, 20'000);
-  std::vector<base::UniqueFd> strangers;
-  while (strangers.size() < 600) {
+  std::vector<base::UniqueFd> unauthenticated;
+  while (unauthenticated.size() < 600) {
     auto fd = venue.connect();
     if (!fd) continue;
-    if (strangers.size() % 4 == 0) send_bytes(fd.get(), request.data(), request.size());
-    if (strangers.size() % 4 == 1) send_bytes(fd.get(), noise.data(), noise.size());
-    strangers.push_back(std::move(fd));  // the others say nothing: 300 of them exceed what the root holds
+    if (unauthenticated.size() % 4 == 0) send_bytes(fd.get(), request.data(), request.size());
+    if (unauthenticated.size() % 4 == 1) send_bytes(fd.get(), noise.data(), noise.size());
+    unauthenticated.push_back(
+        std::move(fd));  // the others say nothing: 300 of them exceed what the root holds
   }
   const Gathered outcome = start(venue, {.rank = 1, .size = 2}, enough_ms).get();
   expect_all_here(outcome, 2);
   EXPECT_LT(outcome.elapsed_ms, 2'000);
   expect_all_here(root.get(), 2);
-  strangers.clear();
+  unauthenticated.clear();
   EXPECT_EQ(open_descriptors(), before);
 }
 
@@ -367,14 +371,16 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
   expect_error(outcome,
                {.code = ErrorCode::peer_dead,
                 .peer = 0,
-                .cause = fmt::format("rank 0 closed the connection at {} during start-up", venue.place()),
+                .cause = fmt::format("rank 0 closed the connection at {} during start-up", venue.describe()),
                 .hint = "look at what rank 0 said before it ended",
-                .system_error = test::any_system_error});  // ECONNRESET, if our blob was there before it died
+                // ECONNRESET, if our blob was there before it died.
+                .system_error = test::any_system_error});
 }
 
 TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
   auto root = start(venue, {.rank = 0, .size = 3}, enough_ms, 2);
-  auto mortal = start(venue, {.rank = 1, .size = 3}, enough_ms, 1);  // goes after its first all_gather
+  // Goes after its first all_gather.
+  auto mortal = start(venue, {.rank = 1, .size = 3}, enough_ms, 1);
   auto other = start(venue, {.rank = 2, .size = 3}, enough_ms, 2);
   expect_all_here(mortal.get(), 3);
   for (auto* one : {&root, &other}) {
@@ -410,8 +416,8 @@ TEST_P(AnyBootstrap, refuses_a_blob_beyond_the_limit_and_lives_on) {
   expect_all_here(other.get(), 2);
 }
 
-// Any call may fail, at the root and at a rank: the outcome is a good start or an Error, in time, and nothing
-// is left open.
+// Any call may fail, at the root and at a rank: the outcome is a good start or an Error, in time,
+// and nothing is left open.
 TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
   const int before = open_descriptors();
   for (const int victim : {0, 1}) {

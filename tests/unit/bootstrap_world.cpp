@@ -78,7 +78,7 @@ Key Venue::key(const std::string& secret) const {
   return kind_ == Kind::one_host ? Key{} : key_from_secret(secret);
 }
 
-std::string Venue::place() const {
+std::string Venue::describe() const {
   return kind_ == Kind::one_host ? "@" + name_ : to_string(HostPort{host_, port_});
 }
 
@@ -91,15 +91,15 @@ std::string Venue::missing_hint(int size) const {
   return fmt::format("QPMESH_SIZE says {} ranks: was every one started? They must {}", size, terms());
 }
 
-std::unique_ptr<Doorway> Venue::doorway(const RankSettings& settings, const base::System& system) const {
-  if (kind_ == Kind::one_host) return std::make_unique<OneHostDoorway>(name_, system);
-  return std::make_unique<TcpDoorway>(HostPort{host_, port_}, key_from_secret(settings.secret), "the test",
-                                      1'000, system);
+std::unique_ptr<Endpoint> Venue::endpoint(const RankSettings& settings, const base::System& system) const {
+  if (kind_ == Kind::one_host) return std::make_unique<OneHostEndpoint>(name_, system);
+  return std::make_unique<TcpEndpoint>(HostPort{host_, port_}, key_from_secret(settings.secret), "the test",
+                                       1'000, system);
 }
 
 std::unique_ptr<Rank> Venue::rank(const RankSettings& settings) const {
   auto system = std::make_unique<base::System>(settings.fail_points);
-  auto door = doorway(settings, *system);
+  auto door = endpoint(settings, *system);
   return std::make_unique<Rank>(settings, std::move(door), std::move(system));
 }
 

@@ -1,4 +1,4 @@
-// Ranks of a bootstrap as threads of one test process, and strangers made by hand.
+// Ranks of a bootstrap as threads of one test process, and unauthenticated peers made by hand.
 #pragma once
 
 #include <sys/socket.h>
@@ -38,7 +38,7 @@ struct RankSettings {
 // A rank with the world that it needs.
 class Rank {
  public:
-  Rank(const RankSettings& settings, std::unique_ptr<Doorway> doorway, std::unique_ptr<base::System> system)
+  Rank(const RankSettings& settings, std::unique_ptr<Endpoint> endpoint, std::unique_ptr<base::System> system)
       : log_{settings.log},
         system_{std::move(system)},
         star_{StarSettings{.rank = settings.rank,
@@ -47,7 +47,7 @@ class Rank {
                            .job = settings.job,
                            .handshake_timeout_ms = settings.handshake_timeout_ms,
                            .progress_ms = settings.progress_ms},
-              std::move(doorway), *system_, log_} {}
+              std::move(endpoint), *system_, log_} {}
 
   Star& star() { return star_; }
 
@@ -63,19 +63,19 @@ struct Gathered {
   std::int64_t elapsed_ms = 0;
 };
 
-// A meeting place that no other test has. A TCP port is held by a bound socket that does not listen: nobody
-// else gets it, the root may have it, and connecting to it is refused before.
+// A meeting place that no other test has. A TCP port is held by a bound socket that does not
+// listen: nobody else gets it, the root may have it, and connecting to it is refused before.
 class Venue {
  public:
   explicit Venue(Kind kind, const std::string& host = "127.0.0.1");
 
-  std::unique_ptr<Doorway> doorway(const RankSettings& settings, const base::System& system) const;
+  std::unique_ptr<Endpoint> endpoint(const RankSettings& settings, const base::System& system) const;
   std::unique_ptr<Rank> rank(const RankSettings& settings) const;
   base::UniqueFd connect() const;  // blocking; invalid when refused
   base::UniqueFd listen_instead() const;
   std::uint16_t port() const { return port_; }
   const std::string& name() const { return name_; }
-  std::string place() const;
+  std::string describe() const;
   std::string terms() const;  // what an error says that ranks must have in common here
   std::string missing_hint(int size) const;
   Key key(const std::string& secret) const;
@@ -97,7 +97,8 @@ class Venue {
 Blob blob_of(int rank, std::size_t bytes);
 Deadline in_ms(std::int64_t ms);
 
-// rounds all_gathers of small blobs in a thread; the last one's result. The rank lives until the thread ends.
+// rounds all_gathers of small blobs in a thread; the last one's result. The rank lives until the
+// thread ends.
 std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
                             int rounds = 1);
 Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms);
@@ -105,7 +106,7 @@ Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms);
 // It ended with this error, operation "init", and within the time.
 void expect_error(const Gathered& outcome, test::ExpectedError expected, std::int64_t elapsed_ms_max = 2'000);
 
-// What a stranger does, with blocking calls that give up after two seconds.
+// What a peer does, with blocking calls that give up after two seconds.
 std::optional<Challenge> read_challenge(int fd);
 Hello hello_for(const Venue& venue, const RankSettings& settings, const Challenge& challenge);
 bool send_bytes(int fd, const void* bytes, std::size_t count);

@@ -1,5 +1,5 @@
-// Who we are by the environments of the five launchers: Open MPI 4.1.4 and Hydra 4.0.2 as recorded here, srun
-// and torchrun by their documentation.
+// Who we are by the environments of the five launchers: Open MPI 4.1.4 and Hydra 4.0.2 as recorded
+// here, srun and torchrun by their documentation.
 #include "bootstrap/launcher.hpp"
 
 #include <fcntl.h>
@@ -55,7 +55,8 @@ const Table hydra{{"GFORTRAN_UNBUFFERED_PRECONNECTED", "y"},
                   {"PMI_RANK", "1"},
                   {"PMI_SIZE", "2"}};
 
-// srun --nodes=3 --ntasks=5: two tasks on the first two nodes each, one on the third; as task 4 sees it
+// srun --nodes=3 --ntasks=5: two tasks on the first two nodes each, one on the third; as task 4
+// sees it
 const Table srun{{"SLURM_JOB_ID", "4242"},
                  {"SLURM_STEP_ID", "0"},
                  {"SLURM_STEPID", "0"},
@@ -233,7 +234,7 @@ TEST(launcher, reads_its_own_variables_before_all_others) {
                                                        {"QPMESH_ROOT", "a:1"},
                                                        {"QPMESH_SECRET", long_secret}})),
                "srun", 4, 5, 1);
-  // srun with a PMI plugin sets PMI's variables as well, but is not Hydra
+  // srun with a PMI plugin sets PMI's variables as well, but is not Hydra.
   expect_place(
       identify_in(with(
           srun,

@@ -25,8 +25,8 @@ using test::MetRank;
 using test::ProcessBootstrap;
 using test::Tampered;
 
-// The test is rank 0; ranks 1… are forked children that meet it, do their part and then wait to be ended. All
-// live in one place, or each in its own, linked over TCP.
+// The test is rank 0; ranks 1… are forked children that meet it, do their part and then wait to be
+// ended. All live in one place, or each in its own, linked over TCP.
 enum class Where { one_place, places_of_their_own };
 
 class Processes : public testing::TestWithParam<Where> {
@@ -214,7 +214,7 @@ TEST_P(Processes, that_said_goodbye_and_ended_did_not_die) {
 }
 
 TEST_P(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
-  // Are all sent, apart only as many as may be unread: the process is dead before the first is read.
+  // All are sent before the first is read. Apart, only as many as may be unread.
   const int frames = apart() ? 7 : 12;
   meet(2, [=](MetRank& me, int) {
     for (int i = 0; i < frames; ++i) {

@@ -42,7 +42,7 @@ std::size_t open_descriptors() {
 }
 
 // Connects to the socket whose name comes over the line; 0 when it is hung up on within 5 s.
-int play_silent_stranger(int line) {
+int play_silent_unauthenticated_peer(int line) {
   std::array<char, 100> name{};
   const ssize_t bytes = ::recv(line, name.data(), name.size(), 0);
   if (bytes <= 0) return 1;
@@ -297,14 +297,15 @@ TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) 
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
-TEST(meeting, drops_strangers_and_goes_on) {
+TEST(meeting, drops_unauthenticated_peers_and_goes_on) {
   ThreadGathering gathering{3};
   const auto errors = run_ranks(3, [&](int rank) {
     Tampered ranks{gathering, rank};
     MetRank me;
     me.options.handshake_timeout_ms = 100;
     if (rank == 2) {
-      // Rank 0 still waits for rank 2, which meanwhile plays the strangers: each must be hung up on.
+      // Rank 0 still waits for rank 2, which meanwhile plays the unauthenticated peers: each must
+      // be hung up on.
       ranks.heard = [&](std::span<const Introduction> everybody) {
         const auto call = [&] {
           auto connecting = bootstrap::local::connect_to(me.healthy, everybody[0].listener);
@@ -348,11 +349,11 @@ TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
   const base::UniqueFd here{ends[0]};
   const base::UniqueFd there{ends[1]};
-  const pid_t stranger = ::fork();
-  if (stranger == 0) {
+  const pid_t peer = ::fork();
+  if (peer == 0) {
     if (::geteuid() == 0)
-      ::_exit(::setresuid(65534, 65534, 65534) == 0 ? play_silent_stranger(there.get()) : 3);
-    ::_exit(play_silent_stranger(there.get()));
+      ::_exit(::setresuid(65534, 65534, 65534) == 0 ? play_silent_unauthenticated_peer(there.get()) : 3);
+    ::_exit(play_silent_unauthenticated_peer(there.get()));
   }
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
@@ -364,7 +365,7 @@ TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
         const std::string& name = everybody[0].listener;
         EXPECT_EQ(::send(here.get(), name.data(), name.size(), 0), static_cast<ssize_t>(name.size()));
         int status = 0;
-        EXPECT_EQ(::waitpid(stranger, &status, 0), stranger);
+        EXPECT_EQ(::waitpid(peer, &status, 0), peer);
         EXPECT_TRUE(WIFEXITED(status));
         EXPECT_EQ(WEXITSTATUS(status), 0);
       };
@@ -374,7 +375,7 @@ TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
-TEST(meeting, is_not_delayed_by_a_silent_stranger) {
+TEST(meeting, is_not_delayed_by_a_silent_unauthenticated_peer) {
   ThreadGathering gathering{2};
   base::UniqueFd silent;
   const auto begin = std::chrono::steady_clock::now();

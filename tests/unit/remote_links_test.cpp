@@ -1,5 +1,6 @@
-// Ranks that are not in the same place, as threads of one process: how they find each other over TCP, and who
-// may come between them. Their introductions differ in the pid namespace, so that they link over loopback.
+// Ranks that are not in the same place, as threads of one process: how they find each other over
+// TCP, and who may come between them. Their introductions differ in the pid namespace, so that they
+// link over loopback.
 #include "bootstrap/remote_links.hpp"
 
 #include <fmt/format.h>
@@ -338,12 +339,12 @@ TEST(addresses, of_this_hosts_interfaces_are_numbers_without_link_local_ones) {
   EXPECT_TRUE(bootstrap::interface_addresses(system, "no such interface").empty());
 }
 
-// ---- strangers ----
+// ---- unauthenticated peers ----
 
-// What a stranger does at a rank's address, with calls that give up after five seconds.
-class Stranger {
+// What a peer does at a rank's address, with calls that give up after five seconds.
+class UnauthenticatedPeer {
  public:
-  explicit Stranger(const HostPort& address) {
+  explicit UnauthenticatedPeer(const HostPort& address) {
     const auto there = bootstrap::tcp::numeric(address);
     socket_.reset(::socket(there->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const timeval limit{.tv_sec = 5, .tv_usec = 0};
@@ -383,7 +384,8 @@ bootstrap::Hello hello_of(const bootstrap::Key& key, const bootstrap::Challenge&
   return hello;
 }
 
-// Rank 0 waits for rank 1, which plays the strangers first: each must be hung up on, and the meeting succeed.
+// Rank 0 waits for rank 1, which plays the unauthenticated peers first: each must be hung up on,
+// and the meeting succeed.
 using Play = std::function<void(const HostPort& address, std::span<const Introduction> everybody)>;
 void expect_meeting_in_spite_of(const Play& play) {
   ThreadGathering gathering{2};
@@ -411,11 +413,11 @@ void expect_meeting_in_spite_of(const Play& play) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
-TEST(remote_links, drop_silent_strangers_and_garbage) {
+TEST(remote_links, drop_silent_unauthenticated_peers_and_garbage) {
   expect_meeting_in_spite_of([](const HostPort& address, auto) {
-    Stranger silent{address};
-    Stranger brief{address};
-    Stranger garbage{address};
+    UnauthenticatedPeer silent{address};
+    UnauthenticatedPeer brief{address};
+    UnauthenticatedPeer garbage{address};
     brief.send('h');
     garbage.send(std::array<char, 1000>{'G', 'E', 'T'});
     EXPECT_TRUE(garbage.rest());
@@ -424,8 +426,8 @@ TEST(remote_links, drop_silent_strangers_and_garbage) {
   });
 }
 
-TEST(remote_links, are_made_among_hundreds_of_strangers_that_hold_connections) {
-  std::vector<Stranger> held;  // until the meeting is over
+TEST(remote_links, are_made_among_hundreds_of_unauthenticated_peers_that_hold_connections) {
+  std::vector<UnauthenticatedPeer> held;  // until the meeting is over
   expect_meeting_in_spite_of([&](const HostPort& address, auto) {
     for (int i = 0; i < 400; ++i) held.emplace_back(address);
   });
@@ -433,14 +435,15 @@ TEST(remote_links, are_made_among_hundreds_of_strangers_that_hold_connections) {
 
 TEST(remote_links, refuse_whoever_does_not_know_the_key_of_this_meeting) {
   expect_meeting_in_spite_of([](const HostPort& address, std::span<const Introduction> everybody) {
-    // No key at all, that of the same ranks in another meeting, that of another listener of this one.
+    // No key at all, that of the same ranks in another meeting, that of another listener of this
+    // one.
     std::vector<Introduction> other_meeting(everybody.begin(), everybody.end());
     other_meeting[1].contribution[0] ^= std::byte{1};
     for (const bootstrap::Key& key : {bootstrap::Key{}, bootstrap::key_of_listener(other_meeting, 0),
                                       bootstrap::key_of_listener(everybody, 1)}) {
-      Stranger stranger{address};
-      stranger.send(hello_of(key, stranger.challenge(), 1, 2));
-      const auto answer = stranger.rest();
+      UnauthenticatedPeer peer{address};
+      peer.send(hello_of(key, peer.challenge(), 1, 2));
+      const auto answer = peer.rest();
       ASSERT_TRUE(answer);
       EXPECT_THAT(*answer, HasSubstr("did not accept the secret"));
     }
@@ -449,9 +452,9 @@ TEST(remote_links, refuse_whoever_does_not_know_the_key_of_this_meeting) {
 
 TEST(remote_links, refuse_the_replay_of_a_handshake) {
   expect_meeting_in_spite_of([](const HostPort& address, std::span<const Introduction> everybody) {
-    Stranger first{address};
+    UnauthenticatedPeer first{address};
     const auto recorded = hello_of(bootstrap::key_of_listener(everybody, 0), first.challenge(), 1, 2);
-    Stranger second{address};
+    UnauthenticatedPeer second{address};
     second.challenge();
     second.send(recorded);
     const auto answer = second.rest();
@@ -468,24 +471,24 @@ TEST(remote_links, refuse_a_member_that_is_not_to_call_here) {
       int size;
     };
     for (const auto [rank, size] : {Wrong{0, 2}, Wrong{2, 2}, Wrong{-1, 2}, Wrong{1, 3}}) {
-      Stranger stranger{address};
-      stranger.send(hello_of(key, stranger.challenge(), rank, size));
-      const auto answer = stranger.rest();
+      UnauthenticatedPeer peer{address};
+      peer.send(hello_of(key, peer.challenge(), rank, size));
+      const auto answer = peer.rest();
       ASSERT_TRUE(answer);
       EXPECT_THAT(*answer, HasSubstr("does not call rank 0 of 2 in this meeting"));
     }
   });
 }
 
-TEST(remote_links, do_not_count_a_rank_whose_connection_breaks_before_it_thanks_for_its_welcome) {
+TEST(remote_links, do_not_count_a_rank_whose_connection_breaks_before_it_acknowledges_its_welcome) {
   expect_meeting_in_spite_of([](const HostPort& address, std::span<const Introduction> everybody) {
     const auto key = bootstrap::key_of_listener(everybody, 0);
-    Stranger deaf{address};
+    UnauthenticatedPeer deaf{address};
     deaf.send(hello_of(key, deaf.challenge(), 1, 2));
-    Stranger silent{address};
+    UnauthenticatedPeer silent{address};
     silent.send(hello_of(key, silent.challenge(), 1, 2));
     EXPECT_TRUE(silent.rest());
-    Stranger confused{address};
+    UnauthenticatedPeer confused{address};
     confused.send(hello_of(key, confused.challenge(), 1, 2));
     confused.send(bootstrap::FrameHeader{bootstrap::FrameKind::blob, 0});
     EXPECT_TRUE(confused.rest());

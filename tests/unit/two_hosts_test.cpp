@@ -1,5 +1,5 @@
-// Ranks on two hosts with networks of their own, which takes root: how they meet, and how they notice that the
-// cable was cut.
+// Ranks on two hosts with networks of their own, which takes root: how they meet, and how they
+// notice that the cable was cut.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -35,9 +35,9 @@ class TcpStar : public Bootstrap {
  public:
   TcpStar(int rank, int size, const base::System& system, const base::Log& log)
       : star_{{.rank = rank, .size = size},
-              std::make_unique<bootstrap::TcpDoorway>(HostPort{TwoHosts::addresses[0], 4000},
-                                                      bootstrap::key_from_secret("two hosts"), "the test",
-                                                      2'000, system),
+              std::make_unique<bootstrap::TcpEndpoint>(HostPort{TwoHosts::addresses[0], 4000},
+                                                       bootstrap::key_from_secret("two hosts"), "the test",
+                                                       2'000, system),
               system,
               log} {}
 

@@ -7,9 +7,9 @@
 
 namespace qpmesh::run {
 
-// The kernel ends a rank with its launcher (PR_SET_PDEATHSIG), but not what the rank started, as in sh -c
-// './a; ./b'. A small process of ours does: it knows the groups, and the end of a socket tells it that we are
-// gone.
+// The kernel ends a rank with its launcher (PR_SET_PDEATHSIG), but not what the rank started, as in
+// sh -c './a; ./b'. A small process of ours does: it knows the groups, and the end of a socket
+// tells it that we are gone.
 class Guardian {
  public:
   Guardian();   // throws RunError

@@ -117,8 +117,8 @@ class Job {
     }
   }
 
-  // Rank 0 has our stdin, but its group is not the terminal's foreground group: the kernel stops it when it
-  // reads.
+  // Rank 0 has our stdin, but its group is not the terminal's foreground group: the kernel stops it
+  // when it reads.
   void tell_of_terminal_stop() {
     siginfo_t info{};
     const RankProcess& first = ranks_.front();

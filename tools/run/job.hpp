@@ -6,8 +6,8 @@
 namespace qpmesh::run {
 
 // Starts the ranks and waits for all of them. Answers 0, or the code of the rank that failed first.
-// plan.signal_mask is filled in here: the forwarded signals stay blocked in this process. Throws RunError,
-// after ending what was started.
+// plan.signal_mask is filled in here: the forwarded signals stay blocked in this process. Throws
+// RunError, after ending what was started.
 int run_job(JobPlan plan);
 
 }  // namespace qpmesh::run

@@ -11,16 +11,16 @@
 
 namespace qpmesh::run {
 
-// One of our own streams and the ranks' pipes that end in it. Never waits by itself: the job polls what it
-// asks for.
+// One of our own streams and the ranks' pipes that end in it. Never waits by itself: the job polls
+// what it asks for.
 class PrefixedOutput {
  public:
   explicit PrefixedOutput(int stream) : stream_{stream} {}
 
   void add(int rank, base::UniqueFd pipe);
 
-  // What to poll for now. While the stream does not take what it has, the pipes are left alone, and so the
-  // ranks wait.
+  // What to poll for now. While the stream does not take what it has, the pipes are left alone, and
+  // so the ranks wait.
   void ask(std::vector<pollfd>& polled) const;
   // Does what can be done without waiting.
   void step();

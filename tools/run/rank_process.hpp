@@ -32,8 +32,8 @@ class RunError : public std::runtime_error {
   int exit_code_;
 };
 
-// The leader of a process group of its own, so that whatever it starts gets its signals too. Reaped as late
-// as possible: until then nobody else can get its group's number.
+// The leader of a process group of its own, so that whatever it starts gets its signals too. Reaped
+// as late as possible: until then nobody else can get its group's number.
 struct RankProcess {
   int rank = 0;
   pid_t pid = 0;
@@ -55,11 +55,13 @@ std::string make_job();
 
 class Guardian;
 
-// Returns after the program was executed and its group is known to the guardian. Throws RunError: 127 where
-// there is no such program, 126 where it cannot be executed, 1 where this process is out of something.
+// Returns after the program was executed and its group is known to the guardian. Throws RunError:
+// 127 where there is no such program, 126 where it cannot be executed, 1 where this process is out
+// of something.
 RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian);
 
-// What a rank finds in its environment: ours without what other launchers said, plus rank, size and job.
+// What a rank finds in its environment: ours without what other launchers said, plus rank, size and
+// job.
 std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan, int rank);
 
 }  // namespace qpmesh::run

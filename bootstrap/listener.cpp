@@ -1,4 +1,4 @@
-#include "bootstrap/reception.hpp"
+#include "bootstrap/listener.hpp"
 
 #include <fmt/format.h>
 #include <sodium.h>
@@ -14,7 +14,7 @@ namespace {
 
 // A host has a handful. Callers try all of them in turn.
 constexpr std::size_t addresses_max = 16;
-constexpr std::size_t strangers_max = 256;
+constexpr std::size_t unauthenticated_peers_max = 256;
 
 Reach reach_of(std::span<const Introduction> everybody, const Introduction& mine) {
   Reach reach;
@@ -47,28 +47,28 @@ Key key_of_listener(std::span<const Introduction> everybody, int rank) {
   return key;
 }
 
-Reception::Reception(const Settings& settings, std::span<const Introduction> everybody,
-                     const base::System& system, const base::Log& log)
+Listener::Listener(const Settings& settings, std::span<const Introduction> everybody,
+                   const base::System& system, const base::Log& log)
     : key_{key_of_listener(everybody, settings.rank)} {
   const Introduction& mine = everybody[static_cast<std::size_t>(settings.rank)];
   std::vector<std::string> hosts =
       addresses_for(reach_of(everybody, mine), settings.bootstrap_address, interface_addresses(system));
   if (hosts.size() > addresses_max) hosts.resize(addresses_max);
-  const GateSettings gate{.rank = settings.rank,
-                          .handshake_timeout_ms = settings.handshake_timeout_ms,
-                          .candidates_max = strangers_max + everybody.size()};
+  const AcceptorSettings acceptor{.rank = settings.rank,
+                                  .handshake_timeout_ms = settings.handshake_timeout_ms,
+                                  .unauthenticated_peers_max = unauthenticated_peers_max + everybody.size()};
   std::string tried;
   int last_error = 0;
   for (const std::string& host : hosts) {
     try {
-      desks_.emplace_back(host, key_, gate, system, log);
+      bound_.emplace_back(host, key_, acceptor, system, log);
     } catch (const Error& error) {
       last_error = error.system_error();
       tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", host, base::describe_errno(last_error));
       log.info("cannot hear ranks of other hosts at {}: {}", host, base::describe_errno(last_error));
     }
   }
-  if (!desks_.empty()) return;
+  if (!bound_.empty()) return;
   throw Error{{.code = ErrorCode::no_resource,
                .peer = settings.rank,
                .operation = "init",
@@ -82,39 +82,39 @@ Reception::Reception(const Settings& settings, std::span<const Introduction> eve
                .hint = "is a network interface up, with an IPv4 or a global IPv6 address?"}};
 }
 
-std::vector<HostPort> Reception::addresses() const {
+std::vector<HostPort> Listener::addresses() const {
   std::vector<HostPort> all;
-  for (const Desk& desk : desks_) all.push_back(desk.doorway.address());
+  for (const BoundAddress& bound : bound_) all.push_back(bound.endpoint.address());
   return all;
 }
 
-Deadline Reception::watch(std::vector<pollfd>& polled, Deadline wake) {
-  for (Desk& desk : desks_) {
+Deadline Listener::watch(std::vector<pollfd>& polled, Deadline wake) {
+  for (BoundAddress& bound : bound_) {
     const std::size_t first = polled.size();
-    wake = desk.gate.watch(polled, wake);
-    desk.watched_entries = polled.size() - first;
+    wake = bound.acceptor.watch(polled, wake);
+    bound.watched_entries = polled.size() - first;
   }
   return wake;
 }
 
-std::vector<Gate::Guest> Reception::serve(std::span<const pollfd> entries) {
-  std::vector<Gate::Guest> guests;
-  for (Desk& desk : desks_) {
-    for (Gate::Guest& guest : desk.gate.serve(entries.first(desk.watched_entries)))
-      guests.push_back(std::move(guest));
-    entries = entries.subspan(desk.watched_entries);
+std::vector<AuthenticatedPeer> Listener::serve(std::span<const pollfd> entries) {
+  std::vector<AuthenticatedPeer> callers;
+  for (BoundAddress& bound : bound_) {
+    for (AuthenticatedPeer& caller : bound.acceptor.serve(entries.first(bound.watched_entries)))
+      callers.push_back(std::move(caller));
+    entries = entries.subspan(bound.watched_entries);
   }
-  return guests;
+  return callers;
 }
 
-// Any gate will do: the guest has its socket with it.
-void Reception::refuse(Gate::Guest guest, const std::string& cause) {
-  desks_.front().gate.refuse(std::move(guest), ErrorCode::mismatch, cause, "");
+// Any acceptor will do: the peer has its socket with it.
+void Listener::refuse(AuthenticatedPeer caller, const std::string& cause) {
+  bound_.front().acceptor.refuse(std::move(caller), ErrorCode::mismatch, cause, "");
 }
 
-int Reception::deafness() const noexcept {
-  for (const Desk& desk : desks_) {
-    if (desk.gate.accept_error() != 0) return desk.gate.accept_error();
+int Listener::accept_error() const noexcept {
+  for (const BoundAddress& bound : bound_) {
+    if (bound.acceptor.accept_error() != 0) return bound.acceptor.accept_error();
   }
   return 0;
 }

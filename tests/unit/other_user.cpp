@@ -1,5 +1,5 @@
-// Run as another user by bootstrap_one_host_test: a stranger at the door ("connect"), or one who took the
-// name ("listen").
+// Run as another user by bootstrap_one_host_test: a peer at the door ("connect"), or one who took
+// the name ("listen").
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>

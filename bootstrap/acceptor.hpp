@@ -1,0 +1,94 @@
+// Who listens, and the connections that have not yet proven that they are ours: at the root of a
+// star, and at every rank that ranks of other hosts call. All of them are served at once; each
+// costs a descriptor and a few hundred bytes, for at most the handshake time.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "bootstrap/endpoint.hpp"
+#include "bootstrap/star_wire.hpp"
+
+namespace qpmesh::bootstrap {
+
+struct AcceptorSettings {
+  int rank = 0;                               // who listens
+  std::int64_t handshake_timeout_ms = 2'000;  // a silent unauthenticated peer is dropped after it
+  // Descriptors that unauthenticated peers can hold; beyond it the oldest goes, so that a real rank
+  // always gets in.
+  std::size_t unauthenticated_peers_max = 256;
+};
+
+// Someone who speaks our version and knows the secret; what the hello says is not checked any
+// further.
+struct AuthenticatedPeer {
+  base::UniqueFd fd;
+  Challenge challenge{};
+  Hello hello{};
+};
+
+class Acceptor {
+ public:
+  // Listens. Throws what Endpoint::listen throws.
+  Acceptor(const AcceptorSettings& settings, Endpoint& endpoint, const base::System& system,
+           const base::Log& log);
+
+  // Appends what poll must watch, and returns wake or the earlier time when the acceptor wants to
+  // be served.
+  Deadline watch(std::vector<pollfd>& polled, Deadline wake);
+  // Serves what poll found in the entries of the last watch.
+  std::vector<AuthenticatedPeer> serve(std::span<const pollfd> entries);
+
+  // Answers an authenticated peer who may not come in, and why. One line of log a second at most.
+  void refuse(AuthenticatedPeer caller, ErrorCode code, const std::string& cause, std::string hint);
+  // Answers an authenticated peer who is too early: it will come again.
+  void send_away(AuthenticatedPeer caller) const;
+  // Why the last one who wanted in is not in; for the error of a start that nobody else completes.
+  const std::string& last_refusal() const noexcept { return last_refusal_; }
+  int listener() const noexcept { return listener_.get(); }
+  // Of the last connection that was lost for want of descriptors or memory, or 0.
+  int accept_error() const noexcept { return accept_error_; }
+  void close() noexcept;
+
+ private:
+  struct UnauthenticatedPeer {
+    base::UniqueFd fd;
+    Challenge challenge{};
+    std::array<std::byte, sizeof(Hello)> input{};
+    std::size_t input_bytes = 0;
+    Deadline deadline{};
+    bool done = false;
+  };
+
+  void accept_peers();
+  bool hello_here(UnauthenticatedPeer& peer);
+  void judge(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& callers);
+  void leave(UnauthenticatedPeer& peer) noexcept;
+  void drop(UnauthenticatedPeer& peer, std::string_view why);
+  void report(std::string_view why);
+  void answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const;
+
+  AcceptorSettings settings_;
+  Endpoint& endpoint_;
+  const base::System& system_;
+  const base::Log& log_;
+  base::UniqueFd listener_;
+  std::vector<UnauthenticatedPeer> unauthenticated_;  // oldest first
+  Deadline accept_after_{};
+  int accept_error_ = 0;
+  Deadline line_due_{};
+  std::uint64_t unreported_ = 0;
+  std::string last_refusal_;
+};
+
+}  // namespace qpmesh::bootstrap
