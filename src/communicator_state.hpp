@@ -132,8 +132,11 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   template <class Done>
   bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms) {
     const progress::WaitLimit limit{.timeout_ms = timeout_ms,
-                                    .warning_ms = context_->options().stall_warning_ms};
-    return context_->waiter().wait_until(done, limit, [&] { warn_stalled(operation); });
+                                    .stall_ms = context_->options().stall_warning_ms};
+    return context_->waiter().wait_until(done, limit, [&] {
+      warn_stalled(operation);
+      return std::int64_t{0};
+    });
   }
   // Who an operation that did not end waits for: rank here, or -1.
   int awaited() const;

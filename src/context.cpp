@@ -163,10 +163,9 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t comm
 // queue pair has gone is lost for good. Then the goodbye.
 Context::~Context() {
   try {
-    const auto nothing = [] {};
     const auto is_there = [&](int peer) { return peer != rank() && !departed(peer); };
     const auto all_gone = [&] { return messaging_.flush() && messaging_.delivered(is_there); };
-    waiter_.wait_until(all_gone, {.timeout_ms = farewell_ms}, nothing);
+    waiter_.wait_until(all_gone, {.timeout_ms = farewell_ms});
     const auto sent = messaging_.counters();
     log().info("sent {} records, {} payload segments, {} credit writes, {} zero-copy messages",
                sent.records_sent, sent.segments_sent, sent.credit_writes, sent.zero_copy_sends);

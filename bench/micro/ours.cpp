@@ -171,7 +171,7 @@ struct Sleeper final : progress::Pollable {
     return now != std::exchange(seen, now);
   }
   void await(std::uint32_t wanted) {
-    waiter.wait_until([&] { return seen == wanted; }, {}, [] {});
+    waiter.wait_until([&] { return seen == wanted; }, {});
   }
   const transport::Neighbour as_seen{std::as_writable_bytes(std::span{&round, 1}), asleep, doorbell.get()};
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/cpu.hpp"
 #include "qpmesh/error.hpp"
@@ -18,7 +19,7 @@ constexpr std::uint32_t spins_per_us =
 // A pause costs up to 40 ns, which a message that is nearly here would wait for; a long
 // wait leaves the core's other thread alone.
 constexpr std::uint32_t pauseless_spins = 2'000;
-constexpr int sleep_ms_max = 1'000;  // a lost wake-up would be a bug; it costs a second, not a hang
+constexpr std::chrono::seconds sleep_max{1};  // a lost wake-up would be a bug; it costs a second, not a hang
 constexpr auto slice_lost =
     std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
 constexpr std::uint32_t sleeps_for_yield_max = 64;
@@ -58,7 +59,7 @@ void Waiter::watch(int descriptor) {
   }
 }
 
-Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit) {
+Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others others) {
   if (idle <= policy_.spins_max) {
     if (idle > pauseless_spins) base::cpu_pause();
     return Passed::on;  // short: the clock is not worth reading
@@ -74,7 +75,7 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit) {
     learn_from_yield(system_.now() - now);
   } else {
     if (sleeps_left_ > 0) --sleeps_left_;
-    sleep(limit);
+    sleep(limit, others);
   }
   return passed;
 }
@@ -90,56 +91,75 @@ void Waiter::learn_from_yield(std::chrono::nanoseconds length) noexcept {
   }
 }
 
-Waiter::Passed Waiter::look_between_steps(WaitLimit& limit) {
-  engine_.poll_slow();
+Waiter::Passed Waiter::look_between_steps(WaitLimit& limit, Others others) {
+  poll_slow(others);
   return look_at_clock(limit, system_.now());
 }
 
 Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
   if (!limit.started) {
     limit.started = true;
+    limit.begin = now;
     if (limit.timeout_ms != 0) limit.deadline = now + std::chrono::milliseconds{limit.timeout_ms};
-    if (limit.warning_ms != 0) limit.warn_at = now + std::chrono::milliseconds{limit.warning_ms};
+    limit.stall_after(limit.stall_ms);
   }
   if (now >= limit.deadline) return Passed::expired;
-  if (now < limit.warn_at) return Passed::on;
-  limit.warn_at = no_deadline;
-  return Passed::stalled;
+  return now < limit.stall_at ? Passed::on : Passed::stalled;
 }
 
-// Shorter than the millisecond that epoll_wait counts in.
-void Waiter::nap(std::chrono::microseconds length) {
-  const timespec time{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds{length}.count()};
-  pollfd descriptor{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
-  ::ppoll(&descriptor, 1, &time, nullptr);
-}
-
-void Waiter::sleep(const WaitLimit& limit) {
-  // Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then
-  // look at asleep. Both stores are sequentially consistent read-modify-writes, so at least one
-  // side sees the other: no wake-up is lost.
+// Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then look at asleep. Both stores are
+// sequentially consistent read-modify-writes, so at least one side sees the other: no wake-up is lost.
+std::chrono::microseconds Waiter::fall_asleep() noexcept {
   if (doorbell_.asleep != nullptr) doorbell_.asleep->exchange(1, std::memory_order_seq_cst);
-  const auto nap_max = armable_ != nullptr ? armable_->arm() : std::chrono::microseconds::max();
-  if (engine_.step()) {
-    if (doorbell_.asleep != nullptr) doorbell_.asleep->store(0, std::memory_order_relaxed);
+  return armable_ != nullptr ? armable_->arm() : std::chrono::microseconds::max();
+}
+
+void Waiter::wake_up(bool rung) noexcept {
+  if (doorbell_.asleep == nullptr) return;
+  doorbell_.asleep->store(0, std::memory_order_relaxed);
+  if (!rung) return;
+  std::uint64_t rings = 0;
+  [[maybe_unused]] const auto drained = ::read(doorbell_.eventfd, &rings, sizeof rings);  // non-blocking
+}
+
+// epoll_wait counts in milliseconds. For ppoll an epoll descriptor is readable when something in it is.
+void Waiter::block(std::chrono::microseconds length, Others others) {
+  if (others.empty() && length >= std::chrono::milliseconds{1}) {
+    epoll_event event{};
+    const auto length_ms = std::chrono::ceil<std::chrono::milliseconds>(length).count();
+    ::epoll_wait(epoll_.get(), &event, 1, static_cast<int>(length_ms));
     return;
   }
-  if (nap_max < std::chrono::milliseconds{1}) {
-    nap(nap_max);
-  } else {
-    const auto nap_ms =
-        std::min<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(nap_max).count(), sleep_ms_max);
-    const int timeout_ms =
-        base::remaining_ms(system_, std::min(limit.deadline, limit.warn_at), static_cast<int>(nap_ms));
-    epoll_event event{};
-    ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(length);
+  const timespec time{.tv_sec = seconds.count(),
+                      .tv_nsec = std::chrono::nanoseconds{length - seconds}.count()};
+  pollfd own{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+  if (others.empty()) {
+    ::ppoll(&own, 1, &time, nullptr);
+    return;
   }
-  if (doorbell_.asleep != nullptr) {
-    doorbell_.asleep->store(0, std::memory_order_relaxed);
-    std::uint64_t rings = 0;
-    [[maybe_unused]] const auto drained = ::read(doorbell_.eventfd, &rings, sizeof rings);  // non-blocking
+  std::vector<pollfd> all{own};
+  for (const Waiter* const other : others)
+    all.push_back({.fd = other->epoll_.get(), .events = POLLIN, .revents = 0});
+  ::ppoll(all.data(), all.size(), &time, nullptr);
+}
+
+void Waiter::sleep(const WaitLimit& limit, Others others) {
+  std::chrono::microseconds length = std::min<std::chrono::microseconds>(fall_asleep(), sleep_max);
+  for (Waiter* const other : others) length = std::min(length, other->fall_asleep());
+  const bool news = step(others);
+  if (!news) {
+    if (length >= std::chrono::milliseconds{1}) {  // a shorter one ends before the limit is of interest
+      const Deadline next = std::min(limit.deadline, limit.stall_at);
+      const int left_ms =
+          base::remaining_ms(system_, next, static_cast<int>(sleep_max / std::chrono::milliseconds{1}));
+      length = std::min<std::chrono::microseconds>(length, std::chrono::milliseconds{left_ms});
+    }
+    block(length, others);
   }
-  engine_.poll_slow();
+  wake_up(!news);
+  for (Waiter* const other : others) other->wake_up(!news);
+  if (!news) poll_slow(others);
 }
 
 }  // namespace qpmesh::progress

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <span>
 
 #include "base/owned.hpp"
 #include "base/system.hpp"
@@ -34,10 +35,16 @@ struct WaitPolicy {
 // so that short waits do not pay for it.
 struct WaitLimit {
   std::int64_t timeout_ms = 0;  // 0 = for ever
-  std::int64_t warning_ms = 0;  // 0 = never warn
+  std::int64_t stall_ms = 0;    // a wait that lasts so long has stalled; 0 = none does
+  Deadline begin{};
   Deadline deadline = no_deadline;
-  Deadline warn_at = no_deadline;
+  Deadline stall_at = no_deadline;
   bool started = false;
+
+  // The next call of on_stall, so long after the begin; 0 = never.
+  void stall_after(std::int64_t next_stall_ms) noexcept {
+    stall_at = next_stall_ms == 0 ? no_deadline : begin + std::chrono::milliseconds{next_stall_ms};
+  }
 };
 
 // What wakes a sleeper: a peer that published adds to the eventfd when it sees `asleep` set.
@@ -57,6 +64,8 @@ class Armable {
 
 class Waiter {
  public:
+  using Others = std::span<Waiter* const>;
+
   Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell);
 
   // Another descriptor that ends a sleep when it is readable (control channel,
@@ -65,26 +74,31 @@ class Waiter {
 
   void set_armable(Armable* armable) noexcept { armable_ = armable; }
 
-  // Progresses the whole context until done() or the limit; false: the limit passed first. done is asked
-  // after every step; on_stall once, when the limit's warning time has come.
+  // Progresses the whole context until done() or the limit; false: the limit passed first. done is asked after every step;
+  // on_stall when the limit's stall time has come, and again so many ms after the begin as it returns. The contexts of the
+  // others are progressed as well, and what wakes one of them ends the sleep.
   template <class Done, class OnStall>
-  bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall) {
+  bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall, Others others = {}) {
     std::uint32_t steps = 0;
     for (std::uint32_t idle = 0; !done();) {
       Passed passed = Passed::on;
-      if (!engine_.step()) {
-        passed = pass_time(++idle, limit);
+      if (!step(others)) {
+        passed = pass_time(++idle, limit, others);
       } else {
         idle = 0;
-        if (++steps % steps_between_looks == 0) passed = look_between_steps(limit);
+        if (++steps % steps_between_looks == 0) passed = look_between_steps(limit, others);
       }
       switch (passed) {
         case Passed::on: break;
-        case Passed::stalled: on_stall(); break;
+        case Passed::stalled: limit.stall_after(on_stall()); break;
         case Passed::expired: return done();
       }
     }
     return true;
+  }
+  template <class Done>
+  bool wait_until(Done&& done, WaitLimit limit) {
+    return wait_until(done, limit, [] { return std::int64_t{0}; });
   }
 
  private:
@@ -92,12 +106,23 @@ class Waiter {
   static constexpr std::uint32_t steps_between_looks = 4096;
 
   enum class Passed : std::uint8_t { on, stalled, expired };
-  Passed pass_time(std::uint32_t idle, WaitLimit& limit);
+  bool step(Others others) {
+    bool worked = engine_.step();
+    for (Waiter* const other : others) worked |= other->engine_.step();
+    return worked;
+  }
+  void poll_slow(Others others) {
+    engine_.poll_slow();
+    for (Waiter* const other : others) other->engine_.poll_slow();
+  }
+  Passed pass_time(std::uint32_t idle, WaitLimit& limit, Others others);
   void learn_from_yield(std::chrono::nanoseconds length) noexcept;
-  Passed look_between_steps(WaitLimit& limit);
+  Passed look_between_steps(WaitLimit& limit, Others others);
   Passed look_at_clock(WaitLimit& limit, Deadline now);
-  void sleep(const WaitLimit& limit);
-  void nap(std::chrono::microseconds length);
+  void sleep(const WaitLimit& limit, Others others);
+  std::chrono::microseconds fall_asleep() noexcept;  // from now on it is woken; how long the sleep may last
+  void block(std::chrono::microseconds length, Others others);
+  void wake_up(bool rung) noexcept;
 
   Engine& engine_;
   const base::System& system_;

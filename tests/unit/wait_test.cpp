@@ -1,10 +1,19 @@
 // The one function that waits: what ends a wait whose own operation makes no progress.
 #include <gtest/gtest.h>
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
+#include "base/owned.hpp"
 #include "base/system.hpp"
 #include "progress/engine.hpp"
 #include "progress/wait.hpp"
@@ -49,12 +58,64 @@ TEST_P(WaitWith, ends_at_its_deadline_and_warns_before_though_others_always_have
   engine.set_sources(&traffic, &control);
   progress::Waiter waiter{engine, clock, GetParam(), {}};
   int warnings = 0;
-  const bool done =
-      waiter.wait_until([] { return false; }, {.timeout_ms = 20, .warning_ms = 10}, [&] { ++warnings; });
+  const bool done = waiter.wait_until([] { return false; }, {.timeout_ms = 20, .stall_ms = 10},
+                                      [&] { return ++warnings, 0; });
   EXPECT_FALSE(done);
   EXPECT_EQ(warnings, 1);
   EXPECT_EQ(clock.looks(), 21);
   EXPECT_GE(control.polls, 20) << "news of deaths come that way";
+}
+
+TEST_P(WaitWith, calls_again_as_late_as_it_was_told_while_it_stalls) {
+  TickingClock clock;
+  progress::Engine engine;
+  Source traffic{true};
+  engine.set_sources(&traffic, nullptr);
+  progress::Waiter waiter{engine, clock, GetParam(), {}};
+  std::vector<std::int64_t> calls;
+  const auto on_stall = [&] {
+    calls.push_back(clock.looks() - 1);  // the wait began at the first look
+    return calls.size() < 3 ? 2 * calls.back() : 0;
+  };
+  EXPECT_FALSE(waiter.wait_until([] { return false; }, {.timeout_ms = 100, .stall_ms = 5}, on_stall));
+  EXPECT_EQ(calls, (std::vector<std::int64_t>{5, 10, 20}));
+}
+
+// A context that is rung for just when everybody falls asleep.
+struct Sleeper final : progress::Armable {
+  explicit Sleeper(bool is_rung) : rung{is_rung} {}
+  bool rung;
+  bool woken = false;
+  std::atomic<std::uint32_t> asleep{0};
+  base::UniqueFd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+
+  std::chrono::microseconds arm() noexcept override {
+    EXPECT_EQ(asleep.load(), 1U);
+    const std::uint64_t one = 1;
+    if (rung && !std::exchange(woken, true)) {
+      EXPECT_EQ(::write(bell.get(), &one, sizeof one), ssize_t{sizeof one});
+    }
+    return std::chrono::microseconds::max();
+  }
+};
+
+TEST(Wait, is_woken_by_who_rings_for_another_context) {
+  const base::System system;
+  std::array<progress::Engine, 3> engines;
+  std::array<Sleeper, 3> sleepers{Sleeper{false}, Sleeper{false}, Sleeper{true}};
+  std::vector<std::unique_ptr<progress::Waiter>> waiters;
+  for (std::size_t i = 0; i < engines.size(); ++i) {
+    waiters.push_back(std::make_unique<progress::Waiter>(
+        engines[i], system, WaitPolicy{}, progress::Doorbell{&sleepers[i].asleep, sleepers[i].bell.get()}));
+    waiters.back()->set_armable(&sleepers[i]);
+  }
+  const std::vector<progress::Waiter*> others{waiters[1].get(), waiters[2].get()};
+  const auto begin = system.now();
+  EXPECT_TRUE(waiters[0]->wait_until([&] { return sleepers[2].woken; }, {.timeout_ms = 20'000},
+                                     [] { return 0; }, others));
+  EXPECT_LT(system.now() - begin, std::chrono::milliseconds{800})
+      << "a sleep that nobody ends lasts a second";
+  for (const Sleeper& sleeper : sleepers) EXPECT_EQ(sleeper.asleep.load(), 0U);
 }
 
 TEST_P(WaitWith, does_not_read_the_clock_while_it_is_done_soon) {
@@ -63,7 +124,7 @@ TEST_P(WaitWith, does_not_read_the_clock_while_it_is_done_soon) {
   Source traffic{true};
   engine.set_sources(&traffic, nullptr);
   progress::Waiter waiter{engine, clock, GetParam(), {}};
-  const bool done = waiter.wait_until([&] { return traffic.polls == 1000; }, {.timeout_ms = 20}, [] {});
+  const bool done = waiter.wait_until([&] { return traffic.polls == 1000; }, {.timeout_ms = 20});
   EXPECT_TRUE(done);
   EXPECT_EQ(clock.looks(), 0);
 }
@@ -101,7 +162,7 @@ int sleeps_where_slices_are_lost(int looks) {
   progress::Waiter waiter{engine, clock, {.yields_max = 1'000'000}, {}};
   SleepCount count;
   waiter.set_armable(&count);
-  waiter.wait_until([&] { return quiet.polls >= 1000; }, {}, [] {});
+  waiter.wait_until([&] { return quiet.polls >= 1000; }, {});
   return count.sleeps;
 }
 
