@@ -8,7 +8,7 @@
 
 namespace qpmesh {
 
-namespace detail {
+namespace context {
 class Allocation;
 }
 
@@ -24,7 +24,7 @@ class Buffer {
 
   // Empty; allocate makes the others.
   Buffer() noexcept = default;
-  Buffer(std::shared_ptr<detail::Allocation> allocation, T* data, std::size_t count) noexcept
+  Buffer(std::shared_ptr<context::Allocation> allocation, T* data, std::size_t count) noexcept
       : allocation_{std::move(allocation)}, data_{data}, count_{count} {}
 
   // The memory. A Buffer is a handle: const or not, its elements can be written.
@@ -35,7 +35,7 @@ class Buffer {
   T& operator[](std::size_t index) const noexcept { return data_[index]; }
 
  private:
-  std::shared_ptr<detail::Allocation> allocation_;
+  std::shared_ptr<context::Allocation> allocation_;
   T* data_ = nullptr;
   std::size_t count_ = 0;
 };

@@ -27,9 +27,12 @@ inline constexpr int any_source = -1;  // receive, probe: whoever sends
 inline constexpr int any_tag = -1;     // receive, probe: whatever the tag
 inline constexpr int no_color = -1;    // split: this rank joins no group
 
+namespace context {
+class CommunicatorState;
+}
+
 namespace detail {
 
-class CommunicatorState;
 struct UntypedCalls;
 
 // A caller's range with its type taken off: what crosses from the templates below into the library.
@@ -364,8 +367,8 @@ class QPMESH_API Communicator {
   void abort(std::string_view reason) noexcept;
 
   // The library's own.
-  explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) noexcept;
-  const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
+  explicit Communicator(std::shared_ptr<context::CommunicatorState> state) noexcept;
+  const std::shared_ptr<context::CommunicatorState>& state() const noexcept { return state_; }
 
  private:
   friend struct detail::UntypedCalls;
@@ -405,11 +408,11 @@ class QPMESH_API Communicator {
     return what;
   }
 
-  std::pair<std::shared_ptr<detail::Allocation>, void*> allocate_bytes(std::size_t count,
-                                                                       std::size_t element_bytes,
-                                                                       const Call& call);
+  std::pair<std::shared_ptr<context::Allocation>, void*> allocate_bytes(std::size_t count,
+                                                                        std::size_t element_bytes,
+                                                                        const Call& call);
 
-  std::shared_ptr<detail::CommunicatorState> state_;
+  std::shared_ptr<context::CommunicatorState> state_;
 };
 
 // Joins the job that the launcher's environment describes (Open MPI, Hydra, srun,

@@ -11,7 +11,7 @@
 
 namespace qpmesh {
 
-namespace detail {
+namespace calls {
 struct RequestState;
 }
 
@@ -42,7 +42,7 @@ class [[nodiscard]] QPMESH_API Request {
  public:
   // Done already; calls make the others.
   Request() noexcept = default;
-  explicit Request(detail::RequestState* state) noexcept : state_{state} {}
+  explicit Request(calls::RequestState* state) noexcept : state_{state} {}
   Request(Request&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   Request& operator=(Request&& other) noexcept {
     if (this != &other) {
@@ -57,12 +57,12 @@ class [[nodiscard]] QPMESH_API Request {
   Status wait();  // until done or the deadline: Error{timeout}
 
   // The request's operation, for wait_any and tests.
-  detail::RequestState* state() const noexcept { return state_; }
+  calls::RequestState* state() const noexcept { return state_; }
 
  private:
   void release() noexcept;
 
-  detail::RequestState* state_ = nullptr;
+  calls::RequestState* state_ = nullptr;
 };
 
 // Waits for all; throws the first error in the order of the span after every one has ended.

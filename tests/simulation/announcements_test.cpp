@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/group.hpp"
-#include "communicator_state.hpp"
+#include "context/communicator_state.hpp"
 #include "simulation/scenarios.hpp"
 
 namespace qpmesh::test {

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <optional>
 
-#include "communicator_state.hpp"
+#include "calls/pending_operation.hpp"
+#include "context/communicator_state.hpp"
 #include "messaging/rings/layout.hpp"
-#include "request_state.hpp"
 #include "simulation/scenarios.hpp"
 
 namespace qpmesh::test {
@@ -294,7 +294,7 @@ Script gives_up(SimulatedJob* job, int rank, bool in_barrier, End* end) {
     Request request =
         in_barrier ? job->world(rank).barrier_async() : job->world(rank).receive_async(data, 1 - rank, 0);
     co_await job->until_after(rank, 5'000'000);
-    if (!request.state()->done()) detail::finish_late(*request.state());
+    if (!request.state()->done()) calls::finish_late(*request.state());
     request.wait();
   } catch (const Error& error) {
     end->error = error.detail();

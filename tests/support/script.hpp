@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "calls/pending_operation.hpp"
 #include "qpmesh/request.hpp"
-#include "request_state.hpp"
 
 namespace qpmesh::test {
 

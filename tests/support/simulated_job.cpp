@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
-#include "communicator_state.hpp"
+#include "context/communicator_state.hpp"
 
 namespace qpmesh::test {
 namespace {
@@ -37,14 +37,14 @@ Options small_rings() {
 SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     : network_{config}, options_{options}, ranks_(static_cast<std::size_t>(config.rank_count)) {
   if (config.reads_peer_memory) options_.rendezvous = "read";
-  const messaging::RingLayout layout = detail::ring_layout(options_);
+  const messaging::RingLayout layout = context::ring_layout(options_);
   const int size = config.rank_count;
   const std::uint64_t epoch = base::mix64(config.seed);
-  std::vector<detail::ContextParts> parts(ranks_.size());
+  std::vector<context::ContextParts> parts(ranks_.size());
   const std::size_t staging_bytes = layout.staging_bytes();
   std::vector<std::uint32_t> arenas;  // their regions
   for (int rank = 0; rank < size; ++rank) {
-    detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
+    context::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     base::System& system = network_.system(rank);
     mine.rank = rank;
     mine.options = options_;
@@ -71,7 +71,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     }
   }
   for (int rank = 0; rank < size; ++rank) {
-    detail::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
+    context::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     for (int peer = 0; peer < size; ++peer) {
       const Blob& address =
           addresses[static_cast<std::size_t>(peer) * parts.size() + static_cast<std::size_t>(rank)];
@@ -93,7 +93,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   if (config.one_node) share_memory(parts);
   for (int rank = 0; rank < size; ++rank) {
     rank_at(rank).context =
-        std::make_shared<detail::Context>(std::move(parts[static_cast<std::size_t>(rank)]));
+        std::make_shared<context::Context>(std::move(parts[static_cast<std::size_t>(rank)]));
   }
   for (int rank = 0; rank < size; ++rank) {
     rank_at(rank).world =
@@ -103,11 +103,11 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
 }
 
 // One process holds all ranks: an arena is mapped where it lies.
-void SimulatedJob::share_memory(std::vector<detail::ContextParts>& parts) {
+void SimulatedJob::share_memory(std::vector<context::ContextParts>& parts) {
   neighbours_.reserve(parts.size());
-  for (const detail::ContextParts& part : parts)
+  for (const context::ContextParts& part : parts)
     neighbours_.emplace_back(*part.arena, -1, base::ProcessMemory::of_simulated_rank());
-  for (detail::ContextParts& part : parts) {
+  for (context::ContextParts& part : parts) {
     for (const transport::Neighbour& neighbour : neighbours_) part.neighbours.push_back(&neighbour);
     part.own_core = part.epoch % 2 == 0;  // or the ranks share cores
   }
@@ -143,15 +143,15 @@ std::string SimulatedJob::close() {
   if (network_.run_until(flushed, network_.after_ms(1'000))) return wrong_;
   // Only a broken library comes here. Its contexts would wait two real seconds each, of which none would pass.
   if (wrong_.empty()) wrong_ = "what the peers still need never left";
-  for (Rank& rank : ranks_) new std::shared_ptr<detail::Context>{rank.context};
+  for (Rank& rank : ranks_) new std::shared_ptr<context::Context>{rank.context};
   return wrong_;
 }
 
 SimulatedJob::~SimulatedJob() { close(); }
 
 Communicator SimulatedJob::communicator(int rank, std::uint64_t id, const std::vector<int>& members) {
-  return Communicator{std::make_shared<detail::CommunicatorState>(rank_at(rank).context, id, members,
-                                                                  node_slabs(id, members))};
+  return Communicator{std::make_shared<context::CommunicatorState>(rank_at(rank).context, id, members,
+                                                                   node_slabs(id, members))};
 }
 
 std::byte* SimulatedJob::arena_memory(int rank, std::size_t bytes) {
@@ -162,7 +162,7 @@ std::byte* SimulatedJob::arena_memory(int rank, std::size_t bytes) {
 
 std::byte* SimulatedJob::slot(int to, int from) {
   return context(to).arena().data() + rank_at(to).slab_offset +
-         detail::ring_layout(options_).slot_offset(from);
+         context::ring_layout(options_).slot_offset(from);
 }
 
 void SimulatedJob::start(int rank, Script script) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "context.hpp"
+#include "context/context.hpp"
 #include "qpmesh/communicator.hpp"
 #include "simulator/network.hpp"
 #include "support/script.hpp"
@@ -31,7 +31,7 @@ class SimulatedJob {
 
   int size() const noexcept { return network_.rank_count(); }
   simulator::Network& network() noexcept { return network_; }
-  detail::Context& context(int rank) { return *rank_at(rank).context; }
+  context::Context& context(int rank) { return *rank_at(rank).context; }
   Communicator& world(int rank) { return *rank_at(rank).world; }
   // This rank's end of a further communicator, as split would make it. Members are ranks of the world, in order.
   Communicator communicator(int rank, std::uint64_t id, const std::vector<int>& members);
@@ -54,14 +54,14 @@ class SimulatedJob {
 
  private:
   struct Rank {
-    std::shared_ptr<detail::Context> context;
+    std::shared_ptr<context::Context> context;
     std::unique_ptr<Communicator> world;
     std::vector<Script> scripts;
     std::uint64_t slab_offset = 0;
     int running = 0;  // of the scripts
   };
 
-  void share_memory(std::vector<detail::ContextParts>& parts);
+  void share_memory(std::vector<context::ContextParts>& parts);
   const std::vector<std::uint64_t>& node_slabs(std::uint64_t id, const std::vector<int>& members);
   Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool step(Rank& rank);
@@ -86,7 +86,7 @@ class EndsOperations {
   EndsOperations& operator=(const EndsOperations&) = delete;
 
  private:
-  detail::Context& context_;
+  context::Context& context_;
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -8,8 +8,8 @@
 
 #include "collectives/models.hpp"
 #include "collectives/registry.hpp"
+#include "startup/tuning.hpp"
 #include "support/expected_error.hpp"
-#include "tuning.hpp"
 
 namespace {
 
@@ -132,29 +132,29 @@ INSTANTIATE_TEST_SUITE_P(
 // ---- what one rank loads for all ----
 
 TEST(loaded_tuning, is_nothing_without_a_path_and_the_file_with_one) {
-  EXPECT_TRUE(detail::load_tuning("").empty());
-  EXPECT_EQ(detail::tuned_constants({}), Constants{});
+  EXPECT_TRUE(startup::load_tuning("").empty());
+  EXPECT_EQ(startup::tuned_constants({}), Constants{});
   const std::string path = testing::TempDir() + "loaded_tuning";
   std::ofstream{path} << "version = 1\nline = 500 ns\n";
-  EXPECT_NEAR(detail::tuned_constants(detail::load_tuning(path)).line_s, 500e-9, 1e-15);
+  EXPECT_NEAR(startup::tuned_constants(startup::load_tuning(path)).line_s, 500e-9, 1e-15);
   std::ofstream{path} << "version = 1\nlines = 500 ns\n";
-  EXPECT_EQ(refusal([&] { detail::tuned_constants(detail::load_tuning(path)); },
+  EXPECT_EQ(refusal([&] { startup::tuned_constants(startup::load_tuning(path)); },
                     path + " line 2: 'lines' is no constant", "did you mean line?"),
             "");
   std::ofstream{path} << std::string(40'000, '#');
   const std::string hint = "rank 0 reads the file; qpmesh-tune --out writes one";
-  EXPECT_EQ(refusal([&] { detail::tuned_constants(detail::load_tuning(path)); },
+  EXPECT_EQ(refusal([&] { startup::tuned_constants(startup::load_tuning(path)); },
                     path + " is longer than 32768 bytes", hint),
             "");
   std::remove(path.c_str());
-  EXPECT_EQ(refusal([&] { detail::tuned_constants(detail::load_tuning(path)); },
+  EXPECT_EQ(refusal([&] { startup::tuned_constants(startup::load_tuning(path)); },
                     path + " cannot be opened: No such file or directory", hint),
             "");
-  EXPECT_EQ(refusal([&] { detail::tuned_constants(detail::load_tuning("/")); },
+  EXPECT_EQ(refusal([&] { startup::tuned_constants(startup::load_tuning("/")); },
                     "/ cannot be read: Is a directory", hint),
             "");
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_EQ(refusal([&] { detail::tuned_constants(detail::load_tuning(path)); },
+  EXPECT_EQ(refusal([&] { startup::tuned_constants(startup::load_tuning(path)); },
                     path + " cannot be read: no file, reading it may never end", hint),
             "");
   std::remove(path.c_str());

@@ -20,19 +20,24 @@ struct SourceFile {
   std::string text;
 };
 
-// What a floor may include beside itself and the public headers. The
-// communicator (src/*.cpp) sees everything.
+// What a floor may include beside itself and the public headers: every arrow of the house.
 const std::map<std::string, std::set<std::string>, std::less<>> floors{
     {"base", {}},
     {"topology", {"base"}},
     {"bootstrap", {"base"}},
     {"transport", {"base"}},
-    {"progress", {"base", "topology", "transport"}},
-    {"messaging", {"base", "topology", "transport", "progress"}},
+    {"progress", {"base", "transport"}},
+    {"messaging", {"base", "transport", "progress"}},
     {"collectives", {"base", "topology", "transport", "progress", "messaging"}},
+    {"context", {"base", "transport", "progress", "messaging", "collectives"}},
+    {"startup",
+     {"base", "topology", "bootstrap", "transport", "progress", "messaging", "collectives", "context"}},
     {"simulator", {"base", "transport"}},
-    {"communicator", {"base", "topology", "bootstrap", "transport", "progress", "messaging", "collectives"}},
+    {"calls", {"base", "progress", "messaging", "collectives", "context"}},
+    {"face", {"base", "topology", "progress", "messaging", "collectives", "context", "startup", "calls"}},
 };
+// Who sets transports up sees each of them.
+const std::set<std::string, std::less<>> sees_every_transport{"startup"};
 
 // Rooms inside a transport, and what each may include of that transport beside itself. A transport's own
 // files see all of its rooms.
@@ -65,15 +70,14 @@ constexpr std::string_view this_file = "tests/unit/floors_test.cpp";  // names a
 
 std::string first_part(std::string_view path) { return std::string{path.substr(0, path.find('/'))}; }
 
-// "communicator" for src/x.cpp, "transport" for src/transport/shm/x.cpp, "bootstrap" for bootstrap/x.cpp,
-// "public" for include/; empty for what stands outside the house: tools, bench, tests.
+// "transport" for src/transport/shm/x.cpp, "bootstrap" for bootstrap/x.cpp, "public" for include/; empty for what stands outside the
+// house: tools, bench, tests.
 std::string floor_of(std::string_view path) {
   if (path.starts_with("include/")) return "public";
   for (const auto* beside_src : {"bootstrap", "simulator"})
     if (first_part(path) == beside_src) return beside_src;
   if (!path.starts_with("src/")) return {};
-  path.remove_prefix(4);
-  return path.find('/') == std::string_view::npos ? "communicator" : first_part(path);
+  return first_part(path.substr(4));
 }
 
 // The kind of a transport, "shm", when the path (from src/) lies in one's folder.
@@ -111,8 +115,7 @@ std::string judge_include(const SourceFile& file, std::string_view target, bool 
   const auto rule = floors.find(floor);
   if (rule == floors.end()) return fmt::format("the folder '{}' has no floor", floor);
 
-  const bool has_folder = target.find('/') != std::string_view::npos;
-  const auto target_floor = has_folder ? first_part(target) : "communicator";
+  const auto target_floor = first_part(target);
   if (target_floor != floor && !floors.contains(target_floor))
     return "not relative to src/, include/ or the project's root";
   if (target_floor != floor && !rule->second.contains(target_floor))
@@ -120,7 +123,7 @@ std::string judge_include(const SourceFile& file, std::string_view target, bool 
   const auto kind = transport_kind(target);
   const auto own_kind =
       floor == "transport" ? transport_kind(std::string_view{file.path}.substr(4)) : std::string{};
-  if (!kind.empty() && floor != "communicator" && kind != own_kind)
+  if (!kind.empty() && !sees_every_transport.contains(floor) && kind != own_kind)
     return fmt::format("{} must not see the transport {}", floor, kind);
   if (kind.empty() || kind != own_kind) return {};
   const auto room = transport_room(std::string_view{file.path}.substr(4));
@@ -229,10 +232,15 @@ INSTANTIATE_TEST_SUITE_P(
                    "transport shm"},
         BadExample{"src/progress/x.cpp", "#include \"collectives/group.hpp\"",
                    "src/progress/x.cpp:1: includes collectives/group.hpp: progress must not see collectives"},
-        BadExample{
-            "src/collectives/barrier/x.cpp", "#include \"communicator_state.hpp\"",
-            "src/collectives/barrier/x.cpp:1: includes communicator_state.hpp: collectives must not see "
-            "communicator"},
+        BadExample{"src/collectives/barrier/x.cpp", "#include \"context/context.hpp\"",
+                   "src/collectives/barrier/x.cpp:1: includes context/context.hpp: collectives must not see "
+                   "context"},
+        BadExample{"src/context/x.cpp", "#include \"calls/pending_operation.hpp\"",
+                   "src/context/x.cpp:1: includes calls/pending_operation.hpp: context must not see calls"},
+        BadExample{"src/face/x.cpp", "#include \"transport/shm/link.hpp\"",
+                   "src/face/x.cpp:1: includes transport/shm/link.hpp: face must not see transport"},
+        BadExample{"src/x.cpp", "#include \"base/log.hpp\"",
+                   "src/x.cpp:1: includes base/log.hpp: the folder 'x.cpp' has no floor"},
         BadExample{
             "src/collectives/x.cpp", "#include \"bootstrap/meeting.hpp\"",
             "src/collectives/x.cpp:1: includes bootstrap/meeting.hpp: collectives must not see bootstrap"},
@@ -293,8 +301,8 @@ TEST(good_file, is_not_reported) {
                       "#include \"transport/shm/link.hpp\"\n#include \"transport/connection.hpp\"\n"},
            SourceFile{"src/messaging/x.cpp",
                       "#include \"transport/connection.hpp\"\n#include \"progress/task.hpp\"\n"},
-           SourceFile{"src/communicator.cpp",
-                      "#include \"transport/shm/link.hpp\"\n#include \"communicator_state.hpp\"\n"
+           SourceFile{"src/startup/init.cpp",
+                      "#include \"transport/shm/link.hpp\"\n#include \"context/communicator_state.hpp\"\n"
                       "#include \"bootstrap/meeting.hpp\"\n#include <fmt/format.h>\n"},
            SourceFile{"src/transport/verbs/x.cpp", "#include <infiniband/verbs.h>\n"},
            SourceFile{"src/transport/verbs/x.cpp", "#include \"transport/verbs/diagnosis/x.hpp\"\n"},

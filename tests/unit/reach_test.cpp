@@ -1,9 +1,9 @@
 // Which pairs of ranks use the network: a function of nodes and options, the same on every rank.
 #include <gtest/gtest.h>
 
-#include "network_links.hpp"
+#include "startup/verbs_bring_up.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::startup {
 namespace {
 
 std::vector<base::RankIdentity> on_nodes(const std::vector<int>& nodes) {
@@ -78,4 +78,4 @@ TEST(reach, never_falls_back_where_rdma_is_required) {
 #endif
 
 }  // namespace
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::startup

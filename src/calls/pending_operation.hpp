@@ -8,18 +8,18 @@
 #include <string_view>
 
 #include "collectives/arguments.hpp"
-#include "communicator_state.hpp"
+#include "context/communicator_state.hpp"
 #include "messaging/operations.hpp"
 #include "progress/task.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::calls {
 
 // An operation in flight and how to end it. On the stack of a blocking call.
-struct Waiting {
-  Waiting(CommunicatorState& state, std::string_view name, const Call& call) noexcept
+struct PendingOperation {
+  PendingOperation(context::CommunicatorState& state, std::string_view name, const Call& call) noexcept
       : communicator{&state}, operation{name}, timeout_ms{state.timeout_ms_of(call)} {}
 
-  CommunicatorState* communicator;
+  context::CommunicatorState* communicator;
   std::string_view operation;  // a literal
   std::int64_t timeout_ms;     // 0: for ever
   bool has_send = false;
@@ -51,11 +51,11 @@ struct Waiting {
 
 // Ends an operation that something else than itself brought down, such as std::bad_alloc while it was waited for, with its
 // communicator. Where there is no memory even for that the process ends.
-void end_broken(Waiting& waiting, const char* cause) noexcept;
+void end_broken(PendingOperation& waiting, const char* cause) noexcept;
 
 // wait(), which says whether it is done. Nothing is thrown past an operation that is registered and lies in the caller's frame.
 template <class Wait, class Done>
-bool wait_guarded(Waiting& waiting, Wait&& wait, Done&& done) {
+bool wait_guarded(PendingOperation& waiting, Wait&& wait, Done&& done) {
   try {
     return wait();
   } catch (const std::exception& error) {
@@ -65,33 +65,37 @@ bool wait_guarded(Waiting& waiting, Wait&& wait, Done&& done) {
 }
 // Waits; false: the deadline has passed.
 template <class Done>
-bool wait_until(Waiting& waiting, Done&& done) {
+bool wait_until(PendingOperation& waiting, Done&& done) {
   return wait_guarded(
       waiting, [&] { return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms); }, done);
 }
 
 // What a receive that ended well got.
-inline Status received(const Waiting& waiting) noexcept {
+inline Status received(const PendingOperation& waiting) noexcept {
   const messaging::ReceiveOperation& receive = waiting.receive;
   return {.source = waiting.communicator->rank_of(receive.message_source),
           .tag = static_cast<int>(receive.message_key),
           .bytes = receive.message_bytes};
 }
 // Throws what went wrong; otherwise what was received. The operation is done.
-Status settle(Waiting& waiting);
+Status settle(PendingOperation& waiting);
 // The deadline has passed: ends what is still in flight, and settles.
-Status finish_late(Waiting& waiting);
+Status finish_late(PendingOperation& waiting);
 // Waits until done or the deadline, ends what is still in flight then, and settles.
-Status finish_waiting(Waiting& waiting);
+Status finish_waiting(PendingOperation& waiting);
+
+// What was thrown, in words.
+std::string text_of(const std::exception_ptr& thrown);
 
 // What a Request points to; in its context's pool.
-struct RequestState : Waiting {
-  RequestState(std::shared_ptr<CommunicatorState> state, std::string_view name, const Call& call) noexcept
-      : Waiting{*state, name, call}, keep_alive{std::move(state)} {}
+struct RequestState : PendingOperation {
+  RequestState(std::shared_ptr<context::CommunicatorState> state, std::string_view name,
+               const Call& call) noexcept
+      : PendingOperation{*state, name, call}, keep_alive{std::move(state)} {}
 
-  std::shared_ptr<CommunicatorState> keep_alive;
-  std::shared_ptr<const void> function;             // a user's reduction
-  std::array<std::shared_ptr<Allocation>, 2> held;  // Buffers that the operation reads or writes
+  std::shared_ptr<context::CommunicatorState> keep_alive;
+  std::shared_ptr<const void> function;                      // a user's reduction
+  std::array<std::shared_ptr<context::Allocation>, 2> held;  // Buffers that the operation reads or writes
 };
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::calls

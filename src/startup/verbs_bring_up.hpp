@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "context.hpp"
+#include "context/context.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/options.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::startup {
 
 // By shared memory or over the network, for every pair alike on all ranks.
 class Reach {
@@ -32,12 +32,13 @@ class Reach {
 
 struct NetworkLinks {
   std::unique_ptr<transport::Transport> transport;  // empty: no rank needs one
-  std::vector<PeerLink> links;  // by rank; without connection where the network is not used
-  bool busy_neighbour = false;  // the device's work is done by this host's processors
+  std::vector<context::PeerLink> links;  // by rank; without connection where the network is not used
+  bool busy_neighbour = false;           // the device's work is done by this host's processors
 };
 
 // Collective: every rank calls it, also one that has no such peer. May fall back (see Options::transport), which reach then
 // says. Throws the same Error on all ranks.
-NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const ContextParts& parts, Deadline deadline);
+NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
+                          Deadline deadline);
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::startup

@@ -1,14 +1,14 @@
-#include "collective_call.hpp"
+#include "calls/collective_call.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "arguments.hpp"
+#include "calls/argument_checks.hpp"
 #include "collectives/registry.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::calls {
 namespace {
 
 using collectives::Arguments;
@@ -17,7 +17,7 @@ using collectives::Shape;
 
 // Everything that is decided about a call before it is counted.
 struct Plan {
-  CollectiveCall& call;  // of the communicator
+  context::CollectiveCall& call;  // of the communicator
   Shape shape;
   Arguments& arguments;                        // of the request
   collectives::DivideKernel divide = nullptr;  // average: after the sum
@@ -26,7 +26,7 @@ struct Plan {
 
 class Planner {
  public:
-  Planner(const Waiting& request, const AnyCollective& what, Plan& plan)
+  Planner(const PendingOperation& request, const detail::AnyCollective& what, Plan& plan)
       : operation_{request.operation},
         what_{what},
         size_{plan.shape.size},
@@ -74,14 +74,14 @@ class Planner {
   bool at_root() const noexcept { return rank_ == what_.root; }
 
   void take_reduction(std::size_t result_count) {
-    const AnyReduction& reduction = what_.reduction;
+    const detail::AnyReduction& reduction = what_.reduction;
     collectives::Reducer& reducer = plan_.arguments.reducer;
     reducer.element_bytes = plan_.shape.element_bytes = what_.in.element_bytes;
     reducer.commutative = reduction.commutative;
     plan_.shape.ordered = !reduction.commutative;
     if (reduction.function != nullptr) {
-      plan_.call.reduction =
-          reduction.commutative ? CollectiveCall::commutative_function : CollectiveCall::ordered_function;
+      plan_.call.reduction = reduction.commutative ? context::CollectiveCall::commutative_function
+                                                   : context::CollectiveCall::ordered_function;
       reducer.kernel = nullptr;
       reducer.function = reduction.function;
       reducer.context = reduction.context;
@@ -242,7 +242,7 @@ class Planner {
 
   // Not a copy: it was stored just now, in halves, and loading it whole waits for both.
   const std::string_view& operation_;
-  const AnyCollective& what_;
+  const detail::AnyCollective& what_;
   int size_;
   int rank_;
   Plan& plan_;
@@ -284,20 +284,21 @@ collectives::Task run_planned(collectives::Group group, const Plan* plan,
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
-const collectives::Algorithm& select(const Waiting& request, const Shape& shape, Collective collective,
-                                     std::string_view asked_for) {
+const collectives::Algorithm& select(const PendingOperation& request, const Shape& shape,
+                                     Collective collective, std::string_view asked_for) {
   try {
     return request.communicator->selector().select(shape, collective, asked_for);
   } catch (const Error& error) {
-    throw_failure(error, request.operation);
+    context::throw_failure(error, request.operation);
   }
 }
 
 }  // namespace
 
-void start_collective(Waiting& request, const AnyCollective& what, std::string_view algorithm_asked_for) {
-  CommunicatorState& state = *request.communicator;
-  Plan plan{.call = state.next_call(CollectiveName{what.collective}),
+void start_collective(PendingOperation& request, const detail::AnyCollective& what,
+                      std::string_view algorithm_asked_for) {
+  context::CommunicatorState& state = *request.communicator;
+  Plan plan{.call = state.next_call(context::CollectiveName{what.collective}),
             .shape = state.shape(),
             .arguments = *::new (&request.arguments) Arguments};
   plan.call.has_layout = what.has_layout();
@@ -315,4 +316,4 @@ void start_collective(Waiting& request, const AnyCollective& what, std::string_v
   }
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::calls

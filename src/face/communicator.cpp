@@ -6,31 +6,32 @@
 
 #include <memory>
 
-#include "arguments.hpp"
-#include "collective_call.hpp"
+#include "calls/argument_checks.hpp"
+#include "calls/collective_call.hpp"
+#include "calls/pending_operation.hpp"
 #include "collectives/barrier/barrier.hpp"
 #include "collectives/node/node.hpp"
-#include "request_state.hpp"
+#include "startup/init.hpp"
 
 namespace qpmesh {
 
-using detail::check_call;
-using detail::check_disjoint;
-using detail::check_peer;
-using detail::check_tag;
-using detail::checked_bytes;
-using detail::CommunicatorState;
+using calls::check_call;
+using calls::check_disjoint;
+using calls::check_peer;
+using calls::check_tag;
+using calls::checked_bytes;
+using calls::PendingOperation;
+using calls::RequestState;
+using context::CommunicatorState;
+using context::Context;
 using detail::ConstElements;
-using detail::Context;
 using detail::Elements;
-using detail::RequestState;
-using detail::Waiting;
 
 namespace {
 
 // ---- point to point: fill in a request's operations, and start them ----
 
-void prepare_send(Waiting& request, const ConstElements& data, int destination, int tag) {
+void prepare_send(PendingOperation& request, const ConstElements& data, int destination, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(destination, state.size(), false, request.operation, "destination");
@@ -52,7 +53,7 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
   receive.source = source == any_source ? messaging::any_peer : state.context_rank(source);
 }
 
-void prepare_receive(Waiting& request, const Elements& data, int source, int tag) {
+void prepare_receive(PendingOperation& request, const Elements& data, int source, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(source, state.size(), true, request.operation, "source");
@@ -65,7 +66,7 @@ void prepare_receive(Waiting& request, const Elements& data, int source, int tag
   request.receive.capacity_bytes = bytes;
 }
 
-void start(Waiting& request) {
+void start(PendingOperation& request) {
   messaging::Messaging& messaging = request.communicator->context().messaging();
   if (request.has_receive) messaging.start(request.receive);
   if (request.has_send) messaging.start(request.send);
@@ -89,10 +90,10 @@ Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view ope
   const Context::Entry entry{state->context(), operation};
   state->require_usable(operation);
   check_call(call, operation);
-  Waiting request{*state, operation, call};
+  PendingOperation request{*state, operation, call};
   prepare(request);
   if (request.task_ended_well()) return {};  // the usual end of a small collective
-  return detail::finish_waiting(request);
+  return calls::finish_waiting(request);
 }
 
 template <class Prepare>
@@ -129,36 +130,36 @@ void Communicator::send_elements(const ConstElements& data, int destination, int
   const Context::Entry entry{state_->context(), "send"};
   state_->require_usable("send");
   check_call(call, "send");
-  Waiting request{*state_, "send", call};
+  PendingOperation request{*state_, "send", call};
   prepare_send(request, data, destination, tag);
   state_->context().messaging().start(request.send);
   if (request.send.done && request.send.failure == nullptr)
     return;  // eager and a credit at hand: the usual end
-  detail::finish_waiting(request);
+  calls::finish_waiting(request);
 }
 
 Status Communicator::receive_elements(const Elements& data, int source, int tag, const Call& call) {
   const Context::Entry entry{state_->context(), "receive"};
   state_->require_usable("receive");
   check_call(call, "receive");
-  Waiting request{*state_, "receive", call};
+  PendingOperation request{*state_, "receive", call};
   prepare_receive(request, data, source, tag);
   const messaging::ReceiveOperation& receive = request.receive;
   messaging::Messaging& messaging = state_->context().messaging();
   messaging.start(request.receive);
   const auto is_done = [&] { return receive.done; };
   const bool done = receive.done ||
-                    detail::wait_guarded(
+                    calls::wait_guarded(
                         request, [&] { return messaging.spin_for(receive); }, is_done) ||
-                    detail::wait_until(request, is_done);
-  if (!done) return detail::finish_late(request);
-  if (receive.failure != nullptr || receive.truncated) return detail::settle(request);
-  return detail::received(request);
+                    calls::wait_until(request, is_done);
+  if (!done) return calls::finish_late(request);
+  if (receive.failure != nullptr || receive.truncated) return calls::settle(request);
+  return calls::received(request);
 }
 
 Status Communicator::exchange_elements(const ConstElements& out, int to, const Elements& in, int from,
                                        int tag, const Call& call) {
-  return run(state_, "exchange", call, [&](Waiting& request) {
+  return run(state_, "exchange", call, [&](PendingOperation& request) {
     check_disjoint(out, in, "exchange");
     prepare_send(request, out, to, tag);
     prepare_receive(request, in, from, tag);
@@ -168,14 +169,14 @@ Status Communicator::exchange_elements(const ConstElements& out, int to, const E
 
 Request Communicator::send_elements_async(const ConstElements& data, int destination, int tag,
                                           const Call& call) {
-  return run_async(state_, "send_async", call, data.data, nullptr, [&](Waiting& request) {
+  return run_async(state_, "send_async", call, data.data, nullptr, [&](PendingOperation& request) {
     prepare_send(request, data, destination, tag);
     start(request);
   });
 }
 
 Request Communicator::receive_elements_async(const Elements& data, int source, int tag, const Call& call) {
-  return run_async(state_, "receive_async", call, nullptr, data.data, [&](Waiting& request) {
+  return run_async(state_, "receive_async", call, nullptr, data.data, [&](PendingOperation& request) {
     prepare_receive(request, data, source, tag);
     start(request);
   });
@@ -183,7 +184,7 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
 
 Request Communicator::exchange_elements_async(const ConstElements& out, int to, const Elements& in, int from,
                                               int tag, const Call& call) {
-  return run_async(state_, "exchange_async", call, out.data, in.data, [&](Waiting& request) {
+  return run_async(state_, "exchange_async", call, out.data, in.data, [&](PendingOperation& request) {
     check_disjoint(out, in, "exchange_async");
     prepare_send(request, out, to, tag);
     prepare_receive(request, in, from, tag);
@@ -235,7 +236,7 @@ std::optional<Status> Communicator::find_message(int source, int tag, std::strin
 
 void Communicator::run_collective(const detail::AnyCollective& what, const Call& call) {
   run(state_, collectives::collective_name(what.collective), call,
-      [&](Waiting& request) { detail::start_collective(request, what, call.algorithm); });
+      [&](PendingOperation& request) { calls::start_collective(request, what, call.algorithm); });
 }
 
 Request Communicator::start_collective(const detail::AnyCollective& what, const Call& call) {
@@ -246,7 +247,7 @@ Request Communicator::start_collective(const detail::AnyCollective& what, const 
                        request.function = what.reduction.copy(what.reduction.context);
                        kept.reduction.context = request.function.get();
                      }
-                     detail::start_collective(request, kept, call.algorithm);
+                     calls::start_collective(request, kept, call.algorithm);
                    });
 }
 
@@ -266,7 +267,7 @@ collectives::Task finish_on_node(collectives::Group group) {
 }  // namespace
 
 void Communicator::finish(const Call& call) {
-  run(state_, "finish", call, [&](Waiting& request) {
+  run(state_, "finish", call, [&](PendingOperation& request) {
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
     state_->context().engine().start(request.task, [&] {
@@ -292,5 +293,13 @@ std::vector<Candidate> Communicator::explain(Collective collective, std::size_t 
   }
   return candidates;
 }
+
+Communicator init(Bootstrap& bootstrap, const Options& options) {
+  return Communicator{startup::init_over(bootstrap, options, std::nullopt)};
+}
+
+Communicator init(const Options& options) { return Communicator{startup::init_from_environment(options)}; }
+
+Communicator init() { return init(Options::from_environment()); }
 
 }  // namespace qpmesh

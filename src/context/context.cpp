@@ -1,13 +1,13 @@
-#include "context.hpp"
+#include "context/context.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "communicator_state.hpp"
-#include "control_frames.hpp"
+#include "context/communicator_state.hpp"
+#include "context/control_frames.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 namespace {
 
 constexpr std::int64_t farewell_ms = 2'000;
@@ -437,4 +437,4 @@ void Context::keep_early_failure(std::uint64_t communicator, const ErrorDetail& 
   early_failures_.emplace_back(communicator, detail);
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

@@ -10,7 +10,7 @@
 #include "base/bytes.hpp"
 #include "qpmesh/communicator.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::calls {
 
 [[noreturn]] void bad_count(std::size_t element_count, std::size_t element_bytes, std::string_view operation);
 [[noreturn]] void bad_null(std::size_t element_count, std::string_view operation);
@@ -37,10 +37,10 @@ void check_layout(const BlockLayout& layout, std::size_t element_count, int size
 // Blocks that are written have nothing in common.
 void check_no_overlap(const BlockLayout& layout, std::string_view operation);
 
-inline ConstElements as_const(const Elements& range) noexcept {
+inline detail::ConstElements as_const(const detail::Elements& range) noexcept {
   return {range.data, range.element_count, range.element_bytes, range.type};
 }
-inline const ConstElements& as_const(const ConstElements& range) noexcept { return range; }
+inline const detail::ConstElements& as_const(const detail::ConstElements& range) noexcept { return range; }
 
 // The bytes of so many elements; checked, because a count may come from arithmetic that went wrong.
 inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_bytes,
@@ -68,7 +68,8 @@ inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size
 }
 
 // Both with their bytes.
-inline void check_disjoint(const ConstElements& out, const Elements& in, std::string_view operation) {
+inline void check_disjoint(const detail::ConstElements& out, const detail::Elements& in,
+                           std::string_view operation) {
   const std::size_t out_bytes = checked_bytes(out, operation);
   const std::size_t in_bytes = checked_bytes(in, operation);
   if (overlap(out.data, out_bytes, in.data, in_bytes)) [[unlikely]]
@@ -76,7 +77,8 @@ inline void check_disjoint(const ConstElements& out, const Elements& in, std::st
 }
 
 // in and out of a reduction: equal counts; the same memory or none in common.
-inline void check_pair(const ConstElements& in, const Elements& out, std::string_view operation) {
+inline void check_pair(const detail::ConstElements& in, const detail::Elements& out,
+                       std::string_view operation) {
   const std::size_t bytes = checked_bytes(in, operation);
   checked_bytes(out, operation);
   if (in.element_count != out.element_count) [[unlikely]]
@@ -86,8 +88,8 @@ inline void check_pair(const ConstElements& in, const Elements& out, std::string
 }
 
 // `mine` lies at the given place of `all`, or has nothing in common with it.
-inline void check_in_place(const ConstElements& all, std::size_t place_bytes, const ConstElements& mine,
-                           std::string_view operation) {
+inline void check_in_place(const detail::ConstElements& all, std::size_t place_bytes,
+                           const detail::ConstElements& mine, std::string_view operation) {
   const std::size_t all_bytes = all.element_count * all.element_bytes;
   const std::size_t mine_bytes = mine.element_count * mine.element_bytes;
   const bool in_place = static_cast<const std::byte*>(all.data) + place_bytes == mine.data;
@@ -115,4 +117,4 @@ inline void check_call(const Call& call, std::string_view operation) {
     bad_timeout(call.timeout_ms, operation);
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::calls

@@ -1,12 +1,13 @@
 // A collective as the face passes it on: checked, told apart, started.
 #pragma once
 
-#include "request_state.hpp"
+#include "calls/pending_operation.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::calls {
 
 // Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws Error{bad_argument} with
 // nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
-void start_collective(Waiting& request, const AnyCollective& what, std::string_view algorithm_asked_for);
+void start_collective(PendingOperation& request, const detail::AnyCollective& what,
+                      std::string_view algorithm_asked_for);
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::calls

@@ -1,4 +1,4 @@
-#include "arguments.hpp"
+#include "calls/argument_checks.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace qpmesh::detail {
+namespace qpmesh::calls {
 namespace {
 
 [[noreturn]] void bad_argument(std::string_view operation, std::string cause, std::string hint,
@@ -168,4 +168,4 @@ void bad_pair(std::size_t bytes, std::string_view operation) {
                "use one range in place, or two that do not touch");
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::calls

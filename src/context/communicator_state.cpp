@@ -1,13 +1,13 @@
-#include "communicator_state.hpp"
+#include "context/communicator_state.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/bytes.hpp"
-#include "control_frames.hpp"
+#include "context/control_frames.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 namespace {
 
 constexpr std::array<std::string_view, 13> type_names{"bytes",   "int8",    "int16",   "int32",  "int64",
@@ -180,4 +180,4 @@ void throw_failure(const Error& failure, std::string_view operation) {
   throw Error{std::move(detail)};
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

@@ -7,11 +7,11 @@
 #include "collectives/constants.hpp"
 #include "qpmesh/bootstrap.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::startup {
 
 // The file, or why it cannot be read; nothing where no path is given.
 Blob load_tuning(const std::string& path);
 // Of what rank 0 loaded. Throws Error{bad_config} naming file, line and reason; Error{corrupt}.
 collectives::Constants tuned_constants(BlobView loaded);
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::startup

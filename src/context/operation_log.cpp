@@ -1,10 +1,10 @@
-#include "operation_log.hpp"
+#include "context/operation_log.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 
 std::string OperationLog::describe(std::size_t count_max) const {
   std::string text;
@@ -19,4 +19,4 @@ std::string OperationLog::describe(std::size_t count_max) const {
   return text.empty() ? "none" : text;
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

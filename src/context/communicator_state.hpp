@@ -13,11 +13,11 @@
 #include "collectives/group.hpp"
 #include "collectives/node/memory.hpp"
 #include "collectives/registry.hpp"
-#include "context.hpp"
+#include "context/context.hpp"
 #include "qpmesh/communicator.hpp"
 #include "qpmesh/error.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 
 // A collective's name, hashed when it is compiled.
 struct CollectiveName {
@@ -174,4 +174,4 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
 // Throws the failure with the operation that met it.
 [[noreturn]] void throw_failure(const Error& failure, std::string_view operation);
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "arguments.hpp"
+#include "calls/argument_checks.hpp"
 #include "qpmesh/qpmesh.h"
 #include "qpmesh/qpmesh.hpp"
 
@@ -116,7 +116,7 @@ std::size_t count_of_all(const qpmesh::Communicator& communicator, std::size_t c
                          std::string_view operation) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto all = qpmesh::base::checked_multiply(count, ranks);
-  if (!all) qpmesh::detail::bad_count(count, ranks, operation);
+  if (!all) qpmesh::calls::bad_count(count, ranks, operation);
   return *all;
 }
 

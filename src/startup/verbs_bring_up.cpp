@@ -1,4 +1,4 @@
-#include "network_links.hpp"
+#include "startup/verbs_bring_up.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -21,7 +21,7 @@
 #include "transport/verbs/transport.hpp"
 #endif
 
-namespace qpmesh::detail {
+namespace qpmesh::startup {
 namespace {
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
@@ -81,7 +81,7 @@ bool Reach::may_fall_back() const noexcept {
 
 #ifndef QPMESH_WITH_VERBS
 
-NetworkLinks link_network(Bootstrap&, Reach&, const ContextParts& parts, Deadline) {
+NetworkLinks link_network(Bootstrap&, Reach&, const context::ContextParts& parts, Deadline) {
   NetworkLinks nothing;
   nothing.links.resize(parts.identities.size());
   return nothing;
@@ -99,7 +99,7 @@ constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
 
 class Linking {
  public:
-  Linking(Bootstrap& bootstrap, const Reach& reach, const ContextParts& parts, Deadline deadline)
+  Linking(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts, Deadline deadline)
       : bootstrap_{bootstrap}, reach_{reach}, parts_{parts}, deadline_{deadline} {
     layout_.payload_ring_units =
         static_cast<std::uint32_t>(parts.options.network_ring_bytes) / messaging::unit_bytes;
@@ -331,7 +331,7 @@ class Linking {
 
   Bootstrap& bootstrap_;
   const Reach& reach_;
-  const ContextParts& parts_;
+  const context::ContextParts& parts_;
   Deadline deadline_;
   messaging::RingLayout layout_;
   std::vector<int> peers_;  // ours by network
@@ -346,7 +346,8 @@ class Linking {
 
 }  // namespace
 
-NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const ContextParts& parts, Deadline deadline) {
+NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
+                          Deadline deadline) {
   NetworkLinks nothing;
   nothing.links.resize(parts.identities.size());
   if (!reach.any_by_network()) return nothing;
@@ -363,4 +364,4 @@ NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const ContextParts
 
 #endif
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::startup

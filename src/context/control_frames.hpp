@@ -8,7 +8,7 @@
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/error.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 
 struct ControlFrame {
   enum class Kind : std::uint8_t {
@@ -29,4 +29,4 @@ struct ControlFrame {
 Blob encode(const ControlFrame& frame);
 std::optional<ControlFrame> decode_control_frame(BlobView bytes);  // nothing: not a frame of this version
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

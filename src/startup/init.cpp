@@ -12,18 +12,17 @@
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/meeting.hpp"
 #include "collectives/registry.hpp"
-#include "communicator_state.hpp"
-#include "init.hpp"
+#include "context/communicator_state.hpp"
 #include "messaging/rings/layout.hpp"
-#include "network_links.hpp"
-#include "qpmesh/communicator.hpp"
+#include "startup/init.hpp"
+#include "startup/tuning.hpp"
+#include "startup/verbs_bring_up.hpp"
 #include "topology/usable_cores.hpp"
 #include "transport/shm/transport.hpp"
-#include "tuning.hpp"
 
 extern char** environ;
 
-namespace qpmesh {
+namespace qpmesh::startup {
 namespace {
 
 using bootstrap::Meeting;
@@ -99,7 +98,7 @@ int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vect
 // From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
 collectives::Medium near_medium(const collectives::Constants& constants,
                                 const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts,
-                                const detail::Reach& reach) {
+                                const Reach& reach) {
   collectives::Medium near{.constants = constants, .shares_memory = true};
   const int size = static_cast<int>(ranks.size());
   int node = 0;
@@ -157,7 +156,7 @@ auto ranks_on_node(const std::vector<base::RankIdentity>& ranks, int rank) {
 }
 
 // Of the ring that a peer writes here, and of the one that we write there.
-void populate_rings(std::byte* slot, const detail::PeerLink& link, std::size_t slot_bytes) {
+void populate_rings(std::byte* slot, const context::PeerLink& link, std::size_t slot_bytes) {
   transport::populate(slot, slot_bytes);
   if (const std::byte* const remote = link.connection->load(link.places.remote_slot, slot_bytes))
     transport::populate(const_cast<std::byte*>(remote), slot_bytes);  // shared memory, and ours to write
@@ -165,12 +164,8 @@ void populate_rings(std::byte* slot, const detail::PeerLink& link, std::size_t s
 
 }  // namespace
 
-Communicator init(Bootstrap& bootstrap, const Options& options) {
-  return detail::init_over(bootstrap, options, std::nullopt);
-}
-
-Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
-                               const std::optional<collectives::Constants>& inherited) {
+std::shared_ptr<context::CommunicatorState> init_over(
+    Bootstrap& bootstrap, const Options& options, const std::optional<collectives::Constants>& inherited) {
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
@@ -180,7 +175,7 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
   const base::Log log = make_log(options, rank);
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
 
-  const messaging::RingLayout layout = detail::ring_layout(options);
+  const messaging::RingLayout layout = context::ring_layout(options);
   auto arena = std::make_unique<transport::Arena>(
       transport::Arena::create_shared(*system, static_cast<std::size_t>(options.arena_bytes_max)));
   arena->header().nonce = system->random_u64();
@@ -199,7 +194,7 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
                    .cores = topology::usable_cores(),
                    .slab_offset = *slab_offset,
                    .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0),
-                   .tuning = rank == 0 && !inherited ? detail::load_tuning(options.tuning) : Blob{}};
+                   .tuning = rank == 0 && !inherited ? load_tuning(options.tuning) : Blob{}};
   Meeting meeting = bootstrap::meet(
       bootstrap, options, *system, log,
       {.arena_fd = arena->descriptor(),
@@ -215,8 +210,7 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
     base::require_same_options(mine.options, facts.back().options, peer);
   }
   require_slabs(meeting, facts, layout.slab_bytes(size));
-  const collectives::Constants constants =
-      inherited ? *inherited : detail::tuned_constants(facts.front().tuning);
+  const collectives::Constants constants = inherited ? *inherited : tuned_constants(facts.front().tuning);
   if (rank == 0 && !inherited && !options.tuning.empty())
     log.info("times are predicted from {}", options.tuning);
 
@@ -227,21 +221,21 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
     shm->add_peer(peer.rank, {*system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
                               both_read ? peer.private_memory : base::ProcessMemory{}});
   }
-  detail::ContextParts parts{.rank = rank,
-                             .options = options,
-                             .log = log,
-                             .system = system,
-                             .epoch = meeting.epoch,
-                             .identities = std::move(meeting.ranks),
-                             .arena = std::move(arena),
-                             .private_nonce = std::move(private_nonce),
-                             .transports = {},
-                             .links = {},
-                             .control = std::move(meeting.control),
-                             .doorbell = std::move(doorbell),
-                             .wait_policy = {}};
-  detail::Reach reach{options, parts.identities};
-  detail::NetworkLinks network = detail::link_network(bootstrap, reach, parts, deadline);
+  context::ContextParts parts{.rank = rank,
+                              .options = options,
+                              .log = log,
+                              .system = system,
+                              .epoch = meeting.epoch,
+                              .identities = std::move(meeting.ranks),
+                              .arena = std::move(arena),
+                              .private_nonce = std::move(private_nonce),
+                              .transports = {},
+                              .links = {},
+                              .control = std::move(meeting.control),
+                              .doorbell = std::move(doorbell),
+                              .wait_policy = {}};
+  Reach reach{options, parts.identities};
+  NetworkLinks network = link_network(bootstrap, reach, parts, deadline);
   parts.own_core =
       ranks_per_core(parts.identities, facts, parts.identities[static_cast<std::size_t>(rank)].node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
@@ -278,12 +272,12 @@ Communicator detail::init_over(Bootstrap& bootstrap, const Options& options,
   std::vector<int> everybody(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) everybody[static_cast<std::size_t>(i)] = i;
   const std::uint64_t id = base::mix64(parts.epoch);
-  auto context = std::make_shared<detail::Context>(std::move(parts));
-  return Communicator{std::make_shared<detail::CommunicatorState>(
-      std::move(context), id, std::move(everybody), std::move(node_slabs))};
+  auto context = std::make_shared<context::Context>(std::move(parts));
+  return std::make_shared<context::CommunicatorState>(std::move(context), id, std::move(everybody),
+                                                      std::move(node_slabs));
 }
 
-Communicator init(const Options& options) {
+std::shared_ptr<context::CommunicatorState> init_from_environment(const Options& options) {
   // Of the process, not of a context: a second init of the same job must not meet the first one's sockets.
   static std::atomic<int> ordinal{0};
   const base::System system;
@@ -291,9 +285,7 @@ Communicator init(const Options& options) {
   const base::Log log = make_log(options, identity.rank);
   if (identity.rank == 0) warn_unknown_variables(log);
   const auto bootstrap = bootstrap::make_bootstrap(identity, ordinal++, options, system, log);
-  return init(*bootstrap, options);
+  return init_over(*bootstrap, options, std::nullopt);
 }
 
-Communicator init() { return init(Options::from_environment()); }
-
-}  // namespace qpmesh
+}  // namespace qpmesh::startup

@@ -4,19 +4,19 @@
 #include <algorithm>
 #include <tuple>
 
-#include "arguments.hpp"
 #include "base/bytes.hpp"
+#include "calls/argument_checks.hpp"
+#include "calls/pending_operation.hpp"
 #include "collectives/allgather/allgather.hpp"
-#include "init.hpp"
-#include "request_state.hpp"
+#include "startup/init.hpp"
 #include "topology/memory_left.hpp"
 
 namespace qpmesh {
 
-using detail::CollectiveCall;
-using detail::CommunicatorState;
-using detail::Context;
-using detail::Waiting;
+using calls::PendingOperation;
+using context::CollectiveCall;
+using context::CommunicatorState;
+using context::Context;
 
 namespace {
 
@@ -25,9 +25,9 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
                               BlobView mine, const Call& call) {
   const Context::Entry entry{state->context(), what.operation.text};
   state->require_usable(what.operation.text);
-  detail::check_call(call, what.operation.text);
+  calls::check_call(call, what.operation.text);
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
-  Waiting request{*state, what.operation.text, call};
+  PendingOperation request{*state, what.operation.text, call};
   const collectives::Group group = state->begin(what);
   request.has_task = true;
   collectives::Arguments arguments;
@@ -38,7 +38,7 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
   arguments.out_blocks = collectives::even_blocks(blocks.size(), state->size());
   state->context().engine().start(request.task,
                                   [&] { return collectives::allgather_circulant(group, arguments); });
-  detail::finish_waiting(request);
+  calls::finish_waiting(request);
   return blocks;
 }
 
@@ -59,8 +59,8 @@ struct Choice {
 
 // Slabs are made before it is known who needs them: they travel with the choices.
 std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
-                                     detail::CollectiveName operation, Choice mine, const Call& call) {
-  detail::check_call(call, operation.text);
+                                     context::CollectiveName operation, Choice mine, const Call& call) {
+  calls::check_call(call, operation.text);
   if (mine.color != no_color) {
     const Context::Entry entry{state->context(), operation.text};
     state->require_usable(operation.text);
@@ -182,28 +182,28 @@ Communicator Communicator::duplicate(const Call& call) {
 }
 
 Communicator Communicator::independent(const Call& call) {
-  detail::check_call(call, "independent");
+  calls::check_call(call, "independent");
   Options options = state_->context().options();
   constexpr std::int64_t init_timeout_ms_max = 86'400'000;  // of the option
   const bool limited = call.timeout_ms > 0 && call.timeout_ms < init_timeout_ms_max;
   if (call.timeout_ms != Call::timeout_from_options)
     options.init_timeout_ms = limited ? call.timeout_ms : init_timeout_ms_max;
   CommunicatorBootstrap bootstrap{state_};
-  return detail::init_over(bootstrap, options, state_->context().constants());
+  return Communicator{startup::init_over(bootstrap, options, state_->context().constants())};
 }
 
-std::pair<std::shared_ptr<detail::Allocation>, void*> Communicator::allocate_bytes(std::size_t count,
-                                                                                   std::size_t element_bytes,
-                                                                                   const Call& call) {
-  const std::size_t bytes = detail::checked_bytes(count, element_bytes, "allocate");
-  detail::check_call(call, "allocate");
+std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_bytes(std::size_t count,
+                                                                                    std::size_t element_bytes,
+                                                                                    const Call& call) {
+  const std::size_t bytes = calls::checked_bytes(count, element_bytes, "allocate");
+  calls::check_call(call, "allocate");
   Context& context = state_->context();
-  std::shared_ptr<detail::Allocation> allocation;
+  std::shared_ptr<context::Allocation> allocation;
   {
     const Context::Entry entry{context, "allocate"};
     state_->require_usable("allocate");
     if (const auto offset = context.arena().allocate(bytes)) {
-      allocation = std::make_shared<detail::Allocation>(state_->context_pointer(), *offset, bytes);
+      allocation = std::make_shared<context::Allocation>(state_->context_pointer(), *offset, bytes);
       context.add_allocation(allocation);
     }
   }

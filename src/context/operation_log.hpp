@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 
 class OperationLog {
  public:
@@ -32,4 +32,4 @@ class OperationLog {
   std::uint64_t next_ = 0;
 };
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

@@ -21,8 +21,8 @@
 #include "collectives/models.hpp"
 #include "collectives/node/memory.hpp"
 #include "collectives/registry.hpp"
+#include "context/operation_log.hpp"
 #include "messaging/messaging.hpp"
-#include "operation_log.hpp"
 #include "progress/engine.hpp"
 #include "progress/wait.hpp"
 #include "qpmesh/options.hpp"
@@ -30,7 +30,7 @@
 #include "transport/memory.hpp"
 #include "transport/neighbour.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 
 class CommunicatorState;
 class Context;
@@ -216,4 +216,4 @@ class Context final : public messaging::Listener,
   ErrorDetail abort_detail_;  // written once, before aborting_
 };
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

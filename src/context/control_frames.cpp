@@ -1,8 +1,8 @@
-#include "control_frames.hpp"
+#include "context/control_frames.hpp"
 
 #include "base/bytes.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::context {
 namespace {
 
 constexpr std::uint8_t frame_version = 1;
@@ -47,4 +47,4 @@ std::optional<ControlFrame> decode_control_frame(BlobView bytes) {
   return frame;
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::context

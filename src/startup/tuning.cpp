@@ -1,4 +1,4 @@
-#include "tuning.hpp"
+#include "startup/tuning.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "base/bytes.hpp"
 #include "qpmesh/error.hpp"
 
-namespace qpmesh::detail {
+namespace qpmesh::startup {
 namespace {
 
 constexpr std::size_t file_bytes_max = std::size_t{32} << 10;  // many times what qpmesh-tune writes
@@ -69,4 +69,4 @@ collectives::Constants tuned_constants(BlobView loaded) {
   return collectives::parse_constants(text, path);
 }
 
-}  // namespace qpmesh::detail
+}  // namespace qpmesh::startup

@@ -1,0 +1,111 @@
+#include "calls/pending_operation.hpp"
+
+#include <fmt/format.h>
+
+#include "collectives/kernels/reducer.hpp"
+
+namespace qpmesh::calls {
+namespace {
+
+Error truncated(const PendingOperation& request) {
+  const messaging::ReceiveOperation& receive = request.receive;
+  return Error{{.code = ErrorCode::truncated,
+                .peer = request.communicator->rank_of(receive.message_source),
+                .operation = std::string{request.operation},
+                .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes,
+                                     receive.capacity_bytes),
+                .hint = "the message stays in line for the next receive; probe() tells its size"}};
+}
+
+// Of a communicator that has failed: nothing is left in flight.
+void end_now(context::CommunicatorState& communicator) noexcept {
+  communicator.context().messaging().sever(communicator.id());
+  communicator.context().engine().run_ready();  // tasks end by being resumed
+}
+
+// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything
+// else may be half done, here or at a peer, and breaks it.
+void end_expired(PendingOperation& request) {
+  context::CommunicatorState& communicator = *request.communicator;
+  const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
+  communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
+  const bool only_receive =
+      request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
+  if (only_receive && communicator.context().messaging().cancel(request.receive)) {
+    request.receive.done = true;  // messaging has forgotten it
+    request.settled = true;
+    throw Error{detail};
+  }
+  communicator.fail(detail, true);
+  end_now(communicator);
+}
+
+}  // namespace
+
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "no std::exception";
+  }
+}
+
+void end_broken(PendingOperation& request, const char* cause) noexcept {
+  context::CommunicatorState& communicator = *request.communicator;
+  communicator.fail({.code = ErrorCode::no_resource, .peer = communicator.rank(), .cause = cause}, true);
+  end_now(communicator);
+}
+
+Status settle(PendingOperation& request) {
+  if (request.settled) return request.status;
+  request.settled = true;
+  if (request.has_task && request.task.error) {
+    try {
+      std::rethrow_exception(request.task.error);
+    } catch (const Error& error) {
+      // A failure inside a step breaks the whole communicator, so that no other rank waits for us.
+      request.communicator->fail(error.detail(), true);
+      context::throw_failure(error, request.operation);
+    } catch (
+        const collectives::UserFailure& thrown) {  // ours are told, the caller gets its own exception back
+      request.communicator->fail(
+          {.code = ErrorCode::aborted,
+           .peer = request.communicator->rank(),
+           .operation = std::string{request.operation},
+           .cause = "the reduction function of that rank threw: " + text_of(thrown.cause)},
+          true);
+      std::rethrow_exception(thrown.cause);
+    } catch (const std::exception& error) {
+      const Error failure{
+          {.code = ErrorCode::no_resource, .peer = request.communicator->rank(), .cause = error.what()}};
+      request.communicator->fail(failure.detail(), true);
+      context::throw_failure(failure, request.operation);
+    }
+  }
+  if (request.has_send && request.send.failure != nullptr)
+    context::throw_failure(*request.send.failure, request.operation);
+  if (!request.has_receive) return {};
+  const messaging::ReceiveOperation& receive = request.receive;
+  if (receive.failure != nullptr) context::throw_failure(*receive.failure, request.operation);
+  if (receive.truncated) throw truncated(request);
+  return request.status = received(request);
+}
+
+Status finish_late(PendingOperation& request) {
+  end_expired(request);
+  if (!request.done()) {  // its communicator had failed before, and it was out of reach
+    throw Error{{.code = ErrorCode::internal,
+                 .operation = std::string{request.operation},
+                 .cause = "the operation could not be ended at its deadline"}};
+  }
+  return settle(request);
+}
+
+Status finish_waiting(PendingOperation& request) {
+  const bool in_time = request.done() || wait_until(request, [&] { return request.done(); });
+  return in_time ? settle(request) : finish_late(request);
+}
+
+}  // namespace qpmesh::calls
