@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   app.add_flag("--keep-going", plan.keep_going, "a rank that fails ends no other");
   app.add_option("--grace-ms", plan.grace_ms,
                  "after the first failure the others get this long to end by themselves, and again between "
-                 "SIGTERM and SIGKILL")
+                 "SIGTERM, that of qpmesh-run or one that it was sent, and SIGKILL")
       ->capture_default_str()
       ->check(CLI::Range(0, 3'600'000));
 

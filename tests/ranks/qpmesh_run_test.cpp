@@ -2,15 +2,19 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -38,11 +42,23 @@ std::vector<std::string> sorted(std::vector<std::string> lines) {
   return lines;
 }
 
+// As on a kernel that has no such call.
+void refuse_pidfd_open() {
+  std::array<sock_filter, 4> program{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+                                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  const sock_fprog filter{.len = program.size(), .filter = program.data()};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
 // A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a test can tell
 // whether anything did.
 class Launch {
  public:
-  explicit Launch(std::vector<std::string> arguments, const std::string& input = {}) {
+  explicit Launch(std::vector<std::string> arguments, const std::string& input = {},
+                  void (*prepare)() = nullptr) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     std::array<std::array<int, 2>, 3> pipes{};
     for (auto& pipe : pipes) EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
@@ -60,6 +76,7 @@ class Launch {
       ::dup2(pipes[0][0], 0);
       ::dup2(pipes[1][1], 1);
       ::dup2(pipes[2][1], 2);
+      if (prepare != nullptr) prepare();
       ::execv(QPMESH_RUN, pointers.data());
       ::_exit(99);
     }
@@ -241,6 +258,77 @@ TEST(qpmesh_run, returns_the_code_of_the_rank_that_failed_first_and_names_it) {
   EXPECT_TRUE(nothing_is_left());
 }
 
+// The third field of /proc/…/stat, behind the name in brackets.
+bool await_state(pid_t pid, char state) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds{patience_ms};
+  for (; Clock::now() < deadline; ::poll(nullptr, 0, 1)) {
+    std::ifstream file{fmt::format("/proc/{}/stat", pid)};
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(')');
+    if (name_end != std::string::npos && text.substr(name_end).starts_with(std::string{") "} + state))
+      return true;
+  }
+  return false;
+}
+
+// Ranks say "rank pid".
+std::vector<pid_t> pids_of(const Launch& run, std::size_t size) {
+  std::vector<pid_t> pids(size);
+  for (const std::string& line : lines_of(run.output())) {
+    std::size_t rank = 0;
+    pid_t pid = 0;
+    if (std::istringstream{line} >> rank >> pid && rank < size) pids[rank] = pid;
+  }
+  return pids;
+}
+
+TEST(qpmesh_run, names_the_first_of_several_ranks_that_failed_before_it_looked) {
+  for (const bool killed : {true, false}) {
+    Launch run{job({"-np", "3", "--grace-ms", "5000"},
+                   "trap 'exit 7' USR1; trap 'exit 5' USR2; echo $QPMESH_RANK $$; "
+                   "while :; do sleep 0.02; done")};
+    ASSERT_TRUE(run.sees_lines(3));
+    const auto ranks = pids_of(run, 3);
+    ASSERT_EQ(::kill(run.pid(), SIGSTOP), 0);
+    ASSERT_TRUE(await_state(run.pid(), 'T'));
+    ASSERT_EQ(::kill(ranks[2], killed ? SIGKILL : SIGUSR1), 0);
+    ASSERT_TRUE(await_state(ranks[2], 'Z'));
+    ASSERT_EQ(::kill(ranks[0], SIGUSR2), 0);
+    ASSERT_TRUE(await_state(ranks[0], 'Z'));
+    ASSERT_EQ(::kill(ranks[1], SIGUSR2), 0);
+    ASSERT_TRUE(await_state(ranks[1], 'Z'));
+    ASSERT_EQ(::kill(run.pid(), SIGCONT), 0);
+    EXPECT_EQ(run.wait(), killed ? 128 + SIGKILL : 7);
+    const char* const ending = killed ? "was killed by signal 9 (Killed)" : "exited with code 7";
+    EXPECT_NE(rank_message(run.errors(), 2, ending), "") << run.errors();
+    EXPECT_EQ(lines_of(run.errors()).size(), 1U) << run.errors();
+  }
+}
+
+// Rank 0 ends because the end of rank 1 closes the pipe that it reads.
+TEST(qpmesh_run, names_a_killed_rank_and_not_the_one_that_ended_because_of_it) {
+  for (int trial = 0; trial < 50; ++trial) {
+    Launch run{job({"-np", "2", "--grace-ms", "5000"},
+                   "fifo=/tmp/qpmesh-run-test-$QPMESH_JOB; mkfifo $fifo 2>/dev/null; "
+                   "if test $QPMESH_RANK = 1; then exec 3> $fifo; echo $QPMESH_RANK $$; exec sleep 60; fi; "
+                   "exec 3< $fifo; rm $fifo; echo $QPMESH_RANK $$; read line <&3; exit 5")};
+    ASSERT_TRUE(run.sees_lines(2)) << run.errors();
+    ASSERT_EQ(::kill(pids_of(run, 2)[1], SIGKILL), 0);
+    ASSERT_EQ(run.wait(), 128 + SIGKILL) << "trial " << trial;
+    ASSERT_NE(rank_message(run.errors(), 1, "was killed by signal 9 (Killed)"), "") << run.errors();
+  }
+}
+
+TEST(qpmesh_run, sees_its_ranks_end_without_pidfds) {
+  Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60"),
+             {},
+             refuse_pidfd_open};
+  EXPECT_EQ(run.wait(), 7);
+  EXPECT_NE(rank_message(run.errors(), 1, "exited with code 7"), "") << run.errors();
+  EXPECT_TRUE(nothing_is_left());
+}
+
 TEST(qpmesh_run, names_the_signal_that_killed_a_rank) {
   Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 2 && kill -9 $$; exec sleep 60")};
   EXPECT_EQ(run.wait(), 128 + SIGKILL);
@@ -322,6 +410,17 @@ TEST(qpmesh_run, wakes_stopped_ranks_when_it_is_asked_to_end) {
     EXPECT_EQ(run.wait(), 128 + number);
     EXPECT_TRUE(nothing_is_left());
   }
+}
+
+TEST(qpmesh_run, kills_ranks_that_ignore_the_sigterm_that_it_was_sent) {
+  const auto begin = Clock::now();
+  Launch run{
+      job({"-np", "2", "--grace-ms", "300"}, "trap '' TERM; echo ready; while :; do sleep 0.02; done")};
+  ASSERT_TRUE(run.sees_lines(2));
+  ASSERT_EQ(::kill(run.pid(), SIGTERM), 0);
+  EXPECT_EQ(run.wait(), 128 + SIGKILL);
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds{300});
+  EXPECT_TRUE(nothing_is_left());
 }
 
 TEST(qpmesh_run, reports_a_rank_that_a_forwarded_signal_killed) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +41,12 @@ base::UniqueFd take_signals(sigset_t& mask_before) {
 
 class Job {
  public:
-  explicit Job(JobPlan plan) : plan_{std::move(plan)}, signals_{take_signals(plan_.signal_mask)} {}
+  explicit Job(JobPlan plan)
+      : plan_{std::move(plan)},
+        signals_{take_signals(plan_.signal_mask)},
+        deaths_{::epoll_create1(EPOLL_CLOEXEC)} {
+    if (!deaths_) throw RunError{fmt::format("epoll_create1 failed: {}", base::describe_errno(errno)), 1};
+  }
 
   // Whatever happened: nobody is left running, and no zombie.
   ~Job() {
@@ -55,6 +61,7 @@ class Job {
     guardian_.emplace();
     for (int rank = 0; rank < plan_.size; ++rank) {
       RankProcess& process = ranks_.emplace_back(start_rank(plan_, rank, *guardian_));
+      watch(process);
       if (!plan_.prefix) continue;
       output_.add(rank, std::move(process.output));
       errors_.add(rank, std::move(process.errors));
@@ -67,20 +74,16 @@ class Job {
       take_notice_of_signals();
       output_.step();
       errors_.step();
-      for (RankProcess& process : ranks_) {
-        if (process.ended) continue;
-        process.look();
-        if (process.ended && process.code != 0) failed(process);
-      }
+      look_at_ranks();
       if (ending_ != Ending::not_yet && system_.now() >= next_step_) end_the_rest();
     }
     output_.finish();
     errors_.finish();
-    return first_code_;
+    return culprit_ == nullptr ? 0 : culprit_->code;
   }
 
  private:
-  // What we did about the ranks that are left, after one failed.
+  // What we did about the ranks that are left, after one failed or we were asked to end.
   enum class Ending { not_yet, waiting, asked, forced };
 
   bool all_ended() const {
@@ -91,12 +94,17 @@ class Job {
     for (const RankProcess& process : ranks_) process.signal_group(signal);
   }
 
+  void watch(const RankProcess& process) {
+    if (!process.pidfd) return;  // its SIGCHLD has to do
+    epoll_event event{.events = EPOLLIN, .data = {.u32 = static_cast<std::uint32_t>(process.rank)}};
+    if (::epoll_ctl(deaths_.get(), EPOLL_CTL_ADD, process.pidfd.get(), &event) != 0)
+      throw RunError{fmt::format("epoll_ctl failed: {}", base::describe_errno(errno)), 1};
+  }
+
   void wait_for_news() {
     polled_.clear();
     polled_.push_back({.fd = signals_.get(), .events = POLLIN, .revents = 0});
-    for (const RankProcess& process : ranks_) {
-      if (!process.ended) polled_.push_back({.fd = process.pidfd.get(), .events = POLLIN, .revents = 0});
-    }
+    polled_.push_back({.fd = deaths_.get(), .events = POLLIN, .revents = 0});
     output_.ask(polled_);
     errors_.ask(polled_);
     const bool timed = ending_ == Ending::waiting || ending_ == Ending::asked;
@@ -113,6 +121,7 @@ class Job {
         signal_all(signal);
         if (signal != SIGUSR1 && signal != SIGUSR2)
           signal_all(SIGCONT);  // a stopped rank would hear it never
+        if (signal == SIGTERM && ending_ <= Ending::waiting) enter(Ending::asked);
       }
     }
   }
@@ -133,28 +142,69 @@ class Job {
                     first.pid));
   }
 
-  void failed(const RankProcess& process) {
-    const bool first = first_code_ == 0;
-    if (first) first_code_ = process.code;
-    if (first || plan_.keep_going)
-      say(fmt::format("rank {} (pid {}) {}", process.rank, process.pid, process.ending));
-    if (!first || plan_.keep_going) return;
-    ending_ = Ending::waiting;
+  // The kernel queues pidfds in the order in which the processes ended.
+  void look_at_ranks() {
+    std::array<epoll_event, 64> ended{};
+    const int count = ::epoll_wait(deaths_.get(), ended.data(), static_cast<int>(ended.size()), 0);
+    for (int i = 0; i < count; ++i) look(ranks_[ended[static_cast<std::size_t>(i)].data.u32]);
+    for (RankProcess& process : ranks_) {
+      if (!process.pidfd) look(process);
+    }
+  }
+
+  void look(RankProcess& process) {
+    if (process.ended) return;
+    process.look();
+    if (!process.ended) return;
+    if (process.pidfd) ::epoll_ctl(deaths_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
+    const bool suspect = std::erase(suspects_, &process) > 0;
+    if (process.code != 0) failed(process, suspect);
+    if (suspects_.empty()) name_culprit();
+  }
+
+  // Who ends because of a rank that was killed may be gone before that one is. So the first to fail
+  // is named when all those have ended that were on their way then.
+  void failed(const RankProcess& process, bool suspect) {
+    if (plan_.keep_going) say_how_it_ended(process);
+    if (culprit_ == nullptr) {
+      culprit_ = &process;
+      if (plan_.keep_going) return;
+      for (const RankProcess& other : ranks_) {
+        if (!other.ended && other.is_ending()) suspects_.push_back(&other);
+      }
+      if (ending_ == Ending::not_yet) enter(Ending::waiting);
+    } else if (suspect && process.killed && !culprit_->killed) {
+      culprit_ = &process;
+    }
+  }
+
+  void name_culprit() {
+    if (culprit_ == nullptr || plan_.keep_going || std::exchange(culprit_named_, true)) return;
+    say_how_it_ended(*culprit_);
+  }
+
+  static void say_how_it_ended(const RankProcess& process) {
+    say(fmt::format("rank {} (pid {}) {}", process.rank, process.pid, process.ending));
+  }
+
+  void enter(Ending ending) {
+    ending_ = ending;
     next_step_ = system_.now() + std::chrono::milliseconds{plan_.grace_ms};
   }
 
   void end_the_rest() {
     if (ending_ == Ending::forced) return;
+    name_culprit();  // from here on ranks end because of us
     const bool ask = ending_ == Ending::waiting;
     signal_all(ask ? SIGTERM : SIGKILL);
     if (ask) signal_all(SIGCONT);  // a stopped rank hears nothing else
-    ending_ = ask ? Ending::asked : Ending::forced;
-    next_step_ = system_.now() + std::chrono::milliseconds{plan_.grace_ms};
+    enter(ask ? Ending::asked : Ending::forced);
   }
 
   JobPlan plan_;
   base::System system_;
   base::UniqueFd signals_;
+  base::UniqueFd deaths_;  // epoll of the pidfds
   std::optional<Guardian> guardian_;
   std::vector<RankProcess> ranks_;
   PrefixedOutput output_{STDOUT_FILENO};
@@ -162,7 +212,9 @@ class Job {
   std::vector<pollfd> polled_;
   Ending ending_ = Ending::not_yet;
   Deadline next_step_ = no_deadline;
-  int first_code_ = 0;
+  const RankProcess* culprit_ = nullptr;      // the first that failed
+  std::vector<const RankProcess*> suspects_;  // not ended yet, and on their way before it was
+  bool culprit_named_ = false;
 };
 
 }  // namespace

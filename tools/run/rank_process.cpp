@@ -129,13 +129,6 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) 
                    error == ENOENT || error == ENOTDIR ? 127 : 126};
   }
   process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  if (!process.pidfd) {
-    const int reason = errno;
-    process.signal_group(SIGKILL);
-    process.reap();
-    errno = reason;
-    fail("pidfd_open", rank);
-  }
   process.output = std::move(output.there);
   process.errors = std::move(errors.there);
   return process;
@@ -150,10 +143,18 @@ void RankProcess::look() noexcept {
     code = info.si_status;
     ending = fmt::format("exited with code {}", code);
   } else {
+    killed = true;
     code = 128 + info.si_status;
     const char* const name = ::strsignal(info.si_status);  // NOLINT(concurrency-mt-unsafe): one thread
     ending = fmt::format("was killed by signal {} ({})", info.si_status, name);
   }
+}
+
+// A process gives its memory back first, then its descriptors, and tells its parent last.
+bool RankProcess::is_ending() const noexcept {
+  const base::UniqueFd sizes{::open(fmt::format("/proc/{}/statm", pid).c_str(), O_RDONLY | O_CLOEXEC)};
+  char first = '1';
+  return ::read(sizes.get(), &first, 1) == 1 && first == '0';
 }
 
 void RankProcess::reap() noexcept {

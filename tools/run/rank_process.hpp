@@ -37,16 +37,19 @@ class RunError : public std::runtime_error {
 struct RankProcess {
   int rank = 0;
   pid_t pid = 0;
-  base::UniqueFd pidfd;
+  base::UniqueFd pidfd;   // none where the kernel, or a filter of a container, has no pidfds
   base::UniqueFd output;  // where prefixes are wanted: reading ends of its stdout and stderr
   base::UniqueFd errors;
   bool ended = false;
-  int code = 0;        // as a shell has it: the exit code, or 128 + signal
-  std::string ending;  // "exited with code 3", "was killed by signal 9 (Killed)"
+  bool killed = false;  // by a signal
+  int code = 0;         // as a shell has it: the exit code, or 128 + signal
+  std::string ending;   // "exited with code 3", "was killed by signal 9 (Killed)"
 
   void signal_group(int signal) const noexcept { ::kill(-pid, signal); }
   // Looks whether it ended, and leaves the zombie.
   void look() noexcept;
+  // On its way to its end: its memory is gone already, and its sockets may be, which its peers see.
+  bool is_ending() const noexcept;
   void reap() noexcept;
 };
 
