@@ -298,7 +298,7 @@ const collectives::Algorithm& select(const PendingOperation& request, const Shap
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for) {
   context::CommunicatorState& state = *request.communicator;
-  Plan plan{.call = state.next_call(context::CollectiveName{what.collective}),
+  Plan plan{.call = state.history().next(context::CollectiveName{what.collective}),
             .shape = state.shape(),
             .arguments = *::new (&request.arguments) Arguments};
   plan.call.has_layout = what.has_layout();

@@ -8,48 +8,6 @@
 #include "context/control_frames.hpp"
 
 namespace qpmesh::context {
-namespace {
-
-constexpr std::array<std::string_view, 13> type_names{"bytes",   "int8",    "int16",   "int32",  "int64",
-                                                      "uint8",   "uint16",  "uint32",  "uint64", "float32",
-                                                      "float64", "float16", "bfloat16"};
-static_assert(type_names.size() == static_cast<std::size_t>(ElementType::bfloat16) + 1);
-constexpr std::array<std::string_view, 11> reduction_names{
-    "sum",    "product", "min",         "max",        "average",    "bit_and",
-    "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
-static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::logical_xor) + 1);
-
-}  // namespace
-
-std::uint32_t CollectiveCall::signature() const noexcept {
-  const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 | static_cast<std::uint64_t>(type) << 16 |
-                              std::uint64_t{has_layout} << 8 | reduction;
-  const std::uint64_t by = algorithm == nullptr ? ~std::uint64_t{0} : algorithm->number;
-  const std::uint64_t who = by << 32 ^ static_cast<std::uint32_t>(root);
-  // A sum of products, which do not wait for each other, and one more, whose upper half depends on every bit. The factors are odd and
-  // otherwise arbitrary.
-  const std::uint64_t sum = operation.hash * 0x9fb21c651e98df25U + element_count * 0xd6e8feb86659fd93U +
-                            kinds * 0xa0761d6478bd642fU + who * 0xe7037ed1a0b428dbU + layout_hash;
-  return static_cast<std::uint32_t>((sum ^ (sum >> 32)) * 0x94d049bb133111ebU >> 32);
-}
-
-std::string CollectiveCall::describe() const {
-  std::string arguments;
-  if (element_bytes > 0) {
-    const bool has_type = type != ElementType::none;
-    const std::string what = has_type ? std::string{type_names[static_cast<std::size_t>(type)]}
-                                      : fmt::format("elements of {} bytes", element_bytes);
-    arguments = has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
-  }
-  if (reduction < reduction_names.size()) arguments += fmt::format(", {}", reduction_names[reduction]);
-  if (reduction == commutative_function) arguments += ", a commutative function";
-  if (reduction == ordered_function) arguments += ", an ordered function";
-  if (root >= 0) arguments += fmt::format(", root {}", root);
-  if (algorithm_asked_for) arguments += fmt::format(", by {}", algorithm->name);
-  if (layout_hash != 0) arguments += fmt::format(", layout {:08x}", static_cast<std::uint32_t>(layout_hash));
-  return fmt::format("{}({})", operation.text, arguments);
-}
-
 CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
                                      std::vector<int> context_ranks, std::vector<std::uint64_t> node_slabs)
     : context_{std::move(context)},
@@ -108,26 +66,10 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell) {
 }
 
 collectives::Group CommunicatorState::begin() {
-  const std::uint32_t operation = next_operation_++;
-  Remembered& remembered = remembered_[operation % remembered_calls];
-  const CollectiveCall& call = remembered.call;
-  remembered.signature = call.signature();
-  context_->operations().add(call.operation.text, call.element_count * call.element_bytes);
-  context_->messaging().recheck_signatures(id_, operation);
-  return {members_, operation, remembered.signature};
-}
-
-bool CommunicatorState::agrees(std::uint32_t operation, std::uint32_t signature) const noexcept {
-  const Remembered& remembered = remembered_[operation % remembered_calls];
-  const bool begun = static_cast<std::int32_t>(next_operation_ - operation) > 0;
-  return !begun || remembered.operation != operation || remembered.signature == signature;
-}
-
-std::string CommunicatorState::describe_call(std::uint32_t operation) const {
-  const Remembered& remembered = remembered_[operation % remembered_calls];
-  const bool begun = static_cast<std::int32_t>(next_operation_ - operation) > 0;
-  if (!begun) return "a call not made yet";
-  return remembered.operation == operation ? remembered.call.describe() : "a call long past";
+  const CallHistory::Begun begun = history_.begin();
+  context_->operations().add(begun.call.operation.text, begun.call.element_count * begun.call.element_bytes);
+  context_->messaging().recheck_signatures(id_, begun.operation);
+  return {members_, begun.operation, begun.signature};
 }
 
 std::uint64_t CommunicatorState::next_child_id() noexcept {
@@ -150,13 +92,12 @@ void CommunicatorState::warn_stalled(std::string_view operation) {
   context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,
                           context_->options().stall_warning_ms, peer ? " for " : "",
                           peer ? context_->name_of(*peer) : "", context_->operations().describe(4));
-  if (!peer || next_operation_ == 0) return;
+  if (!peer || history_.empty()) return;
   // Where the calls differ in who sends, as in their roots, nothing comes by which either side would see it.
-  const std::uint32_t last = next_operation_ - 1;
   context_->send_control(*peer, encode({.kind = ControlFrame::Kind::stalled,
                                         .communicator = id_,
-                                        .operation = last,
-                                        .signature = remembered_[last % remembered_calls].signature}));
+                                        .operation = history_.last_operation(),
+                                        .signature = history_.last_signature()}));
 }
 
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, std::int64_t timeout_ms) const {

@@ -1,7 +1,6 @@
 // A group inside a context, and the state of its operations.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,51 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bytes.hpp"
 #include "collectives/group.hpp"
 #include "collectives/node/memory.hpp"
-#include "collectives/registry.hpp"
+#include "context/call_history.hpp"
 #include "context/context.hpp"
 #include "qpmesh/communicator.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::context {
-
-// A collective's name, hashed when it is compiled.
-struct CollectiveName {
-  consteval CollectiveName(const char* literal)
-      : text{literal}, hash{hash_of(literal)} {}  // NOLINT(google-explicit-constructor): "barrier" is one
-  explicit CollectiveName(Collective collective) noexcept
-      : text{collectives::collective_name(collective)}, hash{static_cast<std::uint64_t>(collective) + 1} {}
-  static constexpr std::uint64_t hash_of(std::string_view text) noexcept {
-    std::uint64_t hash = 0;
-    for (const char c : text) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
-    return hash;
-  }
-  std::string_view text;
-  std::uint64_t hash;
-};
-
-// What every rank must say alike when it calls a collective.
-struct CollectiveCall {
-  static constexpr std::uint8_t no_reduction = 255;
-  static constexpr std::uint8_t ordered_function = 254;
-  static constexpr std::uint8_t commutative_function = 253;
-
-  CollectiveName operation;
-  std::uint64_t element_count = 0;
-  std::uint32_t element_bytes = 0;
-  ElementType type = ElementType::none;
-  std::uint8_t reduction = no_reduction;  // one of the above, or else a ReductionKind
-  bool has_layout = false;
-  bool algorithm_asked_for = false;  // by the call
-  int root = -1;
-  std::uint64_t layout_hash = 0;  // where every rank knows every length
-  const collectives::Algorithm* algorithm = nullptr;
-
-  std::uint32_t signature() const noexcept;
-  std::string describe() const;  // "allreduce(1024 float32, sum)"
-};
 
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
@@ -88,25 +50,13 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   void fail(ErrorDetail detail, bool tell);
   void mark_finished() noexcept { finished_ = true; }
 
-  // What the collective that begins next is, to be filled in: in the memory of calls, so that nothing is copied. begin() counts it;
-  // without it nothing has happened.
-  CollectiveCall& next_call(CollectiveName operation) noexcept {
-    Remembered& next = remembered_[next_operation_ % remembered_calls];
-    next.operation = next_operation_;
-    return *::new (&next.call)
-        CollectiveCall{.operation = operation};  // where it stays: an assignment would copy it
-  }
-  // It begins: its number, checked against what peers already sent of it.
+  // A collective begins: the call that was filled in with history().next(), checked against what peers already sent of it.
   collectives::Group begin();
   collectives::Group begin(const CollectiveCall& call) {
-    next_call(call.operation) = call;
+    history_.next(call.operation) = call;
     return begin();
   }
-  // Does a peer's signature of a collective agree with our call? True also when we have
-  // not come to it, or no longer remember it.
-  bool agrees(std::uint32_t operation, std::uint32_t signature) const noexcept;
-  // Our call of it, or "a later call" / "an earlier call".
-  std::string describe_call(std::uint32_t operation) const;
+  CallHistory& history() noexcept { return history_; }
   collectives::Selector& selector() noexcept { return selector_; }
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }
@@ -143,13 +93,6 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   ErrorDetail timeout_detail(std::string_view operation, std::int64_t timeout_ms) const;
 
  private:
-  static constexpr std::size_t remembered_calls = 64;
-  struct Remembered {
-    std::uint32_t operation = 0;
-    std::uint32_t signature = 0;
-    CollectiveCall call{.operation = "none"};
-  };
-
   int search_rank(int context_rank) const noexcept;
   std::optional<int> awaited_context_rank() const;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
@@ -164,11 +107,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::unique_ptr<collectives::NodeMemory> node_;
   collectives::Group::Members members_;
   collectives::Shape shape_;
-  std::uint32_t next_operation_ = 0;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;
   std::unique_ptr<const Error> failure_;
-  std::array<Remembered, remembered_calls> remembered_{};
+  CallHistory history_;
 };
 
 // Throws the failure with the operation that met it.

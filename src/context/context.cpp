@@ -222,14 +222,14 @@ void Context::Entry::throw_in_use(std::string_view operation) {
 bool Context::admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) {
   CommunicatorState* const state = find(communicator);
   const std::uint32_t operation = messaging::operation_of(key);
-  if (state == nullptr || state->agrees(operation, signature)) return true;
+  if (state == nullptr || state->history().agrees(operation, signature)) return true;
   if (state->failure() != nullptr) return false;
   // Both sides say what they called; the error comes when the other's words are here.
   send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
                              .communicator = communicator,
                              .operation = operation,
                              .reply_wanted = true,
-                             .call = state->describe_call(operation)}));
+                             .call = state->history().describe(operation)}));
   return false;
 }
 
@@ -374,7 +374,7 @@ void Context::handle_frame(int peer, BlobView bytes) {
     admit(peer, frame->communicator, messaging::collective_key(frame->operation, 0), frame->signature);
     return;
   }
-  const std::string call = state->describe_call(frame->operation);
+  const std::string call = state->history().describe(frame->operation);
   if (frame->reply_wanted) {
     send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
                                .communicator = frame->communicator,

@@ -1,0 +1,110 @@
+// The collectives that this rank has called in a communicator: how two ranks see that they called different ones, and
+// what an error says of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "collectives/registry.hpp"
+#include "qpmesh/communicator.hpp"
+
+namespace qpmesh::context {
+
+// A collective's name, hashed when it is compiled.
+struct CollectiveName {
+  consteval CollectiveName(const char* literal)
+      : text{literal}, hash{hash_of(literal)} {}  // NOLINT(google-explicit-constructor): "barrier" is one
+  explicit CollectiveName(Collective collective) noexcept
+      : text{collectives::collective_name(collective)}, hash{static_cast<std::uint64_t>(collective) + 1} {}
+  static constexpr std::uint64_t hash_of(std::string_view text) noexcept {
+    std::uint64_t hash = 0;
+    for (const char c : text) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
+    return hash;
+  }
+  std::string_view text;
+  std::uint64_t hash;
+};
+
+// What every rank must say alike when it calls a collective.
+struct CollectiveCall {
+  static constexpr std::uint8_t no_reduction = 255;
+  static constexpr std::uint8_t ordered_function = 254;
+  static constexpr std::uint8_t commutative_function = 253;
+
+  CollectiveName operation;
+  std::uint64_t element_count = 0;
+  std::uint32_t element_bytes = 0;
+  ElementType type = ElementType::none;
+  std::uint8_t reduction = no_reduction;  // one of the above, or else a ReductionKind
+  bool has_layout = false;
+  bool algorithm_asked_for = false;  // by the call
+  int root = -1;
+  std::uint64_t layout_hash = 0;  // where every rank knows every length
+  const collectives::Algorithm* algorithm = nullptr;
+
+  std::uint32_t signature() const noexcept;
+  std::string describe() const;  // "allreduce(1024 float32, sum)"
+};
+
+class CallHistory {
+ public:
+  // What the collective that begins next is, to be filled in: in the memory of calls, so that nothing is copied. begin() counts it;
+  // without it nothing has happened.
+  CollectiveCall& next(CollectiveName operation) noexcept {
+    Remembered& next = remembered(next_operation_);
+    next.operation = next_operation_;
+    return *::new (&next.call)
+        CollectiveCall{.operation = operation};  // where it stays: an assignment would copy it
+  }
+  // It begins.
+  struct Begun {
+    std::uint32_t operation;  // its number
+    std::uint32_t signature;
+    const CollectiveCall& call;
+  };
+  Begun begin() noexcept {
+    Remembered& begun = remembered(next_operation_);
+    begun.signature = begun.call.signature();
+    return {next_operation_++, begun.signature, begun.call};
+  }
+
+  bool empty() const noexcept { return next_operation_ == 0; }
+  std::uint32_t last_operation() const noexcept { return next_operation_ - 1; }
+  std::uint32_t last_signature() const noexcept { return remembered(next_operation_ - 1).signature; }
+
+  // Does a peer's signature of a collective agree with our call? True also when we have
+  // not come to it, or no longer remember it.
+  bool agrees(std::uint32_t operation, std::uint32_t signature) const noexcept {
+    return !remembers(operation) || remembered(operation).signature == signature;
+  }
+  // Our call of it, or that we have not made it yet, or made it long ago.
+  std::string describe(std::uint32_t operation) const;
+
+ private:
+  static constexpr std::size_t remembered_max = 64;
+  struct Remembered {
+    std::uint32_t operation = 0;
+    std::uint32_t signature = 0;
+    CollectiveCall call{.operation = "none"};
+  };
+
+  Remembered& remembered(std::uint32_t operation) noexcept { return remembered_[operation % remembered_max]; }
+  const Remembered& remembered(std::uint32_t operation) const noexcept {
+    return remembered_[operation % remembered_max];
+  }
+  bool has_begun(std::uint32_t operation) const noexcept {
+    return static_cast<std::int32_t>(next_operation_ - operation) > 0;
+  }
+  bool remembers(std::uint32_t operation) const noexcept {
+    return has_begun(operation) && remembered(operation).operation == operation;
+  }
+
+  std::uint32_t next_operation_ = 0;
+  std::array<Remembered, remembered_max> remembered_{};
+};
+
+}  // namespace qpmesh::context
