@@ -50,10 +50,10 @@ struct Row {
 
 Collective collective_of(const std::string& name) {
   std::string known;
-  for (const Algorithm& row : collectives::algorithms()) {
-    if (name_of(row.collective) == name) return row.collective;
-    if (!known.ends_with(name_of(row.collective)))
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(row.collective));
+  for (const Algorithm* const row : collectives::algorithms()) {
+    if (name_of(row->collective) == name) return row->collective;
+    if (!known.ends_with(name_of(row->collective)))
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(row->collective));
   }
   refuse(fmt::format("'{}' is no collective", name), "known: " + known);
 }
@@ -142,9 +142,10 @@ void run(const Settings& settings) {
       Shape shape{.size = size, .bytes = collective == Collective::barrier ? 0 : parse_bytes(text)};
       if (has_equal_blocks(collective)) shape.bytes = (shape.bytes + ranks - 1) / ranks * ranks;
       std::vector<Row> rows;
-      for (const Algorithm& algorithm : collectives::algorithms(collective)) {
-        if (algorithm.applies(shape) && (settings.algorithm.empty() || algorithm.name == settings.algorithm))
-          rows.push_back(row_of(algorithm, shape, settings.messages_max));
+      for (const Algorithm* const algorithm : collectives::algorithms(collective)) {
+        if (algorithm->applies(shape) &&
+            (settings.algorithm.empty() || algorithm->name == settings.algorithm))
+          rows.push_back(row_of(*algorithm, shape, settings.messages_max));
       }
       if (rows.empty()) {
         fmt::print("{:>6} {:>10} {:>18} does not apply\n", size, shape.bytes, settings.algorithm);

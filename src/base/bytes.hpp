@@ -106,5 +106,10 @@ constexpr std::uint64_t mix64(std::uint64_t value) noexcept {
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
   return value ^ (value >> 31);
 }
+constexpr std::uint64_t mix64(std::string_view text) noexcept {
+  std::uint64_t hash = 0;
+  for (const char c : text) hash = mix64(hash ^ static_cast<unsigned char>(c));
+  return hash;
+}
 
 }  // namespace qpmesh::base

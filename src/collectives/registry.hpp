@@ -1,4 +1,4 @@
-// Every algorithm: its name is that of its file, of its row, of its value in QPMESH_ALGORITHMS and of the log field.
+// Every algorithm, and which of them runs.
 #pragma once
 
 #include <array>
@@ -8,9 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/arguments.hpp"
-#include "collectives/cost.hpp"
-#include "collectives/group.hpp"
+#include "collectives/algorithm.hpp"
 #include "collectives/models.hpp"
 #include "qpmesh/collective.hpp"
 
@@ -24,17 +22,26 @@ inline std::string_view collective_name(Collective collective) noexcept {
   return collective_names[static_cast<std::size_t>(collective)];
 }
 
-struct Algorithm {
-  Collective collective;
-  std::string_view name;
-  bool (*applies)(const Shape& shape);
-  Cost (*cost)(const Shape& shape, const Model& model);
-  Task (*run)(Group group, const Arguments& arguments);
-  std::uint32_t number = 0;  // of its row, the same on every rank
-};
+// Each is the last line of its own file. Where costs are equal, the first one of a collective runs.
+extern const Algorithm barrier_dissemination, barrier_one_shot;
+extern const Algorithm broadcast_flat, broadcast_binomial, broadcast_scatter_allgather, broadcast_chain,
+    broadcast_one_shot, broadcast_staged, broadcast_single_copy;
+extern const Algorithm reduce_knomial, reduce_scatter_gather, reduce_one_shot, reduce_slices;
+extern const Algorithm allgather_exchange, allgather_circulant, allgather_ring, allgather_one_shot,
+    allgather_staged, allgather_single_copy;
+extern const Algorithm reduce_scatter_exchange, reduce_scatter_circulant, reduce_scatter_pairwise,
+    reduce_scatter_one_shot, reduce_scatter_slices, reduce_scatter_single_copy;
+extern const Algorithm allreduce_exchange, allreduce_butterfly, allreduce_circulant, allreduce_ring,
+    allreduce_one_shot, allreduce_slices, allreduce_single_copy;
+extern const Algorithm gather_direct, gather_binomial, gather_single_copy;
+extern const Algorithm scatter_direct, scatter_binomial, scatter_single_copy;
+extern const Algorithm alltoall_spread, alltoall_bruck, alltoall_one_shot, alltoall_staged,
+    alltoall_single_copy;
+extern const Algorithm scan_doubling;
+extern const Algorithm exscan_doubling;
 
-std::span<const Algorithm> algorithms() noexcept;                       // all of them
-std::span<const Algorithm> algorithms(Collective collective) noexcept;  // at least one, never empty
+std::span<const Algorithm* const> algorithms() noexcept;                       // all of them
+std::span<const Algorithm* const> algorithms(Collective collective) noexcept;  // at least one, never empty
 // The row of that name, or nullptr.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
 

@@ -19,7 +19,7 @@ static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::
 std::uint32_t CollectiveCall::signature() const noexcept {
   const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 | static_cast<std::uint64_t>(type) << 16 |
                               std::uint64_t{has_layout} << 8 | reduction;
-  const std::uint64_t by = algorithm == nullptr ? ~std::uint64_t{0} : algorithm->number;
+  const std::uint64_t by = algorithm == nullptr ? ~std::uint64_t{0} : algorithm->hash;
   const std::uint64_t who = by << 32 ^ static_cast<std::uint32_t>(root);
   // A sum of products, which do not wait for each other, and one more, whose upper half depends on every bit. The factors are odd and
   // otherwise arbitrary.

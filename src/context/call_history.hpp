@@ -17,14 +17,11 @@ namespace qpmesh::context {
 // A collective's name, hashed when it is compiled.
 struct CollectiveName {
   consteval CollectiveName(const char* literal)
-      : text{literal}, hash{hash_of(literal)} {}  // NOLINT(google-explicit-constructor): "barrier" is one
+      : text{literal},
+        hash{base::mix64(std::string_view{literal})} {
+  }  // NOLINT(google-explicit-constructor): "barrier" is one
   explicit CollectiveName(Collective collective) noexcept
       : text{collectives::collective_name(collective)}, hash{static_cast<std::uint64_t>(collective) + 1} {}
-  static constexpr std::uint64_t hash_of(std::string_view text) noexcept {
-    std::uint64_t hash = 0;
-    for (const char c : text) hash = base::mix64(hash ^ static_cast<unsigned char>(c));
-    return hash;
-  }
   std::string_view text;
   std::uint64_t hash;
 };

@@ -9,8 +9,7 @@
 #include "calls/argument_checks.hpp"
 #include "calls/collective_call.hpp"
 #include "calls/pending_operation.hpp"
-#include "collectives/barrier/barrier.hpp"
-#include "collectives/node/node.hpp"
+#include "collectives/registry.hpp"
 #include "startup/init.hpp"
 
 namespace qpmesh {
@@ -260,8 +259,8 @@ namespace {
 
 // The first half tells everybody that this rank reads nothing of theirs any more, and the second that everybody was told.
 collectives::Task finish_on_node(collectives::Group group) {
-  co_await collectives::barrier_one_shot(group, collectives::no_arguments);
-  co_await collectives::barrier_dissemination(group, collectives::no_arguments);
+  co_await collectives::barrier_one_shot.run(group, collectives::no_arguments);
+  co_await collectives::barrier_dissemination.run(group, collectives::no_arguments);
 }
 
 }  // namespace
@@ -272,7 +271,7 @@ void Communicator::finish(const Call& call) {
     request.has_task = true;
     state_->context().engine().start(request.task, [&] {
       return state_->on_one_node() ? finish_on_node(group)
-                                   : collectives::barrier_dissemination(group, collectives::no_arguments);
+                                   : collectives::barrier_dissemination.run(group, collectives::no_arguments);
     });
   });
   state_->mark_finished();
@@ -285,11 +284,11 @@ std::vector<Candidate> Communicator::explain(Collective collective, std::size_t 
   shape.bytes = bytes;
   const collectives::Algorithm& chosen = state_->selector().select(shape, collective, {});
   std::vector<Candidate> candidates;
-  for (const collectives::Algorithm& row : collectives::algorithms(collective)) {
-    const bool applies = row.applies(shape);
-    const double time_s = applies ? state_->selector().predicted_s(shape, row) : 0;
+  for (const collectives::Algorithm* const row : collectives::algorithms(collective)) {
+    const bool applies = row->applies(shape);
+    const double time_s = applies ? state_->selector().predicted_s(shape, *row) : 0;
     candidates.push_back(
-        {.algorithm = row.name, .applies = applies, .chosen = &row == &chosen, .predicted_us = time_s * 1e6});
+        {.algorithm = row->name, .applies = applies, .chosen = row == &chosen, .predicted_us = time_s * 1e6});
   }
   return candidates;
 }

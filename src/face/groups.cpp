@@ -7,7 +7,7 @@
 #include "base/bytes.hpp"
 #include "calls/argument_checks.hpp"
 #include "calls/pending_operation.hpp"
-#include "collectives/allgather/allgather.hpp"
+#include "collectives/registry.hpp"
 #include "startup/init.hpp"
 #include "topology/memory_left.hpp"
 
@@ -37,7 +37,7 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
   arguments.element_bytes = 1;
   arguments.out_blocks = collectives::even_blocks(blocks.size(), state->size());
   state->context().engine().start(request.task,
-                                  [&] { return collectives::allgather_circulant(group, arguments); });
+                                  [&] { return collectives::allgather_circulant.run(group, arguments); });
   calls::finish_waiting(request);
   return blocks;
 }

@@ -106,7 +106,7 @@ std::vector<Layout> Plan::layouts() const {
 Plan::Plan(const collectives::Algorithm& row)
     : row_{&row},
       layouts_{layouts()},
-      seed_{base::mix64(static_cast<std::uint64_t>(&row - collectives::algorithms().data()))},
+      seed_{base::mix64(row.hash ^ static_cast<std::uint64_t>(row.collective))},
       kind_deck_{0, 0},
       layout_deck_{layouts_.size(), seed_ ^ 1},
       count_deck_{count_cards, seed_ ^ 2},

@@ -51,8 +51,8 @@ TEST_P(EveryAlgorithm, costs_what_its_closed_form_says) {
 // Those that send messages: the others apply to ranks that share memory alone, and their costs are not of LogGP.
 std::vector<Algorithm> algorithms_of_messages() {
   std::vector<Algorithm> rows;
-  for (const Algorithm& row : collectives::algorithms()) {
-    if (row.applies({.size = 64, .bytes = 4096})) rows.push_back(row);
+  for (const Algorithm* const row : collectives::algorithms()) {
+    if (row->applies({.size = 64, .bytes = 4096})) rows.push_back(*row);
   }
   return rows;
 }

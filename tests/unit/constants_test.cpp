@@ -222,7 +222,8 @@ TEST(choice, follows_the_constants) {
 }
 
 TEST(predictions, grow_with_what_ranks_share_and_with_each_constant) {
-  for (const Algorithm& row : algorithms()) {
+  for (const Algorithm* const each : algorithms()) {
+    const Algorithm& row = *each;
     const Shape shape{.size = 4, .bytes = 4 * kib, .one_node = true, .single_copy = true};
     if (!row.applies(shape)) continue;
     double before_s = 0;

@@ -1,6 +1,8 @@
 // The table of algorithms: that its costs make sense, and which row runs.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -37,14 +39,35 @@ TEST(registry, has_rows_of_every_collective_with_names_that_find_them) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
     ASSERT_FALSE(algorithms(collective).empty());
-    for (const Algorithm& row : algorithms(collective)) {
-      EXPECT_EQ(row.collective, collective);
-      EXPECT_EQ(find_algorithm(collective, row.name), &row);
-      EXPECT_TRUE(labels.insert(label(row)).second) << label(row);
+    for (const Algorithm* const row : algorithms(collective)) {
+      EXPECT_EQ(row->collective, collective);
+      EXPECT_EQ(find_algorithm(collective, row->name), row);
+      EXPECT_TRUE(labels.insert(label(*row)).second) << label(*row);
     }
   }
   EXPECT_EQ(labels.size(), algorithms().size());
   EXPECT_EQ(find_algorithm(Collective::barrier, "ring"), nullptr);
+}
+
+// A row that is not listed would never run, and no other test would miss it.
+TEST(registry, lists_what_the_files_of_the_collectives_end_with) {
+  constexpr std::string_view opening = "extern constexpr Algorithm ";
+  std::set<std::string> written;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator{QPMESH_SOURCE_DIR "/src/collectives"}) {
+    if (entry.path().extension() != ".cpp") continue;
+    std::ifstream file{entry.path()};
+    for (std::string line; std::getline(file, line);) {
+      if (!line.starts_with(opening)) continue;
+      const std::string row = line.substr(opening.size(), line.find('{') - opening.size());
+      EXPECT_TRUE(row.ends_with("_" + entry.path().stem().string())) << row << " in " << entry.path();
+      written.insert(row);
+    }
+  }
+  std::set<std::string> listed;
+  for (const Algorithm* const row : algorithms())
+    listed.insert(std::string{name_of(row->collective)} + "_" + std::string{row->name});
+  EXPECT_EQ(written, listed);
 }
 
 // Otherwise some call could not be made.
@@ -53,8 +76,8 @@ TEST(registry, has_a_row_for_every_shape) {
     for (const bool ordered : {false, true}) {
       for (const bool uneven : {false, true}) {
         const Shape shape{.size = 5, .bytes = 100, .ordered = ordered, .uneven = uneven};
-        EXPECT_TRUE(std::ranges::any_of(algorithms(static_cast<Collective>(i)), [&](const Algorithm& row) {
-          return row.applies(shape);
+        EXPECT_TRUE(std::ranges::any_of(algorithms(static_cast<Collective>(i)), [&](const Algorithm* row) {
+          return row->applies(shape);
         })) << name_of(static_cast<Collective>(i));
       }
     }
@@ -65,7 +88,8 @@ TEST(registry, has_a_row_for_every_shape) {
 bool sends_messages(const Algorithm& row) { return row.applies({.size = 64, .bytes = 64}); }
 
 TEST(costs, of_one_rank_are_no_messages_and_of_more_some) {
-  for (const Algorithm& row : algorithms()) {
+  for (const Algorithm* const each : algorithms()) {
+    const Algorithm& row = *each;
     if (!sends_messages(row)) continue;
     const Cost alone = row.cost({.size = 1, .bytes = 1'000}, network_model);
     EXPECT_EQ(alone.messages, 0) << label(row);
@@ -83,7 +107,8 @@ TEST(costs, of_one_rank_are_no_messages_and_of_more_some) {
 TEST(costs, grow_with_the_bytes) {
   for (const Medium& medium :
        {network, Medium{.shares_memory = true}, Medium{.shares_memory = true, .ranks_per_core = 2}}) {
-    for (const Algorithm& row : algorithms()) {
+    for (const Algorithm* const each : algorithms()) {
+      const Algorithm& row = *each;
       if (!medium.shares_memory && !sends_messages(row)) continue;
       for (const int size : {2, 3, 8, 33, 300}) {
         const Selector selector{medium, {}};
@@ -115,11 +140,11 @@ TEST(selector, takes_the_cheapest_row_of_the_middle_of_a_power_of_two_for_all_of
     for (std::size_t power = 4; power <= std::size_t{1} << 30; power *= 2) {
       const Shape middle{.size = 24, .bytes = power + power / 2};
       const Algorithm* best = nullptr;
-      for (const Algorithm& candidate : algorithms(collective)) {
-        if (!candidate.applies(middle)) continue;
+      for (const Algorithm* const candidate : algorithms(collective)) {
+        if (!candidate->applies(middle)) continue;
         if (best == nullptr ||
-            candidate.cost(middle, network_model).time_s < best->cost(middle, network_model).time_s)
-          best = &candidate;
+            candidate->cost(middle, network_model).time_s < best->cost(middle, network_model).time_s)
+          best = candidate;
       }
       for (const std::size_t bytes : {power, power + 1, 2 * power - 1})
         ASSERT_EQ(&selector.select({.size = 24, .bytes = bytes}, collective, {}), best)

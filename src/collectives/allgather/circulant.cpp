@@ -3,9 +3,11 @@
 // caller's blocks have gaps.
 // Cost ceil(log2 N) alpha + (N-1)/N S beta, and an overhead where a run wraps at block N.
 // Source: see patterns/circulant.hpp.
+#include "collectives/allgather/circulant.hpp"
+
 #include <vector>
 
-#include "collectives/allgather/allgather.hpp"
+#include "collectives/algorithm.hpp"
 #include "collectives/patterns/circulant.hpp"
 
 namespace qpmesh::collectives {
@@ -42,24 +44,6 @@ Task circulant_allgather(Group group, std::byte* vector, Blocks blocks) {
   }
 }
 
-Task allgather_circulant(Group group, const Arguments& arguments) {
-  const Blocks& blocks = arguments.out_blocks;
-  if (blocks.gapless) {
-    group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
-    co_await circulant_allgather(group, arguments.out, blocks);
-    co_return;
-  }
-  std::vector<std::size_t> displacements;
-  const Blocks in_a_row = packed(blocks, displacements);
-  Scratch vector{group, in_a_row.bytes()};
-  group.copy(vector.data() + in_a_row.first_bytes(group.rank()), arguments.in, arguments.bytes());
-  co_await circulant_allgather(group, vector.data(), in_a_row);
-  for (int block = 0; block < blocks.block_count; ++block) {
-    group.copy(arguments.out + blocks.first_bytes(block), vector.data() + in_a_row.first_bytes(block),
-               blocks.length_bytes(block));
-  }
-}
-
 Cost circulant_allgather_cost(const Shape& shape, const Model& model, bool wraps) {
   const double block = shape.block_bytes();
   Cost cost;
@@ -77,10 +61,34 @@ Cost circulant_allgather_cost(const Shape& shape, const Model& model, bool wraps
   return cost;
 }
 
-Cost allgather_circulant_cost(const Shape& shape, const Model& model) {
+namespace {
+
+Task run(Group group, const Arguments& arguments) {
+  const Blocks& blocks = arguments.out_blocks;
+  if (blocks.gapless) {
+    group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
+    co_await circulant_allgather(group, arguments.out, blocks);
+    co_return;
+  }
+  std::vector<std::size_t> displacements;
+  const Blocks in_a_row = packed(blocks, displacements);
+  Scratch vector{group, in_a_row.bytes()};
+  group.copy(vector.data() + in_a_row.first_bytes(group.rank()), arguments.in, arguments.bytes());
+  co_await circulant_allgather(group, vector.data(), in_a_row);
+  for (int block = 0; block < blocks.block_count; ++block) {
+    group.copy(arguments.out + blocks.first_bytes(block), vector.data() + in_a_row.first_bytes(block),
+               blocks.length_bytes(block));
+  }
+}
+
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = circulant_allgather_cost(shape, model, true);
   cost.time_s += model.copy_s(shape.block_bytes());
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm allgather_circulant{Collective::allgather, "circulant", always, cost, run};
 
 }  // namespace qpmesh::collectives

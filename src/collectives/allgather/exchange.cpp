@@ -2,11 +2,12 @@
 // round, so one latency, and one turn on the core for each rank when ranks share cores.
 // Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
 // Source: the all-pairs algorithms of MSCCL++.
-#include "collectives/allgather/allgather.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task allgather_exchange(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
   Round<exchange_window> round{group};
@@ -19,10 +20,14 @@ Task allgather_exchange(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost allgather_exchange_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += model.copy_s(shape.block_bytes());
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm allgather_exchange{Collective::allgather, "exchange", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -2,11 +2,12 @@
 // Wins for long vectors on neighbour-friendly networks; any N; in place for free.
 // Cost (N-1)(alpha + S/N beta).
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005.
-#include "collectives/allgather/allgather.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task allgather_ring(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   const auto block = [&](int index) {
     return std::span{arguments.out + blocks.first_bytes(index), blocks.length_bytes(index)};
@@ -20,12 +21,16 @@ Task allgather_ring(Group group, const Arguments& arguments) {
   }
 }
 
-Cost allgather_ring_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * step.time_s + model.copy_s(shape.block_bytes()),
           .messages = steps,
           .bytes = steps * step.bytes};
 }
+
+}  // namespace
+
+extern constexpr Algorithm allgather_ring{Collective::allgather, "ring", always, cost, run};
 
 }  // namespace qpmesh::collectives

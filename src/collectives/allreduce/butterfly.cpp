@@ -6,7 +6,7 @@
 // Cost about 2 (N-1)/N S beta + (N-1)/N S gamma and a latency for each round, from log8 N to 2 log2 N of them; where N is no power
 // of two, two messages of the whole vector more.
 // Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k; see exchange.cpp.
-#include "collectives/allreduce/allreduce.hpp"
+#include "collectives/algorithm.hpp"
 #include "collectives/allreduce/folding.hpp"
 #include "collectives/patterns/exchange.hpp"
 
@@ -46,9 +46,7 @@ struct Cut {
   int distance;
 };
 
-}  // namespace
-
-Task allreduce_butterfly(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const int rank = group.rank();
   const ExchangePattern pattern{group.size(), radix_max};
   const std::size_t bytes = arguments.bytes();
@@ -130,7 +128,7 @@ Task allreduce_butterfly(Group group, const Arguments& arguments) {
   if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
 }
 
-Cost allreduce_butterfly_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const ExchangePattern pattern{shape.size, radix_max};
   Cost cost;
   std::size_t part_bytes = shape.bytes;
@@ -152,5 +150,12 @@ Cost allreduce_butterfly_cost(const Shape& shape, const Model& model) {
   add_folding_cost(cost, pattern, shape.vector_bytes(), early_s, model);
   return cost;
 }
+
+// Up to so many ranks exchange and circulant leave nothing to win.
+bool many_ranks(const Shape& shape) { return shape.size > ExchangePattern::one_round_max; }
+
+}  // namespace
+
+extern constexpr Algorithm allreduce_butterfly{Collective::allreduce, "butterfly", many_ranks, cost, run};
 
 }  // namespace qpmesh::collectives

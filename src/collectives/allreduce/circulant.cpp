@@ -2,14 +2,15 @@
 // power-of-two case. Commutative reductions only.
 // Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and overheads where runs wrap at block N.
 // Source: see patterns/circulant.hpp.
+#include "collectives/allgather/circulant.hpp"
+#include "collectives/algorithm.hpp"
 #include "collectives/patterns/circulant.hpp"
-#include "collectives/allgather/allgather.hpp"
-#include "collectives/allreduce/allreduce.hpp"
-#include "collectives/reduce_scatter/reduce_scatter.hpp"
+#include "collectives/reduce_scatter/circulant.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task allreduce_circulant(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   if (group.size() == 1) {
     group.copy(arguments.out, arguments.in, arguments.bytes());
     co_return;
@@ -19,11 +20,15 @@ Task allreduce_circulant(Group group, const Arguments& arguments) {
   co_await circulant_allgather(group, arguments.out, blocks);
 }
 
-Cost allreduce_circulant_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = circulant_reduce_scatter_cost(shape, model, true);
   if (shape.size > 3)
     --cost.messages;  // the rank whose runs wrap most in the second half has none in the first
   return cost += circulant_allgather_cost(shape, model, true);
 }
+
+}  // namespace
+
+extern constexpr Algorithm allreduce_circulant{Collective::allreduce, "circulant", any_order, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -6,7 +6,7 @@
 // Source: the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels for one round; J. Bruck, C.-T. Ho, "Efficient global
 // combine operations in multi-port message-passing systems", 1993, for radix k.
 #include "collectives/patterns/exchange.hpp"
-#include "collectives/allreduce/allreduce.hpp"
+#include "collectives/algorithm.hpp"
 #include "collectives/allreduce/folding.hpp"
 
 namespace qpmesh::collectives {
@@ -18,9 +18,7 @@ ExchangePattern pattern_of(int size, std::size_t bytes) {
   return {size, bytes <= high_radix_bytes_max ? 8 : 4};
 }
 
-}  // namespace
-
-Task allreduce_exchange(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   constexpr int radix_max = ExchangePattern::one_round_max;
   const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();
@@ -66,7 +64,7 @@ Task allreduce_exchange(Group group, const Arguments& arguments) {
   if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
 }
 
-Cost allreduce_exchange_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const ExchangePattern pattern = pattern_of(shape.size, shape.bytes);
   const double bytes = shape.vector_bytes();
   Cost cost;
@@ -81,5 +79,9 @@ Cost allreduce_exchange_cost(const Shape& shape, const Model& model) {
   add_folding_cost(cost, pattern, bytes, early_s, model);
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm allreduce_exchange{Collective::allreduce, "exchange", always, cost, run};
 
 }  // namespace qpmesh::collectives

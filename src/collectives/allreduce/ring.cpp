@@ -2,11 +2,12 @@
 // links to far ranks are slower than those to neighbours. Commutative reductions only.
 // Cost 2 (N-1)(alpha + S/N beta) + (N-1)/N S gamma.
 // Source: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
-#include "collectives/allreduce/allreduce.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task allreduce_ring(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
   const auto block = [&](int index) {
     return std::span{arguments.out + blocks.first_bytes(index), blocks.length_bytes(index)};
@@ -30,12 +31,16 @@ Task allreduce_ring(Group group, const Arguments& arguments) {
   }
 }
 
-Cost allreduce_ring_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const double block = shape.block_bytes();
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * (model.latency_s + model.combined_s(block) + model.round_s(1, block)),
           .messages = 2 * steps,
           .bytes = 2 * steps * block};
 }
+
+}  // namespace
+
+extern constexpr Algorithm allreduce_ring{Collective::allreduce, "ring", any_order, cost, run};
 
 }  // namespace qpmesh::collectives

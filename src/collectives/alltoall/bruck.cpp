@@ -4,7 +4,7 @@
 // Cost ceil(log2 N) (alpha + S/2 (beta + 2 copies)) + 2 S copies.
 // Source: J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", 1997.
-#include "collectives/alltoall/alltoall.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -14,9 +14,7 @@ int blocks_with(int bit, int size) noexcept {
   return size / (2 * bit) * bit + std::max(0, size % (2 * bit) - bit);
 }
 
-}  // namespace
-
-Task alltoall_bruck(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const int size = group.size();
   const std::size_t block_bytes = arguments.in_blocks.length_bytes(0);
   const auto offset = [=](int block) { return static_cast<std::size_t>(block) * block_bytes; };
@@ -46,7 +44,7 @@ Task alltoall_bruck(Group group, const Arguments& arguments) {
     group.copy(arguments.out + offset(group.minus(distance)), travelling + offset(distance), block_bytes);
 }
 
-Cost alltoall_bruck_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost;
   for (int bit = 1; bit < shape.size; bit *= 2) {
     const double bytes = blocks_with(bit, shape.size) * shape.block_bytes();
@@ -56,5 +54,9 @@ Cost alltoall_bruck_cost(const Shape& shape, const Model& model) {
   cost.time_s += 2 * shape.vector_bytes() * model.copied_byte_s;
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm alltoall_bruck{Collective::alltoall, "bruck", equal_blocks, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -2,11 +2,12 @@
 // is in flight. Wins for all but tiny blocks. Blocks of any lengths.
 // Cost (N-1)/w (alpha + (w-1) max(o, S/N beta) + S/N beta) for a window of w.
 // Source: the scattered algorithm of MPICH.
-#include "collectives/alltoall/alltoall.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task alltoall_spread(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const Blocks& in = arguments.in_blocks;
   const Blocks& out = arguments.out_blocks;
   const int rank = group.rank();
@@ -23,10 +24,14 @@ Task alltoall_spread(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost alltoall_spread_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += shape.block_bytes() * model.copied_byte_s;
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm alltoall_spread{Collective::alltoall, "spread", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -5,16 +5,14 @@
 // core for each rank when ranks share cores.
 // Cost ceil(log_k N) (alpha + (k-2) o).
 // Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988.
-#include "collectives/barrier/barrier.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
 namespace {
 
 constexpr int radix_max = 8;
 
-}  // namespace
-
-Task barrier_dissemination(Group group, const Arguments& /*arguments*/) {
+Task run(Group group, const Arguments& /*arguments*/) {
   Round<radix_max - 1> round{group};
   for (std::int64_t distance = 1; distance < group.size(); distance *= radix_max) {
     for (int j = 1; j < radix_max && j * distance < group.size(); ++j) {
@@ -26,7 +24,7 @@ Task barrier_dissemination(Group group, const Arguments& /*arguments*/) {
   }
 }
 
-Cost barrier_dissemination_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost;
   for (std::int64_t distance = 1; distance < shape.size; distance *= radix_max) {
     const std::int64_t peers = std::min<std::int64_t>(radix_max - 1, (shape.size - 1) / distance);
@@ -34,5 +32,9 @@ Cost barrier_dissemination_cost(const Shape& shape, const Model& model) {
   }
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm barrier_dissemination{Collective::barrier, "dissemination", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -3,11 +3,12 @@
 // Cost ceil(log2 N)(alpha + S beta).
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/patterns/binomial.hpp"
-#include "collectives/broadcast/broadcast.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task broadcast_binomial(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const std::span<std::byte> vector{arguments.out, arguments.bytes()};
   const int size = group.size();
   const int root = arguments.root;
@@ -24,11 +25,15 @@ Task broadcast_binomial(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost broadcast_binomial_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const double messages = ceil_log2(shape.size);
   return {.time_s = binomial_s(shape.size, model, [&](int) { return shape.vector_bytes(); }),
           .messages = messages,
           .bytes = messages * shape.vector_bytes()};
 }
+
+}  // namespace
+
+extern constexpr Algorithm broadcast_binomial{Collective::broadcast, "binomial", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -2,7 +2,7 @@
 // every link carries the vector once.
 // Cost (N-1) alpha + (N-2) s beta + S beta for segments of s bytes.
 // Source: the pipeline algorithm of Open MPI's tuned collectives.
-#include "collectives/broadcast/broadcast.hpp"
+#include "collectives/algorithm.hpp"
 #include "collectives/patterns/binomial.hpp"
 
 namespace qpmesh::collectives {
@@ -12,9 +12,7 @@ constexpr std::size_t segment_bytes_max = std::size_t{64} << 10;
 // At least one, so that a vector of no bytes is told of too.
 std::size_t segment_count(std::size_t bytes) { return bytes == 0 ? 1 : (bytes - 1) / segment_bytes_max + 1; }
 
-}  // namespace
-
-Task broadcast_chain(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
   const auto segment = [&](std::size_t index) {
     const std::size_t begin = index * segment_bytes_max;
@@ -37,7 +35,7 @@ Task broadcast_chain(Group group, const Arguments& arguments) {
   }
 }
 
-Cost broadcast_chain_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost;
   if (shape.size == 1) return cost;
   const auto segments = static_cast<double>(segment_count(shape.bytes));
@@ -48,5 +46,9 @@ Cost broadcast_chain_cost(const Shape& shape, const Model& model) {
   cost.bytes = shape.vector_bytes();
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm broadcast_chain{Collective::broadcast, "chain", always, cost, run};
 
 }  // namespace qpmesh::collectives

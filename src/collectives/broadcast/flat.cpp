@@ -2,11 +2,12 @@
 // ranks share cores.
 // Cost alpha + (N-2) max(o, S beta) + S beta.
 // Source: the linear algorithm of Open MPI's basic collectives.
-#include "collectives/broadcast/broadcast.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task broadcast_flat(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const std::span<std::byte> vector{arguments.out, arguments.bytes()};
   Round<exchange_window> round{group};
   if (group.rank() != arguments.root) {
@@ -21,8 +22,12 @@ Task broadcast_flat(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost broadcast_flat_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   return Cost{}.add_round(model, shape.size - 1, shape.vector_bytes());
 }
+
+}  // namespace
+
+extern constexpr Algorithm broadcast_flat{Collective::broadcast, "flat", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -3,22 +3,28 @@
 // Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta, and overheads where blocks wrap at N.
 // Source: M. Barnett, L. Shuler, R. van de Geijn, S. Gupta, D. Payne, J. Watts, "Interprocessor collective communication library
 // (InterCom)", 1994; see patterns/circulant.hpp for the second half.
-#include "collectives/allgather/allgather.hpp"
-#include "collectives/broadcast/broadcast.hpp"
-#include "collectives/scatter/scatter.hpp"
+#include "collectives/algorithm.hpp"
+#include "collectives/allgather/circulant.hpp"
+#include "collectives/scatter/binomial.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task broadcast_scatter_allgather(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
   co_await binomial_scatter(group, arguments.root, blocks, {.read = arguments.out, .write = arguments.out});
   co_await circulant_allgather(group, arguments.out, blocks);
 }
 
-Cost broadcast_scatter_allgather_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = binomial_scatter_cost(shape, model);
   return cost +=
          circulant_allgather_cost(shape, model, false);  // the ranks that wrap are not those that come last
 }
+
+}  // namespace
+
+extern constexpr Algorithm broadcast_scatter_allgather{Collective::broadcast, "scatter_allgather", always,
+                                                       cost, run};
 
 }  // namespace qpmesh::collectives

@@ -2,7 +2,9 @@
 // ranks: the root takes ceil(log2 N) messages instead of N-1. Blocks of one length.
 // Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N (root 0: nowhere).
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
-#include "collectives/gather/gather.hpp"
+#include "collectives/gather/binomial.hpp"
+
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
 
@@ -23,25 +25,6 @@ Task binomial_gather(Group group, int root, Blocks blocks, SubtreePlaces mine) {
     round.send(absolute_rank(binomial_parent(me), root, size), {mine.read + offset, bytes});
   });
   co_await round;
-}
-
-Task gather_binomial(Group group, const Arguments& arguments) {
-  const int size = group.size();
-  const int root = arguments.root;
-  const int span = binomial_span(relative_rank(group.rank(), root, size), size);
-  const Blocks blocks =
-      even_blocks(arguments.element_count * static_cast<std::size_t>(size), size, arguments.element_bytes);
-  if (group.rank() == root) {
-    group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
-    co_await binomial_gather(group, root, blocks, {.write = arguments.out});
-  } else if (span == 1) {
-    co_await binomial_gather(group, root, blocks, {.read = arguments.in, .natural = false});
-  } else {
-    Scratch subtree{group, arguments.bytes() * static_cast<std::size_t>(span)};
-    group.copy(subtree.data(), arguments.in, arguments.bytes());
-    co_await binomial_gather(group, root, blocks,
-                             {.read = subtree.data(), .write = subtree.data(), .natural = false});
-  }
 }
 
 namespace {
@@ -71,11 +54,36 @@ Cost binomial_gather_cost(const Shape& shape, const Model& model) {
           .bytes = std::max(shape.size - reach, reach / 2) * shape.block_bytes()};
 }
 
-Cost gather_binomial_cost(const Shape& shape, const Model& model) {
+namespace {
+
+Task run(Group group, const Arguments& arguments) {
+  const int size = group.size();
+  const int root = arguments.root;
+  const int span = binomial_span(relative_rank(group.rank(), root, size), size);
+  const Blocks blocks =
+      even_blocks(arguments.element_count * static_cast<std::size_t>(size), size, arguments.element_bytes);
+  if (group.rank() == root) {
+    group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
+    co_await binomial_gather(group, root, blocks, {.write = arguments.out});
+  } else if (span == 1) {
+    co_await binomial_gather(group, root, blocks, {.read = arguments.in, .natural = false});
+  } else {
+    Scratch subtree{group, arguments.bytes() * static_cast<std::size_t>(span)};
+    group.copy(subtree.data(), arguments.in, arguments.bytes());
+    co_await binomial_gather(group, root, blocks,
+                             {.read = subtree.data(), .write = subtree.data(), .natural = false});
+  }
+}
+
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = binomial_gather_cost(shape, model);
   // Its own block a rank copies before the first one comes.
   cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm gather_binomial{Collective::gather, "binomial", equal_blocks, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -2,11 +2,12 @@
 // Blocks of any lengths that only the root knows.
 // Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
 // Source: the linear algorithm of Open MPI's basic collectives.
-#include "collectives/gather/gather.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task gather_direct(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const int root = arguments.root;
   Round<exchange_window> round{group};
   if (group.rank() != root) {
@@ -25,12 +26,16 @@ Task gather_direct(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost gather_direct_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const double messages = shape.size > 1 ? 1 : 0;
   return {.time_s = Cost{}.add_round(model.one_way(), shape.size - 1, shape.block_bytes()).time_s +
                     std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s),
           .messages = messages,
           .bytes = messages * shape.block_bytes()};
 }
+
+}  // namespace
+
+extern constexpr Algorithm gather_direct{Collective::gather, "direct", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collectives/cost.hpp"
 #include "collectives/node/memory.hpp"
 #include "collectives/patterns/blocks.hpp"
 
@@ -46,5 +47,11 @@ struct Pieces {
   // In a staging buffer.
   std::size_t place(int block) const noexcept { return piece_bytes * static_cast<std::size_t>(block); }
 };
+
+// The ranks share memory, and an element of each fits a staging buffer.
+inline bool fits_staging(const Shape& shape) {
+  return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
+         shape.bytes > 0 && shape.element_bytes * shape.ranks_count() <= node_chunk_bytes;
+}
 
 }  // namespace qpmesh::collectives

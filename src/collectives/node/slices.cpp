@@ -1,14 +1,4 @@
-// Direct slices: every rank reduces its slice of the vector from all ranks in one pass, and takes the other slices where they were reduced.
-// Vectors in Buffers are read and written where they lie. Private ones come through staging, in chunks that stay in the cache: only its owner
-// touches private memory. A rank's own slice, which nobody else reads, is reduced from where it lies. A chunk has two steps, "staged" and
-// "reduced"; the next chunk but one may overwrite its buffer, because whoever has staged the chunk between has taken all of it.
-// Wins for long vectors on one node. In rank order: ordered reductions included; the same bits on every rank.
-// Cost per rank: Buffers read S + (N-1)/N S and write S; staging reads 3 S - 2 S/N and writes 2 S; two lines per chunk.
-// Source: NCCL's RSxLD_AGxST kernels.
-#include "collectives/node/node.hpp"
-#include "collectives/node/operation.hpp"
-#include "collectives/node/pieces.hpp"
-#include "collectives/node/work.hpp"
+#include "collectives/node/slices.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -57,7 +47,8 @@ void reduce_slice_of_chunk(const Group& group, const NodeOperation& node, const 
   }
 }
 
-// Allreduce, or reduce where only the root wants the result.
+}  // namespace
+
 Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wants) {
   NodeOperation node{group, Staging::needed};
   const bool wants = everybody_wants || group.rank() == arguments.root;
@@ -130,80 +121,6 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
   }
 }
 
-}  // namespace
-
-Task allreduce_slices(Group group, const Arguments& arguments) {
-  co_await reduce_in_slices(group, arguments, true);
-}
-
-Task reduce_slices(Group group, const Arguments& arguments) {
-  co_await reduce_in_slices(group, arguments, false);
-}
-
-Task reduce_scatter_slices(Group group, const Arguments& arguments) {
-  NodeOperation node{group, Staging::needed};
-  const Blocks& blocks = arguments.in_blocks;
-  const int size = group.size();
-  const Pieces pieces{blocks, size, arguments.element_bytes};
-  const auto stage = [&](std::size_t piece) {
-    for (int block = 0; block < size; ++block) {
-      if (block == group.rank()) continue;
-      group.copy(node.staging(piece) + pieces.place(block),
-                 arguments.in + blocks.first_bytes(block) + pieces.begin(piece),
-                 pieces.length(piece, blocks.length_bytes(block)));
-    }
-  };
-  const auto reduce_piece = [&](std::size_t piece) {
-    const std::size_t place = pieces.place(group.rank());
-    const std::byte* const own = arguments.in + blocks.first_bytes(group.rank()) + pieces.begin(piece);
-    Operands operands;
-    const auto sources = operands_in_rank_order(operands, group, own,
-                                                [&](int rank) { return node.staging(rank, piece) + place; });
-    group.reduce(arguments.reducer, arguments.out + pieces.begin(piece), sources,
-                 pieces.length(piece, arguments.bytes()));
-  };
-  const bool direct = node.in_arena(arguments.in, blocks.bytes());
-  co_await node.own_slot();
-  co_await node.own_staging();
-  if (direct) {
-    node.publish_in_place(arguments.in, blocks.bytes());
-  } else {
-    stage(0);
-    node.publish_staged();
-  }
-  co_await node.all(1);
-  if (node.all_direct()) {
-    Operands operands;
-    const std::size_t first = blocks.first_bytes(group.rank());
-    const auto sources = operands_in_rank_order(operands, group, arguments.in + first, [&](int rank) {
-      return node.data_of(rank, first, arguments.bytes());
-    });
-    group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
-    co_await node.none_withdrawn();
-    node.advance(2);
-    co_await node.all(2);  // others still read our Buffer
-    co_return;
-  }
-  std::uint32_t steps_before = 0;
-  if (!node.none_direct()) {
-    if (direct) stage(0);
-    node.advance(2);
-    steps_before = 1;
-  }
-  for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
-    const std::uint32_t staged = steps_before + static_cast<std::uint32_t>(piece) + 1;
-    if (piece > 0) {
-      stage(piece);
-      node.advance(staged);
-    }
-    co_await node.all(staged);
-    reduce_piece(piece);
-  }
-}
-
-namespace {
-
-// Until every slice is where whoever wants it reads it.
 CoreWork slices_reduced(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
@@ -212,32 +129,6 @@ CoreWork slices_reduced(const Shape& shape, const Model& model) {
       .give(bytes)
       .take_parts(others)
       .reduce(others);
-}
-
-}  // namespace
-
-Cost allreduce_slices_cost(const Shape& shape, const Model& model) {
-  const double bytes = shape.vector_bytes();
-  const double others = bytes - shape.block_bytes();
-  return slices_reduced(shape, model).keep(shape.block_bytes()).take(others).stream(2 * bytes).cost();
-}
-
-Cost reduce_slices_cost(const Shape& shape, const Model& model) {
-  const double bytes = shape.vector_bytes();
-  const double others = bytes - shape.block_bytes();
-  return slices_reduced(shape, model).take_alone(others).stream(bytes).stream_alone(bytes).cost();
-}
-
-Cost reduce_scatter_slices_cost(const Shape& shape, const Model& model) {
-  const double block = shape.block_bytes();
-  const double others = shape.vector_bytes() - block;
-  return CoreWork{shape, model}
-      .steps(chunk_count(shape.vector_bytes()) + 1)
-      .give_parts(others)
-      .take_parts(others)
-      .reduce(others)
-      .stream(shape.vector_bytes() + block)
-      .cost();
 }
 
 }  // namespace qpmesh::collectives

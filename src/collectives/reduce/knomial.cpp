@@ -5,8 +5,8 @@
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005, with radix k.
 #include <optional>
 
+#include "collectives/algorithm.hpp"
 #include "collectives/patterns/binomial.hpp"
-#include "collectives/reduce/reduce.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -32,9 +32,7 @@ double knomial_s(std::int64_t size, double bytes, const Model& model) {
   return time_s;
 }
 
-}  // namespace
-
-Task reduce_knomial(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const int size = group.size();
   const int rank = group.rank();
   const std::size_t bytes = arguments.bytes();
@@ -76,11 +74,15 @@ Task reduce_knomial(Group group, const Arguments& arguments) {
   if (top == root && rank == root) group.copy(arguments.out, sum, bytes);  // alone
 }
 
-Cost reduce_knomial_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const double messages = shape.size > 1 ? 1 : 0;
   return {.time_s = knomial_s(shape.size, shape.vector_bytes(), model.one_way()),
           .messages = messages,
           .bytes = messages * shape.vector_bytes()};
 }
+
+}  // namespace
+
+extern constexpr Algorithm reduce_knomial{Collective::reduce, "knomial", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -3,13 +3,14 @@
 // Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with the circulant pattern for any N.
 #include <optional>
 
-#include "collectives/gather/gather.hpp"
-#include "collectives/reduce/reduce.hpp"
-#include "collectives/reduce_scatter/reduce_scatter.hpp"
+#include "collectives/algorithm.hpp"
+#include "collectives/gather/binomial.hpp"
+#include "collectives/reduce_scatter/circulant.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task reduce_scatter_gather(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const bool is_root = group.rank() == arguments.root;
   if (group.size() == 1) {
     group.copy(arguments.out, arguments.in, arguments.bytes());
@@ -23,9 +24,13 @@ Task reduce_scatter_gather(Group group, const Arguments& arguments) {
   co_await binomial_gather(group, arguments.root, blocks, {.read = sums, .write = sums});
 }
 
-Cost reduce_scatter_gather_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = circulant_reduce_scatter_cost(shape, model, false);  // what wraps last is at the root
   return cost += binomial_gather_cost(shape, model);
 }
+
+}  // namespace
+
+extern constexpr Algorithm reduce_scatter_gather{Collective::reduce, "scatter_gather", any_order, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -3,8 +3,10 @@
 // the rank order: commutative reductions only. The reduction happens as segments arrive.
 // Cost ceil(log2 N) alpha + (N-1)/N S (beta + gamma), and an overhead where a run wraps at block N.
 // Source: see patterns/circulant.hpp.
+#include "collectives/reduce_scatter/circulant.hpp"
+
+#include "collectives/algorithm.hpp"
 #include "collectives/patterns/circulant.hpp"
-#include "collectives/reduce_scatter/reduce_scatter.hpp"
 
 namespace qpmesh::collectives {
 
@@ -43,18 +45,6 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
   }
 }
 
-Task reduce_scatter_circulant(Group group, const Arguments& arguments) {
-  const Blocks& blocks = arguments.in_blocks;
-  const std::size_t offset = blocks.first_bytes(group.rank());
-  if (group.size() == 1) {
-    group.copy(arguments.out, arguments.in, arguments.bytes());
-    co_return;
-  }
-  Scratch sums{group, blocks.bytes()};
-  co_await circulant_reduce_scatter(group, arguments.in, sums.data(), blocks, arguments.reducer);
-  group.copy(arguments.out, sums.data() + offset, arguments.bytes());
-}
-
 Cost circulant_reduce_scatter_cost(const Shape& shape, const Model& model, bool wraps) {
   const double block = shape.block_bytes();
   const int reduced = shape.size / 2;  // after the first round
@@ -73,10 +63,29 @@ Cost circulant_reduce_scatter_cost(const Shape& shape, const Model& model, bool 
   return cost;
 }
 
-Cost reduce_scatter_circulant_cost(const Shape& shape, const Model& model) {
+namespace {
+
+Task run(Group group, const Arguments& arguments) {
+  const Blocks& blocks = arguments.in_blocks;
+  const std::size_t offset = blocks.first_bytes(group.rank());
+  if (group.size() == 1) {
+    group.copy(arguments.out, arguments.in, arguments.bytes());
+    co_return;
+  }
+  Scratch sums{group, blocks.bytes()};
+  co_await circulant_reduce_scatter(group, arguments.in, sums.data(), blocks, arguments.reducer);
+  group.copy(arguments.out, sums.data() + offset, arguments.bytes());
+}
+
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = circulant_reduce_scatter_cost(shape, model, true);
   cost.time_s += model.copy_s(shape.block_bytes());
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm reduce_scatter_circulant{Collective::reduce_scatter, "circulant", any_order, cost,
+                                                    run};
 
 }  // namespace qpmesh::collectives

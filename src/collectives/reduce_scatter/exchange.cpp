@@ -4,10 +4,9 @@
 // Source: the all-pairs algorithms of MSCCL++.
 #include <array>
 
-#include "collectives/reduce_scatter/reduce_scatter.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
-
 namespace {
 
 constexpr std::size_t operands_max = 64;  // of one pass
@@ -29,9 +28,7 @@ void reduce_arrived(const Group& group, const Arguments& arguments, const std::b
   }
 }
 
-}  // namespace
-
-Task reduce_scatter_exchange(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const int size = group.size();
   const std::size_t bytes = arguments.bytes();
@@ -59,10 +56,14 @@ Task reduce_scatter_exchange(Group group, const Arguments& arguments) {
   reduce_arrived(group, arguments, own, arrived.data());
 }
 
-Cost reduce_scatter_exchange_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += (shape.ranks() - 1) * shape.block_bytes() * model.reduced_byte_s;
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm reduce_scatter_exchange{Collective::reduce_scatter, "exchange", always, cost, run};
 
 }  // namespace qpmesh::collectives

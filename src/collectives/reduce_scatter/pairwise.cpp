@@ -3,11 +3,12 @@
 // The operands come in the order of the rounds, not of the ranks: commutative reductions only.
 // Cost (N-1)(alpha + S/N (beta + gamma)).
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
-#include "collectives/reduce_scatter/reduce_scatter.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task reduce_scatter_pairwise(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const auto block = [&](int index) {
     return std::span{arguments.in + blocks.first_bytes(index), blocks.length_bytes(index)};
@@ -24,11 +25,16 @@ Task reduce_scatter_pairwise(Group group, const Arguments& arguments) {
   }
 }
 
-Cost reduce_scatter_pairwise_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * (model.latency_s + model.combined_s(shape.block_bytes())),
           .messages = steps,
           .bytes = steps * shape.block_bytes()};
 }
+
+}  // namespace
+
+extern constexpr Algorithm reduce_scatter_pairwise{Collective::reduce_scatter, "pairwise", any_order, cost,
+                                                   run};
 
 }  // namespace qpmesh::collectives

@@ -5,8 +5,8 @@
 #include <bit>
 #include <optional>
 
+#include "collectives/algorithm.hpp"
 #include "collectives/patterns/binomial.hpp"
-#include "collectives/scan/scan.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -49,13 +49,11 @@ double prefix_s(int place, double bytes, const Model& model) {
                   prefix_s(source, bytes, model) + idle_rounds * model.port_s(bytes) + round_s);
 }
 
-}  // namespace
-
-Task scan_doubling(Group group, const Arguments& arguments) {
+Task run_scan(Group group, const Arguments& arguments) {
   co_await prefix(group, 0, arguments.in, arguments.out, arguments.bytes(), arguments.reducer);
 }
 
-Task exscan_doubling(Group group, const Arguments& arguments) {
+Task run_exscan(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();
   Scratch shifted{group, bytes};  // of the rank before
@@ -66,7 +64,7 @@ Task exscan_doubling(Group group, const Arguments& arguments) {
   co_await prefix(group, 1, shifted.data(), arguments.out, bytes, arguments.reducer);
 }
 
-Cost scan_doubling_cost(const Shape& shape, const Model& model) {
+Cost scan_cost(const Shape& shape, const Model& model) {
   const double bytes = shape.vector_bytes();
   const double messages = ceil_log2(shape.size);
   const double first_s =
@@ -76,11 +74,16 @@ Cost scan_doubling_cost(const Shape& shape, const Model& model) {
           .bytes = messages * bytes};
 }
 
-Cost exscan_doubling_cost(const Shape& shape, const Model& model) {
+Cost exscan_cost(const Shape& shape, const Model& model) {
   Shape others = shape;
   others.size = std::max(1, shape.size - 1);
-  Cost cost = scan_doubling_cost(others, model);
+  Cost cost = scan_cost(others, model);
   return shape.size > 1 ? cost.add_round(model, 1, shape.vector_bytes()) : cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm scan_doubling{Collective::scan, "doubling", always, scan_cost, run_scan};
+extern constexpr Algorithm exscan_doubling{Collective::exscan, "doubling", always, exscan_cost, run_exscan};
 
 }  // namespace qpmesh::collectives

@@ -2,7 +2,9 @@
 // ranks: the root posts ceil(log2 N) messages instead of N-1. Blocks of one length.
 // Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N (root 0: nowhere).
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
-#include "collectives/scatter/scatter.hpp"
+#include "collectives/scatter/binomial.hpp"
+
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
 
@@ -27,7 +29,15 @@ Task binomial_scatter(Group group, int root, Blocks blocks, SubtreePlaces mine) 
   }
 }
 
-Task scatter_binomial(Group group, const Arguments& arguments) {
+Cost binomial_scatter_cost(const Shape& shape, const Model& model) {
+  return {.time_s = binomial_blocks_s(shape, model),
+          .messages = static_cast<double>(ceil_log2(shape.size)),
+          .bytes = (shape.ranks() - 1) * shape.block_bytes()};
+}
+
+namespace {
+
+Task run(Group group, const Arguments& arguments) {
   const int size = group.size();
   const int root = arguments.root;
   const int span = binomial_span(relative_rank(group.rank(), root, size), size);
@@ -46,16 +56,14 @@ Task scatter_binomial(Group group, const Arguments& arguments) {
   }
 }
 
-Cost binomial_scatter_cost(const Shape& shape, const Model& model) {
-  return {.time_s = binomial_blocks_s(shape, model),
-          .messages = static_cast<double>(ceil_log2(shape.size)),
-          .bytes = (shape.ranks() - 1) * shape.block_bytes()};
-}
-
-Cost scatter_binomial_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = binomial_scatter_cost(shape, model);
   cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // by the last sender
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm scatter_binomial{Collective::scatter, "binomial", equal_blocks, cost, run};
 
 }  // namespace qpmesh::collectives

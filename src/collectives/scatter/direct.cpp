@@ -2,11 +2,12 @@
 // Blocks of any lengths that only the root knows.
 // Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
 // Source: the linear algorithm of Open MPI's basic collectives.
-#include "collectives/scatter/scatter.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
+namespace {
 
-Task scatter_direct(Group group, const Arguments& arguments) {
+Task run(Group group, const Arguments& arguments) {
   const int root = arguments.root;
   Round<exchange_window> round{group};
   if (group.rank() != root) {
@@ -24,11 +25,15 @@ Task scatter_direct(Group group, const Arguments& arguments) {
   group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
 }
 
-Cost scatter_direct_cost(const Shape& shape, const Model& model) {
+Cost cost(const Shape& shape, const Model& model) {
   Cost cost = Cost{}.add_round(model, shape.size - 1, shape.block_bytes());
   cost.time_s += std::max(
       0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // while the last message is on its way
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm scatter_direct{Collective::scatter, "direct", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,16 +1,10 @@
 #pragma once
 
-#include "collectives/arguments.hpp"
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
 #include "collectives/patterns/subtree.hpp"
 
 namespace qpmesh::collectives {
-
-Task gather_direct(Group group, const Arguments& arguments);
-Task gather_binomial(Group group, const Arguments& arguments);
-Cost gather_direct_cost(const Shape& shape, const Model& model);
-Cost gather_binomial_cost(const Shape& shape, const Model& model);
 
 // A phase of other algorithms: every rank has its own block in place, afterwards the root has all of them.
 Task binomial_gather(Group group, int root, Blocks blocks, SubtreePlaces mine);

@@ -6,13 +6,6 @@
 
 namespace qpmesh::collectives {
 
-Task reduce_scatter_exchange(Group group, const Arguments& arguments);
-Task reduce_scatter_circulant(Group group, const Arguments& arguments);
-Task reduce_scatter_pairwise(Group group, const Arguments& arguments);
-Cost reduce_scatter_exchange_cost(const Shape& shape, const Model& model);
-Cost reduce_scatter_circulant_cost(const Shape& shape, const Model& model);
-Cost reduce_scatter_pairwise_cost(const Shape& shape, const Model& model);
-
 // A phase of other algorithms: in and sums are whole vectors, the same memory or none in common. Afterwards this rank's block of sums
 // is complete and the others hold partial sums or nothing. in is never copied: the first reduction of a block
 // takes its operand from there. For reducers that commute; blocks without gaps; at least two ranks.

@@ -1,16 +1,10 @@
 #pragma once
 
-#include "collectives/arguments.hpp"
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
 #include "collectives/patterns/subtree.hpp"
 
 namespace qpmesh::collectives {
-
-Task scatter_direct(Group group, const Arguments& arguments);
-Task scatter_binomial(Group group, const Arguments& arguments);
-Cost scatter_direct_cost(const Shape& shape, const Model& model);
-Cost scatter_binomial_cost(const Shape& shape, const Model& model);
 
 // A phase of other algorithms: the root has all blocks, afterwards every rank has those of its subtree.
 Task binomial_scatter(Group group, int root, Blocks blocks, SubtreePlaces mine);

@@ -1,0 +1,36 @@
+// Single copy: every rank copies the others' blocks straight from where they lie.
+// See node/single_copy.hpp.
+#include "collectives/node/single_copy.hpp"
+#include "collectives/algorithm.hpp"
+#include "collectives/node/work.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+Task run(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks& blocks = arguments.out_blocks;
+  co_await node.own_slot();
+  node.publish_in_place(arguments.in, arguments.bytes());
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
+  co_await exchange_in_place(
+      group, node, [&](int from) { return arguments.out + blocks.first_bytes(from); },
+      [](int) { return std::size_t{0}; }, [&](int from) { return blocks.length_bytes(from); });
+}
+
+Cost cost(const Shape& shape, const Model& model) {
+  const double block = shape.block_bytes();
+  return CoreWork{shape, model}
+      .steps(2)
+      .system_copies(shape.ranks() - 1, shape.vector_bytes() - block)
+      .keep(block)
+      .stream(block + shape.vector_bytes())
+      .cost();
+}
+
+}  // namespace
+
+extern constexpr Algorithm allgather_single_copy{Collective::allgather, "single_copy", fits_single_copy, cost,
+                                                 run};
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,21 @@
+// Direct slices: every rank reduces its slice of the vector, and the root takes the other slices where they were reduced.
+// See node/slices.hpp.
+#include "collectives/node/slices.hpp"
+#include "collectives/algorithm.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+Task run(Group group, const Arguments& arguments) { co_await reduce_in_slices(group, arguments, false); }
+
+Cost cost(const Shape& shape, const Model& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = bytes - shape.block_bytes();
+  return slices_reduced(shape, model).take_alone(others).stream(bytes).stream_alone(bytes).cost();
+}
+
+}  // namespace
+
+extern constexpr Algorithm reduce_slices{Collective::reduce, "slices", fits_staging, cost, run};
+
+}  // namespace qpmesh::collectives
