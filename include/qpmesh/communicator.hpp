@@ -14,6 +14,7 @@
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/buffer.hpp"
 #include "qpmesh/collective.hpp"
+#include "qpmesh/detail/untyped.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/error.hpp"
 #include "qpmesh/export.h"
@@ -23,64 +24,14 @@
 
 namespace qpmesh {
 
-inline constexpr int any_source = -1;  // receive, probe: whoever sends
-inline constexpr int any_tag = -1;     // receive, probe: whatever the tag
-inline constexpr int no_color = -1;    // split: this rank joins no group
+inline constexpr int no_color = -1;  // split: this rank joins no group
 
 namespace context {
 class CommunicatorState;
 }
-
 namespace detail {
-
 struct UntypedCalls;
-
-// A caller's range with its type taken off: what crosses from the templates below into the library.
-struct ConstElements {
-  const void* data;
-  std::size_t element_count;
-  std::size_t element_bytes;
-  ElementType type;
-};
-struct Elements {
-  void* data;
-  std::size_t element_count;
-  std::size_t element_bytes;
-  ElementType type;
-};
-
-template <class R>
-ConstElements const_elements(const R& range) {
-  using T = std::ranges::range_value_t<R>;
-  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
-          element_type_of<T>()};
 }
-template <class R>
-Elements elements(R& range) {
-  using T = std::ranges::range_value_t<R>;
-  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
-          element_type_of<T>()};
-}
-
-// A collective with its types taken off.
-struct AnyCollective {
-  // Members one by one: an aggregate that is mostly zero gcc clears by `rep stos`, for as long as the rest of a barrier's call.
-  constexpr explicit AnyCollective(Collective which, const ConstElements& from = {}, const Elements& to = {},
-                                   int root_rank = 0) noexcept
-      : collective{which}, in{from}, out{to}, root{root_rank} {}
-
-  Collective collective;
-  ConstElements in;
-  Elements out;
-  AnyReduction reduction{};
-  int root;
-  const BlockLayout* in_layout = nullptr;  // of a v-form
-  const BlockLayout* out_layout = nullptr;
-
-  bool has_layout() const noexcept { return in_layout != nullptr || out_layout != nullptr; }
-};
-
-}  // namespace detail
 
 // Move-only. One thread at a time per context: a communicator, its children and its requests belong together,
 // and a second thread takes independent(). Overlapping calls are reported as Error{bad_argument}. Only
@@ -102,33 +53,34 @@ class QPMESH_API Communicator {
 
   // Returns when data may be reused; a large send may wait for its receive.
   template <Source S>
-  void send(const S& data, int destination, int tag = 0, const Call& call = {}) {
-    send_elements(detail::const_elements(data), destination, tag, call);
+  void send(const S& data, int destination, int tag = 0, const CallOptions& options = {}) {
+    send_elements(detail::const_elements(data), destination, tag, options);
   }
   // The message must fit: otherwise Error{truncated} with both sizes, and it stays first in line.
   template <Target T>
-  Status receive(T&& data, int source = any_source, int tag = any_tag, const Call& call = {}) {
-    return receive_elements(detail::elements(data), source, tag, call);
+  Status receive(T&& data, int source = any_source, int tag = any_tag, const CallOptions& options = {}) {
+    return receive_elements(detail::elements(data), source, tag, options);
   }
   // Send and receive at once, without the deadlock of doing them in turn.
   template <Source S, Target T>
-  Status exchange(const S& out, int to, T&& in, int from, int tag = 0, const Call& call = {}) {
-    return exchange_elements(detail::const_elements(out), to, detail::elements(in), from, tag, call);
+  Status exchange(const S& out, int to, T&& in, int from, int tag = 0, const CallOptions& options = {}) {
+    return exchange_elements(detail::const_elements(out), to, detail::elements(in), from, tag, options);
   }
   template <LastingSource S>
-  Request send_async(S&& data, int destination, int tag = 0, const Call& call = {}) {
-    return send_elements_async(detail::const_elements(data), destination, tag, call);
+  Request send_async(S&& data, int destination, int tag = 0, const CallOptions& options = {}) {
+    return send_elements_async(detail::const_elements(data), destination, tag, options);
   }
   template <Target T>
-  Request receive_async(T&& data, int source = any_source, int tag = any_tag, const Call& call = {}) {
-    return receive_elements_async(detail::elements(data), source, tag, call);
+  Request receive_async(T&& data, int source = any_source, int tag = any_tag,
+                        const CallOptions& options = {}) {
+    return receive_elements_async(detail::elements(data), source, tag, options);
   }
   template <LastingSource S, Target T>
-  Request exchange_async(S&& out, int to, T&& in, int from, int tag = 0, const Call& call = {}) {
-    return exchange_elements_async(detail::const_elements(out), to, detail::elements(in), from, tag, call);
+  Request exchange_async(S&& out, int to, T&& in, int from, int tag = 0, const CallOptions& options = {}) {
+    return exchange_elements_async(detail::const_elements(out), to, detail::elements(in), from, tag, options);
   }
   // The first message in line, left in line.
-  Status probe(int source = any_source, int tag = any_tag, const Call& call = {});
+  Status probe(int source = any_source, int tag = any_tag, const CallOptions& options = {});
   std::optional<Status> try_probe(int source = any_source, int tag = any_tag);
 
   // ---- collectives: every rank of the communicator calls the same ones in the same order ----
@@ -139,203 +91,212 @@ class QPMESH_API Communicator {
   // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
 
   // Returns when every rank has called it.
-  void barrier(const Call& call = {}) { run_collective(detail::AnyCollective{Collective::barrier}, call); }
-  Request barrier_async(const Call& call = {}) {
-    return start_collective(detail::AnyCollective{Collective::barrier}, call);
+  void barrier(const CallOptions& options = {}) {
+    run_collective(detail::AnyCollective{Collective::barrier}, options);
+  }
+  Request barrier_async(const CallOptions& options = {}) {
+    return start_collective(detail::AnyCollective{Collective::barrier}, options);
   }
 
   // Every rank gets the root's data. Equal counts.
   template <Target T>
-  void broadcast(T&& data, int root, const Call& call = {}) {
-    run_collective(broadcast_of(data, root), call);
+  void broadcast(T&& data, int root, const CallOptions& options = {}) {
+    run_collective(broadcast_of(data, root), options);
   }
   template <Target T>
-  Request broadcast_async(T&& data, int root, const Call& call = {}) {
-    return start_collective(broadcast_of(data, root), call);
+  Request broadcast_async(T&& data, int root, const CallOptions& options = {}) {
+    return start_collective(broadcast_of(data, root), options);
   }
 
   // out[i] = in_0[i] op in_1[i] op …, the same bits on every rank.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void allreduce(const S& in, T&& out, const O& reduction, const Call& call = {}) {
-    run_collective(reduction_call(Collective::allreduce, in, out, reduction), call);
+  void allreduce(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    run_collective(reduction_call(Collective::allreduce, in, out, reduction), options);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  void allreduce(T&& in_place, const O& reduction, const Call& call = {}) {
-    run_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), call);
+  void allreduce(T&& in_place, const O& reduction, const CallOptions& options = {}) {
+    run_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request allreduce_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
-    return start_collective(reduction_call(Collective::allreduce, in, out, reduction), call);
+  Request allreduce_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::allreduce, in, out, reduction), options);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  Request allreduce_async(T&& in_place, const O& reduction, const Call& call = {}) {
-    return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), call);
+  Request allreduce_async(T&& in_place, const O& reduction, const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), options);
   }
 
   // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void reduce(const S& in, T&& out, const O& reduction, int root, const Call& call = {}) {
-    run_collective(reduction_call(Collective::reduce, in, out, reduction, root), call);
+  void reduce(const S& in, T&& out, const O& reduction, int root, const CallOptions& options = {}) {
+    run_collective(reduction_call(Collective::reduce, in, out, reduction, root), options);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  void reduce(T&& in_place, const O& reduction, int root, const Call& call = {}) {
-    run_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), call);
+  void reduce(T&& in_place, const O& reduction, int root, const CallOptions& options = {}) {
+    run_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request reduce_async(S&& in, T&& out, const O& reduction, int root, const Call& call = {}) {
-    return start_collective(reduction_call(Collective::reduce, in, out, reduction, root), call);
+  Request reduce_async(S&& in, T&& out, const O& reduction, int root, const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::reduce, in, out, reduction, root), options);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  Request reduce_async(T&& in_place, const O& reduction, int root, const Call& call = {}) {
-    return start_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), call);
+  Request reduce_async(T&& in_place, const O& reduction, int root, const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), options);
   }
 
   // Rank r gets the reduction of block r of everybody's in, which has size() blocks as long as out, or counts[r] elements. In place: out
   // is block r of in. A layout has no displacements here.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void reduce_scatter(const S& in, T&& out, const O& reduction, const Call& call = {}) {
-    run_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), call);
+  void reduce_scatter(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    run_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), options);
   }
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction, const Call& call = {}) {
+  void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction,
+                      const CallOptions& options = {}) {
     run_collective(
-        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr), call);
+        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr),
+        options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request reduce_scatter_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
-    return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), call);
+  Request reduce_scatter_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
   Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction,
-                               const Call& call = {}) {
+                               const CallOptions& options = {}) {
     return start_collective(
-        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr), call);
+        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr),
+        options);
   }
 
   // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays as it is.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void scan(const S& in, T&& out, const O& reduction, const Call& call = {}) {
-    run_collective(reduction_call(Collective::scan, in, out, reduction), call);
+  void scan(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    run_collective(reduction_call(Collective::scan, in, out, reduction), options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request scan_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
-    return start_collective(reduction_call(Collective::scan, in, out, reduction), call);
+  Request scan_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::scan, in, out, reduction), options);
   }
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  void exscan(const S& in, T&& out, const O& reduction, const Call& call = {}) {
-    run_collective(reduction_call(Collective::exscan, in, out, reduction), call);
+  void exscan(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    run_collective(reduction_call(Collective::exscan, in, out, reduction), options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request exscan_async(S&& in, T&& out, const O& reduction, const Call& call = {}) {
-    return start_collective(reduction_call(Collective::exscan, in, out, reduction), call);
+  Request exscan_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::exscan, in, out, reduction), options);
   }
 
   // Block r of everyones is rank r's mine. In place: mine is this rank's block of everyones.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void allgather(const S& mine, T&& everyones, const Call& call = {}) {
-    run_collective(moving_call(Collective::allgather, mine, everyones), call);
+  void allgather(const S& mine, T&& everyones, const CallOptions& options = {}) {
+    run_collective(moving_call(Collective::allgather, mine, everyones), options);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void allgather(const S& mine, T&& everyones, BlockLayout layout, const Call& call = {}) {
-    run_collective(with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), call);
+  void allgather(const S& mine, T&& everyones, BlockLayout layout, const CallOptions& options = {}) {
+    run_collective(with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout),
+                   options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request allgather_async(S&& mine, T&& everyones, const Call& call = {}) {
-    return start_collective(moving_call(Collective::allgather, mine, everyones), call);
+  Request allgather_async(S&& mine, T&& everyones, const CallOptions& options = {}) {
+    return start_collective(moving_call(Collective::allgather, mine, everyones), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request allgather_async(S&& mine, T&& everyones, BlockLayout layout, const Call& call = {}) {
+  Request allgather_async(S&& mine, T&& everyones, BlockLayout layout, const CallOptions& options = {}) {
     return start_collective(
-        with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), call);
+        with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), options);
   }
 
   // The same at the root alone; on other ranks everyones and the layout may be empty.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void gather(const S& mine, T&& everyones, int root, const Call& call = {}) {
-    run_collective(moving_call(Collective::gather, mine, everyones, root), call);
+  void gather(const S& mine, T&& everyones, int root, const CallOptions& options = {}) {
+    run_collective(moving_call(Collective::gather, mine, everyones, root), options);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void gather(const S& mine, T&& everyones, BlockLayout layout, int root, const Call& call = {}) {
+  void gather(const S& mine, T&& everyones, BlockLayout layout, int root, const CallOptions& options = {}) {
     run_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout),
-                   call);
+                   options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request gather_async(S&& mine, T&& everyones, int root, const Call& call = {}) {
-    return start_collective(moving_call(Collective::gather, mine, everyones, root), call);
+  Request gather_async(S&& mine, T&& everyones, int root, const CallOptions& options = {}) {
+    return start_collective(moving_call(Collective::gather, mine, everyones, root), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request gather_async(S&& mine, T&& everyones, BlockLayout layout, int root, const Call& call = {}) {
+  Request gather_async(S&& mine, T&& everyones, BlockLayout layout, int root,
+                       const CallOptions& options = {}) {
     return start_collective(
-        with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout), call);
+        with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout), options);
   }
 
   // Rank r gets block r of the root's everyones; on other ranks that and the layout may be empty. In place: mine is the
   // root's block of everyones.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void scatter(const S& everyones, T&& mine, int root, const Call& call = {}) {
-    run_collective(moving_call(Collective::scatter, everyones, mine, root), call);
+  void scatter(const S& everyones, T&& mine, int root, const CallOptions& options = {}) {
+    run_collective(moving_call(Collective::scatter, everyones, mine, root), options);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void scatter(const S& everyones, T&& mine, BlockLayout layout, int root, const Call& call = {}) {
+  void scatter(const S& everyones, T&& mine, BlockLayout layout, int root, const CallOptions& options = {}) {
     run_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr),
-                   call);
+                   options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request scatter_async(S&& everyones, T&& mine, int root, const Call& call = {}) {
-    return start_collective(moving_call(Collective::scatter, everyones, mine, root), call);
+  Request scatter_async(S&& everyones, T&& mine, int root, const CallOptions& options = {}) {
+    return start_collective(moving_call(Collective::scatter, everyones, mine, root), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request scatter_async(S&& everyones, T&& mine, BlockLayout layout, int root, const Call& call = {}) {
+  Request scatter_async(S&& everyones, T&& mine, BlockLayout layout, int root,
+                        const CallOptions& options = {}) {
     return start_collective(
-        with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr), call);
+        with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr), options);
   }
 
   // Block r of in goes to rank r, block s of out comes from rank s. Never in place.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void alltoall(const S& in, T&& out, const Call& call = {}) {
-    run_collective(moving_call(Collective::alltoall, in, out), call);
+  void alltoall(const S& in, T&& out, const CallOptions& options = {}) {
+    run_collective(moving_call(Collective::alltoall, in, out), options);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout, const Call& call = {}) {
-    run_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), call);
+  void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout,
+                const CallOptions& options = {}) {
+    run_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request alltoall_async(S&& in, T&& out, const Call& call = {}) {
-    return start_collective(moving_call(Collective::alltoall, in, out), call);
+  Request alltoall_async(S&& in, T&& out, const CallOptions& options = {}) {
+    return start_collective(moving_call(Collective::alltoall, in, out), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
   Request alltoall_async(S&& in, BlockLayout in_layout, T&& out, BlockLayout out_layout,
-                         const Call& call = {}) {
+                         const CallOptions& options = {}) {
     return start_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout),
-                            call);
+                            options);
   }
 
   // Which algorithms there are for a vector of so many bytes (of all blocks together), what they are expected to take here, and which one
@@ -348,20 +309,21 @@ class QPMESH_API Communicator {
   // every rank alike, with nothing half-built, when a rank's arena is full or its machine or control group has less left than
   // its ranks may then touch.
   template <class T>
-  Buffer<T> allocate(std::size_t count, const Call& call = {}) {
-    auto [allocation, data] = allocate_bytes(count, sizeof(T), call);
+  Buffer<T> allocate(std::size_t count, const CallOptions& options = {}) {
+    auto [allocation, data] = allocate_bytes(count, sizeof(T), options);
     return Buffer<T>{std::move(allocation), static_cast<T*>(data), count};
   }
   // Ranks of equal color form a group, ordered by key, then by rank here. color
   // is ≥ 0 or no_color (returns nothing).
-  std::optional<Communicator> split(int color, int key = 0, const Call& call = {});
-  Communicator split_node(const Call& call = {});  // one group per host
-  Communicator duplicate(const Call& call = {});
+  std::optional<Communicator> split(int color, int key = 0, const CallOptions& options = {});
+  Communicator split_node(const CallOptions& options = {});  // one group per host
+  Communicator duplicate(const CallOptions& options = {});
   Communicator independent(
-      const Call& call = {});  // the same ranks in a context of its own, for another thread
+      const CallOptions& options = {});  // the same ranks in a context of its own, for another thread
 
-  void progress();                     // one step of everything in this context; never blocks
-  void finish(const Call& call = {});  // collective goodbye; the communicator cannot be used afterwards
+  void progress();  // one step of everything in this context; never blocks
+  void finish(
+      const CallOptions& options = {});  // collective goodbye; the communicator cannot be used afterwards
   // Ends this context on every rank: operations in flight and all later ones
   // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
@@ -373,17 +335,19 @@ class QPMESH_API Communicator {
  private:
   friend struct detail::UntypedCalls;
 
-  void send_elements(const detail::ConstElements& data, int destination, int tag, const Call& call);
-  Status receive_elements(const detail::Elements& data, int source, int tag, const Call& call);
+  void send_elements(const detail::ConstElements& data, int destination, int tag, const CallOptions& options);
+  Status receive_elements(const detail::Elements& data, int source, int tag, const CallOptions& options);
   Status exchange_elements(const detail::ConstElements& out, int to, const detail::Elements& in, int from,
-                           int tag, const Call& call);
-  Request send_elements_async(const detail::ConstElements& data, int destination, int tag, const Call& call);
-  Request receive_elements_async(const detail::Elements& data, int source, int tag, const Call& call);
+                           int tag, const CallOptions& options);
+  Request send_elements_async(const detail::ConstElements& data, int destination, int tag,
+                              const CallOptions& options);
+  Request receive_elements_async(const detail::Elements& data, int source, int tag,
+                                 const CallOptions& options);
   Request exchange_elements_async(const detail::ConstElements& out, int to, const detail::Elements& in,
-                                  int from, int tag, const Call& call);
+                                  int from, int tag, const CallOptions& options);
   std::optional<Status> find_message(int source, int tag, std::string_view operation);
-  void run_collective(const detail::AnyCollective& what, const Call& call);
-  Request start_collective(const detail::AnyCollective& what, const Call& call);
+  void run_collective(const detail::AnyCollective& what, const CallOptions& options);
+  Request start_collective(const detail::AnyCollective& what, const CallOptions& options);
 
   template <class T>
   static detail::AnyCollective broadcast_of(T& data, int root) {
@@ -410,7 +374,7 @@ class QPMESH_API Communicator {
 
   std::pair<std::shared_ptr<context::Allocation>, void*> allocate_bytes(std::size_t count,
                                                                         std::size_t element_bytes,
-                                                                        const Call& call);
+                                                                        const CallOptions& options);
 
   std::shared_ptr<context::CommunicatorState> state_;
 };

@@ -15,6 +15,9 @@ namespace calls {
 struct RequestState;
 }
 
+inline constexpr int any_source = -1;  // receive, probe: whoever sends
+inline constexpr int any_tag = -1;     // receive, probe: whatever the tag
+
 // What a receive got, or what a probe saw. Send and collective requests leave it as it is here.
 struct Status {
   int source = -1;        // rank in the communicator that was used
@@ -22,8 +25,8 @@ struct Status {
   std::size_t bytes = 0;  // of the message
 };
 
-// Trailing argument of every call.
-struct Call {
+// How one call is made: the trailing argument of every call.
+struct CallOptions {
   static constexpr std::int64_t timeout_from_options = -1;        // Options::operation_timeout_ms
   static constexpr std::int64_t timeout_ms_max = 31'536'000'000;  // a year
   // 0 = wait for ever. Beyond the range: Error{bad_argument}.

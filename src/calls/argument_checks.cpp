@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "qpmesh/error.hpp"
+
 namespace qpmesh::calls {
 namespace {
 
@@ -55,9 +57,9 @@ void bad_tag(int tag, std::string_view operation) {
 }
 
 void bad_timeout(std::int64_t timeout_ms, std::string_view operation) {
-  bad_argument(
-      operation, fmt::format("a timeout of {} ms", timeout_ms),
-      fmt::format("1 to {} ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS", Call::timeout_ms_max));
+  bad_argument(operation, fmt::format("a timeout of {} ms", timeout_ms),
+               fmt::format("1 to {} ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS",
+                           CallOptions::timeout_ms_max));
 }
 
 void bad_reduction(Reduction reduction, std::string_view operation) {

@@ -8,7 +8,8 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
-#include "qpmesh/communicator.hpp"
+#include "qpmesh/detail/untyped.hpp"
+#include "qpmesh/request.hpp"
 
 namespace qpmesh::calls {
 
@@ -112,9 +113,10 @@ inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
   bad_tag(tag, operation);
 }
 
-inline void check_call(const Call& call, std::string_view operation) {
-  if (call.timeout_ms < Call::timeout_from_options || call.timeout_ms > Call::timeout_ms_max) [[unlikely]]
-    bad_timeout(call.timeout_ms, operation);
+inline void check_options(const CallOptions& options, std::string_view operation) {
+  if (options.timeout_ms < CallOptions::timeout_from_options ||
+      options.timeout_ms > CallOptions::timeout_ms_max) [[unlikely]]
+    bad_timeout(options.timeout_ms, operation);
 }
 
 }  // namespace qpmesh::calls

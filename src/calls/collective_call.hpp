@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calls/pending_operation.hpp"
+#include "qpmesh/detail/untyped.hpp"
 
 namespace qpmesh::calls {
 

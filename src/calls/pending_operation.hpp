@@ -16,8 +16,9 @@ namespace qpmesh::calls {
 
 // An operation in flight and how to end it. On the stack of a blocking call.
 struct PendingOperation {
-  PendingOperation(context::CommunicatorState& state, std::string_view name, const Call& call) noexcept
-      : communicator{&state}, operation{name}, timeout_ms{state.timeout_ms_of(call)} {}
+  PendingOperation(context::CommunicatorState& state, std::string_view name,
+                   const CallOptions& options) noexcept
+      : communicator{&state}, operation{name}, timeout_ms{state.timeout_ms_of(options)} {}
 
   context::CommunicatorState* communicator;
   std::string_view operation;  // a literal
@@ -90,8 +91,8 @@ std::string text_of(const std::exception_ptr& thrown);
 // What a Request points to; in its context's pool.
 struct RequestState : PendingOperation {
   RequestState(std::shared_ptr<context::CommunicatorState> state, std::string_view name,
-               const Call& call) noexcept
-      : PendingOperation{*state, name, call}, keep_alive{std::move(state)} {}
+               const CallOptions& options) noexcept
+      : PendingOperation{*state, name, options}, keep_alive{std::move(state)} {}
 
   std::shared_ptr<context::CommunicatorState> keep_alive;
   std::shared_ptr<const void> function;                      // a user's reduction

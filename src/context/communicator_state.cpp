@@ -110,8 +110,9 @@ ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, std::i
   } else {
     detail.cause = fmt::format("nothing came within {} ms", timeout_ms);
   }
-  detail.hint = fmt::format("last operations here: {}; the limit is QPMESH_TIMEOUT_MS or Call::timeout_ms",
-                            context_->operations().describe(4));
+  detail.hint =
+      fmt::format("last operations here: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
+                  context_->operations().describe(4));
   return detail;
 }
 

@@ -12,8 +12,10 @@
 #include "collectives/node/memory.hpp"
 #include "context/call_history.hpp"
 #include "context/context.hpp"
-#include "qpmesh/communicator.hpp"
+#include "qpmesh/element.hpp"
 #include "qpmesh/error.hpp"
+#include "qpmesh/reduction.hpp"
+#include "qpmesh/request.hpp"
 
 namespace qpmesh::context {
 
@@ -75,8 +77,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t next_child_id() noexcept;
 
   // What the call asks for, or else the options.
-  std::int64_t timeout_ms_of(const Call& call) const noexcept {
-    return call.timeout_ms < 0 ? context_->options().operation_timeout_ms : call.timeout_ms;
+  std::int64_t timeout_ms_of(const CallOptions& options) const noexcept {
+    return options.timeout_ms < 0 ? context_->options().operation_timeout_ms : options.timeout_ms;
   }
   // Waits until the operation is done; otherwise false after the deadline. Warns once about who is awaited.
   template <class Done>

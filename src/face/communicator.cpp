@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "calls/argument_checks.hpp"
+#include "calls/call_scope.hpp"
 #include "calls/collective_call.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
@@ -14,7 +15,7 @@
 
 namespace qpmesh {
 
-using calls::check_call;
+using calls::CallScope;
 using calls::check_disjoint;
 using calls::check_peer;
 using calls::check_tag;
@@ -84,12 +85,10 @@ std::string_view async_name_of(Collective collective) noexcept {
 // ---- blocking and not: the same preparation, on the stack or in the pool ----
 
 template <class Prepare>
-Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation, const Call& call,
-           Prepare&& prepare) {
-  const Context::Entry entry{state->context(), operation};
-  state->require_usable(operation);
-  check_call(call, operation);
-  PendingOperation request{*state, operation, call};
+Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation,
+           const CallOptions& options, Prepare&& prepare) {
+  const CallScope scope{*state, operation, options};
+  PendingOperation request{*state, operation, options};
   prepare(request);
   if (request.task_ended_well()) return {};  // the usual end of a small collective
   return calls::finish_waiting(request);
@@ -97,13 +96,11 @@ Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view ope
 
 template <class Prepare>
 Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_view operation,
-                  const Call& call, const void* read, const void* written, Prepare&& prepare) {
+                  const CallOptions& options, const void* read, const void* written, Prepare&& prepare) {
+  const CallScope scope{*state, operation, options};
   Context& context = state->context();
-  const Context::Entry entry{context, operation};
-  state->require_usable(operation);
-  check_call(call, operation);
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
-  auto* const request = ::new (memory) RequestState{state, operation, call};
+  auto* const request = ::new (memory) RequestState{state, operation, options};
   try {
     request->held = {context.allocation_at(read), context.allocation_at(written)};
     prepare(*request);
@@ -125,11 +122,10 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const noexcept { return state_->rank(); }
 int Communicator::size() const noexcept { return state_->size(); }
 
-void Communicator::send_elements(const ConstElements& data, int destination, int tag, const Call& call) {
-  const Context::Entry entry{state_->context(), "send"};
-  state_->require_usable("send");
-  check_call(call, "send");
-  PendingOperation request{*state_, "send", call};
+void Communicator::send_elements(const ConstElements& data, int destination, int tag,
+                                 const CallOptions& options) {
+  const CallScope scope{*state_, "send", options};
+  PendingOperation request{*state_, "send", options};
   prepare_send(request, data, destination, tag);
   state_->context().messaging().start(request.send);
   if (request.send.done && request.send.failure == nullptr)
@@ -137,11 +133,9 @@ void Communicator::send_elements(const ConstElements& data, int destination, int
   calls::finish_waiting(request);
 }
 
-Status Communicator::receive_elements(const Elements& data, int source, int tag, const Call& call) {
-  const Context::Entry entry{state_->context(), "receive"};
-  state_->require_usable("receive");
-  check_call(call, "receive");
-  PendingOperation request{*state_, "receive", call};
+Status Communicator::receive_elements(const Elements& data, int source, int tag, const CallOptions& options) {
+  const CallScope scope{*state_, "receive", options};
+  PendingOperation request{*state_, "receive", options};
   prepare_receive(request, data, source, tag);
   const messaging::ReceiveOperation& receive = request.receive;
   messaging::Messaging& messaging = state_->context().messaging();
@@ -157,8 +151,8 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
 }
 
 Status Communicator::exchange_elements(const ConstElements& out, int to, const Elements& in, int from,
-                                       int tag, const Call& call) {
-  return run(state_, "exchange", call, [&](PendingOperation& request) {
+                                       int tag, const CallOptions& options) {
+  return run(state_, "exchange", options, [&](PendingOperation& request) {
     check_disjoint(out, in, "exchange");
     prepare_send(request, out, to, tag);
     prepare_receive(request, in, from, tag);
@@ -167,23 +161,24 @@ Status Communicator::exchange_elements(const ConstElements& out, int to, const E
 }
 
 Request Communicator::send_elements_async(const ConstElements& data, int destination, int tag,
-                                          const Call& call) {
-  return run_async(state_, "send_async", call, data.data, nullptr, [&](PendingOperation& request) {
+                                          const CallOptions& options) {
+  return run_async(state_, "send_async", options, data.data, nullptr, [&](PendingOperation& request) {
     prepare_send(request, data, destination, tag);
     start(request);
   });
 }
 
-Request Communicator::receive_elements_async(const Elements& data, int source, int tag, const Call& call) {
-  return run_async(state_, "receive_async", call, nullptr, data.data, [&](PendingOperation& request) {
+Request Communicator::receive_elements_async(const Elements& data, int source, int tag,
+                                             const CallOptions& options) {
+  return run_async(state_, "receive_async", options, nullptr, data.data, [&](PendingOperation& request) {
     prepare_receive(request, data, source, tag);
     start(request);
   });
 }
 
 Request Communicator::exchange_elements_async(const ConstElements& out, int to, const Elements& in, int from,
-                                              int tag, const Call& call) {
-  return run_async(state_, "exchange_async", call, out.data, in.data, [&](PendingOperation& request) {
+                                              int tag, const CallOptions& options) {
+  return run_async(state_, "exchange_async", options, out.data, in.data, [&](PendingOperation& request) {
     check_disjoint(out, in, "exchange_async");
     prepare_send(request, out, to, tag);
     prepare_receive(request, in, from, tag);
@@ -191,9 +186,8 @@ Request Communicator::exchange_elements_async(const ConstElements& out, int to, 
   });
 }
 
-Status Communicator::probe(int source, int tag, const Call& call) {
-  const Context::Entry entry{state_->context(), "probe"};
-  check_call(call, "probe");
+Status Communicator::probe(int source, int tag, const CallOptions& options) {
+  const CallScope scope{*state_, "probe", options};
   std::optional<Status> found;
   const auto look = [&] {
     found = find_message(source, tag, "probe");
@@ -206,22 +200,22 @@ Status Communicator::probe(int source, int tag, const Call& call) {
     return true;
   };
   const auto looked_or_failed = [&] { return look() || state_->failure() != nullptr || source_left(); };
-  if (!looked_or_failed() && !state_->wait(looked_or_failed, "probe", state_->timeout_ms_of(call))) {
-    throw Error{state_->timeout_detail("probe", state_->timeout_ms_of(call))};
+  if (!looked_or_failed() && !state_->wait(looked_or_failed, "probe", state_->timeout_ms_of(options))) {
+    throw Error{state_->timeout_detail("probe", state_->timeout_ms_of(options))};
   }
   if (!found) state_->require_usable("probe");
   return *found;
 }
 
 std::optional<Status> Communicator::try_probe(int source, int tag) {
-  const Context::Entry entry{state_->context(), "try_probe"};
+  const CallScope scope{*state_, "try_probe", {}};
   if (auto found = find_message(source, tag, "try_probe")) return found;
   state_->context().engine().step();
   return find_message(source, tag, "try_probe");
 }
 
 std::optional<Status> Communicator::find_message(int source, int tag, std::string_view operation) {
-  state_->require_usable(operation);
+  state_->require_usable(operation);  // while it waited, too
   check_peer(source, state_->size(), true, operation, "source");
   check_tag(tag, true, operation);
   messaging::ReceiveOperation pattern;
@@ -233,20 +227,20 @@ std::optional<Status> Communicator::find_message(int source, int tag, std::strin
                 .bytes = envelope->bytes};
 }
 
-void Communicator::run_collective(const detail::AnyCollective& what, const Call& call) {
-  run(state_, collectives::collective_name(what.collective), call,
-      [&](PendingOperation& request) { calls::start_collective(request, what, call.algorithm); });
+void Communicator::run_collective(const detail::AnyCollective& what, const CallOptions& options) {
+  run(state_, collectives::collective_name(what.collective), options,
+      [&](PendingOperation& request) { calls::start_collective(request, what, options.algorithm); });
 }
 
-Request Communicator::start_collective(const detail::AnyCollective& what, const Call& call) {
-  return run_async(state_, async_name_of(what.collective), call, what.in.data, what.out.data,
+Request Communicator::start_collective(const detail::AnyCollective& what, const CallOptions& options) {
+  return run_async(state_, async_name_of(what.collective), options, what.in.data, what.out.data,
                    [&](RequestState& request) {
                      detail::AnyCollective kept = what;
                      if (what.reduction.copy != nullptr) {
                        request.function = what.reduction.copy(what.reduction.context);
                        kept.reduction.context = request.function.get();
                      }
-                     calls::start_collective(request, kept, call.algorithm);
+                     calls::start_collective(request, kept, options.algorithm);
                    });
 }
 
@@ -265,8 +259,8 @@ collectives::Task finish_on_node(collectives::Group group) {
 
 }  // namespace
 
-void Communicator::finish(const Call& call) {
-  run(state_, "finish", call, [&](PendingOperation& request) {
+void Communicator::finish(const CallOptions& options) {
+  run(state_, "finish", options, [&](PendingOperation& request) {
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
     state_->context().engine().start(request.task, [&] {

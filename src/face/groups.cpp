@@ -6,13 +6,16 @@
 
 #include "base/bytes.hpp"
 #include "calls/argument_checks.hpp"
+#include "calls/call_scope.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
+#include "qpmesh/communicator.hpp"
 #include "startup/init.hpp"
 #include "topology/memory_left.hpp"
 
 namespace qpmesh {
 
+using calls::CallScope;
 using calls::PendingOperation;
 using context::CollectiveCall;
 using context::CommunicatorState;
@@ -22,12 +25,10 @@ namespace {
 
 // Every rank's `mine`, in rank order; bytes is the same everywhere.
 std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
-                              BlobView mine, const Call& call) {
-  const Context::Entry entry{state->context(), what.operation.text};
-  state->require_usable(what.operation.text);
-  calls::check_call(call, what.operation.text);
+                              BlobView mine, const CallOptions& options) {
+  const CallScope scope{*state, what.operation.text, options};
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
-  PendingOperation request{*state, what.operation.text, call};
+  PendingOperation request{*state, what.operation.text, options};
   const collectives::Group group = state->begin(what);
   request.has_task = true;
   collectives::Arguments arguments;
@@ -44,8 +45,8 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
 
 template <class T>
 std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
-                             const T& mine, const Call& call) {
-  const auto blocks = gather(state, what, std::as_bytes(std::span{&mine, 1}), call);
+                             const T& mine, const CallOptions& options) {
+  const auto blocks = gather(state, what, std::as_bytes(std::span{&mine, 1}), options);
   std::vector<T> values(static_cast<std::size_t>(state->size()));
   std::memcpy(values.data(), blocks.data(), blocks.size());
   return values;
@@ -59,15 +60,14 @@ struct Choice {
 
 // Slabs are made before it is known who needs them: they travel with the choices.
 std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
-                                     context::CollectiveName operation, Choice mine, const Call& call) {
-  calls::check_call(call, operation.text);
+                                     context::CollectiveName operation, Choice mine,
+                                     const CallOptions& options) {
   if (mine.color != no_color) {
-    const Context::Entry entry{state->context(), operation.text};
-    state->require_usable(operation.text);
+    const CallScope scope{*state, operation.text, options};
     mine.node_slab = state->context().make_node_slab();
   }
   // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well may look at it.
-  const std::vector<Choice> choices = gather_values(state, {.operation = operation}, mine, call);
+  const std::vector<Choice> choices = gather_values(state, {.operation = operation}, mine, options);
   const std::uint64_t child =
       state->next_child_id();  // on ranks without a color too: the count is everybody's
   if (mine.color == no_color) return std::nullopt;
@@ -137,17 +137,17 @@ class CommunicatorBootstrap final : public Bootstrap {
   int rank() const override { return state_->rank(); }
   int size() const override { return state_->size(); }
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
-    const Call call{.timeout_ms =
-                        deadline == no_deadline
-                            ? 0
-                            : std::max(1, base::remaining_ms(state_->context().system(), deadline))};
+    const CallOptions options{
+        .timeout_ms = deadline == no_deadline
+                          ? 0
+                          : std::max(1, base::remaining_ms(state_->context().system(), deadline))};
     const auto lengths =
-        gather_values(state_, {.operation = "independent"}, std::uint64_t{mine.size()}, call);
+        gather_values(state_, {.operation = "independent"}, std::uint64_t{mine.size()}, options);
     const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
     Blob padded(mine.begin(), mine.end());
     padded.resize(longest);
     const auto blocks = gather(
-        state_, {.operation = "independent", .element_count = longest, .element_bytes = 1}, padded, call);
+        state_, {.operation = "independent", .element_count = longest, .element_bytes = 1}, padded, options);
     std::vector<Blob> blobs;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       const auto block = std::span{blocks}.subspan(i * longest, static_cast<std::size_t>(lengths[i]));
@@ -162,46 +162,43 @@ class CommunicatorBootstrap final : public Bootstrap {
 
 }  // namespace
 
-std::optional<Communicator> Communicator::split(int color, int key, const Call& call) {
+std::optional<Communicator> Communicator::split(int color, int key, const CallOptions& options) {
   if (color < 0 && color != no_color) {
     throw Error{{.code = ErrorCode::bad_argument,
                  .operation = "split",
                  .cause = fmt::format("color {} is negative", color),
                  .hint = "a color is 0 or more, or qpmesh::no_color"}};
   }
-  return split_by(state_, "split", {color, key}, call);
+  return split_by(state_, "split", {color, key}, options);
 }
 
-Communicator Communicator::split_node(const Call& call) {
+Communicator Communicator::split_node(const CallOptions& options) {
   const int node = state_->context().node_of(state_->context_rank(rank()));
-  return *split_by(state_, "split_node", {.color = node}, call);
+  return *split_by(state_, "split_node", {.color = node}, options);
 }
 
-Communicator Communicator::duplicate(const Call& call) {
-  return *split_by(state_, "duplicate", {.key = rank()}, call);
+Communicator Communicator::duplicate(const CallOptions& options) {
+  return *split_by(state_, "duplicate", {.key = rank()}, options);
 }
 
-Communicator Communicator::independent(const Call& call) {
-  calls::check_call(call, "independent");
-  Options options = state_->context().options();
+Communicator Communicator::independent(const CallOptions& options) {
+  calls::check_options(options, "independent");
+  Options init_options = state_->context().options();
   constexpr std::int64_t init_timeout_ms_max = 86'400'000;  // of the option
-  const bool limited = call.timeout_ms > 0 && call.timeout_ms < init_timeout_ms_max;
-  if (call.timeout_ms != Call::timeout_from_options)
-    options.init_timeout_ms = limited ? call.timeout_ms : init_timeout_ms_max;
+  const bool limited = options.timeout_ms > 0 && options.timeout_ms < init_timeout_ms_max;
+  if (options.timeout_ms != CallOptions::timeout_from_options)
+    init_options.init_timeout_ms = limited ? options.timeout_ms : init_timeout_ms_max;
   CommunicatorBootstrap bootstrap{state_};
-  return Communicator{startup::init_over(bootstrap, options, state_->context().constants())};
+  return Communicator{startup::init_over(bootstrap, init_options, state_->context().constants())};
 }
 
-std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_bytes(std::size_t count,
-                                                                                    std::size_t element_bytes,
-                                                                                    const Call& call) {
+std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_bytes(
+    std::size_t count, std::size_t element_bytes, const CallOptions& options) {
   const std::size_t bytes = calls::checked_bytes(count, element_bytes, "allocate");
-  calls::check_call(call, "allocate");
   Context& context = state_->context();
   std::shared_ptr<context::Allocation> allocation;
   {
-    const Context::Entry entry{context, "allocate"};
-    state_->require_usable("allocate");
+    const CallScope scope{*state_, "allocate", options};
     if (const auto offset = context.arena().allocate(bytes)) {
       allocation = std::make_shared<context::Allocation>(state_->context_pointer(), *offset, bytes);
       context.add_allocation(allocation);
@@ -217,7 +214,7 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
     mine.touchable_bytes = context.arena().untouched_bytes();
     mine.left = topology::memory_left();
   }
-  const auto ranks = gather_values(state_, what, mine, call);
+  const auto ranks = gather_values(state_, what, mine, options);
   require_arenas(ranks, bytes);
   require_memory(*state_, ranks, bytes);
   context.register_allocation(*allocation);

@@ -149,7 +149,7 @@ Request start(Communicator& communicator, const CollectiveCase& one, const Range
   const bool v = one.layout != Layout::none;
   const int root = one.root;
   const auto op = reduction_of<T>(one);
-  const Call call{.algorithm = one.row->name};
+  const CallOptions call{.algorithm = one.row->name};
   switch (one.row->collective) {
     case Collective::barrier: return communicator.barrier_async(call);
     case Collective::broadcast: return communicator.broadcast_async(out, root, call);

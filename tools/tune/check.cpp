@@ -21,7 +21,7 @@ class Caller {
       : world_{world}, in_(element_count, 1.0F), out_(element_count) {}
 
   void call(Collective collective, std::string_view algorithm) {
-    const Call how{.algorithm = algorithm};
+    const CallOptions how{.algorithm = algorithm};
     const std::size_t block = in_.size() / static_cast<std::size_t>(world_.size());
     const std::span<float> in_block = std::span{in_}.first(block);
     const std::span<float> out_block = std::span{out_}.first(block);

@@ -18,7 +18,7 @@ struct Given {
   int to = 0;
   int from = 0;
   int tag = 0;
-  Call call{};
+  CallOptions call{};
 };
 
 struct OneCall {
@@ -220,7 +220,7 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
   constexpr std::int64_t year_ms = 31'536'000'000;
   for (const std::int64_t timeout_ms : {std::int64_t{-2}, std::numeric_limits<std::int64_t>::min(),
                                         year_ms + 1, std::numeric_limits<std::int64_t>::max()}) {
-    const Call call{.timeout_ms = timeout_ms};
+    const CallOptions call{.timeout_ms = timeout_ms};
     const auto refused = [&](auto&& make, const std::string& operation) {
       expect_error(make, {bad, no_peer, operation, "a timeout of " + std::to_string(timeout_ms) + " ms",
                           "1 to 31536000000 ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS"});

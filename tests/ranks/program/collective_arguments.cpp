@@ -325,7 +325,7 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
           "'ring' is no algorithm of barrier", "known: dissemination, one_shot");
 
   const auto last_wins = ordered([](const int* /*left*/, int* /*inout*/, std::size_t /*element_count*/) {});
-  const Call ring{.algorithm = "ring"};
+  const CallOptions ring{.algorithm = "ring"};
   Expected told{ErrorCode::bad_argument, no_peer, "allreduce", "ring does not apply to an ordered reduction",
                 "these do: " + applying_to_ordered(world)};
   expect_error([&] { world.allreduce(two, last_wins, ring); }, told);

@@ -42,7 +42,7 @@ void check_same(const Vector& observed, const Vector& expected, std::string_view
 
 struct Try {
   Communicator& world;
-  Call call;
+  CallOptions call;
   std::size_t count;  // of a vector, or of a block
   int root;
 

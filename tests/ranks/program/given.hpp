@@ -15,7 +15,7 @@ struct Given {
   std::optional<BlockLayout> out_layout{};
   Reduction reduction = sum;
   int root = 0;
-  Call call{};
+  CallOptions call{};
 };
 
 // Both forms throw Error{bad_argument} where they are called.

@@ -138,21 +138,22 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
     std::ranges::fill(given, std::uint8_t{1});
     world.barrier();
     if (world.rank() == 0) {
-      expect_error([&] { call(group, given, Call{.timeout_ms = 50, .algorithm = algorithm}); },
+      expect_error([&] { call(group, given, CallOptions{.timeout_ms = 50, .algorithm = algorithm}); },
                    {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
       take_back(given);
       make_file(file);
     } else {
       await_file(file);
-      expect_error([&] { call(group, std::span{taken}, Call{.timeout_ms = 5'000, .algorithm = algorithm}); },
-                   {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
+      expect_error(
+          [&] { call(group, std::span{taken}, CallOptions{.timeout_ms = 5'000, .algorithm = algorithm}); },
+          {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
     }
     world.barrier();
   };
-  const auto broadcast = [](Communicator& group, std::span<std::uint8_t> data, Call call) {
+  const auto broadcast = [](Communicator& group, std::span<std::uint8_t> data, CallOptions call) {
     group.broadcast(data, 0, call);
   };
-  const auto allgather = [&](Communicator& group, std::span<std::uint8_t> data, Call call) {
+  const auto allgather = [&](Communicator& group, std::span<std::uint8_t> data, CallOptions call) {
     group.allgather(data, all, call);
   };
   late("broadcast", "staged", buffer, broadcast, write);

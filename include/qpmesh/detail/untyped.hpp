@@ -1,0 +1,58 @@
+// What crosses from the templates of the face into the library: ranges and collectives with their types taken off.
+#pragma once
+
+#include <cstddef>
+#include <ranges>
+
+#include "qpmesh/collective.hpp"
+#include "qpmesh/element.hpp"
+#include "qpmesh/reduction.hpp"
+
+namespace qpmesh::detail {
+
+// A caller's range.
+struct ConstElements {
+  const void* data;
+  std::size_t element_count;
+  std::size_t element_bytes;
+  ElementType type;
+};
+struct Elements {
+  void* data;
+  std::size_t element_count;
+  std::size_t element_bytes;
+  ElementType type;
+};
+
+template <class R>
+ConstElements const_elements(const R& range) {
+  using T = std::ranges::range_value_t<R>;
+  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
+          element_type_of<T>()};
+}
+template <class R>
+Elements elements(R& range) {
+  using T = std::ranges::range_value_t<R>;
+  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
+          element_type_of<T>()};
+}
+
+// A collective.
+struct AnyCollective {
+  // Members one by one: an aggregate that is mostly zero gcc clears by `rep stos`, for as long as the rest of a barrier's call.
+  constexpr explicit AnyCollective(Collective which, const ConstElements& from = {}, const Elements& to = {},
+                                   int root_rank = 0) noexcept
+      : collective{which}, in{from}, out{to}, root{root_rank} {}
+
+  Collective collective;
+  ConstElements in;
+  Elements out;
+  AnyReduction reduction{};
+  int root;
+  const BlockLayout* in_layout = nullptr;  // of a v-form
+  const BlockLayout* out_layout = nullptr;
+
+  bool has_layout() const noexcept { return in_layout != nullptr || out_layout != nullptr; }
+};
+
+}  // namespace qpmesh::detail
