@@ -58,6 +58,7 @@ void Acceptor::accept_peers() {
     if (!fd) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         accept_error_ = errno;
+        starved_ = errno == EMFILE && unauthenticated_.empty();
         if (!unauthenticated_.empty()) drop(unauthenticated_.front(), "no descriptor was left");
         accept_after_ = system_.now() + accept_pause;
         last_refusal_ = fmt::format(

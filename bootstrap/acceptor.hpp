@@ -58,6 +58,8 @@ class Acceptor {
   int listener() const noexcept { return listener_.get(); }
   // Of the last connection that was lost for want of descriptors or memory, or 0.
   int accept_error() const noexcept { return accept_error_; }
+  // This process has no descriptor left for a connection, and no unauthenticated peer holds one.
+  bool is_starved() const noexcept { return starved_; }
   void close() noexcept;
 
  private:
@@ -86,6 +88,7 @@ class Acceptor {
   std::vector<UnauthenticatedPeer> unauthenticated_;  // oldest first
   Deadline accept_after_{};
   int accept_error_ = 0;
+  bool starved_ = false;
   Deadline line_due_{};
   std::uint64_t unreported_ = 0;
   std::string last_refusal_;

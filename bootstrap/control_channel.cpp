@@ -13,6 +13,7 @@
 #include <exception>
 
 #include "base/bytes.hpp"
+#include "bootstrap/limits.hpp"
 #include "bootstrap/stream_socket.hpp"
 #include "bootstrap/tcp_socket.hpp"
 #include "qpmesh/error.hpp"
@@ -46,12 +47,11 @@ constexpr std::uint64_t tag(std::size_t index, bool pidfd) {
 }
 
 [[noreturn]] void fail(const char* what, int error) {
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .operation = "init",
-       .cause = fmt::format("{} for the control channel failed", what),
-       .system_error = error,
-       .hint = error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : ""}};
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "init",
+               .cause = fmt::format("{} for the control channel failed", what),
+               .system_error = error,
+               .hint = hint_for_descriptors(error)}};
 }
 
 std::string process_of(const ControlLink& link) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <list>
 
+#include "bootstrap/limits.hpp"
 #include "bootstrap/local_proof.hpp"
 #include "bootstrap/local_socket.hpp"
 
@@ -113,7 +114,7 @@ class Linker {
            error, "look at what that rank said before it ended", true);
     } else {
       fail(rank_, ErrorCode::no_resource, fmt::format("{} failed while linking with rank {}", what, peer),
-           error, error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : "");
+           error, hint_for_descriptors(error));
       forget(peer);
     }
   }

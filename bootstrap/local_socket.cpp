@@ -1,14 +1,11 @@
 #include "bootstrap/local_socket.hpp"
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap::local {
 namespace {
@@ -35,14 +32,6 @@ base::UniqueFd open_socket(const base::System& system) {
       system.call("socket", [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); })};
 }
 
-[[noreturn]] void fail(const char* what, std::string_view name, int error, std::string hint = {}) {
-  throw Error{{.code = error == EADDRINUSE ? ErrorCode::bad_config : ErrorCode::no_resource,
-               .operation = "init",
-               .cause = fmt::format("{} for the abstract Unix socket \"{}\" failed", what, name),
-               .system_error = error,
-               .hint = std::move(hint)}};
-}
-
 union ControlBuffer {
   cmsghdr header;  // for its alignment
   std::array<std::byte, CMSG_SPACE(descriptors_max * sizeof(int))> bytes;
@@ -65,18 +54,18 @@ void take_descriptors(msghdr& message, std::span<base::UniqueFd> places) {
 
 }  // namespace
 
-base::UniqueFd listen_at(const base::System& system, std::string_view name) {
-  base::UniqueFd listener = open_socket(system);
-  if (!listener) fail("socket", name, errno, "raise the limit on open files (ulimit -n)");
+Listening listen_at(const base::System& system, std::string_view name) {
+  Listening listening{.socket = open_socket(system)};
+  const int socket = listening.socket.get();
   const Address address = abstract_address(name);
-  if (system.call("bind", [&] {
-        return ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address.name), address.bytes);
-      }) != 0) {
-    fail("bind", name, errno);
-  }
-  if (system.call("listen", [&] { return ::listen(listener.get(), SOMAXCONN); }) != 0)
-    fail("listen", name, errno);
-  return listener;
+  if (!listening.socket ||
+      system.call("bind",
+                  [&] {
+                    return ::bind(socket, reinterpret_cast<const sockaddr*>(&address.name), address.bytes);
+                  }) != 0 ||
+      system.call("listen", [&] { return ::listen(socket, SOMAXCONN); }) != 0)
+    return {.socket = {}, .error = errno};
+  return listening;
 }
 
 Connecting connect_to(const base::System& system, std::string_view name) {

@@ -19,9 +19,12 @@ namespace qpmesh::bootstrap::local {
 // All sockets here are non-blocking and close-on-exec; writing to a closed one never raises
 // SIGPIPE. Functions that return an int return an errno, 0 for success.
 
-// A listener under an abstract name, gone with its last descriptor. Throws Error{no_resource}, or
-// bad_config when the name is taken.
-base::UniqueFd listen_at(const base::System& system, std::string_view name);
+// Under an abstract name, which is gone with its last descriptor.
+struct Listening {
+  base::UniqueFd socket;
+  int error = 0;  // EADDRINUSE: the name is taken
+};
+Listening listen_at(const base::System& system, std::string_view name);
 
 struct Connecting {
   base::UniqueFd socket;

@@ -9,6 +9,7 @@
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/control_channel.hpp"
 #include "bootstrap/introduction.hpp"
+#include "bootstrap/limits.hpp"
 #include "bootstrap/local_links.hpp"
 #include "bootstrap/local_socket.hpp"
 #include "bootstrap/remote_links.hpp"
@@ -51,7 +52,15 @@ void prepare(const base::System& system, const LocalOffer& offer, BlobView facts
   mine.private_nonce_address = offer.private_nonce_address;
   look_around(system, mine);
   const std::string name = listener_name(system);
-  preparation.listener = local::listen_at(system, name);
+  local::Listening listening = local::listen_at(system, name);
+  if (!listening.socket) {
+    throw Error{{.code = ErrorCode::no_resource,
+                 .operation = "init",
+                 .cause = fmt::format("listening at the Unix socket @{} failed", name),
+                 .system_error = listening.error,
+                 .hint = hint_for_descriptors(listening.error)}};
+  }
+  preparation.listener = std::move(listening.socket);
   mine.listener = name;  // last: a name in the blob promises that somebody listens
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "bootstrap/client_handshake.hpp"
+#include "bootstrap/limits.hpp"
 #include "bootstrap/local_links.hpp"
 #include "bootstrap/stream_socket.hpp"
 
@@ -125,7 +126,7 @@ class RemoteLinker {
   void fail_here(const char* what, int error) {
     fail(rank_, ErrorCode::no_resource,
          fmt::format("{} failed while linking with ranks of other hosts", what), error,
-         error == EMFILE || error == ENFILE ? "raise the limit on open files (ulimit -n)" : "");
+         hint_for_descriptors(error));
   }
   void fail_unreachable(const Call& call, ErrorCode code) {
     std::string tried;

@@ -109,7 +109,7 @@ bool make_secret_file(const std::string& directory, const std::string& path) {
 
 }  // namespace
 
-Secret find_secret(const Environment& environment, std::string_view launcher_variable) {
+Secret find_secret(const Environment& environment, std::string_view launcher_variable, bool may_make) {
   if (const auto path = environment("QPMESH_SECRET_FILE")) {
     if (path->empty()) fail_variable("QPMESH_SECRET_FILE", *path, "the path of a file");
     return {read_secret_file("QPMESH_SECRET_FILE", *path), "the file " + *path + " (QPMESH_SECRET_FILE)",
@@ -127,6 +127,7 @@ Secret find_secret(const Environment& environment, std::string_view launcher_var
   const std::string path = directory + "/secret";
   bool made_now = false;
   if (::access(path.c_str(), F_OK) != 0) {
+    if (!may_make) return {};
     make_directory(config);
     make_directory(directory);
     made_now = make_secret_file(directory, path);

@@ -22,6 +22,7 @@ struct Secret {
 // QPMESH_SECRET_FILE, else QPMESH_SECRET, else the launcher's key for this job (launcher_variable,
 // where it has one), else ~/.config/qpmesh/secret, which is made at first use. Throws
 // Error{bad_config}.
-Secret find_secret(const Environment& environment, std::string_view launcher_variable);
+// Without may_make: the value is empty where the file is not there yet.
+Secret find_secret(const Environment& environment, std::string_view launcher_variable, bool may_make = true);
 
 }  // namespace qpmesh::bootstrap

@@ -21,6 +21,7 @@ struct StarSettings {
   int size = 1;
   int ordinal = 0;                            // which init of this process
   std::string job{};                          // the same on every rank
+  std::string ended_ranks_socket{};           // of the qpmesh-run that started us; empty: none
   std::string size_variable = "QPMESH_SIZE";  // for people: who says how many ranks there are
   std::int64_t handshake_timeout_ms = 2'000;  // a silent unauthenticated peer is dropped after it
   std::int64_t progress_ms = 5'000;           // between the root's progress lines; 0 = none

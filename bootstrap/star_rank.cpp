@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "bootstrap/client_handshake.hpp"
+#include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
+#include "bootstrap/limits.hpp"
 #include "bootstrap/star.hpp"
 
 namespace qpmesh::bootstrap {
@@ -23,7 +25,12 @@ constexpr int retry_wait_ms_max = 50;
 class StarRank final : public StarHalf {
  public:
   StarRank(const StarSettings& settings, Endpoint& endpoint, const base::System& system, const base::Log& log)
-      : settings_{settings}, endpoint_{endpoint}, system_{system}, log_{log}, started_{system.now()} {}
+      : settings_{settings},
+        endpoint_{endpoint},
+        system_{system},
+        log_{log},
+        started_{system.now()},
+        ended_ranks_{system, settings.ended_ranks_socket} {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
     if (!root_) join(deadline);
@@ -43,6 +50,7 @@ class StarRank final : public StarHalf {
   };
 
   void join(Deadline deadline);
+  void hear_of_ended_root(Deadline wake);
   std::optional<RetryableError> knock(base::UniqueFd fd, Deadline deadline);
   bool wait_for(int fd, short events, Deadline deadline);
   std::vector<Blob> receive_everyones(Deadline deadline);
@@ -56,6 +64,7 @@ class StarRank final : public StarHalf {
   const base::System& system_;
   const base::Log& log_;
   Deadline started_;
+  EndedRanks ended_ranks_;
   std::optional<FrameStream> root_;  // from the welcome on
   Missing missing_;                  // as the root said last
 };
@@ -82,6 +91,13 @@ void StarRank::join(Deadline deadline) {
   for (int wait_ms = 1; system_.now() < deadline; wait_ms = std::min(2 * wait_ms, retry_wait_ms_max)) {
     ++attempts;
     auto attempt = endpoint_.connect(deadline);
+    if (attempt.error == EMFILE) {
+      fail({.code = ErrorCode::no_resource,
+            .peer = settings_.rank,
+            .cause = fmt::format("rank {} has no descriptor left: {}", settings_.rank, attempt.problem),
+            .system_error = attempt.error,
+            .hint = hint_for_descriptors(attempt.error)});
+    }
     if (!attempt.fd) {
       last = {attempt.error, attempt.problem};
     } else if (auto retryable_error = knock(std::move(attempt.fd), deadline)) {
@@ -91,7 +107,7 @@ void StarRank::join(Deadline deadline) {
       return;
     }
     const Deadline next = std::min(deadline, system_.now() + std::chrono::milliseconds{wait_ms});
-    ::poll(nullptr, 0, base::remaining_ms(system_, next));  // a signal may cut it short
+    hear_of_ended_root(next);
   }
   fail({.code = ErrorCode::timeout,
         .peer = 0,
@@ -100,6 +116,16 @@ void StarRank::join(Deadline deadline) {
                              elapsed_ms(), last.what),
         .system_error = last.error,
         .hint = fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms())});
+}
+
+// A pause between two attempts, which a signal may cut short. A root that has ended ends it all.
+void StarRank::hear_of_ended_root(Deadline wake) {
+  pollfd entry{.fd = ended_ranks_.fd(), .events = POLLIN, .revents = 0};
+  ::poll(&entry, 1, base::remaining_ms(system_, wake));
+  for (const EndedRank& ended : ended_ranks_.read(system_)) {
+    if (ended.rank != 0) continue;
+    fail({.code = ErrorCode::peer_dead, .peer = 0, .cause = to_string(ended), .hint = hint_for_ended_rank});
+  }
 }
 
 // One handshake. Nothing when we are in; a retryable error when it is worth another attempt; throws

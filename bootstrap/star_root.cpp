@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "bootstrap/acceptor.hpp"
+#include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
+#include "bootstrap/limits.hpp"
 #include "bootstrap/star.hpp"
 
 namespace qpmesh::bootstrap {
@@ -38,6 +40,7 @@ class StarRoot final : public StarHalf {
         system_{system},
         log_{log},
         acceptor_{{.rank = 0, .handshake_timeout_ms = settings.handshake_timeout_ms}, endpoint, system, log},
+        ended_ranks_{system, settings.ended_ranks_socket},
         members_(static_cast<std::size_t>(settings.size)) {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
@@ -48,6 +51,7 @@ class StarRoot final : public StarHalf {
   void turn(Deadline wake, bool sending);
   void judge(AuthenticatedPeer caller);
   void read_member(int rank);
+  void hear_of_ended_ranks();
 
   bool all_here() const;
   bool all_sent() const;
@@ -68,6 +72,7 @@ class StarRoot final : public StarHalf {
   const base::System& system_;
   const base::Log& log_;
   Acceptor acceptor_;
+  EndedRanks ended_ranks_;
   std::vector<Member> members_;  // by rank; the root's own has no stream
   std::vector<pollfd>
       // Listener, unauthenticated peers, members with something to ask for: rebuilt each turn.
@@ -125,6 +130,7 @@ void StarRoot::turn(Deadline wake, bool sending) {
     polled_.push_back({.fd = stream.fd(), .events = events, .revents = 0});
     polled_ranks_.push_back(static_cast<int>(rank));
   }
+  polled_.push_back({.fd = ended_ranks_.fd(), .events = POLLIN, .revents = 0});
   const int ready = system_.call(
       "poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
   if (ready < 0 && errno != EINTR) {
@@ -145,6 +151,27 @@ void StarRoot::turn(Deadline wake, bool sending) {
   }
   for (AuthenticatedPeer& caller : acceptor_.serve(std::span{polled_}.first(first_member)))
     judge(std::move(caller));
+  if (acceptor_.is_starved()) {
+    fail_everyone({.code = ErrorCode::no_resource,
+                   .peer = 0,
+                   .cause = "rank 0 has no descriptor left to let another rank in",
+                   .system_error = EMFILE,
+                   .hint = hint_for_descriptors(EMFILE)});
+  }
+  if (polled_.back().revents != 0) hear_of_ended_ranks();
+}
+
+// The end of a member is told by its connection.
+void StarRoot::hear_of_ended_ranks() {
+  for (const EndedRank& ended : ended_ranks_.read(system_)) {
+    const bool awaited = ended.rank > 0 && ended.rank < settings_.size &&
+                         !members_[static_cast<std::size_t>(ended.rank)].stream;
+    if (!awaited) continue;
+    fail_everyone({.code = ErrorCode::peer_dead,
+                   .peer = ended.rank,
+                   .cause = to_string(ended),
+                   .hint = hint_for_ended_rank});
+  }
 }
 
 // An authenticated peer becomes a member, or learns why not; the root goes on waiting in either

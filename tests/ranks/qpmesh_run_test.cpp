@@ -290,18 +290,19 @@ TEST(qpmesh_run, names_the_first_of_several_ranks_that_failed_before_it_looked) 
                    "while :; do sleep 0.02; done")};
     ASSERT_TRUE(run.sees_lines(3));
     const auto ranks = pids_of(run, 3);
+    // Not the last rank first: it may speak before qpmesh-run watches it.
     ASSERT_EQ(::kill(run.pid(), SIGSTOP), 0);
     ASSERT_TRUE(await_state(run.pid(), 'T'));
-    ASSERT_EQ(::kill(ranks[2], killed ? SIGKILL : SIGUSR1), 0);
-    ASSERT_TRUE(await_state(ranks[2], 'Z'));
+    ASSERT_EQ(::kill(ranks[1], killed ? SIGKILL : SIGUSR1), 0);
+    ASSERT_TRUE(await_state(ranks[1], 'Z'));
     ASSERT_EQ(::kill(ranks[0], SIGUSR2), 0);
     ASSERT_TRUE(await_state(ranks[0], 'Z'));
-    ASSERT_EQ(::kill(ranks[1], SIGUSR2), 0);
-    ASSERT_TRUE(await_state(ranks[1], 'Z'));
+    ASSERT_EQ(::kill(ranks[2], SIGUSR2), 0);
+    ASSERT_TRUE(await_state(ranks[2], 'Z'));
     ASSERT_EQ(::kill(run.pid(), SIGCONT), 0);
     EXPECT_EQ(run.wait(), killed ? 128 + SIGKILL : 7);
     const char* const ending = killed ? "was killed by signal 9 (Killed)" : "exited with code 7";
-    EXPECT_NE(rank_message(run.errors(), 2, ending), "") << run.errors();
+    EXPECT_NE(rank_message(run.errors(), 1, ending), "") << run.errors();
     EXPECT_EQ(lines_of(run.errors()).size(), 1U) << run.errors();
   }
 }
@@ -317,6 +318,19 @@ TEST(qpmesh_run, names_a_killed_rank_and_not_the_one_that_ended_because_of_it) {
     ASSERT_EQ(::kill(pids_of(run, 2)[1], SIGKILL), 0);
     ASSERT_EQ(run.wait(), 128 + SIGKILL) << "trial " << trial;
     ASSERT_NE(rank_message(run.errors(), 1, "was killed by signal 9 (Killed)"), "") << run.errors();
+  }
+}
+
+TEST(qpmesh_run, tells_ranks_that_start_up_of_one_that_ended_before_it_did) {
+  for (const int missing : {0, 1, 2}) {
+    const auto begin = Clock::now();
+    Launch run{job({"-np", "3", "--keep-going"},
+                   fmt::format("test $QPMESH_RANK = {} && exit 0; exec {}", missing, BOOTSTRAP_RANK))};
+    EXPECT_EQ(run.wait(), 1);
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds{5});
+    EXPECT_NE(run.errors().find(fmt::format("rank {} (pid ", missing)), std::string::npos) << run.errors();
+    EXPECT_NE(run.errors().find("ended with code 0 before it joined the start-up"), std::string::npos)
+        << run.errors();
   }
 }
 

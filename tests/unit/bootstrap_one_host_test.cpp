@@ -128,12 +128,58 @@ TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_wai
                                        venue.describe())));
 }
 
-TEST(one_host_bootstrap, refuses_a_root_of_another_user) {
+TEST(one_host_bootstrap, meets_at_a_private_name_where_another_user_has_taken_its_own) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  for (const std::string action : {"listen", "bind"}) {
+    const Venue venue{Kind::one_host};
+    OtherUser squatter{action, venue.name()};
+    ASSERT_EQ(squatter.line(), "listening");
+    auto rank = start(venue, {.rank = 1, .size = 3}, enough_ms);
+    auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
+    auto last = start(venue, {.rank = 2, .size = 3}, enough_ms);
+    for (auto* one : {&root, &rank, &last}) {
+      const Gathered outcome = one->get();
+      ASSERT_FALSE(outcome.error) << action << ": " << outcome.error->what();
+      EXPECT_EQ(outcome.blobs.size(), 3U);
+    }
+  }
+}
+
+TEST(one_host_bootstrap, private_names_differ_by_secret_and_name_and_fit) {
+  const std::string name = private_name("secret", "qpmesh-0-a-0");
+  EXPECT_THAT(name, MatchesRegex("qpmesh-private-[0-9a-f]+"));
+  EXPECT_EQ(name, private_name("secret", "qpmesh-0-a-0"));
+  EXPECT_NE(name, private_name("other secret", "qpmesh-0-a-0"));
+  EXPECT_NE(name, private_name("secret", "qpmesh-0-a-1"));
+  EXPECT_LT(name.size(), 107U);
+}
+
+TEST(one_host_bootstrap, says_that_another_user_has_taken_its_name_where_there_is_no_secret) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
   const Venue venue{Kind::one_host};
   OtherUser squatter{"listen", venue.name()};
   ASSERT_EQ(squatter.line(), "listening");
-  expect_error(start(venue, {.rank = 1, .size = 2}, enough_ms).get(),
+  try {
+    venue.rank({.rank = 0, .size = 2, .secret = ""});
+    FAIL() << "a root at another user's name";
+  } catch (const Error& error) {
+    EXPECT_EQ(test::difference(
+                  error, {.code = ErrorCode::bad_config,
+                          .peer = 0,
+                          .operation = "init",
+                          .cause = fmt::format("another user has taken the socket name {}", venue.describe()),
+                          .hint = "set QPMESH_SECRET_FILE on every rank, for a name that others cannot know",
+                          .system_error = EADDRINUSE}),
+              "");
+  }
+}
+
+TEST(one_host_bootstrap, refuses_a_root_of_another_user_where_there_is_no_secret) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  const Venue venue{Kind::one_host};
+  OtherUser squatter{"listen", venue.name()};
+  ASSERT_EQ(squatter.line(), "listening");
+  expect_error(start(venue, {.rank = 1, .size = 2, .secret = ""}, enough_ms).get(),
                {.code = ErrorCode::authentication,
                 .peer = 0,
                 .cause = fmt::format(

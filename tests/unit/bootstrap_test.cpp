@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,6 +13,8 @@
 #include <thread>
 
 #include "bootstrap/alone.hpp"
+#include "bootstrap/ended_ranks.hpp"
+#include "bootstrap/local_socket.hpp"
 #include "bootstrap_world.hpp"
 
 namespace qpmesh::bootstrap {
@@ -125,7 +128,7 @@ TEST_P(AnyBootstrap, tells_at_the_deadline_who_was_refused) {
 }
 
 // Every descriptor is taken while the root waits; only the rank's own socket finds room.
-TEST_P(AnyBootstrap, tells_at_the_deadline_that_descriptors_ran_out) {
+TEST_P(AnyBootstrap, tells_at_once_that_descriptors_ran_out) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
                   "broken one without";
@@ -142,14 +145,95 @@ TEST_P(AnyBootstrap, tells_at_the_deadline_that_descriptors_ran_out) {
   taken.resize(taken.size() - 2);  // the last is none
   const base::UniqueFd knocking = venue.connect();
   ASSERT_TRUE(knocking);
-  const Gathered outcome = gather(self->star(), blob_of(0, 10), 200);
+  const Gathered outcome = gather(self->star(), blob_of(0, 10), enough_ms);
   taken.clear();
-  expect_error(outcome,
-               {.code = ErrorCode::timeout,
-                .peer = 1,
-                .cause = "rank 1 of 2 missing after * ms; rank 0 could not accept a connection: Too many "
-                         "open files; raise the limit on open files (ulimit -n)",
-                .hint = venue.missing_hint(2)});
+  expect_error(outcome, {.code = ErrorCode::no_resource,
+                         .peer = 0,
+                         .cause = "rank 0 has no descriptor left to let another rank in",
+                         .hint = "raise the limit on open files (ulimit -n): this process may have 64",
+                         .system_error = EMFILE});
+}
+
+TEST_P(AnyBootstrap, does_not_try_again_without_descriptors) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
+                  "broken one without";
+#endif
+  const auto self = venue.rank({.rank = 1, .size = 2});
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = 64;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  std::vector<base::UniqueFd> taken;
+  do taken.emplace_back(::dup(STDERR_FILENO));
+  while (taken.back());
+  const Gathered outcome = gather(self->star(), blob_of(1, 10), enough_ms);
+  taken.clear();
+  expect_error(outcome, {.code = ErrorCode::no_resource,
+                         .peer = 1,
+                         .cause = "rank 1 has no descriptor left: connect to *",
+                         .hint = "raise the limit on open files (ulimit -n): this process may have 64",
+                         .system_error = EMFILE});
+}
+
+// What qpmesh-run does: it listens, and tells whoever comes of ranks that have ended.
+class Launcher {
+ public:
+  explicit Launcher(const EndedRank& ended) : ended_{ended}, listener_{local::listen_at(system_, socket())} {
+    EXPECT_TRUE(listener_.socket);
+  }
+  std::string socket() const { return ended_ranks_socket(fmt::format("{}", ::getpid())); }
+  void tell(std::size_t ranks) {
+    while (told_.size() < ranks) {
+      pollfd entry{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0};
+      ASSERT_EQ(::poll(&entry, 1, enough_ms), 1);
+      told_.emplace_back(::accept(listener_.socket.get(), nullptr, nullptr));
+      // Who was told first has told the others, perhaps: they may have left.
+      send_bytes(told_.back().get(), &ended_, sizeof ended_);
+    }
+  }
+
+ private:
+  base::System system_;
+  EndedRank ended_;
+  local::Listening listener_;
+  std::vector<base::UniqueFd> told_;
+};
+
+TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_an_awaited_rank_has_ended) {
+  Launcher launcher{{.rank = 2, .pid = 77, .code = 0}};
+  const std::string socket = launcher.socket();
+  auto root = start(venue, {.rank = 0, .size = 3, .ended_ranks_socket = socket}, enough_ms);
+  auto rank = start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = socket}, enough_ms);
+  EXPECT_EQ(root.wait_for(milliseconds{100}), std::future_status::timeout);
+  launcher.tell(2);
+  for (auto* one : {&root, &rank}) {
+    expect_error(one->get(),
+                 {.code = ErrorCode::peer_dead,
+                  .peer = 2,
+                  .cause = "rank 2 (pid 77) ended with code 0 before it joined the start-up",
+                  .hint = "every rank must call init: look at what that rank said before it ended"});
+  }
+}
+
+TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_rank_0_has_ended) {
+  Launcher launcher{{.rank = 0, .pid = 77, .code = 3}};
+  auto rank = start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = launcher.socket()}, enough_ms);
+  launcher.tell(1);
+  expect_error(rank.get(),
+               {.code = ErrorCode::peer_dead,
+                .peer = 0,
+                .cause = "rank 0 (pid 77) ended with code 3 before it joined the start-up",
+                .hint = "every rank must call init: look at what that rank said before it ended"});
+}
+
+TEST_P(AnyBootstrap, lets_ranks_that_are_none_of_its_own_end) {
+  Launcher launcher{{.rank = 2, .pid = 77, .code = 0}};
+  auto root = start(venue, {.rank = 0, .size = 2, .ended_ranks_socket = launcher.socket()}, enough_ms);
+  launcher.tell(1);
+  EXPECT_EQ(root.wait_for(milliseconds{100}), std::future_status::timeout);
+  auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
+  for (auto* one : {&root, &rank}) expect_all_here(one->get(), 2);
 }
 
 // poll takes no more entries than a process may have descriptors.

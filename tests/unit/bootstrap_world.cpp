@@ -92,7 +92,12 @@ std::string Venue::missing_hint(int size) const {
 }
 
 std::unique_ptr<Endpoint> Venue::endpoint(const RankSettings& settings, const base::System& system) const {
-  if (kind_ == Kind::one_host) return std::make_unique<OneHostEndpoint>(name_, system);
+  if (kind_ == Kind::one_host) {
+    const auto by_secret = [secret = settings.secret, name = name_](bool) {
+      return secret.empty() ? std::string{} : private_name(secret, name);
+    };
+    return std::make_unique<OneHostEndpoint>(name_, by_secret, system);
+  }
   return std::make_unique<TcpEndpoint>(HostPort{host_, port_}, key_from_secret(settings.secret), "the test",
                                        1'000, system);
 }

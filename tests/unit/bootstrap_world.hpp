@@ -33,6 +33,7 @@ struct RankSettings {
   base::LogLevel log = base::LogLevel::off;
   base::FailPoints* fail_points = nullptr;
   std::string job = "the job of this test";
+  std::string ended_ranks_socket{};
 };
 
 // A rank with the world that it needs.
@@ -45,6 +46,7 @@ class Rank {
                            .size = settings.size,
                            .ordinal = settings.ordinal,
                            .job = settings.job,
+                           .ended_ranks_socket = settings.ended_ranks_socket,
                            .handshake_timeout_ms = settings.handshake_timeout_ms,
                            .progress_ms = settings.progress_ms},
               std::move(endpoint), *system_, log_} {}

@@ -1,5 +1,5 @@
 // Run as another user by bootstrap_one_host_test: a peer at the door ("connect"), or one who took
-// the name ("listen").
+// the name ("listen", "bind").
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,8 +21,9 @@ int main(int count, char** arguments) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
 
-  if (std::string_view{arguments[1]} == "listen") {
-    if (::bind(fd, generic, bytes) != 0 || ::listen(fd, 8) != 0) return 3;
+  const std::string_view action = arguments[1];
+  if (action == "listen" || action == "bind") {
+    if (::bind(fd, generic, bytes) != 0 || (action == "listen" && ::listen(fd, 8) != 0)) return 3;
     std::puts("listening");
     std::fflush(stdout);
     pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};

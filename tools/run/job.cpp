@@ -15,6 +15,7 @@
 
 #include "base/owned.hpp"
 #include "base/system.hpp"
+#include "tools/run/end_notices.hpp"
 #include "tools/run/guardian.hpp"
 #include "tools/run/prefixed_output.hpp"
 
@@ -74,6 +75,7 @@ class Job {
       take_notice_of_signals();
       output_.step();
       errors_.step();
+      notices_.step();
       look_at_ranks();
       if (ending_ != Ending::not_yet && system_.now() >= next_step_) end_the_rest();
     }
@@ -107,6 +109,7 @@ class Job {
     polled_.push_back({.fd = deaths_.get(), .events = POLLIN, .revents = 0});
     output_.ask(polled_);
     errors_.ask(polled_);
+    notices_.ask(polled_);
     const bool timed = ending_ == Ending::waiting || ending_ == Ending::asked;
     ::poll(polled_.data(), polled_.size(), timed ? base::remaining_ms(system_, next_step_) : -1);
   }
@@ -158,6 +161,7 @@ class Job {
     if (!process.ended) return;
     if (process.pidfd) ::epoll_ctl(deaths_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
     const bool suspect = std::erase(suspects_, &process) > 0;
+    notices_.tell({.rank = process.rank, .pid = process.pid, .code = process.code});
     if (process.code != 0) failed(process, suspect);
     if (suspects_.empty()) name_culprit();
   }
@@ -209,6 +213,7 @@ class Job {
   std::vector<RankProcess> ranks_;
   PrefixedOutput output_{STDOUT_FILENO};
   PrefixedOutput errors_{STDERR_FILENO};
+  EndNotices notices_{system_, plan_.job};
   std::vector<pollfd> polled_;
   Ending ending_ = Ending::not_yet;
   Deadline next_step_ = no_deadline;

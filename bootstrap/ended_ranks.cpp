@@ -1,0 +1,44 @@
+#include "bootstrap/ended_ranks.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "bootstrap/local_socket.hpp"
+#include "bootstrap/one_host.hpp"
+
+namespace qpmesh::bootstrap {
+
+std::string ended_ranks_socket(const std::string& job) { return one_host_name(::geteuid(), "run:" + job, 0); }
+
+EndedRanks::EndedRanks(const base::System& system, const std::string& socket) {
+  if (socket.empty()) return;
+  local::Connecting connecting = local::connect_to(system, socket);
+  local::Credentials there;
+  if (!connecting.socket || local::read_credentials(system, connecting.socket.get(), there) != 0) return;
+  if (there.uid == ::geteuid()) socket_ = std::move(connecting.socket);
+}
+
+std::vector<EndedRank> EndedRanks::read(const base::System& system) {
+  std::vector<EndedRank> news;
+  while (socket_) {
+    EndedRank ended;
+    const auto received =
+        stream::receive(system, socket_.get(), std::as_writable_bytes(std::span{&ended, 1}));
+    if (received.error == EAGAIN) break;
+    if (received.count == sizeof ended) {
+      news.push_back(ended);
+    } else {
+      socket_.reset();  // qpmesh-run is gone
+    }
+  }
+  return news;
+}
+
+std::string to_string(const EndedRank& ended) {
+  return fmt::format("rank {} (pid {}) ended with code {} before it joined the start-up", ended.rank,
+                     ended.pid, ended.code);
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,42 @@
+// What qpmesh-run tells ranks that start up: which ranks have ended. Nobody else could say so of a
+// rank that ended before it called init, and the others would wait for it until their deadline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/owned.hpp"
+#include "base/system.hpp"
+
+namespace qpmesh::bootstrap {
+
+// As it goes over the socket, in one piece.
+struct EndedRank {
+  std::int32_t rank = -1;
+  std::int32_t pid = 0;
+  std::int32_t code = 0;  // as a shell has it: the exit code, or 128 + signal
+};
+
+// The abstract Unix socket at which the job's qpmesh-run listens.
+std::string ended_ranks_socket(const std::string& job);
+
+class EndedRanks {
+ public:
+  // Without a socket, or where nobody of our user listens at it, there is never any news.
+  EndedRanks(const base::System& system, const std::string& socket);
+
+  int fd() const noexcept { return socket_.get(); }  // readable when there is news; -1: never
+  // Those that have ended since the last call. Never waits.
+  std::vector<EndedRank> read(const base::System& system);
+
+ private:
+  base::UniqueFd socket_;
+};
+
+// How it ended, for people: "rank 2 (pid 123) ended with code 0 before it joined the start-up".
+std::string to_string(const EndedRank& ended);
+inline constexpr const char* hint_for_ended_rank =
+    "every rank must call init: look at what that rank said before it ended";
+
+}  // namespace qpmesh::bootstrap
