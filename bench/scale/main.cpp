@@ -92,7 +92,7 @@ void print(const Row& row) {
   const std::string simulated =
       row.simulated ? fmt::format("{:>13.2f} {:>6.2f}", row.simulated->time_s * 1e6, row.percent_off())
                     : fmt::format("{:>13} {:>6}", "-", "-");
-  fmt::print("{:>6} {:>10} {:>18} {} {:>13.2f} {:>8.0f} {:>8.0f} {:>12.0f} {:>12.0f} {:>7.2f} {:>7.2f}{}{}\n",
+  fmt::print("{:>6} {:>10} {:>22} {} {:>13.2f} {:>8.0f} {:>8.0f} {:>12.0f} {:>12.0f} {:>7.2f} {:>7.2f}{}{}\n",
              row.shape.size, row.shape.bytes, row.algorithm->name, simulated, row.closed.time_s * 1e6,
              row.cost().messages, row.closed.messages, row.cost().bytes, row.closed.bytes, row.to_bound(),
              row.wall_s, row.best ? "  best" : "",
@@ -130,7 +130,7 @@ void run(const Settings& settings) {
       "# {}: LogGP with latency {} us, overhead {} us, {} ns a byte, {} ns a byte reduced, {} ns a byte "
       "copied\n"
       "# messages and bytes: of the rank that has most; bound: time over the lower bound of LogGP\n"
-      "#{:>5} {:>10} {:>18} {:>13} {:>6} {:>13} {:>8} {:>8} {:>12} {:>12} {:>7} {:>7}\n",
+      "#{:>5} {:>10} {:>22} {:>13} {:>6} {:>13} {:>8} {:>8} {:>12} {:>12} {:>7} {:>7}\n",
       settings.collective, reference_network.latency_s * 1e6, reference_network.overhead_s * 1e6,
       reference_network.byte_s * 1e9, reference_network.reduced_byte_s * 1e9,
       reference_network.copied_byte_s * 1e9, "ranks", "bytes", "algorithm", "simulated_us", "off_%",
@@ -148,7 +148,7 @@ void run(const Settings& settings) {
           rows.push_back(row_of(*algorithm, shape, settings.messages_max));
       }
       if (rows.empty()) {
-        fmt::print("{:>6} {:>10} {:>18} does not apply\n", size, shape.bytes, settings.algorithm);
+        fmt::print("{:>6} {:>10} {:>22} does not apply\n", size, shape.bytes, settings.algorithm);
         continue;
       }
       std::ranges::min_element(rows, {}, [](const Row& row) { return row.cost().time_s; })->best = true;

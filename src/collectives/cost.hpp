@@ -9,12 +9,12 @@ namespace qpmesh::collectives {
 
 // A call as every rank knows it alike: what may decide which algorithm runs.
 struct Shape {
-  int size = 1;              // ranks
-  std::size_t bytes = 0;     // of the whole vector, all blocks together; 0 where only the root knows
-  bool ordered = false;      // operands must be combined in rank order
-  bool uneven = false;       // a v-form whose block lengths only the ranks concerned know
-  bool one_node = false;     // all ranks can load each other's memory
-  bool single_copy = false;  // and copy out of each other's private memory
+  int size = 1;           // ranks
+  std::size_t bytes = 0;  // of the whole vector, all blocks together; 0 where only the root knows
+  bool ordered = false;   // operands must be combined in rank order
+  bool uneven = false;    // a v-form whose block lengths only the ranks concerned know
+  bool one_node = false;  // all ranks can load each other's memory
+  bool cma = false;       // and copy out of each other's private memory
   std::size_t element_bytes = 1;
 
   double ranks() const noexcept { return size; }
@@ -100,14 +100,15 @@ struct Cost {
   }
 };
 
-// Sends that an exchange among all ranks has in flight at once.
-inline constexpr int exchange_window = 16;
+// Of an algorithm in which a rank sends to all others, or all others to it.
+inline constexpr int messages_in_flight_max = 16;
 
-// Every rank sends so many bytes to each other one, exchange_window of them at a time.
-inline Cost exchange_cost(int size, double bytes_each, const Model& model) noexcept {
+// Every rank sends so many bytes to each other one, messages_in_flight_max of them at a time.
+inline Cost all_pairs_cost(int size, double bytes_each, const Model& model) noexcept {
   Cost cost;
   int left = size - 1;
-  for (; left > exchange_window; left -= exchange_window) cost.add_round(model, exchange_window, bytes_each);
+  for (; left > messages_in_flight_max; left -= messages_in_flight_max)
+    cost.add_round(model, messages_in_flight_max, bytes_each);
   return cost.add_round(model, left, bytes_each);
 }
 

@@ -32,7 +32,7 @@ Model shared_memory(const Constants& constants, const Shape& shape, double ranks
   const bool fits = 2 * shape.ranks() * shape.vector_bytes() <= constants.cache_bytes;
   const double more_s = fits ? 0 : std::max(0.0, constants.memory_byte_s - constants.copied_byte_s);
   const bool has_payload = shape.block_bytes() > inline_bytes_max;
-  const bool helped = shape.single_copy && here <= 1 && shape.block_bytes() >= base::filled_bytes_min;
+  const bool helped = shape.cma && here <= 1 && shape.block_bytes() >= base::filled_bytes_min;
   return {
       .latency_s = constants.message_latency_s + (has_payload ? constants.message_payload_s : 0) + turns_s,
       .overhead_s = here * constants.message_overhead_s,

@@ -24,19 +24,19 @@ inline std::string_view collective_name(Collective collective) noexcept {
 
 // Each is the last line of its own file. Where costs are equal, the first one of a collective runs.
 extern const Algorithm barrier_dissemination, barrier_one_shot;
-extern const Algorithm broadcast_flat, broadcast_binomial, broadcast_scatter_allgather, broadcast_chain,
-    broadcast_one_shot, broadcast_staged, broadcast_single_copy;
-extern const Algorithm reduce_knomial, reduce_scatter_gather, reduce_one_shot, reduce_slices;
-extern const Algorithm allgather_exchange, allgather_circulant, allgather_ring, allgather_one_shot,
-    allgather_staged, allgather_single_copy;
-extern const Algorithm reduce_scatter_exchange, reduce_scatter_circulant, reduce_scatter_pairwise,
-    reduce_scatter_one_shot, reduce_scatter_slices, reduce_scatter_single_copy;
-extern const Algorithm allreduce_exchange, allreduce_butterfly, allreduce_circulant, allreduce_ring,
-    allreduce_one_shot, allreduce_slices, allreduce_single_copy;
-extern const Algorithm gather_direct, gather_binomial, gather_single_copy;
-extern const Algorithm scatter_direct, scatter_binomial, scatter_single_copy;
-extern const Algorithm alltoall_spread, alltoall_bruck, alltoall_one_shot, alltoall_staged,
-    alltoall_single_copy;
+extern const Algorithm broadcast_linear, broadcast_binomial, broadcast_scatter_allgather, broadcast_chain,
+    broadcast_one_shot, broadcast_double_buffered, broadcast_cma;
+extern const Algorithm reduce_knomial, reduce_scatter_gather, reduce_one_shot, reduce_direct;
+extern const Algorithm allgather_all_pairs, allgather_circulant, allgather_ring, allgather_one_shot,
+    allgather_double_buffered, allgather_cma;
+extern const Algorithm reduce_scatter_all_pairs, reduce_scatter_circulant, reduce_scatter_pairwise,
+    reduce_scatter_one_shot, reduce_scatter_direct, reduce_scatter_cma;
+extern const Algorithm allreduce_recursive_multiplying, allreduce_butterfly, allreduce_circulant,
+    allreduce_ring, allreduce_one_shot, allreduce_direct, allreduce_cma;
+extern const Algorithm gather_linear, gather_binomial, gather_cma;
+extern const Algorithm scatter_linear, scatter_binomial, scatter_cma;
+extern const Algorithm alltoall_all_pairs, alltoall_bruck, alltoall_one_shot, alltoall_double_buffered,
+    alltoall_cma;
 extern const Algorithm scan_doubling;
 extern const Algorithm exscan_doubling;
 

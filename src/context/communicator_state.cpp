@@ -23,7 +23,7 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
               .size = size(),
               .rank = rank_,
               .communicator = id_};
-  shape_ = {.size = size(), .one_node = on_one_node(), .single_copy = on_one_node() && node_->single_copy()};
+  shape_ = {.size = size(), .one_node = on_one_node(), .cma = on_one_node() && node_->cma()};
   context_->add(*this);
 }
 

@@ -147,14 +147,14 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t comm
   collectives::NodeMemory::Setup setup{.offsets = std::move(slabs),
                                        .context_ranks = ranks,
                                        .communicator = communicator,
-                                       .single_copy = true,
+                                       .cma = true,
                                        .own_core = parts_.own_core,
                                        .spins_max = parts_.spins_max};
   for (const int rank : ranks) {
     if (rank == this->rank()) setup.rank = static_cast<int>(setup.members.size());
     setup.members.push_back(parts_.neighbours[static_cast<std::size_t>(rank)]);
     if (setup.members.back() == nullptr) return nullptr;
-    setup.single_copy &= parts_.identities[static_cast<std::size_t>(rank)].reads_neighbours;
+    setup.cma &= parts_.identities[static_cast<std::size_t>(rank)].reads_neighbours;
   }
   return std::make_unique<collectives::NodeMemory>(std::move(setup), engine_, *this);
 }

@@ -40,10 +40,10 @@ void Messaging::offer(Peer& peer, SendOperation& send, Record& record) {
   if (send.readable) {
     record.header().flags |= flag_source_readable;
   } else if (config_.revocations != nullptr) {
-    const bool single_copy = !address && peer.capabilities.copies_private_memory;
+    const bool cma = !address && peer.capabilities.copies_private_memory;
     if (address) record.header().flags |= flag_source_open;
-    if (single_copy) record.header().flags |= flag_source_private;
-    if (single_copy) body.offset = reinterpret_cast<std::uintptr_t>(send.data);
+    if (cma) record.header().flags |= flag_source_private;
+    if (cma) body.offset = reinterpret_cast<std::uintptr_t>(send.data);
     body.place = config_.revocations->load(std::memory_order_relaxed);
   }
   if (address) {

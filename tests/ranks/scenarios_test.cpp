@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
 INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
                          testing::Values(Case{"wide_elements_are_aligned", {1, 3}},
                                          Case{"private_memory_of_every_length", {2, 3}},
-                                         Case{"single_copy_that_one_rank_is_forbidden", {2, 3}},
+                                         Case{"cma_that_one_rank_is_forbidden", {2, 3}},
                                          Case{"a_root_sleeps_no_longer_than_its_readers", {2}}),
                          name_of);
 
@@ -191,7 +191,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
   const std::vector<Refused> all{
       {{"QPMESH_ALGORITHMS=allreduce=nonsense"},
        "algorithms (QPMESH_ALGORITHMS): 'nonsense' is no algorithm of allreduce",
-       "known: exchange, butterfly, circulant, ring, one_shot, slices, single_copy"},
+       "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, cma"},
       {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},
        "algorithms (QPMESH_ALGORITHMS) has 'sort=quick', which names no algorithm of a collective",
        "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, allgather, "

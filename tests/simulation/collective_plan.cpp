@@ -52,7 +52,7 @@ collectives::Shape shape_of(const CollectiveCase& one, int size) {
           .ordered = one.reduction.function == Function::ordered,
           .uneven = one.layout != Layout::none && !known_to_all,
           .one_node = true,
-          .single_copy = true,
+          .cma = true,
           .element_bytes = reduces(collective) ? one.element->bytes : 1};
 }
 
@@ -63,7 +63,7 @@ constexpr std::array some_sizes{2, 64};
 
 bool applies_to_some(const collectives::Algorithm& row, collectives::Shape shape, bool one_node = true) {
   shape.bytes = some_bytes;
-  shape.one_node = shape.single_copy = one_node;
+  shape.one_node = shape.cma = one_node;
   return std::ranges::any_of(some_sizes, [&](int size) {
     shape.size = size;
     return row.applies(shape);
@@ -73,7 +73,7 @@ bool applies_to_some(const collectives::Algorithm& row, collectives::Shape shape
 }  // namespace
 
 bool applies_to_ranks(const collectives::Algorithm& row, int size) {
-  return row.applies({.size = size, .bytes = some_bytes, .one_node = true, .single_copy = true});
+  return row.applies({.size = size, .bytes = some_bytes, .one_node = true, .cma = true});
 }
 bool loads_memory(const collectives::Algorithm& row) { return !applies_to_some(row, {}, false); }
 bool takes_ordered(const collectives::Algorithm& row) {

@@ -139,7 +139,7 @@ TEST(collectives, that_reduce_have_an_algorithm_for_ordered_reductions) {
   }
 }
 
-// Of each collective the row with the fewest messages: 300 ranks send each other 90 thousand in an exchange.
+// Of each collective the row with the fewest messages: 300 ranks send each other 90 thousand in all pairs.
 TEST(collectives, three_hundred_ranks_run_one_of_each) {
   constexpr int size = 300;
   constexpr std::size_t bytes = 1'024;

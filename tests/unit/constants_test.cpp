@@ -174,10 +174,10 @@ void PrintTo(const Choice& choice, std::ostream* out) {
 
 std::string chosen(const Choice& choice, int size, const Medium& medium) {
   Selector selector{medium, {}};
-  return std::string{selector
-                         .select({.size = size, .bytes = choice.bytes, .one_node = true, .single_copy = true},
-                                 choice.collective, {})
-                         .name};
+  return std::string{
+      selector
+          .select({.size = size, .bytes = choice.bytes, .one_node = true, .cma = true}, choice.collective, {})
+          .name};
 }
 
 class BuiltInChoice : public testing::TestWithParam<Choice> {};
@@ -189,42 +189,43 @@ TEST_P(BuiltInChoice, is_what_was_best_when_it_was_measured) {
 }
 
 constexpr std::size_t kib = 1024;
-INSTANTIATE_TEST_SUITE_P(
-    all, BuiltInChoice,
-    testing::Values(Choice{Collective::barrier, 0, "one_shot", "one_shot"},
-                    Choice{Collective::broadcast, 8, "one_shot", "one_shot"},
-                    Choice{Collective::broadcast, 64 * kib, "single_copy", "staged"},
-                    Choice{Collective::broadcast, 1024 * kib, "single_copy", "staged"},
-                    Choice{Collective::reduce, 8, "one_shot", "one_shot"},
-                    Choice{Collective::allgather, 8, "one_shot", "one_shot"},
-                    Choice{Collective::allgather, 4 * kib, "one_shot", "one_shot"},
-                    Choice{Collective::allgather, 64 * kib, "single_copy", "staged"},
-                    Choice{Collective::allgather, 1024 * kib, "single_copy", "staged"},
-                    Choice{Collective::reduce_scatter, 8, "one_shot", "one_shot"},
-                    Choice{Collective::reduce_scatter, 64 * kib, "single_copy", "slices"},
-                    Choice{Collective::reduce_scatter, 1024 * kib, "single_copy", "single_copy"},
-                    Choice{Collective::allreduce, 8, "one_shot", "one_shot"},
-                    Choice{Collective::allreduce, 16 * kib, "slices", "slices"},
-                    Choice{Collective::allreduce, 1024 * kib, "single_copy", "slices"},
-                    Choice{Collective::allreduce, 4096 * kib, "single_copy", "slices"},
-                    Choice{Collective::alltoall, 8, "one_shot", "one_shot"},
-                    Choice{Collective::alltoall, 4 * kib, "one_shot", "one_shot"},
-                    Choice{Collective::alltoall, 256 * kib, "single_copy", "staged"},
-                    Choice{Collective::alltoall, 1024 * kib, "single_copy", "single_copy"}),
-    [](const auto& row) { return fmt::format("{}_{}", name_of(row.param.collective), row.param.bytes); });
+INSTANTIATE_TEST_SUITE_P(all, BuiltInChoice,
+                         testing::Values(Choice{Collective::barrier, 0, "one_shot", "one_shot"},
+                                         Choice{Collective::broadcast, 8, "one_shot", "one_shot"},
+                                         Choice{Collective::broadcast, 64 * kib, "cma", "double_buffered"},
+                                         Choice{Collective::broadcast, 1024 * kib, "cma", "double_buffered"},
+                                         Choice{Collective::reduce, 8, "one_shot", "one_shot"},
+                                         Choice{Collective::allgather, 8, "one_shot", "one_shot"},
+                                         Choice{Collective::allgather, 4 * kib, "one_shot", "one_shot"},
+                                         Choice{Collective::allgather, 64 * kib, "cma", "double_buffered"},
+                                         Choice{Collective::allgather, 1024 * kib, "cma", "double_buffered"},
+                                         Choice{Collective::reduce_scatter, 8, "one_shot", "one_shot"},
+                                         Choice{Collective::reduce_scatter, 64 * kib, "cma", "direct"},
+                                         Choice{Collective::reduce_scatter, 1024 * kib, "cma", "cma"},
+                                         Choice{Collective::allreduce, 8, "one_shot", "one_shot"},
+                                         Choice{Collective::allreduce, 16 * kib, "direct", "direct"},
+                                         Choice{Collective::allreduce, 1024 * kib, "cma", "direct"},
+                                         Choice{Collective::allreduce, 4096 * kib, "cma", "direct"},
+                                         Choice{Collective::alltoall, 8, "one_shot", "one_shot"},
+                                         Choice{Collective::alltoall, 4 * kib, "one_shot", "one_shot"},
+                                         Choice{Collective::alltoall, 256 * kib, "cma", "double_buffered"},
+                                         Choice{Collective::alltoall, 1024 * kib, "cma", "cma"}),
+                         [](const auto& row) {
+                           return fmt::format("{}_{}", name_of(row.param.collective), row.param.bytes);
+                         });
 
 TEST(choice, follows_the_constants) {
   Medium medium{.shares_memory = true};
   const Choice vector{Collective::allreduce, 16 * kib, "", ""};
-  EXPECT_EQ(chosen(vector, 2, medium), "slices");
+  EXPECT_EQ(chosen(vector, 2, medium), "direct");
   medium.constants.line_s = 1e-3;
-  EXPECT_EQ(chosen(vector, 2, medium), "exchange");
+  EXPECT_EQ(chosen(vector, 2, medium), "recursive_multiplying");
 }
 
 TEST(predictions, grow_with_what_ranks_share_and_with_each_constant) {
   for (const Algorithm* const each : algorithms()) {
     const Algorithm& row = *each;
-    const Shape shape{.size = 4, .bytes = 4 * kib, .one_node = true, .single_copy = true};
+    const Shape shape{.size = 4, .bytes = 4 * kib, .one_node = true, .cma = true};
     if (!row.applies(shape)) continue;
     double before_s = 0;
     for (const int ranks : {1, 2, 4}) {

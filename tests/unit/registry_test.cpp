@@ -162,7 +162,7 @@ TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
   EXPECT_NE(&selector.select(plain, Collective::reduce, {}), row(Collective::reduce, "knomial"));
   EXPECT_EQ(&selector.select(ordered, Collective::reduce, {}), row(Collective::reduce, "knomial"));
   const Shape uneven{.size = 1'000, .uneven = true};
-  EXPECT_EQ(&selector.select(uneven, Collective::gather, {}), row(Collective::gather, "direct"));
+  EXPECT_EQ(&selector.select(uneven, Collective::gather, {}), row(Collective::gather, "linear"));
 }
 
 TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
@@ -179,11 +179,12 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
   Selector selector{network, parse_forced("allreduce=ring,gather=binomial")};
   const Shape ordered{.size = 4, .bytes = 8, .ordered = true};
   const ExpectedError no_ring{ErrorCode::bad_argument, no_peer, "",
-                              "ring does not apply to an ordered reduction", "these do: exchange"};
+                              "ring does not apply to an ordered reduction",
+                              "these do: recursive_multiplying"};
   EXPECT_EQ(refusal([&] { selector.select(ordered, Collective::allreduce, {}); }, no_ring), "");
   EXPECT_EQ(refusal([&] { selector.select(ordered, Collective::allreduce, "ring"); }, no_ring), "");
-  EXPECT_EQ(&selector.select(ordered, Collective::allreduce, "exchange"),
-            row(Collective::allreduce, "exchange"));
+  EXPECT_EQ(&selector.select(ordered, Collective::allreduce, "recursive_multiplying"),
+            row(Collective::allreduce, "recursive_multiplying"));
   EXPECT_EQ(refusal([&] { selector.select({.size = 4, .uneven = true}, Collective::gather, {}); },
                     {ErrorCode::bad_argument, no_peer, "",
                      "binomial does not apply to blocks of unequal lengths", "these do: direct"}),
@@ -214,7 +215,7 @@ TEST(parse_forced, takes_any_number_of_entries_and_the_last_word_on_a_collective
   Forced expected{};
   expected[static_cast<std::size_t>(Collective::alltoall)] = row(Collective::alltoall, "bruck");
   EXPECT_EQ(parse_forced("alltoall=bruck"), expected);
-  EXPECT_EQ(parse_forced("alltoall=spread,alltoall=bruck"), expected);
+  EXPECT_EQ(parse_forced("alltoall=all_pairs,alltoall=bruck"), expected);
   expected[static_cast<std::size_t>(Collective::scan)] = row(Collective::scan, "doubling");
   EXPECT_EQ(parse_forced("alltoall=bruck,scan=doubling"), expected);
 }
@@ -230,11 +231,11 @@ TEST(parse_forced, names_what_is_no_entry_and_what_would_be_one) {
              "allgather, reduce_scatter, allreduce, gather, scatter, alltoall, scan, exscan"}),
         "");
   }
-  for (const std::string name : {"", "RING", "ring ", "exchange=ring"}) {
+  for (const std::string name : {"", "RING", "ring ", "all_pairs=ring"}) {
     EXPECT_EQ(refusal([&] { parse_forced("allreduce=" + name); },
                       {ErrorCode::bad_config, no_peer, "init",
                        "algorithms (QPMESH_ALGORITHMS): '" + name + "' is no algorithm of allreduce",
-                       "known: exchange, butterfly, circulant, ring, one_shot, slices, single_copy"}),
+                       "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, cma"}),
               "");
   }
 }

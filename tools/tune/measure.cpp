@@ -164,7 +164,7 @@ class Measurement {
   void measure_network(Communicator& world) {
     const auto times = times_s(world,
                                {barrier(world, "dissemination"), burst(world, 1), burst(world, 16),
-                                allgather(world, 64 * kib, "exchange"), allgather(world, mib, "exchange")},
+                                allgather(world, 64 * kib, "all_pairs"), allgather(world, mib, "all_pairs")},
                                tries_);
     set(&collectives::Constants::network_latency_s, times[0]);
     set(&collectives::Constants::network_overhead_s, (times[2] - times[1]) / 15);
@@ -176,11 +176,12 @@ class Measurement {
     const std::size_t message = 32 * kib;
     const std::size_t large = 64 * kib;
     const double copied_byte_s = copy_s(world, large) / large;
-    const auto times = times_s(world,
-                               {barrier(world, "one_shot"), barrier(world, "dissemination"),
-                                allgather(world, small, "exchange"), allgather(world, message, "exchange"),
-                                allgather(world, large, "staged"), burst(world, 1), burst(world, 16)},
-                               tries_);
+    const auto times =
+        times_s(world,
+                {barrier(world, "one_shot"), barrier(world, "dissemination"),
+                 allgather(world, small, "all_pairs"), allgather(world, message, "all_pairs"),
+                 allgather(world, large, "double_buffered"), burst(world, 1), burst(world, 16)},
+                tries_);
     const double line_s = times[0];
     const double latency_s = times[1];
     const double message_byte_s = (times[3] - times[2]) / (message - small) - copied_byte_s;

@@ -1,14 +1,14 @@
-// Butterfly: rounds of groups as in the radix-k exchange, but in the first ones each rank of a group takes a part of the vector and
+// Butterfly: rounds of groups as in recursive multiplying, but in the first ones each rank of a group takes a part of the vector and
 // reduces only that; what is too short to be cut is exchanged whole; the first rounds then run backwards, to gather. Long parts meet
 // in groups of two, which reduce while segments arrive; short ones in groups of eight, for a third of the latencies. Wins
 // for vectors of some KiB on very many ranks, and longer ones where circulant's latencies show. The order of the operands is the rank order,
 // each part is reduced alike wherever it is: the same bits on every rank, ordered reductions included.
 // Cost about 2 (N-1)/N S beta + (N-1)/N S gamma and a latency for each round, from log8 N to 2 log2 N of them; where N is no power
 // of two, two messages of the whole vector more.
-// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k; see exchange.cpp.
+// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k; see recursive_multiplying.cpp.
 #include "collectives/algorithm.hpp"
 #include "collectives/allreduce/folding.hpp"
-#include "collectives/patterns/exchange.hpp"
+#include "collectives/patterns/recursive_multiplying.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -48,7 +48,7 @@ struct Cut {
 
 Task run(Group group, const Arguments& arguments) {
   const int rank = group.rank();
-  const ExchangePattern pattern{group.size(), radix_max};
+  const RecursiveMultiplying pattern{group.size(), radix_max};
   const std::size_t bytes = arguments.bytes();
   const std::span<std::byte> out{arguments.out, bytes};
   Round<radix_max - 1> round{group};
@@ -66,10 +66,10 @@ Task run(Group group, const Arguments& arguments) {
   const auto target = [&](const Part& part) {
     return std::span{arguments.out + offset_of(part), bytes_of(part)};
   };
-  const int place = pattern.place_of(rank);
-  const auto digit_of = [&](int distance, int radix) { return place / distance % radix; };
+  const int position = pattern.position_of(rank);
+  const auto digit_of = [&](int distance, int radix) { return position / distance % radix; };
   const auto at_digit = [&](int digit, int distance, int radix) {
-    return pattern.rank_at(place + (digit - digit_of(distance, radix)) * distance);
+    return pattern.rank_at(position + (digit - digit_of(distance, radix)) * distance);
   };
 
   Part mine{0, arguments.element_count};
@@ -129,7 +129,7 @@ Task run(Group group, const Arguments& arguments) {
 }
 
 Cost cost(const Shape& shape, const Model& model) {
-  const ExchangePattern pattern{shape.size, radix_max};
+  const RecursiveMultiplying pattern{shape.size, radix_max};
   Cost cost;
   std::size_t part_bytes = shape.bytes;
   double bytes = shape.vector_bytes();  // of a part, to the fraction
@@ -151,8 +151,8 @@ Cost cost(const Shape& shape, const Model& model) {
   return cost;
 }
 
-// Up to so many ranks exchange and circulant leave nothing to win.
-bool many_ranks(const Shape& shape) { return shape.size > ExchangePattern::one_round_max; }
+// Up to so many ranks recursive multiplying and circulant leave nothing to win.
+bool many_ranks(const Shape& shape) { return shape.size > RecursiveMultiplying::one_round_max; }
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Ranks beyond a power of two, as exchange and butterfly need it: a folded rank hands its vector to the rank before it, which takes part for
+// Ranks beyond a power of two, as recursive multiplying and butterfly need it: a folded rank hands its vector to the rank before it, which takes part for
 // both and gives it the result. Both see the same bits as everybody.
 // Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004.
 #pragma once
@@ -6,7 +6,7 @@
 #include "collectives/arguments.hpp"
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
-#include "collectives/patterns/exchange.hpp"
+#include "collectives/patterns/recursive_multiplying.hpp"
 
 namespace qpmesh::collectives {
 
@@ -17,7 +17,7 @@ Task take_folded(Group group, const Arguments& arguments);
 Task return_to_folded(Group group, const Arguments& arguments);
 
 // early_s: by how much groups that did not wait for folded ranks are ahead of the first ones that did.
-void add_folding_cost(Cost& cost, const ExchangePattern& pattern, double bytes, double early_s,
+void add_folding_cost(Cost& cost, const RecursiveMultiplying& pattern, double bytes, double early_s,
                       const Model& model);
 
 }  // namespace qpmesh::collectives

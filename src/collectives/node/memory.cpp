@@ -20,7 +20,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
       own_core_{setup.own_core},
       fill_share_{static_cast<int>(setup.members.size()) - 1},
       spins_max_{std::max(setup.spins_max, 1)},
-      single_copy_{setup.single_copy} {
+      cma_{setup.cma} {
   for (std::size_t i = 0; i < setup.members.size(); ++i) {
     const transport::Neighbour& member = *setup.members[i];
     const std::uint64_t offset = setup.offsets[i];

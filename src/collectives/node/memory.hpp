@@ -98,9 +98,9 @@ class NodeMemory final : public progress::Pollable {
     std::vector<int> context_ranks{};
     int rank = 0;
     std::uint64_t communicator = 0;
-    bool single_copy = false;  // all members read each other's private memory
-    bool own_core = false;     // of each member
-    int spins_max = 0;         // of a short wait where it stands
+    bool cma = false;       // all members read each other's private memory
+    bool own_core = false;  // of each member
+    int spins_max = 0;      // of a short wait where it stands
   };
   NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener);
   ~NodeMemory() override;
@@ -115,7 +115,7 @@ class NodeMemory final : public progress::Pollable {
   // Of a member's data. Throws Error{corrupt} for what does not lie in its arena.
   std::byte* data(int rank, std::uint64_t offset, std::size_t bytes) const;
   // Do all members read each other's private memory? The same on all of them.
-  bool single_copy() const noexcept { return single_copy_; }
+  bool cma() const noexcept { return cma_; }
   // After a copy out of a member's Buffer or private memory: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept {
     base::order_loads();
@@ -126,7 +126,7 @@ class NodeMemory final : public progress::Pollable {
   bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
 
   // Do the members copy long vectors together, each on a core of its own? The same on all of them.
-  bool fills_together() const noexcept { return single_copy_ && base::ProcessMemory::can_fill && own_core_; }
+  bool fills_together() const noexcept { return cma_ && base::ProcessMemory::can_fill && own_core_; }
   // Fills what a member has opened for the operation, if it still may.
   void fill(int rank, NodeSlot& slot, std::uint64_t number,
             std::span<const std::byte> source) const noexcept {
@@ -241,7 +241,7 @@ class NodeMemory final : public progress::Pollable {
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;
   bool reported_ = false;  // a difference, once
-  bool single_copy_;
+  bool cma_;
 };
 
 }  // namespace qpmesh::collectives

@@ -101,13 +101,13 @@ class NodeOperation {
     return memory_.offset_in_arena(data, bytes).has_value();
   }
   // Of members that have come.
-  bool is_direct(int rank) const noexcept {
+  bool is_in_arena(int rank) const noexcept {
     return (rank == memory_.rank() ? place_ : slot_of(rank).place) == Place::buffer;
   }
   // After a copy out of a member's Buffer: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept { return memory_.is_withdrawn(rank); }
-  bool all_direct() const noexcept { return count_direct() == memory_.size(); }
-  bool none_direct() const noexcept { return count_direct() == 0; }
+  bool all_in_arena() const noexcept { return count_in_arena() == memory_.size(); }
+  bool none_in_arena() const noexcept { return count_in_arena() == 0; }
 
   // What another member published in its slot. It has come.
   const std::byte* slot_data(int rank) const noexcept { return slot_of(rank).data; }
@@ -180,9 +180,9 @@ class NodeOperation {
     slot.call.store(call_, std::memory_order_relaxed);
     memory_.publish(slot, stage(1));
   }
-  int count_direct() const noexcept {
+  int count_in_arena() const noexcept {
     int count = 0;
-    for (int rank = 0; rank < memory_.size(); ++rank) count += is_direct(rank) ? 1 : 0;
+    for (int rank = 0; rank < memory_.size(); ++rank) count += is_in_arena(rank) ? 1 : 0;
     return count;
   }
   Awaiter all_done(std::uint32_t done) noexcept {

@@ -28,7 +28,7 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
     const int count = step.block_count();
     // Sent blocks R[next_skip + i] of this rank are R[i] of the receiver.
     const int cut = reduced > next_skip && reduced < step.skip ? reduced - next_skip : count;
-    const auto exchange = [&](int begin, int end) {
+    const auto send_and_reduce = [&](int begin, int end) {
       for_each_run(rank, size, next_skip + begin, end - begin, [&](BlockRun run, int rotated) {
         const std::byte* const source = rotated < reduced ? sums : in;
         round.send(group.plus(next_skip), {source + offset(run), bytes(run)});
@@ -38,8 +38,8 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
         round.receive_reduce(group.minus(next_skip), {sums + offset(run), bytes(run)}, operand, reducer);
       });
     };
-    exchange(0, cut);
-    exchange(cut, count);
+    send_and_reduce(0, cut);
+    send_and_reduce(cut, count);
     co_await round;
     if (n == 0) reduced = count;
   }

@@ -357,7 +357,7 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
            .in_layout = BlockLayout{counts},
            .out_layout = BlockLayout{counts},
            .call = {.algorithm = "bruck"}},
-          "bruck" + unequal, "these do: spread");
+          "bruck" + unequal, "these do: all_pairs");
   check_nothing_happened(world);
 }
 

@@ -66,7 +66,7 @@ void roots_that_differ_where_both_ranks_wait(Communicator& world, Arguments) {
   differ(world, reduce(0), reduce(1), "reduce(4 int32, sum, root 0, by knomial)",
          "reduce(4 int32, sum, root 1, by knomial)", "reduce", "reduce");
   const auto gather = [&](int root) {
-    return [&, root](Communicator& group) { group.gather(mine, out, root, {.algorithm = "direct"}); };
+    return [&, root](Communicator& group) { group.gather(mine, out, root, {.algorithm = "linear"}); };
   };
   differ(world, gather(0), gather(1), "gather(4 int32, root 0, by direct)",
          "gather(4 int32, root 1, by direct)", "gather", "gather");
@@ -142,8 +142,8 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
   const auto by = [&](std::string_view algorithm) {
     return [&, algorithm](Communicator& group) { group.allreduce(mine, sum, {.algorithm = algorithm}); };
   };
-  differ(world, by("ring"), by("exchange"), "allreduce(4 float32, sum, by ring)",
-         "allreduce(4 float32, sum, by exchange)", "allreduce", "allreduce");
+  differ(world, by("ring"), by("recursive_multiplying"), "allreduce(4 float32, sum, by ring)",
+         "allreduce(4 float32, sum, by recursive_multiplying)", "allreduce", "allreduce");
 
   // The last block has an element more, say the odd ranks.
   const std::vector<std::size_t> equal(ranks, count);

@@ -64,7 +64,7 @@ void a_count_beyond_two_gib(Communicator& world, Arguments) {
     for (std::size_t i = 0; i < marks.size(); ++i)
       memory.bytes()[marks[i]] = static_cast<std::uint8_t>(i + 1);
   }
-  world.broadcast(memory.bytes(), root, {.algorithm = "flat"});
+  world.broadcast(memory.bytes(), root, {.algorithm = "linear"});
   for (std::size_t i = 0; i < marks.size(); ++i)
     check_equal(static_cast<std::size_t>(memory.bytes()[marks[i]]), i + 1);
 }

@@ -54,14 +54,14 @@ void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
   check(std::chrono::steady_clock::now() - begin < 800ms, "slots that are free are seen at once");
 }
 
-bool applies_single_copy(const Communicator& world) {
+bool applies_cma(const Communicator& world) {
   const auto candidates = world.explain(Collective::broadcast, 1 << 20);
-  return std::ranges::any_of(
-      candidates, [](const Candidate& row) { return row.algorithm == "single_copy" && row.applies; });
+  return std::ranges::any_of(candidates,
+                             [](const Candidate& row) { return row.algorithm == "cma" && row.applies; });
 }
 
 // As far as this process can tell: seccomp knows no process from another, yama lets root do everything.
-bool system_allows_single_copy() {
+bool system_allows_cma() {
   const std::uint64_t from = 42;
   std::uint64_t to = 0;
   iovec here{&to, sizeof to};
@@ -74,7 +74,7 @@ bool system_allows_single_copy() {
 
 // Around what decides how a message travels, and unaligned.
 void private_memory_of_every_length(Communicator& world, Arguments) {
-  check_equal(applies_single_copy(world), system_allows_single_copy());
+  check_equal(applies_cma(world), system_allows_cma());
   const int next = (world.rank() + 1) % world.size();
   const int previous = (world.rank() + world.size() - 1) % world.size();
   for (const std::size_t bytes :
@@ -90,7 +90,7 @@ void private_memory_of_every_length(Communicator& world, Arguments) {
 }
 
 // The last rank may not read its peers, which may read it.
-void single_copy_that_one_rank_is_forbidden(Arguments) {
+void cma_that_one_rank_is_forbidden(Arguments) {
   const char* const rank = std::getenv("QPMESH_RANK");  // NOLINT(concurrency-mt-unsafe): no one sets it
   const char* const size = std::getenv("QPMESH_SIZE");  // NOLINT(concurrency-mt-unsafe)
   if (std::stoi(rank) == std::stoi(size) - 1) {
@@ -105,12 +105,11 @@ void single_copy_that_one_rank_is_forbidden(Arguments) {
     check_equal(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
   }
   Communicator world = init();
-  check(!applies_single_copy(world), "all ranks know that one of them cannot");
+  check(!applies_cma(world), "all ranks know that one of them cannot");
   Bytes data = pattern(1 << 20, world.rank());
-  expect_error(
-      [&] { world.broadcast(data, 0, {.algorithm = "single_copy"}); },
-      {ErrorCode::bad_argument, no_peer, "broadcast",
-       "single_copy does not apply to ranks that do not read each other's private memory", "these do: *"});
+  expect_error([&] { world.broadcast(data, 0, {.algorithm = "cma"}); },
+               {ErrorCode::bad_argument, no_peer, "broadcast",
+                "cma does not apply to ranks that do not read each other's private memory", "these do: *"});
   world.broadcast(data, 0);
   check_pattern(data, 0);
   const Bytes out = pattern(1 << 20, world.rank());
@@ -156,28 +155,27 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
   const auto allgather = [&](Communicator& group, std::span<std::uint8_t> data, CallOptions call) {
     group.allgather(data, all, call);
   };
-  late("broadcast", "staged", buffer, broadcast, write);
-  late("allgather", "staged", buffer, allgather, write);
-  if (!applies_single_copy(world)) return;
-  late("broadcast", "single_copy", memory, broadcast, write);
-  late("allgather", "single_copy", memory, allgather, write);
+  late("broadcast", "double_buffered", buffer, broadcast, write);
+  late("allgather", "double_buffered", buffer, allgather, write);
+  if (!applies_cma(world)) return;
+  late("broadcast", "cma", memory, broadcast, write);
+  late("allgather", "cma", memory, allgather, write);
   void* const pages = ::mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   check(pages != MAP_FAILED, "pages");
-  late("broadcast", "single_copy", std::span{static_cast<std::uint8_t*>(pages), count}, broadcast,
+  late("broadcast", "cma", std::span{static_cast<std::uint8_t*>(pages), count}, broadcast,
        [](std::span<std::uint8_t> given) { ::munmap(given.data(), given.size()); });
 }
 
 // arguments[0]: a file. All but the last rank give up waiting for what that one has. Who comes late must not fill what they have back.
 void a_late_root_does_not_fill_what_was_taken_back(Communicator& world, Arguments arguments) {
-  if (!applies_single_copy(world)) return;
+  if (!applies_cma(world)) return;
   constexpr std::size_t count = 1 << 20;
   const int root = world.size() - 1;
   Bytes memory(count, 1);
   Communicator group = world.duplicate();
   const auto broadcast = [&](std::int64_t timeout_ms) {
-    expect_error(
-        [&] { group.broadcast(memory, root, {.timeout_ms = timeout_ms, .algorithm = "single_copy"}); },
-        {ErrorCode::timeout, any_peer_at_all, "broadcast", "*", timeout_hint});
+    expect_error([&] { group.broadcast(memory, root, {.timeout_ms = timeout_ms, .algorithm = "cma"}); },
+                 {ErrorCode::timeout, any_peer_at_all, "broadcast", "*", timeout_hint});
   };
   if (world.rank() == root) {
     await_file(arguments[0]);
@@ -198,8 +196,8 @@ void a_slow_reducer_does_not_take_what_was_taken_back(Communicator& world, Argum
   Buffer<int> given = world.allocate<int>(count * static_cast<std::size_t>(world.size()));
   std::vector<int> result(count);
   const bool slow = world.rank() != 0;
-  for (const std::string algorithm : {"slices", "single_copy"}) {
-    if (algorithm == "single_copy" && !applies_single_copy(world)) continue;
+  for (const std::string algorithm : {"direct", "cma"}) {
+    if (algorithm == "cma" && !applies_cma(world)) continue;
     const std::string file = arguments[0] + algorithm;
     const auto add = [&](const int* left, int* inout, std::size_t element_count) {
       if (slow) await_file(file);
@@ -244,7 +242,7 @@ void a_failure_ends_more_than_are_counted(Communicator& world, Arguments argumen
 std::vector<Scenario> node_scenarios() {
   return {in_world("wide_elements_are_aligned", wide_elements_are_aligned),
           in_world("private_memory_of_every_length", private_memory_of_every_length),
-          {"single_copy_that_one_rank_is_forbidden", single_copy_that_one_rank_is_forbidden},
+          {"cma_that_one_rank_is_forbidden", cma_that_one_rank_is_forbidden},
           in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers),
           in_world("a_late_member_does_not_take_what_was_taken_back",
                    a_late_member_does_not_take_what_was_taken_back),

@@ -1,4 +1,4 @@
-// Who exchanges with whom in a radix-k exchange: in each round groups of k ranks, at equal distances, send each other
+// Who sends to whom in recursive multiplying with radix k: in each round groups of k ranks, at equal distances, send each other
 // all that they have. Pure integers.
 //
 // Up to one_round_max ranks it is one round of all. Beyond, 2^q ranks take part, in rounds of radix k or less; the others, the odd ones
@@ -11,12 +11,12 @@
 
 namespace qpmesh::collectives {
 
-class ExchangePattern {
+class RecursiveMultiplying {
  public:
   static constexpr int one_round_max = 16;
 
   // radix: a power of two.
-  constexpr ExchangePattern(int size, int radix) noexcept
+  constexpr RecursiveMultiplying(int size, int radix) noexcept
       : participants_{size <= one_round_max ? size
                                             : static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))},
         folded_{size - participants_},
@@ -26,10 +26,10 @@ class ExchangePattern {
   int folded() const noexcept { return folded_; }  // ranks that take part through the one before them
   bool is_folded(int rank) const noexcept { return rank < 2 * folded_ && rank % 2 == 1; }
   bool has_folded(int rank) const noexcept { return rank < 2 * folded_ && rank % 2 == 0; }
-  int place_of(int rank) const noexcept { return rank < 2 * folded_ ? rank / 2 : rank - folded_; }
-  int rank_at(int place) const noexcept { return place < folded_ ? 2 * place : place + folded_; }
+  int position_of(int rank) const noexcept { return rank < 2 * folded_ ? rank / 2 : rank - folded_; }
+  int rank_at(int position) const noexcept { return position < folded_ ? 2 * position : position + folded_; }
 
-  // Ranks of a round's groups, whose members are `distance` places apart; the next round's distance is distance * radix.
+  // Ranks of a round's groups, whose members are `distance` positions apart; the next round's distance is distance * radix.
   int round_radix(int distance) const noexcept { return std::min(radix_, participants_ / distance); }
 
  private:

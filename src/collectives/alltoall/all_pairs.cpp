@@ -1,4 +1,4 @@
-// Every rank sends each other one its block, beginning with the next rank, so that no rank is everybody's target at once; a window of them
+// All pairs: every rank sends each other one its block, beginning with the next rank, so that no rank is everybody's target at once; a window of them
 // is in flight. Wins for all but tiny blocks. Blocks of any lengths.
 // Cost (N-1)/w (alpha + (w-1) max(o, S/N beta) + S/N beta) for a window of w.
 // Source: the scattered algorithm of MPICH.
@@ -11,7 +11,7 @@ Task run(Group group, const Arguments& arguments) {
   const Blocks& in = arguments.in_blocks;
   const Blocks& out = arguments.out_blocks;
   const int rank = group.rank();
-  Round<exchange_window> round{group};
+  Round<messages_in_flight_max> round{group};
   for (int distance = 1; distance < group.size(); ++distance) {
     const int to = group.plus(distance);
     const int from = group.minus(distance);
@@ -25,13 +25,13 @@ Task run(Group group, const Arguments& arguments) {
 }
 
 Cost cost(const Shape& shape, const Model& model) {
-  Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
+  Cost cost = all_pairs_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += shape.block_bytes() * model.copied_byte_s;
   return cost;
 }
 
 }  // namespace
 
-extern constexpr Algorithm alltoall_spread{Collective::alltoall, "spread", always, cost, run};
+extern constexpr Algorithm alltoall_all_pairs{Collective::alltoall, "all_pairs", always, cost, run};
 
 }  // namespace qpmesh::collectives

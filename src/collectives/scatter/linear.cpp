@@ -9,7 +9,7 @@ namespace {
 
 Task run(Group group, const Arguments& arguments) {
   const int root = arguments.root;
-  Round<exchange_window> round{group};
+  Round<messages_in_flight_max> round{group};
   if (group.rank() != root) {
     round.receive(root, {arguments.out, arguments.bytes()});
     co_await round;
@@ -34,6 +34,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm scatter_direct{Collective::scatter, "direct", always, cost, run};
+extern constexpr Algorithm scatter_linear{Collective::scatter, "linear", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,11 +1,11 @@
-// Radix-k exchange: in each round k ranks send each other their vectors, and everyone reduces all of them in one pass, in rank order.
+// Recursive multiplying with radix k: in each round k ranks send each other their vectors, and everyone reduces all of them in one pass, in rank order.
 // Wins for small vectors: ceil(log_k N) latencies; up to 16 ranks it is one round, which also means one turn on the core for
 // each rank when ranks share cores. The order of the operands is the rank order, the same everywhere: the same
 // bits on every rank, ordered reductions included.
 // Cost per round alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma; two latencies more where N is beyond 16 and no power of two.
 // Source: the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels for one round; J. Bruck, C.-T. Ho, "Efficient global
 // combine operations in multi-port message-passing systems", 1993, for radix k.
-#include "collectives/patterns/exchange.hpp"
+#include "collectives/patterns/recursive_multiplying.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/allreduce/folding.hpp"
 
@@ -14,15 +14,15 @@ namespace {
 
 // Where bytes cost more than rounds, fewer are sent. From what every rank knows alike.
 constexpr std::size_t high_radix_bytes_max = 1024;
-ExchangePattern pattern_of(int size, std::size_t bytes) {
+RecursiveMultiplying pattern_of(int size, std::size_t bytes) {
   return {size, bytes <= high_radix_bytes_max ? 8 : 4};
 }
 
 Task run(Group group, const Arguments& arguments) {
-  constexpr int radix_max = ExchangePattern::one_round_max;
+  constexpr int radix_max = RecursiveMultiplying::one_round_max;
   const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();
-  const ExchangePattern pattern = pattern_of(group.size(), bytes);
+  const RecursiveMultiplying pattern = pattern_of(group.size(), bytes);
   const std::span<std::byte> out{arguments.out, bytes};
   if (group.size() == 1) group.copy(out.data(), arguments.in, bytes);
 
@@ -36,18 +36,18 @@ Task run(Group group, const Arguments& arguments) {
     co_await take_folded(group, arguments);
     sum = out.data();
   }
-  const int place = pattern.place_of(rank);
+  const int position = pattern.position_of(rank);
   const int largest_radix = pattern.round_radix(1);
   Scratch arrived{group, bytes * static_cast<std::size_t>(largest_radix - 1)};
   for (int distance = 1; distance < pattern.participants();) {
     const int radix = pattern.round_radix(distance);
-    const int digit = place / distance % radix;
+    const int digit = position / distance % radix;
     std::array<const std::byte*, radix_max> operands;
     operands[static_cast<std::size_t>(digit)] = sum;
     std::byte* free_place = arrived.data();
     for (int step = 1; step < radix; ++step) {
       const auto peer = [&](int its_digit) {
-        return pattern.rank_at(place + (its_digit - digit) * distance);
+        return pattern.rank_at(position + (its_digit - digit) * distance);
       };
       const int to = (digit + step) % radix;
       const int from = (digit + radix - step) % radix;
@@ -65,7 +65,7 @@ Task run(Group group, const Arguments& arguments) {
 }
 
 Cost cost(const Shape& shape, const Model& model) {
-  const ExchangePattern pattern = pattern_of(shape.size, shape.bytes);
+  const RecursiveMultiplying pattern = pattern_of(shape.size, shape.bytes);
   const double bytes = shape.vector_bytes();
   Cost cost;
   double early_s = 0;
@@ -82,6 +82,7 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allreduce_exchange{Collective::allreduce, "exchange", always, cost, run};
+extern constexpr Algorithm allreduce_recursive_multiplying{Collective::allreduce, "recursive_multiplying",
+                                                           always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,12 +1,12 @@
-// Single copy: every rank copies the vector straight from where the root has it. The root, which would only wait, copies too where each
+// Cross memory attach: every rank copies the vector straight from where the root has it. The root, which would only wait, copies too where each
 // rank has a core (base/fill_guard.hpp).
-// See node/single_copy.hpp.
+// See node/cma.hpp.
 #include <span>
 #include <utility>
 
 #include "base/fill_guard.hpp"
 #include "collectives/algorithm.hpp"
-#include "collectives/node/single_copy.hpp"
+#include "collectives/node/cma.hpp"
 #include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
@@ -84,7 +84,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm broadcast_single_copy{Collective::broadcast, "single_copy", fits_single_copy, cost,
-                                                 run};
+extern constexpr Algorithm broadcast_cma{Collective::broadcast, "cma", fits_cma, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,6 +1,6 @@
-// Single copy: every rank copies the others' blocks straight from where they lie.
-// See node/single_copy.hpp.
-#include "collectives/node/single_copy.hpp"
+// Cross memory attach: every rank copies the others' blocks straight from where they lie.
+// See node/cma.hpp.
+#include "collectives/node/cma.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -13,7 +13,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await node.own_slot();
   node.publish_in_place(arguments.in, arguments.bytes());
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
-  co_await exchange_in_place(
+  co_await all_pairs_in_place(
       group, node, [&](int from) { return arguments.out + blocks.first_bytes(from); },
       [](int) { return std::size_t{0}; }, [&](int from) { return blocks.length_bytes(from); });
 }
@@ -30,7 +30,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allgather_single_copy{Collective::allgather, "single_copy", fits_single_copy, cost,
-                                                 run};
+extern constexpr Algorithm allgather_cma{Collective::allgather, "cma", fits_cma, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,4 +1,4 @@
-// Single copy, reductions: every rank copies its slice of all vectors straight out of where they lie, in parts that stay in its cache,
+// Cross memory attach, reductions: every rank copies its slice of all vectors straight out of where they lie, in parts that stay in its cache,
 // and reduces them; in an allreduce it then copies the others' slices of the result from there. What lies in Buffers is reduced where it lies.
 // Wins for long vectors on one node: nothing is staged, what other cores have written crosses once, and there are three steps however
 // long the vector is, which ranks that share cores wait for. In rank order: ordered reductions included; the same bits on every rank.
@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "collectives/arguments.hpp"
+#include "collectives/node/cma.hpp"
 #include "collectives/node/operation.hpp"
-#include "collectives/node/single_copy.hpp"
 
 namespace qpmesh::collectives {
 

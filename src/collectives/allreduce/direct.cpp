@@ -1,7 +1,7 @@
-// Direct slices: every rank reduces its slice of the vector, and takes the other slices where they were reduced.
+// Direct: every rank reduces its slice of the vector, and takes the other slices where they were reduced.
 // Cost per rank: Buffers read S + (N-1)/N S and write S; staging reads 3 S - 2 S/N and writes 2 S; two lines per chunk.
-// See node/slices.hpp.
-#include "collectives/node/slices.hpp"
+// See node/direct.hpp.
+#include "collectives/node/direct.hpp"
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
@@ -17,6 +17,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allreduce_slices{Collective::allreduce, "slices", fits_staging, cost, run};
+extern constexpr Algorithm allreduce_direct{Collective::allreduce, "direct", fits_staging, cost, run};
 
 }  // namespace qpmesh::collectives

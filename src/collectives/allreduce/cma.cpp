@@ -1,9 +1,9 @@
-// Single copy: every rank reduces its slice of all vectors, copied straight out of where they lie, and then copies the others' slices of
+// Cross memory attach: every rank reduces its slice of all vectors, copied straight out of where they lie, and then copies the others' slices of
 // the result from there.
 // Cost per rank: (N-1)/N S copied and reduced, and (N-1)/N S copied once more; a call of the system for each copy; three steps.
-// See node/single_copy_reduction.hpp.
+// See node/cma_reduction.hpp.
 #include "collectives/algorithm.hpp"
-#include "collectives/node/single_copy_reduction.hpp"
+#include "collectives/node/cma_reduction.hpp"
 #include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
@@ -46,7 +46,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allreduce_single_copy{Collective::allreduce, "single_copy", fits_single_copy, cost,
-                                                 run};
+extern constexpr Algorithm allreduce_cma{Collective::allreduce, "cma", fits_cma, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,6 +1,6 @@
-// Staged: every rank copies a piece of each of its blocks into its staging at a time, and takes those for it from the others'.
-// See node/staged.hpp.
-#include "collectives/node/staged.hpp"
+// Double-buffered: every rank copies a piece of each of its blocks into its staging at a time, and takes those for it from the others'.
+// See node/double_buffered.hpp.
+#include "collectives/node/double_buffered.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -14,7 +14,7 @@ Task run(Group group, const Arguments& arguments) {
   const std::size_t block_bytes = blocks.length_bytes(0);
   const Pieces pieces{blocks, group.size()};
   group.copy(arguments.out + blocks.first_bytes(rank), arguments.in + blocks.first_bytes(rank), block_bytes);
-  co_await exchange_staged(
+  co_await double_buffered_all_pairs(
       group, node, {arguments.in, blocks.bytes()}, pieces.count(),
       [&](std::size_t piece) {
         for (int distance = 1; distance < group.size(); ++distance) {
@@ -48,6 +48,7 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm alltoall_staged{Collective::alltoall, "staged", fits_staging, cost, run};
+extern constexpr Algorithm alltoall_double_buffered{Collective::alltoall, "double_buffered", fits_staging,
+                                                    cost, run};
 
 }  // namespace qpmesh::collectives

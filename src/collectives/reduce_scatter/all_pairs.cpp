@@ -1,4 +1,4 @@
-// One-shot exchange: everybody sends every rank its block, and reduces all that came in one pass, in rank order:
+// All pairs: everybody sends every rank its block, and reduces all that came in one pass, in rank order:
 // ordered reductions included. Wins for small vectors on few ranks.
 // Cost alpha + (N-2) max(o, S/N beta) + S/N beta + (N-1)/N S gamma.
 // Source: the all-pairs algorithms of MSCCL++.
@@ -38,7 +38,7 @@ Task run(Group group, const Arguments& arguments) {
     co_return;
   }
   Scratch arrived{group, bytes * static_cast<std::size_t>(size)};
-  Round<exchange_window> round{group};
+  Round<messages_in_flight_max> round{group};
   for (int distance = 1; distance < size; ++distance) {
     const int to = group.plus(distance);
     const int from = group.minus(distance);
@@ -57,13 +57,14 @@ Task run(Group group, const Arguments& arguments) {
 }
 
 Cost cost(const Shape& shape, const Model& model) {
-  Cost cost = exchange_cost(shape.size, shape.block_bytes(), model);
+  Cost cost = all_pairs_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += (shape.ranks() - 1) * shape.block_bytes() * model.reduced_byte_s;
   return cost;
 }
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_exchange{Collective::reduce_scatter, "exchange", always, cost, run};
+extern constexpr Algorithm reduce_scatter_all_pairs{Collective::reduce_scatter, "all_pairs", always, cost,
+                                                    run};
 
 }  // namespace qpmesh::collectives

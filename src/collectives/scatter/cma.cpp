@@ -1,6 +1,6 @@
-// Single copy: every rank copies its block straight from where the root has it.
-// See node/single_copy.hpp.
-#include "collectives/node/single_copy.hpp"
+// Cross memory attach: every rank copies its block straight from where the root has it.
+// See node/cma.hpp.
+#include "collectives/node/cma.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -31,7 +31,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm scatter_single_copy{Collective::scatter, "single_copy", fits_single_copy, cost,
-                                               run};
+extern constexpr Algorithm scatter_cma{Collective::scatter, "cma", fits_cma, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,7 +1,7 @@
-// Single copy: every rank reduces its block of all vectors, copied straight out of where they lie.
-// See node/single_copy_reduction.hpp.
+// Cross memory attach: every rank reduces its block of all vectors, copied straight out of where they lie.
+// See node/cma_reduction.hpp.
 #include "collectives/algorithm.hpp"
-#include "collectives/node/single_copy_reduction.hpp"
+#include "collectives/node/cma_reduction.hpp"
 #include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
@@ -35,7 +35,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_single_copy{Collective::reduce_scatter, "single_copy",
-                                                      fits_single_copy, cost, run};
+extern constexpr Algorithm reduce_scatter_cma{Collective::reduce_scatter, "cma", fits_cma, cost, run};
 
 }  // namespace qpmesh::collectives

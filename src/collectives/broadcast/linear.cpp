@@ -9,7 +9,7 @@ namespace {
 
 Task run(Group group, const Arguments& arguments) {
   const std::span<std::byte> vector{arguments.out, arguments.bytes()};
-  Round<exchange_window> round{group};
+  Round<messages_in_flight_max> round{group};
   if (group.rank() != arguments.root) {
     round.receive(arguments.root, vector);
     co_await round;
@@ -28,6 +28,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm broadcast_flat{Collective::broadcast, "flat", always, cost, run};
+extern constexpr Algorithm broadcast_linear{Collective::broadcast, "linear", always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,6 +1,6 @@
-// Direct slices: every rank reduces its block out of the vectors of all, in pieces.
-// See node/slices.hpp.
-#include "collectives/node/slices.hpp"
+// Direct: every rank reduces its block out of the vectors of all, in pieces.
+// See node/direct.hpp.
+#include "collectives/node/direct.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -29,17 +29,17 @@ Task run(Group group, const Arguments& arguments) {
     group.reduce(arguments.reducer, arguments.out + pieces.begin(piece), sources,
                  pieces.length(piece, arguments.bytes()));
   };
-  const bool direct = node.in_arena(arguments.in, blocks.bytes());
+  const bool own_in_arena = node.in_arena(arguments.in, blocks.bytes());
   co_await node.own_slot();
   co_await node.own_staging();
-  if (direct) {
+  if (own_in_arena) {
     node.publish_in_place(arguments.in, blocks.bytes());
   } else {
     stage(0);
     node.publish_staged();
   }
   co_await node.all(1);
-  if (node.all_direct()) {
+  if (node.all_in_arena()) {
     Operands operands;
     const std::size_t first = blocks.first_bytes(group.rank());
     const auto sources = operands_in_rank_order(operands, group, arguments.in + first, [&](int rank) {
@@ -52,8 +52,8 @@ Task run(Group group, const Arguments& arguments) {
     co_return;
   }
   std::uint32_t steps_before = 0;
-  if (!node.none_direct()) {
-    if (direct) stage(0);
+  if (!node.none_in_arena()) {
+    if (own_in_arena) stage(0);
     node.advance(2);
     steps_before = 1;
   }
@@ -82,7 +82,7 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_slices{Collective::reduce_scatter, "slices", fits_staging, cost,
+extern constexpr Algorithm reduce_scatter_direct{Collective::reduce_scatter, "direct", fits_staging, cost,
                                                  run};
 
 }  // namespace qpmesh::collectives

@@ -1,4 +1,4 @@
-// Single copy: who has something to give says where it lies, and whoever wants it copies it straight from there, out of private memory too:
+// Cross memory attach: who has something to give says where it lies, and whoever wants it copies it straight from there, out of private memory too:
 // the kernel does that (process_vm_readv). Who gave waits until the others have it.
 // A broadcast's root, which would only wait, copies too where each rank has a core (base/fill_guard.hpp).
 // Wins for long vectors on one node, from where a copy saved is worth a call of the system. Later where ranks share cores:
@@ -13,14 +13,13 @@
 namespace qpmesh::collectives {
 
 // The ranks read each other's private memory.
-inline bool fits_single_copy(const Shape& shape) {
-  return shape.single_copy && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
-         shape.bytes > 0;
+inline bool fits_cma(const Shape& shape) {
+  return shape.cma && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max && shape.bytes > 0;
 }
 
 // Every rank gives, and takes its part from every other one: place(from) of so many bytes(from), to target(from).
 template <class Target, class Place, class Bytes>
-Task exchange_in_place(Group group, NodeOperation& node, Target target, Place place, Bytes bytes) {
+Task all_pairs_in_place(Group group, NodeOperation& node, Target target, Place place, Bytes bytes) {
   for (int distance = 1; distance < group.size(); ++distance) {
     const int from = group.plus(distance);
     co_await node.member(from, 1);

@@ -1,6 +1,6 @@
-// Single copy: the root copies every rank's block straight from where it lies.
-// See node/single_copy.hpp.
-#include "collectives/node/single_copy.hpp"
+// Cross memory attach: the root copies every rank's block straight from where it lies.
+// See node/cma.hpp.
+#include "collectives/node/cma.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -38,6 +38,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm gather_single_copy{Collective::gather, "single_copy", fits_single_copy, cost, run};
+extern constexpr Algorithm gather_cma{Collective::gather, "cma", fits_cma, cost, run};
 
 }  // namespace qpmesh::collectives

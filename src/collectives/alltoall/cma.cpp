@@ -1,6 +1,6 @@
-// Single copy: every rank copies its blocks straight from where the others have them.
-// See node/single_copy.hpp.
-#include "collectives/node/single_copy.hpp"
+// Cross memory attach: every rank copies its blocks straight from where the others have them.
+// See node/cma.hpp.
+#include "collectives/node/cma.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -15,7 +15,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await node.own_slot();
   node.publish_in_place(arguments.in, blocks.bytes());
   group.copy(arguments.out + own, arguments.in + own, block_bytes);
-  co_await exchange_in_place(
+  co_await all_pairs_in_place(
       group, node, [&](int from) { return arguments.out + blocks.first_bytes(from); },
       [=](int) { return own; }, [=](int) { return block_bytes; });
 }
@@ -32,7 +32,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm alltoall_single_copy{Collective::alltoall, "single_copy", fits_single_copy, cost,
-                                                run};
+extern constexpr Algorithm alltoall_cma{Collective::alltoall, "cma", fits_cma, cost, run};
 
 }  // namespace qpmesh::collectives

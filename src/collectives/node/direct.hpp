@@ -1,4 +1,4 @@
-// Direct slices: every rank reduces its slice of the vector from all ranks in one pass, and takes the other slices where they were reduced.
+// Direct reduce_scatter and allgather: every rank reduces its slice of the vector from all ranks in one pass, and takes the other slices where they were reduced.
 // Vectors in Buffers are read and written where they lie. Private ones come through staging, in chunks that stay in the cache: only its owner
 // touches private memory. A rank's own slice, which nobody else reads, is reduced from where it lies. A chunk has two steps, "staged" and
 // "reduced"; the next chunk but one may overwrite its buffer, because whoever has staged the chunk between has taken all of it.

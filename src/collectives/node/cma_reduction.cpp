@@ -1,4 +1,4 @@
-#include "collectives/node/single_copy_reduction.hpp"
+#include "collectives/node/cma_reduction.hpp"
 
 #include <cmath>
 
@@ -30,7 +30,7 @@ std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node
     Operands operands;
     const auto sources = operands_in_rank_order(
         operands, group, arguments.in + place + begin, [&](int rank) -> const std::byte* {
-          if (node.is_direct(rank)) return node.data_of(rank, place + begin, part_bytes);
+          if (node.is_in_arena(rank)) return node.data_of(rank, place + begin, part_bytes);
           std::byte* const room = parts.room(rooms_taken++);
           if (!node.copy_in_place(rank, room, place + begin, part_bytes)) unread = rank;
           return room;

@@ -1,6 +1,6 @@
-// Direct slices: every rank reduces its slice of the vector, and the root takes the other slices where they were reduced.
-// See node/slices.hpp.
-#include "collectives/node/slices.hpp"
+// Direct: every rank reduces its slice of the vector, and the root takes the other slices where they were reduced.
+// See node/direct.hpp.
+#include "collectives/node/direct.hpp"
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
@@ -16,6 +16,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_slices{Collective::reduce, "slices", fits_staging, cost, run};
+extern constexpr Algorithm reduce_direct{Collective::reduce, "direct", fits_staging, cost, run};
 
 }  // namespace qpmesh::collectives

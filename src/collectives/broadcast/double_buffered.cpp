@@ -1,6 +1,6 @@
-// Staged: the root copies the vector into its staging chunk by chunk, and waits before it overwrites a buffer; readers tell how far they are.
-// See node/staged.hpp.
-#include "collectives/node/staged.hpp"
+// Double-buffered: the root copies the vector into its staging chunk by chunk, and waits before it overwrites a buffer; readers tell how far they are.
+// See node/double_buffered.hpp.
+#include "collectives/node/double_buffered.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -31,7 +31,7 @@ Task run(Group group, const Arguments& arguments) {
     co_return;
   }
   co_await node.member(root, 1);
-  if (node.is_direct(root)) {
+  if (node.is_in_arena(root)) {
     group.copy(arguments.out, node.data_of(root, 0, bytes), bytes);
     if (node.is_withdrawn(root)) co_await node.failure_of(root);
     node.publish_staged();
@@ -59,6 +59,7 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm broadcast_staged{Collective::broadcast, "staged", fits_staging, cost, run};
+extern constexpr Algorithm broadcast_double_buffered{Collective::broadcast, "double_buffered", fits_staging,
+                                                     cost, run};
 
 }  // namespace qpmesh::collectives

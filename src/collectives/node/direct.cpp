@@ -1,4 +1,4 @@
-#include "collectives/node/slices.hpp"
+#include "collectives/node/direct.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -67,18 +67,18 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
     group.copy(node.staging(chunk) + behind, in + behind, chunks.length(chunk) - behind);
   };
   // Only an allreduce has a result at every rank.
-  const bool direct =
+  const bool own_in_arena =
       everybody_wants && node.in_arena(arguments.in, bytes) && node.in_arena(arguments.out, bytes);
   co_await node.own_slot();
   co_await node.own_staging();
-  if (direct) {
+  if (own_in_arena) {
     node.publish_in_place(arguments.in, bytes, arguments.out);
   } else {
     stage(0);
     node.publish_staged();
   }
   co_await node.all(1);
-  if (node.all_direct()) {
+  if (node.all_in_arena()) {
     const Blocks slices = even_blocks(arguments.element_count, size, arguments.element_bytes);
     reduce_slice_of_buffers(group, node, arguments, arguments.out + slices.first_bytes(group.rank()));
     node.advance(2);
@@ -95,8 +95,8 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
     co_return;
   }
   std::uint32_t steps_before = 0;
-  if (!node.none_direct()) {  // some Buffers, some private: all through staging
-    if (direct) stage(0);
+  if (!node.none_in_arena()) {  // some Buffers, some private: all through staging
+    if (own_in_arena) stage(0);
     node.advance(2);
     steps_before = 1;
   }

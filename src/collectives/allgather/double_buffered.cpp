@@ -1,6 +1,6 @@
-// Staged: every rank copies its block into its staging piece by piece, and takes the others' from theirs.
-// See node/staged.hpp.
-#include "collectives/node/staged.hpp"
+// Double-buffered: every rank copies its block into its staging piece by piece, and takes the others' from theirs.
+// See node/double_buffered.hpp.
+#include "collectives/node/double_buffered.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
 
@@ -12,7 +12,7 @@ Task run(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   const Pieces parts{blocks, 1};
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, arguments.bytes());
-  co_await exchange_staged(
+  co_await double_buffered_all_pairs(
       group, node, {arguments.in, arguments.bytes()}, parts.count(),
       [&](std::size_t part) {
         group.copy(node.staging(part), arguments.in + parts.begin(part),
@@ -41,6 +41,7 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allgather_staged{Collective::allgather, "staged", fits_staging, cost, run};
+extern constexpr Algorithm allgather_double_buffered{Collective::allgather, "double_buffered", fits_staging,
+                                                     cost, run};
 
 }  // namespace qpmesh::collectives

@@ -9,7 +9,7 @@ namespace {
 
 Task run(Group group, const Arguments& arguments) {
   const int root = arguments.root;
-  Round<exchange_window> round{group};
+  Round<messages_in_flight_max> round{group};
   if (group.rank() != root) {
     round.send(root, {arguments.in, arguments.bytes()});
     co_await round;
@@ -36,6 +36,6 @@ Cost cost(const Shape& shape, const Model& model) {
 
 }  // namespace
 
-extern constexpr Algorithm gather_direct{Collective::gather, "direct", always, cost, run};
+extern constexpr Algorithm gather_linear{Collective::gather, "linear", always, cost, run};
 
 }  // namespace qpmesh::collectives
