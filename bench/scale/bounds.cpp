@@ -7,11 +7,11 @@
 namespace qpmesh::bench {
 namespace {
 
-using collectives::Model;
-using collectives::Shape;
+using collectives::CallShape;
+using collectives::CostModel;
 
 // Until the last of so many ranks knows what one of them knows.
-double told_s(int size, const Model& model) {
+double told_s(int size, const CostModel& model) {
   std::priority_queue<double, std::vector<double>, std::greater<>> next_told_s;  // by each rank that knows
   double last_s = 0;
   next_told_s.push(model.latency_s);
@@ -24,7 +24,7 @@ double told_s(int size, const Model& model) {
   return last_s;
 }
 
-double port_bytes(Collective collective, const Shape& shape) {
+double port_bytes(Collective collective, const CallShape& shape) {
   const double others = shape.vector_bytes() - shape.block_bytes();
   switch (collective) {
     case Collective::barrier: break;
@@ -42,7 +42,7 @@ double port_bytes(Collective collective, const Shape& shape) {
   return 0;
 }
 
-double combined_bytes(Collective collective, const Shape& shape) {
+double combined_bytes(Collective collective, const CallShape& shape) {
   const bool reduces = collective == Collective::reduce || collective == Collective::reduce_scatter ||
                        collective == Collective::allreduce;
   return reduces ? shape.vector_bytes() - shape.block_bytes() : 0;
@@ -50,7 +50,7 @@ double combined_bytes(Collective collective, const Shape& shape) {
 
 }  // namespace
 
-double lower_bound_s(Collective collective, const Shape& shape, const Model& model) {
+double lower_bound_s(Collective collective, const CallShape& shape, const CostModel& model) {
   if (shape.size == 1) return 0;
   return std::max({told_s(shape.size, model), model.latency_s + port_bytes(collective, shape) * model.byte_s,
                    model.latency_s + combined_bytes(collective, shape) * model.reduced_byte_s});

@@ -14,6 +14,7 @@ namespace qpmesh::bench {
 //   S for what has one vector, (N-1)/N S for what has a block for each rank.
 // - Some rank's CPU combines so many bytes: (N-1)/N S (E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn, "Collective communication:
 //   theory, practice, and experience", 2007).
-double lower_bound_s(Collective collective, const collectives::Shape& shape, const collectives::Model& model);
+double lower_bound_s(Collective collective, const collectives::CallShape& shape,
+                     const collectives::CostModel& model);
 
 }  // namespace qpmesh::bench

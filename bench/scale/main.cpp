@@ -19,8 +19,8 @@ namespace qpmesh::bench {
 namespace {
 
 using collectives::Algorithm;
+using collectives::CallShape;
 using collectives::Cost;
-using collectives::Shape;
 
 struct Settings {
   std::vector<int> ranks{1024, 4096, 16384};
@@ -33,7 +33,7 @@ struct Settings {
 
 struct Row {
   const Algorithm* algorithm;
-  Shape shape;
+  CallShape shape;
   double bound_s;
   Cost closed;
   std::optional<Cost> simulated;  // none: too many messages
@@ -59,7 +59,7 @@ Collective collective_of(const std::string& name) {
 }
 
 // Of all ranks together. Where one rank alone sends to each other one, most ranks send nothing.
-double expected_messages(const Algorithm& algorithm, const Shape& shape, const Cost& closed) {
+double expected_messages(const Algorithm& algorithm, const CallShape& shape, const Cost& closed) {
   const bool from_root =
       algorithm.collective == Collective::broadcast || algorithm.collective == Collective::scatter;
   if (from_root && closed.messages == shape.ranks() - 1) return closed.messages;
@@ -72,7 +72,7 @@ bool has_equal_blocks(Collective collective) {
          collective == Collective::alltoall;
 }
 
-Row row_of(const Algorithm& algorithm, const Shape& shape, double messages_max) {
+Row row_of(const Algorithm& algorithm, const CallShape& shape, double messages_max) {
   Row row{.algorithm = &algorithm,
           .shape = shape,
           .bound_s = lower_bound_s(algorithm.collective, shape, reference_network),
@@ -139,7 +139,7 @@ void run(const Settings& settings) {
   for (const int size : settings.ranks) {
     for (const std::string& text : settings.bytes) {
       const auto ranks = static_cast<std::size_t>(size);
-      Shape shape{.size = size, .bytes = collective == Collective::barrier ? 0 : parse_bytes(text)};
+      CallShape shape{.size = size, .bytes = collective == Collective::barrier ? 0 : parse_bytes(text)};
       if (has_equal_blocks(collective)) shape.bytes = (shape.bytes + ranks - 1) / ranks * ranks;
       std::vector<Row> rows;
       for (const Algorithm* const algorithm : collectives::algorithms(collective)) {

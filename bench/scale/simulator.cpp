@@ -17,7 +17,7 @@ namespace {
 
 using collectives::Arguments;
 using collectives::Blocks;
-using collectives::Model;
+using collectives::CostModel;
 using messaging::ReceiveOperation;
 using messaging::SendOperation;
 
@@ -51,7 +51,7 @@ struct Later {
 
 // What all ranks share.
 struct World {
-  const Model& model;
+  const CostModel& model;
   progress::Engine engine{};
   std::deque<Rank> ranks{};
   std::priority_queue<Event, std::vector<Event>, Later> events{};
@@ -133,7 +133,7 @@ class Rank final : public collectives::Machine {
   }
 
   void take(ReceiveOperation& receive, const Message& message) noexcept {
-    const Model& model = world_.model;
+    const CostModel& model = world_.model;
     const double enters_s = std::max({message.arrived_s, cpu_s_, in_free_s_});
     in_free_s_ = enters_s + model.port_s(static_cast<double>(message.bytes));
     double end_s = enters_s + transfer_s(message.bytes);
@@ -176,7 +176,7 @@ void never_called(std::byte* /*target*/, const std::byte* const* /*sources*/, in
   std::terminate();
 }
 
-Arguments arguments_of(Collective collective, const collectives::Shape& shape, int rank) {
+Arguments arguments_of(Collective collective, const collectives::CallShape& shape, int rank) {
   const Blocks blocks = collectives::even_blocks(shape.bytes, shape.size);
   Arguments arguments{};
   arguments.in = input();
@@ -203,8 +203,8 @@ Arguments arguments_of(Collective collective, const collectives::Shape& shape, i
 
 }  // namespace
 
-Prediction simulate(const collectives::Algorithm& algorithm, const collectives::Shape& shape,
-                    const Model& model) {
+Prediction simulate(const collectives::Algorithm& algorithm, const collectives::CallShape& shape,
+                    const CostModel& model) {
   World world{.model = model};
   const auto size = static_cast<std::size_t>(shape.size);
   for (int rank = 0; rank < shape.size; ++rank) world.ranks.emplace_back(world, rank);

@@ -13,12 +13,12 @@ namespace {
 
 using collectives::Arguments;
 using collectives::Blocks;
-using collectives::Shape;
+using collectives::CallShape;
 
 // Everything that is decided about a call before it is counted.
 struct Plan {
   context::CollectiveCall& call;  // of the communicator
-  Shape shape;
+  CallShape shape;
   Arguments& arguments;                        // of the request
   collectives::DivideKernel divide = nullptr;  // average: after the sum
   std::size_t divided_count = 0;               // elements of out, on this rank
@@ -284,7 +284,7 @@ collectives::Task run_planned(collectives::Group group, const Plan* plan,
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
-const collectives::Algorithm& select(const PendingOperation& request, const Shape& shape,
+const collectives::Algorithm& select(const PendingOperation& request, const CallShape& shape,
                                      Collective collective, std::string_view asked_for) {
   try {
     return request.communicator->selector().select(shape, collective, asked_for);

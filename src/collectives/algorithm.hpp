@@ -15,15 +15,15 @@ namespace qpmesh::collectives {
 struct Algorithm {
   Collective collective;
   std::string_view name;  // of its file, of its value in QPMESH_ALGORITHMS and of the log field
-  bool (*applies)(const Shape& shape);
-  Cost (*cost)(const Shape& shape, const Model& model);
+  bool (*applies)(const CallShape& shape);
+  Cost (*cost)(const CallShape& shape, const CostModel& model);
   Task (*run)(Group group, const Arguments& arguments);
   std::uint64_t hash = base::mix64(name);  // in the signature of a call: the same on every rank
 };
 
 // What rows apply to.
-inline bool always(const Shape& /*shape*/) { return true; }
-inline bool any_order(const Shape& shape) { return !shape.ordered; }
-inline bool equal_blocks(const Shape& shape) { return !shape.uneven; }
+inline bool always(const CallShape& /*shape*/) { return true; }
+inline bool any_order(const CallShape& shape) { return !shape.ordered; }
+inline bool equal_blocks(const CallShape& shape) { return !shape.uneven; }
 
 }  // namespace qpmesh::collectives

@@ -8,7 +8,7 @@
 namespace qpmesh::collectives {
 
 // A call as every rank knows it alike: what may decide which algorithm runs.
-struct Shape {
+struct CallShape {
   int size = 1;           // ranks
   std::size_t bytes = 0;  // of the whole vector, all blocks together; 0 where only the root knows
   bool ordered = false;   // operands must be combined in rank order
@@ -24,7 +24,7 @@ struct Shape {
 };
 
 // Ranks that share memory: what algorithms that read it there are made of (node/work.hpp). Not part of LogGP, and not simulated.
-struct NodeModel {
+struct NodeCostModel {
   double step_s = 0;  // until a member's step is seen: a cache line, or a turn of everybody on a shared core
   double look_s = 0;  // at each further member
   double copied_byte_s = 0;    // inside a core's cache
@@ -46,20 +46,20 @@ struct NodeModel {
 // - A send ends when the message has left, a receive when the message is in.
 // - The CPU copies; it combines k operands in (k - 1) * bytes * reduced_byte_s. A receive that combines does so as segments come in:
 //   not before the first one is there, and with the last one when all are.
-struct Model {
+struct CostModel {
   double latency_s;       // from the post of a small message to its receiver's next step
   double overhead_s;      // of each further message through a port
   double byte_s;          // of a message
   double reduced_byte_s;  // of an operand that is combined with another
   double copied_byte_s;
   std::size_t segment_bytes;  // of a message that is combined as it comes
-  NodeModel node{};           // of ranks that share memory
+  NodeCostModel node{};       // of ranks that share memory
   double helped_share =
       1;  // of byte_s: where the sender of a long message copies too, if it has nothing to receive
 
   // For messages whose senders only wait for them.
-  Model one_way() const noexcept {
-    Model model = *this;
+  CostModel one_way() const noexcept {
+    CostModel model = *this;
     model.byte_s *= helped_share;
     return model;
   }
@@ -85,7 +85,7 @@ struct Cost {
   double bytes = 0;
 
   // One round of so many messages each, the same on every rank.
-  Cost& add_round(const Model& model, int count, double bytes_each) noexcept {
+  Cost& add_round(const CostModel& model, int count, double bytes_each) noexcept {
     if (count == 0) return *this;
     time_s += model.round_s(count, bytes_each);
     messages += count;
@@ -104,7 +104,7 @@ struct Cost {
 inline constexpr int messages_in_flight_max = 16;
 
 // Every rank sends so many bytes to each other one, messages_in_flight_max of them at a time.
-inline Cost all_pairs_cost(int size, double bytes_each, const Model& model) noexcept {
+inline Cost all_pairs_cost(int size, double bytes_each, const CostModel& model) noexcept {
   Cost cost;
   int left = size - 1;
   for (; left > messages_in_flight_max; left -= messages_in_flight_max)

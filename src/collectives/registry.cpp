@@ -63,7 +63,7 @@ constexpr std::array table{
     &exscan_doubling,
 };
 
-std::string names_of(Collective collective, const Shape* shape) {
+std::string names_of(Collective collective, const CallShape* shape) {
   std::string list;
   for (const Algorithm* const row : algorithms(collective)) {
     if (shape != nullptr && !row->applies(*shape)) continue;
@@ -83,24 +83,24 @@ std::string unknown_name(Collective collective, std::string_view name) {
 std::string known_names(Collective collective) { return "known: " + names_of(collective, nullptr); }
 
 // What a row does not apply to, in words.
-std::string reason(const Shape& shape, const Algorithm& row) {
+std::string reason(const CallShape& shape, const Algorithm& row) {
   const auto applies = [&](auto change) {
-    Shape other = shape;
+    CallShape other = shape;
     change(other);
     return row.applies(other);
   };
-  if (applies([](Shape& other) { other.ordered = false; })) return "an ordered reduction";
-  if (applies([](Shape& other) { other.uneven = false; })) return "blocks of unequal lengths";
-  if (applies([](Shape& other) { other.one_node = true; })) return "ranks that do not share memory";
-  if (applies([](Shape& other) { other.cma = true; }))
+  if (applies([](CallShape& other) { other.ordered = false; })) return "an ordered reduction";
+  if (applies([](CallShape& other) { other.uneven = false; })) return "blocks of unequal lengths";
+  if (applies([](CallShape& other) { other.one_node = true; })) return "ranks that do not share memory";
+  if (applies([](CallShape& other) { other.cma = true; }))
     return "ranks that do not read each other's private memory";
-  if (applies([](Shape& other) { other.bytes = other.element_bytes = 1; }))
+  if (applies([](CallShape& other) { other.bytes = other.element_bytes = 1; }))
     return "vectors, or elements, so long";
   return fmt::format("{} ranks", shape.size);
 }
 
 // The middle of a bucket stands for all of it.
-Shape representative(Shape shape) noexcept {
+CallShape representative(CallShape shape) noexcept {
   const auto width = std::bit_width(shape.bytes);
   if (width > 1) shape.bytes = std::size_t{3} << (width - 2);
   return shape;
@@ -152,7 +152,7 @@ Forced parse_forced(std::string_view text) {
   return forced;
 }
 
-const Algorithm& Selector::decide(const Shape& shape, Collective collective, std::string_view wanted) {
+const Algorithm& Selector::decide(const CallShape& shape, Collective collective, std::string_view wanted) {
   if (!wanted.empty()) {
     const Algorithm* const row = find_algorithm(collective, wanted);
     if (row == nullptr) refuse(unknown_name(collective, wanted), known_names(collective));
@@ -166,7 +166,7 @@ const Algorithm& Selector::decide(const Shape& shape, Collective collective, std
   return decided->applies(shape) ? *decided : cheapest(shape, collective);
 }
 
-const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) const {
+const Algorithm& Selector::forced(const CallShape& shape, const Algorithm& row) const {
   if (!row.applies(shape)) {
     refuse(fmt::format("{} does not apply to {}", row.name, reason(shape, row)),
            "these do: " + names_of(row.collective, &shape));
@@ -174,8 +174,8 @@ const Algorithm& Selector::forced(const Shape& shape, const Algorithm& row) cons
   return row;
 }
 
-const Algorithm& Selector::cheapest(const Shape& shape, Collective collective) const noexcept {
-  const Model model = medium_.model(shape);
+const Algorithm& Selector::cheapest(const CallShape& shape, Collective collective) const noexcept {
+  const CostModel model = topology_.model(shape);
   constexpr double better = 1 - 1e-9;  // equal costs differ by what rounding leaves: the first row wins
   const Algorithm* best = nullptr;
   double best_s = 0;

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "collectives/algorithm.hpp"
-#include "collectives/models.hpp"
+#include "collectives/topology_params.hpp"
 #include "qpmesh/collective.hpp"
 
 namespace qpmesh::collectives {
@@ -54,18 +54,19 @@ Forced parse_forced(std::string_view text);
 // Which algorithm runs, on ranks that know the same: the cheapest that applies. Decided once for all vectors of one power of two.
 class Selector {
  public:
-  Selector(const Medium& medium, const Forced& forced) noexcept : medium_{medium}, forced_{forced} {}
+  Selector(const TopologyParams& topology, const Forced& forced) noexcept
+      : topology_{topology}, forced_{forced} {}
 
   // wanted: by this call, or empty. Throws Error{bad_argument}, without an operation, where what is forced is unknown or does not
   // apply; nothing is remembered then.
-  const Algorithm& select(const Shape& shape, Collective collective, std::string_view wanted) {
+  const Algorithm& select(const CallShape& shape, Collective collective, std::string_view wanted) {
     // Nothing is decided where a row is forced, and a limit may lie inside the bucket.
     const Algorithm* const decided = remembered(shape, collective);
     const bool usual = wanted.empty() && !is_unusual(shape) && decided != nullptr;
     return usual && decided->applies(shape) ? *decided : decide(shape, collective, wanted);
   }
-  double predicted_s(const Shape& shape, const Algorithm& row) const noexcept {
-    return row.cost(shape, medium_.model(shape)).time_s;
+  double predicted_s(const CallShape& shape, const Algorithm& row) const noexcept {
+    return row.cost(shape, topology_.model(shape)).time_s;
   }
 
  private:
@@ -73,18 +74,18 @@ class Selector {
 
   // What is decided for one element up to this long is right for all of them.
   static constexpr std::size_t usual_element_bytes_max = 16;
-  static bool is_unusual(const Shape& shape) noexcept {
+  static bool is_unusual(const CallShape& shape) noexcept {
     return shape.ordered || shape.uneven || shape.element_bytes > usual_element_bytes_max;
   }
-  const Algorithm*& remembered(const Shape& shape, Collective collective) noexcept {
+  const Algorithm*& remembered(const CallShape& shape, Collective collective) noexcept {
     return decided_[static_cast<std::size_t>(collective)]
                    [static_cast<std::size_t>(std::bit_width(shape.bytes))];
   }
-  const Algorithm& decide(const Shape& shape, Collective collective, std::string_view wanted);
-  const Algorithm& forced(const Shape& shape, const Algorithm& row) const;
-  const Algorithm& cheapest(const Shape& shape, Collective collective) const noexcept;
+  const Algorithm& decide(const CallShape& shape, Collective collective, std::string_view wanted);
+  const Algorithm& forced(const CallShape& shape, const Algorithm& row) const;
+  const Algorithm& cheapest(const CallShape& shape, Collective collective) const noexcept;
 
-  Medium medium_;
+  TopologyParams topology_;
   Forced forced_;
   std::array<std::array<const Algorithm*, bucket_count>, collective_count> decided_{};
 };

@@ -14,7 +14,7 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
       id_{id},
       context_ranks_{std::move(context_ranks)},
       rank_{rank_of(context_->rank())},
-      selector_{context_->medium_for(context_ranks_), context_->forced_algorithms()} {
+      selector_{context_->topology_for(context_ranks_), context_->forced_algorithms()} {
   if (!node_slabs.empty()) node_slab_ = node_slabs[static_cast<std::size_t>(rank_)];
   node_ = context_->node_memory(id_, context_ranks_, std::move(node_slabs));
   members_ = {.machine = &context_->machine(),

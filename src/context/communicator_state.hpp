@@ -62,8 +62,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   collectives::Selector& selector() noexcept { return selector_; }
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }
-  // What every call's Shape has alike: the ranks, and what they share.
-  const collectives::Shape& shape() const noexcept { return shape_; }
+  // What every call's CallShape has alike: the ranks, and what they share.
+  const collectives::CallShape& shape() const noexcept { return shape_; }
   void check_node_calls() noexcept {
     if (node_ && failure_ == nullptr && !finished_) node_->check_calls();
   }
@@ -108,7 +108,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t node_slab_ = 0;
   std::unique_ptr<collectives::NodeMemory> node_;
   collectives::Group::Members members_;
-  collectives::Shape shape_;
+  collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;
   std::unique_ptr<const Error> failure_;

@@ -123,11 +123,11 @@ Context::Context(ContextParts parts)
   }
 }
 
-collectives::Medium Context::medium_for(const std::vector<int>& ranks) const noexcept {
+collectives::TopologyParams Context::topology_for(const std::vector<int>& ranks) const noexcept {
   const int node = ranks.empty() ? 0 : node_of(ranks.front());
-  collectives::Medium medium = parts_.near;
-  medium.shares_memory &= std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
-  return medium;
+  collectives::TopologyParams topology = parts_.near;
+  topology.shares_memory &= std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
+  return topology;
 }
 
 std::uint64_t Context::make_node_slab() {

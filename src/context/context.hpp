@@ -18,9 +18,9 @@
 #include "base/rank_identity.hpp"
 #include "base/system.hpp"
 #include "collectives/machine.hpp"
-#include "collectives/models.hpp"
 #include "collectives/node/memory.hpp"
 #include "collectives/registry.hpp"
+#include "collectives/topology_params.hpp"
 #include "context/operation_log.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
@@ -75,9 +75,9 @@ struct ContextParts {
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
-  bool own_core = false;                            // this node has a core for each of its ranks
-  int spins_max = 0;                                // of a short wait where it stands
-  collectives::Medium near{.shares_memory = true};  // of ranks on one node; the same on every rank
+  bool own_core = false;                                    // this node has a core for each of its ranks
+  int spins_max = 0;                                        // of a short wait where it stands
+  collectives::TopologyParams near{.shares_memory = true};  // of ranks on one node; the same on every rank
   // In rank order; nullptr: not of this node. Empty: memory is not shared. The transports own them.
   std::vector<const transport::Neighbour*> neighbours{};
 };
@@ -104,7 +104,7 @@ class Context final : public messaging::Listener,
   messaging::Messaging& messaging() noexcept { return messaging_; }
   collectives::Machine& machine() noexcept { return machine_; }
   // What times are predicted from, for a group of ranks; the same on all of them.
-  collectives::Medium medium_for(const std::vector<int>& ranks) const noexcept;
+  collectives::TopologyParams topology_for(const std::vector<int>& ranks) const noexcept;
   // What times are predicted from at all.
   const collectives::Constants& constants() const noexcept { return parts_.near.constants; }
   // A NodeSlab in our arena, zeroed; 0: there is no room, or memory is not shared.

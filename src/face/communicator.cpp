@@ -274,7 +274,7 @@ void Communicator::finish(const CallOptions& options) {
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }
 
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
-  collectives::Shape shape = state_->shape();
+  collectives::CallShape shape = state_->shape();
   shape.bytes = bytes;
   const collectives::Algorithm& chosen = state_->selector().select(shape, collective, {});
   std::vector<Candidate> candidates;

@@ -96,10 +96,10 @@ int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vect
 }
 
 // From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
-collectives::Medium near_medium(const collectives::Constants& constants,
-                                const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts,
-                                const Reach& reach) {
-  collectives::Medium near{.constants = constants, .shares_memory = true};
+collectives::TopologyParams near_topology(const collectives::Constants& constants,
+                                          const std::vector<base::RankIdentity>& ranks,
+                                          const std::vector<Facts>& facts, const Reach& reach) {
+  collectives::TopologyParams near{.constants = constants, .shares_memory = true};
   const int size = static_cast<int>(ranks.size());
   int node = 0;
   for (int rank = 0; rank < size; ++rank) {
@@ -240,7 +240,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
       ranks_per_core(parts.identities, facts, parts.identities[static_cast<std::size_t>(rank)].node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
   parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
-  parts.near = near_medium(constants, parts.identities, facts, reach);
+  parts.near = near_topology(constants, parts.identities, facts, reach);
   const bool populates = ranks_on_node(parts.identities, rank) <= populated_ranks_max;
   std::vector<std::uint64_t> node_slabs;
   for (int peer = 0; peer < size; ++peer) {

@@ -41,7 +41,7 @@ struct CollectiveCase {
 };
 std::string describe(const CollectiveCase& one);
 // The call as an algorithm's row sees it.
-collectives::Shape shape_of(const CollectiveCase& one, int size);
+collectives::CallShape shape_of(const CollectiveCase& one, int size);
 // Is there anything of so many ranks that the row applies to?
 bool applies_to_ranks(const collectives::Algorithm& row, int size);
 // Is it for ranks that share memory alone?

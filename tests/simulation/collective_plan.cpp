@@ -43,7 +43,7 @@ std::string describe(const CollectiveCase& one) {
                      layout_names[static_cast<std::size_t>(one.layout)], one.seed);
 }
 
-collectives::Shape shape_of(const CollectiveCase& one, int size) {
+collectives::CallShape shape_of(const CollectiveCase& one, int size) {
   const Collective collective = one.row->collective;
   const std::size_t blocks = has_blocks(collective) ? static_cast<std::size_t>(size) : 1;
   const bool known_to_all = collective == Collective::allgather || collective == Collective::reduce_scatter;
@@ -61,7 +61,7 @@ namespace {
 constexpr std::size_t some_bytes = 64;  // no row is for shorter vectors only, or for longer ones only
 constexpr std::array some_sizes{2, 64};
 
-bool applies_to_some(const collectives::Algorithm& row, collectives::Shape shape, bool one_node = true) {
+bool applies_to_some(const collectives::Algorithm& row, collectives::CallShape shape, bool one_node = true) {
   shape.bytes = some_bytes;
   shape.one_node = shape.cma = one_node;
   return std::ranges::any_of(some_sizes, [&](int size) {

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <limits>
 
-#include "collectives/models.hpp"
 #include "collectives/registry.hpp"
+#include "collectives/topology_params.hpp"
 #include "simulation/collective_scenarios.hpp"
 
 namespace qpmesh::test {
@@ -150,7 +150,7 @@ TEST(collectives, three_hundred_ranks_run_one_of_each) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto messages = [](const Algorithm* row) {
       return row->applies({.size = size, .bytes = bytes})
-                 ? row->cost({.size = size, .bytes = bytes}, collectives::Medium{}.model({})).messages
+                 ? row->cost({.size = size, .bytes = bytes}, collectives::TopologyParams{}.model({})).messages
                  : std::numeric_limits<double>::max();
     };
     const Algorithm& row = **std::ranges::min_element(algorithms(static_cast<Collective>(i)), {}, messages);

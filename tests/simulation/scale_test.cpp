@@ -9,8 +9,8 @@ namespace {
 
 using bench::Prediction;
 using collectives::Algorithm;
+using collectives::CallShape;
 using collectives::Cost;
-using collectives::Shape;
 
 // Where subtrees are not full, or skips odd, not every overhead is on the longest way. Powers of two are exact but for overheads
 // that two ways have at different rounds.
@@ -30,7 +30,7 @@ TEST_P(EveryAlgorithm, costs_what_its_closed_form_says) {
   for (const int size : {2, 3, 4, 5, 7, 8, 12, 16, 17, 18, 27, 32, 33, 64, 100, 127, 256, 300, 1000, 1024}) {
     for (const std::size_t block_bytes :
          std::initializer_list<std::size_t>{0, 1, 64, 1024, 16'384, 262'144}) {
-      const Shape shape{.size = size, .bytes = block_bytes * static_cast<std::size_t>(size)};
+      const CallShape shape{.size = size, .bytes = block_bytes * static_cast<std::size_t>(size)};
       if (!algorithm.applies(shape)) continue;
       const Cost closed = algorithm.cost(shape, bench::reference_network);
       if (closed.messages * size > messages_max) continue;

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <string>
 
-#include "collectives/models.hpp"
 #include "collectives/registry.hpp"
+#include "collectives/topology_params.hpp"
 #include "startup/tuning.hpp"
 #include "support/expected_error.hpp"
 
@@ -172,8 +172,8 @@ void PrintTo(const Choice& choice, std::ostream* out) {
   *out << name_of(choice.collective) << ' ' << choice.bytes;
 }
 
-std::string chosen(const Choice& choice, int size, const Medium& medium) {
-  Selector selector{medium, {}};
+std::string chosen(const Choice& choice, int size, const TopologyParams& topology) {
+  Selector selector{topology, {}};
   return std::string{
       selector
           .select({.size = size, .bytes = choice.bytes, .one_node = true, .cma = true}, choice.collective, {})
@@ -215,27 +215,27 @@ INSTANTIATE_TEST_SUITE_P(all, BuiltInChoice,
                          });
 
 TEST(choice, follows_the_constants) {
-  Medium medium{.shares_memory = true};
+  TopologyParams topology{.shares_memory = true};
   const Choice vector{Collective::allreduce, 16 * kib, "", ""};
-  EXPECT_EQ(chosen(vector, 2, medium), "direct");
-  medium.constants.line_s = 1e-3;
-  EXPECT_EQ(chosen(vector, 2, medium), "recursive_multiplying");
+  EXPECT_EQ(chosen(vector, 2, topology), "direct");
+  topology.constants.line_s = 1e-3;
+  EXPECT_EQ(chosen(vector, 2, topology), "recursive_multiplying");
 }
 
 TEST(predictions, grow_with_what_ranks_share_and_with_each_constant) {
   for (const Algorithm* const each : algorithms()) {
     const Algorithm& row = *each;
-    const Shape shape{.size = 4, .bytes = 4 * kib, .one_node = true, .cma = true};
+    const CallShape shape{.size = 4, .bytes = 4 * kib, .one_node = true, .cma = true};
     if (!row.applies(shape)) continue;
     double before_s = 0;
     for (const int ranks : {1, 2, 4}) {
-      const Medium medium{.shares_memory = true, .ranks_per_core = ranks};
-      const double time_s = Selector{medium, {}}.predicted_s(shape, row);
+      const TopologyParams topology{.shares_memory = true, .ranks_per_core = ranks};
+      const double time_s = Selector{topology, {}}.predicted_s(shape, row);
       EXPECT_TRUE(std::isfinite(time_s) && time_s > before_s) << name_of(row.collective) << ' ' << row.name;
       before_s = ranks == 4 ? 0 : time_s / 2;  // copies do not cross any more when all are on one core
       for (const ConstantRow& constant : constant_table()) {
         if (constant.unit == "bytes") continue;
-        Medium slower = medium;
+        TopologyParams slower = topology;
         slower.constants.*constant.member *= 2;
         EXPECT_GE((Selector{slower, {}}.predicted_s(shape, row)), time_s) << constant.name << ' ' << row.name;
       }

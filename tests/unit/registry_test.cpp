@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "collectives/models.hpp"
 #include "collectives/registry.hpp"
+#include "collectives/topology_params.hpp"
 #include "support/expected_error.hpp"
 
 namespace {
@@ -27,8 +27,8 @@ std::string refusal(F&& call, const ExpectedError& expected) {
   return "no error";
 }
 
-const Medium network{};
-const Model network_model = network.model({});
+const TopologyParams network{};
+const CostModel network_model = network.model({});
 
 std::string label(const Algorithm& row) {
   return std::string{name_of(row.collective)} + " by " + std::string{row.name};
@@ -75,7 +75,7 @@ TEST(registry, has_a_row_for_every_shape) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     for (const bool ordered : {false, true}) {
       for (const bool uneven : {false, true}) {
-        const Shape shape{.size = 5, .bytes = 100, .ordered = ordered, .uneven = uneven};
+        const CallShape shape{.size = 5, .bytes = 100, .ordered = ordered, .uneven = uneven};
         EXPECT_TRUE(std::ranges::any_of(algorithms(static_cast<Collective>(i)), [&](const Algorithm* row) {
           return row->applies(shape);
         })) << name_of(static_cast<Collective>(i));
@@ -105,17 +105,17 @@ TEST(costs, of_one_rank_are_no_messages_and_of_more_some) {
 }
 
 TEST(costs, grow_with_the_bytes) {
-  for (const Medium& medium :
-       {network, Medium{.shares_memory = true}, Medium{.shares_memory = true, .ranks_per_core = 2}}) {
+  for (const TopologyParams& topology : {network, TopologyParams{.shares_memory = true},
+                                         TopologyParams{.shares_memory = true, .ranks_per_core = 2}}) {
     for (const Algorithm* const each : algorithms()) {
       const Algorithm& row = *each;
-      if (!medium.shares_memory && !sends_messages(row)) continue;
+      if (!topology.shares_memory && !sends_messages(row)) continue;
       for (const int size : {2, 3, 8, 33, 300}) {
-        const Selector selector{medium, {}};
+        const Selector selector{topology, {}};
         double before_s = 0;
         for (std::size_t bytes = 4'096; bytes <= std::size_t{1} << 32; bytes *= 4) {
           const double time_s = selector.predicted_s({.size = size, .bytes = bytes}, row);
-          if (row.collective == Collective::barrier && before_s > 0 && !medium.shares_memory) {
+          if (row.collective == Collective::barrier && before_s > 0 && !topology.shares_memory) {
             ASSERT_EQ(time_s, before_s) << label(row);
           } else if (row.collective != Collective::barrier) {
             ASSERT_GT(time_s, before_s) << label(row) << ", " << bytes << " bytes on " << size;
@@ -138,7 +138,7 @@ TEST(selector, takes_the_cheapest_row_of_the_middle_of_a_power_of_two_for_all_of
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
     for (std::size_t power = 4; power <= std::size_t{1} << 30; power *= 2) {
-      const Shape middle{.size = 24, .bytes = power + power / 2};
+      const CallShape middle{.size = 24, .bytes = power + power / 2};
       const Algorithm* best = nullptr;
       for (const Algorithm* const candidate : algorithms(collective)) {
         if (!candidate->applies(middle)) continue;
@@ -156,17 +156,17 @@ TEST(selector, takes_the_cheapest_row_of_the_middle_of_a_power_of_two_for_all_of
 TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
   Selector selector{network, {}};
   constexpr std::size_t bytes = std::size_t{1} << 24;
-  const Shape plain{.size = 24, .bytes = bytes};
-  const Shape ordered{.size = 24, .bytes = bytes, .ordered = true};
+  const CallShape plain{.size = 24, .bytes = bytes};
+  const CallShape ordered{.size = 24, .bytes = bytes, .ordered = true};
   EXPECT_EQ(&selector.select(ordered, Collective::reduce, {}), row(Collective::reduce, "knomial"));
   EXPECT_NE(&selector.select(plain, Collective::reduce, {}), row(Collective::reduce, "knomial"));
   EXPECT_EQ(&selector.select(ordered, Collective::reduce, {}), row(Collective::reduce, "knomial"));
-  const Shape uneven{.size = 1'000, .uneven = true};
+  const CallShape uneven{.size = 1'000, .uneven = true};
   EXPECT_EQ(&selector.select(uneven, Collective::gather, {}), row(Collective::gather, "linear"));
 }
 
 TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
-  const Shape shape{.size = 24, .bytes = 8};
+  const CallShape shape{.size = 24, .bytes = 8};
   Selector selector{network, parse_forced("allreduce=ring,broadcast=chain")};
   EXPECT_EQ(&selector.select(shape, Collective::allreduce, {}), row(Collective::allreduce, "ring"));
   EXPECT_EQ(&selector.select(shape, Collective::broadcast, {}), row(Collective::broadcast, "chain"));
@@ -177,7 +177,7 @@ TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
 
 TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
   Selector selector{network, parse_forced("allreduce=ring,gather=binomial")};
-  const Shape ordered{.size = 4, .bytes = 8, .ordered = true};
+  const CallShape ordered{.size = 4, .bytes = 8, .ordered = true};
   const ExpectedError no_ring{ErrorCode::bad_argument, no_peer, "",
                               "ring does not apply to an ordered reduction",
                               "these do: recursive_multiplying"};
@@ -196,11 +196,11 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
 }
 
 TEST(selector, takes_rows_of_a_node_only_there_and_looks_again_where_a_limit_lies_inside_a_power_of_two) {
-  Selector selector{Medium{.shares_memory = true}, {}};
+  Selector selector{TopologyParams{.shares_memory = true}, {}};
   EXPECT_EQ(&selector.select({.size = 4, .bytes = 8, .one_node = true}, Collective::allreduce, {}),
             row(Collective::allreduce, "one_shot"));
   for (const std::size_t bytes : std::initializer_list<std::size_t>{4'097, 8'191, 8'192, 8'193, 16'383}) {
-    const Shape shape{.size = 4, .bytes = bytes, .one_node = true};
+    const CallShape shape{.size = 4, .bytes = bytes, .one_node = true};
     EXPECT_TRUE(selector.select(shape, Collective::allreduce, {}).applies(shape)) << bytes;
   }
   Selector elsewhere{network, {}};

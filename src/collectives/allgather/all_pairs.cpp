@@ -20,7 +20,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = all_pairs_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += model.copy_s(shape.block_bytes());
   return cost;

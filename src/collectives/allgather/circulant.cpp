@@ -44,7 +44,7 @@ Task circulant_allgather(Group group, std::byte* vector, Blocks blocks) {
   }
 }
 
-Cost circulant_allgather_cost(const Shape& shape, const Model& model, bool wraps) {
+Cost circulant_allgather_cost(const CallShape& shape, const CostModel& model, bool wraps) {
   const double block = shape.block_bytes();
   Cost cost;
   for_each_circulant_round(shape.size, [&](CirculantRound step) {
@@ -81,7 +81,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = circulant_allgather_cost(shape, model, true);
   cost.time_s += model.copy_s(shape.block_bytes());
   return cost;

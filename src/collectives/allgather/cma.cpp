@@ -18,7 +18,7 @@ Task run(Group group, const Arguments& arguments) {
       [](int) { return std::size_t{0}; }, [&](int from) { return blocks.length_bytes(from); });
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   return CoreWork{shape, model}
       .steps(2)

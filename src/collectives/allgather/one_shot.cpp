@@ -21,7 +21,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   return CoreWork{shape, model}.steps(1).keep(block).give(block).take(shape.vector_bytes() - block).cost();
 }

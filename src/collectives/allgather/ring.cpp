@@ -21,7 +21,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * step.time_s + model.copy_s(shape.block_bytes()),

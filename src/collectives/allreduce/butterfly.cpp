@@ -128,7 +128,7 @@ Task run(Group group, const Arguments& arguments) {
   if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const RecursiveMultiplying pattern{shape.size, radix_max};
   Cost cost;
   std::size_t part_bytes = shape.bytes;
@@ -152,7 +152,7 @@ Cost cost(const Shape& shape, const Model& model) {
 }
 
 // Up to so many ranks recursive multiplying and circulant leave nothing to win.
-bool many_ranks(const Shape& shape) { return shape.size > RecursiveMultiplying::one_round_max; }
+bool many_ranks(const CallShape& shape) { return shape.size > RecursiveMultiplying::one_round_max; }
 
 }  // namespace
 

@@ -20,7 +20,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await circulant_allgather(group, arguments.out, blocks);
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = circulant_reduce_scatter_cost(shape, model, true);
   if (shape.size > 3)
     --cost.messages;  // the rank whose runs wrap most in the second half has none in the first

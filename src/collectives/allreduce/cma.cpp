@@ -33,7 +33,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await node.all(3);  // others still read ours
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
   return CoreWork{shape, model}

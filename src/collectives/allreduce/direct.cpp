@@ -9,7 +9,7 @@ namespace {
 
 Task run(Group group, const Arguments& arguments) { co_await reduce_in_slices(group, arguments, true); }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
   return slices_reduced(shape, model).keep(shape.block_bytes()).take(others).stream(2 * bytes).cost();

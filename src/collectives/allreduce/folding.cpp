@@ -26,7 +26,7 @@ Task return_to_folded(Group group, const Arguments& arguments) {
 }
 
 void add_folding_cost(Cost& cost, const RecursiveMultiplying& pattern, double bytes, double early_s,
-                      const Model& model) {
+                      const CostModel& model) {
   if (pattern.folded() == 0) return;
   cost.time_s += model.latency_s + model.combined_s(bytes) + std::max(0.0, model.round_s(1, bytes) - early_s);
   ++cost.messages;

@@ -18,6 +18,6 @@ Task return_to_folded(Group group, const Arguments& arguments);
 
 // early_s: by how much groups that did not wait for folded ranks are ahead of the first ones that did.
 void add_folding_cost(Cost& cost, const RecursiveMultiplying& pattern, double bytes, double early_s,
-                      const Model& model);
+                      const CostModel& model);
 
 }  // namespace qpmesh::collectives

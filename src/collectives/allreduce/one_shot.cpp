@@ -15,7 +15,7 @@ Task run(Group group, const Arguments& arguments) {
   reduce_parts(group, node, arguments);
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = (shape.ranks() - 1) * bytes;
   return CoreWork{shape, model}.steps(1).give(bytes).take(others).reduce(others).cost();

@@ -64,7 +64,7 @@ Task run(Group group, const Arguments& arguments) {
   if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const RecursiveMultiplying pattern = pattern_of(shape.size, shape.bytes);
   const double bytes = shape.vector_bytes();
   Cost cost;

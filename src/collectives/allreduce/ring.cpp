@@ -31,7 +31,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * (model.latency_s + model.combined_s(block) + model.round_s(1, block)),

@@ -24,7 +24,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = all_pairs_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += shape.block_bytes() * model.copied_byte_s;
   return cost;

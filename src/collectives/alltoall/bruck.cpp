@@ -44,7 +44,7 @@ Task run(Group group, const Arguments& arguments) {
     group.copy(arguments.out + offset(group.minus(distance)), travelling + offset(distance), block_bytes);
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost;
   for (int bit = 1; bit < shape.size; bit *= 2) {
     const double bytes = blocks_with(bit, shape.size) * shape.block_bytes();

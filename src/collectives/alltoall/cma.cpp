@@ -20,7 +20,7 @@ Task run(Group group, const Arguments& arguments) {
       [=](int) { return own; }, [=](int) { return block_bytes; });
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   return CoreWork{shape, model}
       .steps(2)

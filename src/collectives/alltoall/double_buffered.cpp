@@ -34,7 +34,7 @@ Task run(Group group, const Arguments& arguments) {
       });
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   const double others = shape.vector_bytes() - block;
   return CoreWork{shape, model}

@@ -22,7 +22,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   const double others = shape.vector_bytes() - block;
   return CoreWork{shape, model}.steps(1).keep(2 * block).give_parts(others).take_parts(others).cost();

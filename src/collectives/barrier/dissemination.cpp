@@ -24,7 +24,7 @@ Task run(Group group, const Arguments& /*arguments*/) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost;
   for (std::int64_t distance = 1; distance < shape.size; distance *= radix_max) {
     const std::int64_t peers = std::min<std::int64_t>(radix_max - 1, (shape.size - 1) / distance);

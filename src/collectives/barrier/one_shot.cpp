@@ -14,7 +14,7 @@ Task run(Group group, const Arguments& /*arguments*/) {
   co_await node.all(1);
 }
 
-Cost cost(const Shape& shape, const Model& model) { return CoreWork{shape, model}.steps(1).cost(); }
+Cost cost(const CallShape& shape, const CostModel& model) { return CoreWork{shape, model}.steps(1).cost(); }
 
 }  // namespace
 

@@ -25,7 +25,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double messages = ceil_log2(shape.size);
   return {.time_s = binomial_s(shape.size, model, [&](int) { return shape.vector_bytes(); }),
           .messages = messages,

@@ -35,7 +35,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost;
   if (shape.size == 1) return cost;
   const auto segments = static_cast<double>(segment_count(shape.bytes));

@@ -75,7 +75,7 @@ Task run(Group group, const Arguments& arguments) {
   node.publish({});
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const bool filled = model.node.ranks_per_core <= 1 && bytes >= base::filled_bytes_min;
   const double copied = filled ? bytes * (shape.ranks() - 1) / shape.ranks() : bytes;

@@ -46,7 +46,7 @@ Task run(Group group, const Arguments& arguments) {
 }
 
 // The root stages a chunk while the others take the one before.
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   return CoreWork{shape, model}
       .steps(chunk_count(bytes))

@@ -22,7 +22,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   return Cost{}.add_round(model, shape.size - 1, shape.vector_bytes());
 }
 

@@ -19,7 +19,7 @@ Task run(Group group, const Arguments& arguments) {
   group.copy(arguments.out, node.slot_data(arguments.root), bytes);
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   return CoreWork{shape, model}.steps(1).give_alone(bytes).take(bytes).cost();
 }

@@ -16,7 +16,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await circulant_allgather(group, arguments.out, blocks);
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = binomial_scatter_cost(shape, model);
   return cost +=
          circulant_allgather_cost(shape, model, false);  // the ranks that wrap are not those that come last

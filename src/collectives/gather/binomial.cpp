@@ -30,7 +30,7 @@ Task binomial_gather(Group group, int root, Blocks blocks, SubtreePlaces mine) {
 namespace {
 
 // Until the blocks of a subtree of so many ranks are together. The last child may have fewer than the others, and be ready before them.
-double gather_s(int size, double block_bytes, const Model& model) {
+double gather_s(int size, double block_bytes, const CostModel& model) {
   if (size <= 1) return 0;
   const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))) / 2;
   const int last = size - reach;
@@ -45,7 +45,7 @@ double gather_s(int size, double block_bytes, const Model& model) {
 
 }  // namespace
 
-Cost binomial_gather_cost(const Shape& shape, const Model& model) {
+Cost binomial_gather_cost(const CallShape& shape, const CostModel& model) {
   if (shape.size == 1) return {};
   // Each rank sends once; one of the last two children of the root has the most.
   const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(shape.size))) / 2;
@@ -75,7 +75,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = binomial_gather_cost(shape, model);
   // Its own block a rank copies before the first one comes.
   cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);

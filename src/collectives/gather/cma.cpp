@@ -27,7 +27,7 @@ Task run(Group group, const Arguments& arguments) {
   node.publish({});
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double others = shape.vector_bytes() - shape.block_bytes();
   return CoreWork{shape, model}
       .steps(2)

@@ -26,7 +26,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double messages = shape.size > 1 ? 1 : 0;
   return {.time_s = Cost{}.add_round(model.one_way(), shape.size - 1, shape.block_bytes()).time_s +
                     std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s),

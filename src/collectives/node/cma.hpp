@@ -13,7 +13,7 @@
 namespace qpmesh::collectives {
 
 // The ranks read each other's private memory.
-inline bool fits_cma(const Shape& shape) {
+inline bool fits_cma(const CallShape& shape) {
   return shape.cma && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max && shape.bytes > 0;
 }
 

@@ -41,7 +41,7 @@ std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node
   return std::nullopt;
 }
 
-double copies(const Shape& shape) {
+double copies(const CallShape& shape) {
   const auto part_bytes = static_cast<double>(part_bytes_of(shape.size, shape.element_bytes));
   return (shape.ranks() - 1) * std::ceil(shape.block_bytes() / part_bytes);
 }

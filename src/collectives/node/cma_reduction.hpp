@@ -36,6 +36,6 @@ std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node
                                    std::size_t bytes);
 
 // Calls of the system for one slice of everybody.
-double copies(const Shape& shape);
+double copies(const CallShape& shape);
 
 }  // namespace qpmesh::collectives

@@ -121,7 +121,7 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
   }
 }
 
-CoreWork slices_reduced(const Shape& shape, const Model& model) {
+CoreWork slices_reduced(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
   return CoreWork{shape, model}

@@ -18,6 +18,6 @@ namespace qpmesh::collectives {
 // Allreduce, or reduce where only the root wants the result.
 Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wants);
 // Until every slice is where whoever wants it reads it.
-CoreWork slices_reduced(const Shape& shape, const Model& model);
+CoreWork slices_reduced(const CallShape& shape, const CostModel& model);
 
 }  // namespace qpmesh::collectives

@@ -12,7 +12,7 @@
 namespace qpmesh::collectives {
 
 // The ranks share memory, and the vector fits a slot.
-inline bool fits_one_shot(const Shape& shape) {
+inline bool fits_one_shot(const CallShape& shape) {
   return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
          shape.bytes <= node_slot_bytes;
 }

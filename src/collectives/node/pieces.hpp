@@ -49,7 +49,7 @@ struct Pieces {
 };
 
 // The ranks share memory, and an element of each fits a staging buffer.
-inline bool fits_staging(const Shape& shape) {
+inline bool fits_staging(const CallShape& shape) {
   return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
          shape.bytes > 0 && shape.element_bytes * shape.ranks_count() <= node_chunk_bytes;
 }

@@ -12,7 +12,7 @@ namespace qpmesh::collectives {
 class CoreWork {
  public:
   // Of at least two ranks.
-  CoreWork(const Shape& shape, const Model& model) noexcept
+  CoreWork(const CallShape& shape, const CostModel& model) noexcept
       : model_{model.node},
         ranks_{std::min(model_.ranks_per_core, shape.ranks())},
         others_{(shape.ranks() - ranks_) / (shape.ranks() - 1)},
@@ -65,7 +65,7 @@ class CoreWork {
     return others_ * model_.crossed_byte_s + (1 - others_) * model_.copied_byte_s;
   }
 
-  const NodeModel& model_;
+  const NodeCostModel& model_;
   double ranks_;   // on the core
   double others_;  // the share of a rank's peers that are on other cores
   double steps_s_;

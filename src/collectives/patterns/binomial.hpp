@@ -27,7 +27,7 @@ constexpr int ceil_log2(int size) noexcept {
 // Down the tree of so many ranks, the largest subtree first; bytes_of(ranks) go to a subtree of so many. Up the tree it takes as long. The
 // longest way is through the first child, or, where the first subtree is not full, perhaps through the second one.
 template <class BytesOf>
-double binomial_s(int size, const Model& model, BytesOf&& bytes_of) {
+double binomial_s(int size, const CostModel& model, BytesOf&& bytes_of) {
   if (size <= 1) return 0;
   const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))) / 2;
   const auto through = [&](int ranks) {

@@ -30,7 +30,7 @@ void for_each_subtree_run(const SubtreePlaces& places, const Blocks& blocks, int
 }
 
 // Down or up the tree from or to rank 0; another root's blocks wrap, which is an overhead more in a round.
-inline double binomial_blocks_s(const Shape& shape, const Model& model) noexcept {
+inline double binomial_blocks_s(const CallShape& shape, const CostModel& model) noexcept {
   return binomial_s(shape.size, model, [&](int ranks) { return ranks * shape.block_bytes(); });
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 Task run(Group group, const Arguments& arguments) { co_await reduce_in_slices(group, arguments, false); }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = bytes - shape.block_bytes();
   return slices_reduced(shape, model).take_alone(others).stream(bytes).stream_alone(bytes).cost();

@@ -15,7 +15,7 @@ constexpr int radix = 4;
 
 // Until the sum of so many ranks is there. The last child may speak for fewer ranks than the others, and
 // be ready before them.
-double knomial_s(std::int64_t size, double bytes, const Model& model) {
+double knomial_s(std::int64_t size, double bytes, const CostModel& model) {
   double time_s = 0;
   for (std::int64_t distance = 1; distance < size; distance *= radix) {
     const std::int64_t children = std::min<std::int64_t>(radix - 1, (size - 1) / distance);
@@ -74,7 +74,7 @@ Task run(Group group, const Arguments& arguments) {
   if (top == root && rank == root) group.copy(arguments.out, sum, bytes);  // alone
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double messages = shape.size > 1 ? 1 : 0;
   return {.time_s = knomial_s(shape.size, shape.vector_bytes(), model.one_way()),
           .messages = messages,

@@ -24,7 +24,7 @@ Task run(Group group, const Arguments& arguments) {
   co_await binomial_gather(group, arguments.root, blocks, {.read = sums, .write = sums});
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = circulant_reduce_scatter_cost(shape, model, false);  // what wraps last is at the root
   return cost += binomial_gather_cost(shape, model);
 }

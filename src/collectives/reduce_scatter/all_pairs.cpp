@@ -56,7 +56,7 @@ Task run(Group group, const Arguments& arguments) {
   reduce_arrived(group, arguments, own, arrived.data());
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = all_pairs_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += (shape.ranks() - 1) * shape.block_bytes() * model.reduced_byte_s;
   return cost;

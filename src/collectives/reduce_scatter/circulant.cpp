@@ -45,7 +45,7 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
   }
 }
 
-Cost circulant_reduce_scatter_cost(const Shape& shape, const Model& model, bool wraps) {
+Cost circulant_reduce_scatter_cost(const CallShape& shape, const CostModel& model, bool wraps) {
   const double block = shape.block_bytes();
   const int reduced = shape.size / 2;  // after the first round
   Cost cost;
@@ -77,7 +77,7 @@ Task run(Group group, const Arguments& arguments) {
   group.copy(arguments.out, sums.data() + offset, arguments.bytes());
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = circulant_reduce_scatter_cost(shape, model, true);
   cost.time_s += model.copy_s(shape.block_bytes());
   return cost;

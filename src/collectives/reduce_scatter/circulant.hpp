@@ -12,6 +12,6 @@ namespace qpmesh::collectives {
 Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums, Blocks blocks,
                               Reducer reducer);
 // wraps: the ranks that wait longest are those whose runs wrap at block N, a message more in each round.
-Cost circulant_reduce_scatter_cost(const Shape& shape, const Model& model, bool wraps);
+Cost circulant_reduce_scatter_cost(const CallShape& shape, const CostModel& model, bool wraps);
 
 }  // namespace qpmesh::collectives

@@ -16,7 +16,7 @@ Task run(Group group, const Arguments& arguments) {
   reduce_parts(group, node, arguments, blocks.first_bytes(group.rank()));
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double others = shape.vector_bytes() - shape.block_bytes();
   return CoreWork{shape, model}
       .steps(1)

@@ -25,7 +25,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * (model.latency_s + model.combined_s(shape.block_bytes())),
           .messages = steps,

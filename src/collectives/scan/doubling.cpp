@@ -39,7 +39,7 @@ Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::si
 }
 
 // Until the rank at a place has its sum. What comes last is of ranks that may have been ready long before.
-double prefix_s(int place, double bytes, const Model& model) {
+double prefix_s(int place, double bytes, const CostModel& model) {
   if (place == 0) return 0;
   const auto rounds = std::bit_width(static_cast<unsigned>(place));
   const double round_s = model.latency_s + model.combined_s(bytes);
@@ -64,7 +64,7 @@ Task run_exscan(Group group, const Arguments& arguments) {
   co_await prefix(group, 1, shifted.data(), arguments.out, bytes, arguments.reducer);
 }
 
-Cost scan_cost(const Shape& shape, const Model& model) {
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double messages = ceil_log2(shape.size);
   const double first_s =
@@ -74,8 +74,8 @@ Cost scan_cost(const Shape& shape, const Model& model) {
           .bytes = messages * bytes};
 }
 
-Cost exscan_cost(const Shape& shape, const Model& model) {
-  Shape others = shape;
+Cost exscan_cost(const CallShape& shape, const CostModel& model) {
+  CallShape others = shape;
   others.size = std::max(1, shape.size - 1);
   Cost cost = scan_cost(others, model);
   return shape.size > 1 ? cost.add_round(model, 1, shape.vector_bytes()) : cost;

@@ -29,7 +29,7 @@ Task binomial_scatter(Group group, int root, Blocks blocks, SubtreePlaces mine) 
   }
 }
 
-Cost binomial_scatter_cost(const Shape& shape, const Model& model) {
+Cost binomial_scatter_cost(const CallShape& shape, const CostModel& model) {
   return {.time_s = binomial_blocks_s(shape, model),
           .messages = static_cast<double>(ceil_log2(shape.size)),
           .bytes = (shape.ranks() - 1) * shape.block_bytes()};
@@ -56,7 +56,7 @@ Task run(Group group, const Arguments& arguments) {
   }
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = binomial_scatter_cost(shape, model);
   cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // by the last sender
   return cost;

@@ -24,7 +24,7 @@ Task run(Group group, const Arguments& arguments) {
   node.publish({});
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   return CoreWork{shape, model}.steps(2).system_copies(1, block).stream(2 * block).cost();
 }

@@ -25,7 +25,7 @@ Task run(Group group, const Arguments& arguments) {
   group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
 }
 
-Cost cost(const Shape& shape, const Model& model) {
+Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = Cost{}.add_round(model, shape.size - 1, shape.block_bytes());
   cost.time_s += std::max(
       0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // while the last message is on its way

@@ -8,12 +8,12 @@
 namespace qpmesh::collectives {
 
 // How the ranks of a communicator reach each other. The same on all of them.
-struct Medium {
+struct TopologyParams {
   Constants constants{};
   bool shares_memory = false;  // otherwise a network
   int ranks_per_core = 1;
 
-  Model model(const Shape& shape) const noexcept;
+  CostModel model(const CallShape& shape) const noexcept;
 };
 
 }  // namespace qpmesh::collectives

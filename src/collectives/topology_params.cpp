@@ -1,4 +1,4 @@
-#include "collectives/models.hpp"
+#include "collectives/topology_params.hpp"
 
 #include "base/fill_guard.hpp"
 
@@ -11,7 +11,7 @@ constexpr double inline_bytes_max = 192;
 // Two cores that copy one message together need 0.5 to 0.65 of the time of one (measured, docs/decisions/0020).
 constexpr double helped_share = 0.58;
 
-Model network(const Constants& constants) noexcept {
+CostModel network(const Constants& constants) noexcept {
   return {.latency_s = constants.network_latency_s,
           .overhead_s = constants.network_overhead_s,
           .byte_s = constants.network_byte_s,
@@ -24,7 +24,7 @@ Model network(const Constants& constants) noexcept {
 // everybody on it; what stays on the core does not cross to another, and its copies cost half. The system looks up every page that it copies:
 // its bytes cost about as much where both ranks have one core as between cores (measured, 0.1 ns). That a call costs `here` times as much is more than was
 // measured (with two on a core 2.7 µs beside 2.0 to 2.5): chosen so that staging ends where it would lose too much while cores share no cache.
-Model shared_memory(const Constants& constants, const Shape& shape, double ranks_per_core) noexcept {
+CostModel shared_memory(const Constants& constants, const CallShape& shape, double ranks_per_core) noexcept {
   const double here = std::clamp(ranks_per_core, 1.0, std::max(1.0, shape.ranks()));
   const double others = shape.size > 1 ? (shape.ranks() - here) / (shape.ranks() - 1) : 0;
   const double turns_s = here > 1 ? here * constants.turn_s : 0;
@@ -54,7 +54,7 @@ Model shared_memory(const Constants& constants, const Shape& shape, double ranks
 
 }  // namespace
 
-Model Medium::model(const Shape& shape) const noexcept {
+CostModel TopologyParams::model(const CallShape& shape) const noexcept {
   return shares_memory ? shared_memory(constants, shape, ranks_per_core) : network(constants);
 }
 
