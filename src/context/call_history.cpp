@@ -50,4 +50,24 @@ std::string CallHistory::describe(std::uint32_t operation) const {
   return remembers(operation) ? remembered(operation).call.describe() : "a call long past";
 }
 
+CallHistory::Signatures CallHistory::signatures() const noexcept {
+  Signatures last{.first_operation = next_operation_};
+  while (last.count < remembered_max && remembers(last.first_operation - 1)) {
+    --last.first_operation;
+    ++last.count;
+  }
+  for (std::uint32_t i = 0; i < last.count; ++i)
+    last.values[i] = remembered(last.first_operation + i).signature;
+  return last;
+}
+
+std::optional<std::uint32_t> CallHistory::first_difference(const Signatures& peers) const noexcept {
+  std::uint32_t operation = peers.first_operation;
+  for (const std::uint32_t signature : peers.all()) {
+    if (!agrees(operation, signature)) return operation;
+    ++operation;
+  }
+  return std::nullopt;
+}
+
 }  // namespace qpmesh::context

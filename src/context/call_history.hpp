@@ -1,10 +1,15 @@
 // The collectives that this rank has called in a communicator: how two ranks see that they called different ones, and
 // what an error says of it.
+//
+// The signature of a call stands for it and for all calls before it. So a difference that nobody saw at once, because neither
+// side had to wait, shows in every later call, and the first one of the remembered signatures that differs is where it began.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -49,6 +54,8 @@ struct CollectiveCall {
 
 class CallHistory {
  public:
+  static constexpr std::size_t remembered_max = 64;
+
   // What the collective that begins next is, to be filled in: in the memory of calls, so that nothing is copied. begin() counts it;
   // without it nothing has happened.
   CollectiveCall& next(CollectiveName operation) noexcept {
@@ -65,13 +72,22 @@ class CallHistory {
   };
   Begun begin() noexcept {
     Remembered& begun = remembered(next_operation_);
-    begun.signature = begun.call.signature();
+    // Neither step loses anything, for the factor is odd: once different, signatures stay so while the calls are the same.
+    signature_ = begun.signature = (signature_ ^ begun.call.signature()) * 0x9e3779b1U;
     return {next_operation_++, begun.signature, begun.call};
   }
 
-  bool empty() const noexcept { return next_operation_ == 0; }
-  std::uint32_t last_operation() const noexcept { return next_operation_ - 1; }
-  std::uint32_t last_signature() const noexcept { return remembered(next_operation_ - 1).signature; }
+  // What a peer compares with its own: the signatures of the last calls, one after the other.
+  struct Signatures {
+    std::uint32_t first_operation = 0;
+    std::uint32_t count = 0;
+    std::array<std::uint32_t, remembered_max> values{};
+
+    std::span<const std::uint32_t> all() const noexcept { return std::span{values}.first(count); }
+  };
+  Signatures signatures() const noexcept;
+  // The first call that a peer has called differently, of those that both have begun and still remember.
+  std::optional<std::uint32_t> first_difference(const Signatures& peers) const noexcept;
 
   // Does a peer's signature of a collective agree with our call? True also when we have
   // not come to it, or no longer remember it.
@@ -82,7 +98,6 @@ class CallHistory {
   std::string describe(std::uint32_t operation) const;
 
  private:
-  static constexpr std::size_t remembered_max = 64;
   struct Remembered {
     std::uint32_t operation = 0;
     std::uint32_t signature = 0;
@@ -101,6 +116,7 @@ class CallHistory {
   }
 
   std::uint32_t next_operation_ = 0;
+  std::uint32_t signature_ = 0;  // of the last call
   std::array<Remembered, remembered_max> remembered_{};
 };
 

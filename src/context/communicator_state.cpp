@@ -8,6 +8,14 @@
 #include "context/control_frames.hpp"
 
 namespace qpmesh::context {
+namespace {
+
+// A wait that lasts so long tells the awaited rank what was called here: soon enough for an error within a second, too late for waits
+// that are as usual.
+constexpr std::int64_t first_tell_ms = 200;
+
+}  // namespace
+
 CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
                                      std::vector<int> context_ranks, std::vector<std::uint64_t> node_slabs)
     : context_{std::move(context)},
@@ -87,17 +95,35 @@ std::optional<int> CommunicatorState::awaited_context_rank() const {
   return member ? std::optional{context_rank(*member)} : std::nullopt;
 }
 
-void CommunicatorState::warn_stalled(std::string_view operation) {
+std::int64_t CommunicatorState::first_stall_ms() const noexcept {
+  const std::int64_t warning_ms = context_->options().stall_warning_ms;
+  return warning_ms == 0 ? first_tell_ms : std::min(first_tell_ms, warning_ms);
+}
+
+// Where calls differ in who sends, as in their roots, nothing comes by which either side would see it: so the awaited rank is told what
+// was called here, again and again, since it may come to its own call later. Along those who wait for each other, if that is why they
+// wait, two neighbours differ.
+std::int64_t CommunicatorState::stalled(std::string_view operation, std::int64_t stall_ms) {
+  const std::int64_t warning_ms = context_->options().stall_warning_ms;
   const auto peer = awaited_context_rank();
-  context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,
-                          context_->options().stall_warning_ms, peer ? " for " : "",
-                          peer ? context_->name_of(*peer) : "", context_->operations().describe(4));
-  if (!peer || history_.empty()) return;
-  // Where the calls differ in who sends, as in their roots, nothing comes by which either side would see it.
-  context_->send_control(*peer, encode({.kind = ControlFrame::Kind::stalled,
-                                        .communicator = id_,
-                                        .operation = history_.last_operation(),
-                                        .signature = history_.last_signature()}));
+  if (stall_ms == warning_ms) {
+    context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation, warning_ms,
+                            peer ? " for " : "", peer ? context_->name_of(*peer) : "",
+                            context_->operations().describe(4));
+  }
+  tell_calls(peer.value_or(context_rank((rank_ + 1) % size())),
+             false);  // who waits for anybody asks the next one
+  return stall_ms < warning_ms ? std::min(2 * stall_ms, warning_ms) : 2 * stall_ms;
+}
+
+void CommunicatorState::tell_calls(int context_rank, bool differ) {
+  if (context_rank == context_->rank() || failure_) return;
+  const CallHistory::Signatures signatures = history_.signatures();
+  if (signatures.count == 0) return;
+  context_->send_control(context_rank, encode({.kind = ControlFrame::Kind::calls,
+                                               .communicator = id_,
+                                               .signatures = signatures,
+                                               .reply_wanted = differ}));
 }
 
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, std::int64_t timeout_ms) const {

@@ -80,16 +80,16 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::int64_t timeout_ms_of(const CallOptions& options) const noexcept {
     return options.timeout_ms < 0 ? context_->options().operation_timeout_ms : options.timeout_ms;
   }
-  // Waits until the operation is done; otherwise false after the deadline. Warns once about who is awaited.
+  // Waits until the operation is done; otherwise false after the deadline. The awaited rank learns what was called here, and
+  // the log who is awaited.
   template <class Done>
   bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms) {
-    const progress::WaitLimit limit{.timeout_ms = timeout_ms,
-                                    .stall_ms = context_->options().stall_warning_ms};
-    return context_->waiter().wait_until(done, limit, [&] {
-      warn_stalled(operation);
-      return std::int64_t{0};
-    });
+    std::int64_t stall_ms = first_stall_ms();
+    return context_->waiter().wait_until(done, {.timeout_ms = timeout_ms, .stall_ms = stall_ms},
+                                         [&] { return stall_ms = stalled(operation, stall_ms); });
   }
+  // Tells a member what was called here. differ: we have seen that it called something else.
+  void tell_calls(int context_rank, bool differ);
   // Who an operation that did not end waits for: rank here, or -1.
   int awaited() const;
   ErrorDetail timeout_detail(std::string_view operation, std::int64_t timeout_ms) const;
@@ -98,7 +98,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   int search_rank(int context_rank) const noexcept;
   std::optional<int> awaited_context_rank() const;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
-  void warn_stalled(std::string_view operation);
+  std::int64_t first_stall_ms() const noexcept;
+  // The wait has lasted for stall_ms. Returns when it is to be looked at next.
+  std::int64_t stalled(std::string_view operation, std::int64_t stall_ms);
 
   std::shared_ptr<Context> context_;
   std::uint64_t id_;

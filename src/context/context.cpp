@@ -224,12 +224,7 @@ bool Context::admit(int peer, std::uint64_t communicator, std::uint64_t key, std
   const std::uint32_t operation = messaging::operation_of(key);
   if (state == nullptr || state->history().agrees(operation, signature)) return true;
   if (state->failure() != nullptr) return false;
-  // Both sides say what they called; the error comes when the other's words are here.
-  send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
-                             .communicator = communicator,
-                             .operation = operation,
-                             .reply_wanted = true,
-                             .call = state->history().describe(operation)}));
+  state->tell_calls(peer, true);  // the error comes when both have said what they called first
   return false;
 }
 
@@ -370,10 +365,7 @@ void Context::handle_frame(int peer, BlobView bytes) {
     return;
   }
   if (state == nullptr || state->failure() != nullptr) return;
-  if (frame->kind == ControlFrame::Kind::stalled) {
-    admit(peer, frame->communicator, messaging::collective_key(frame->operation, 0), frame->signature);
-    return;
-  }
+  if (frame->kind == ControlFrame::Kind::calls) return answer_calls(*state, peer, *frame);
   const std::string call = state->history().describe(frame->operation);
   if (frame->reply_wanted) {
     send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
@@ -381,12 +373,31 @@ void Context::handle_frame(int peer, BlobView bytes) {
                                .operation = frame->operation,
                                .call = call}));
   }
+  // Where the first call that differs is not remembered any more, those that are may be the same.
+  const std::string cause =
+      call == frame->call
+          ? fmt::format("calls differ at or before operation {} of the communicator, {} on ranks {} and {}",
+                        frame->operation, call, state->rank(), state->rank_of(peer))
+          : fmt::format("operation {} of the communicator is {} on rank {} and {} on rank {}",
+                        frame->operation, call, state->rank(), frame->call, state->rank_of(peer));
   state->fail({.code = ErrorCode::mismatch,
                .peer = state->rank_of(peer),
-               .cause = fmt::format("operation {} of the communicator is {} on rank {} and {} on rank {}",
-                                    frame->operation, call, state->rank(), frame->call, state->rank_of(peer)),
+               .cause = cause,
                .hint = "every rank must call the same collectives with the same arguments in the same order"},
               true);
+}
+
+// The first difference is what both ranks are told of: this one says its call, and wants to hear the peer's.
+void Context::answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame) {
+  auto operation = state.history().first_difference(frame.signatures);
+  // The peer has seen one, but what one of the two remembers ends before the other's begins.
+  if (!operation && frame.reply_wanted) operation = frame.signatures.first_operation;
+  if (!operation) return;
+  send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
+                             .communicator = state.id(),
+                             .operation = *operation,
+                             .reply_wanted = true,
+                             .call = state.history().describe(*operation)}));
 }
 
 // ---- abort ----

@@ -33,6 +33,7 @@
 namespace qpmesh::context {
 
 class CommunicatorState;
+struct ControlFrame;
 class Context;
 
 // Memory of one Communicator::allocate, in this rank's arena. Freed with its last
@@ -174,6 +175,7 @@ class Context final : public messaging::Listener,
   void peer_gone(ErrorDetail detail);
   void pass_verdicts();
   void handle_frame(int peer, BlobView frame);
+  void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void take_abort();
   bool begin_abort(const ErrorDetail& detail);  // false: an abort is under way already
   void keep_early_failure(std::uint64_t communicator, const ErrorDetail& detail);

@@ -5,7 +5,7 @@
 namespace qpmesh::context {
 namespace {
 
-constexpr std::uint8_t frame_version = 1;
+constexpr std::uint8_t frame_version = 2;
 constexpr std::size_t text_bytes_max = 1024;  // five texts stay far below the channel's limit
 
 std::string_view cut(const std::string& text) { return std::string_view{text}.substr(0, text_bytes_max); }
@@ -14,7 +14,9 @@ std::string_view cut(const std::string& text) { return std::string_view{text}.su
 
 Blob encode(const ControlFrame& frame) {
   base::ByteWriter out;
-  out.put(frame_version).put(frame.kind).put(frame.communicator).put(frame.operation).put(frame.signature);
+  out.put(frame_version).put(frame.kind).put(frame.communicator).put(frame.operation);
+  out.put(frame.signatures.first_operation).put(frame.signatures.count);
+  for (const std::uint32_t signature : frame.signatures.all()) out.put(signature);
   out.put(static_cast<std::uint8_t>(frame.reply_wanted)).put_text(cut(frame.call));
   out.put(frame.detail.code)
       .put(static_cast<std::int32_t>(frame.detail.peer))
@@ -32,7 +34,11 @@ std::optional<ControlFrame> decode_control_frame(BlobView bytes) {
   frame.kind = in.get<ControlFrame::Kind>();
   frame.communicator = in.get<std::uint64_t>();
   frame.operation = in.get<std::uint32_t>();
-  frame.signature = in.get<std::uint32_t>();
+  frame.signatures.first_operation = in.get<std::uint32_t>();
+  frame.signatures.count = in.get<std::uint32_t>();
+  if (frame.signatures.count > CallHistory::remembered_max) return std::nullopt;
+  for (std::uint32_t i = 0; i < frame.signatures.count; ++i)
+    frame.signatures.values[i] = in.get<std::uint32_t>();
   frame.reply_wanted = in.get<std::uint8_t>() != 0;
   frame.call = in.get_text();
   frame.detail.code = in.get<ErrorCode>();
@@ -41,8 +47,8 @@ std::optional<ControlFrame> decode_control_frame(BlobView bytes) {
   frame.detail.cause = in.get_text();
   frame.detail.system_error = in.get<std::int32_t>();
   frame.detail.hint = in.get_text();
-  const bool known = frame.kind >= ControlFrame::Kind::mismatch &&
-                     frame.kind <= ControlFrame::Kind::stalled && frame.detail.code <= ErrorCode::internal;
+  const bool known = frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::calls &&
+                     frame.detail.code <= ErrorCode::internal;
   if (version != frame_version || !in.finished() || !known) return std::nullopt;
   return frame;
 }

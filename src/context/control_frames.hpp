@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "context/call_history.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/error.hpp"
 
@@ -15,15 +16,16 @@ struct ControlFrame {
     mismatch = 1,  // the sender's call of a collective, because ours looked different
     failure,       // a communicator has failed at the sender
     abort,         // the sender's context was aborted
-    stalled,       // the sender waits for long in a collective: who called another one says so
+    calls,  // the sender's last collectives, because it waits for long or has seen that they differ: who finds the
+            // first difference says so
   };
   Kind kind = Kind::failure;
   std::uint64_t communicator = 0;
-  std::uint32_t operation = 0;  // mismatch, stalled: the number of the collective
-  std::uint32_t signature = 0;  // stalled: what every rank must call alike
-  bool reply_wanted = false;    // mismatch
-  std::string call{};           // mismatch: "allreduce(1024 float32, sum)"
-  ErrorDetail detail{};         // failure, abort
+  std::uint32_t operation = 0;           // mismatch: the number of the collective
+  CallHistory::Signatures signatures{};  // calls
+  bool reply_wanted = false;             // mismatch; calls: they differ, says the sender
+  std::string call{};                    // mismatch: "allreduce(1024 float32, sum)"
+  ErrorDetail detail{};                  // failure, abort
 };
 
 Blob encode(const ControlFrame& frame);

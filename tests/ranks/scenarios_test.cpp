@@ -8,6 +8,7 @@
 
 #include "job.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/long_runs.hpp"
 #include "tests/support/public_copy.hpp"
 
 namespace qpmesh::ranks {
@@ -108,8 +109,27 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"a_late_call_that_differs_is_named_too", {2}},
+        Case{"calls_that_may_differ", {1, 2, 3, 4}},
         Case{"independent_ends_at_its_own_deadline", {2}}, Case{"nothing_works_after_finish", {1, 3}}),
     name_of);
+
+// 38 calls that must not meet, each against each: on a node, and by messages alone.
+class PairsOfCalls : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(by, PairsOfCalls,
+                         testing::Values("",
+                                         "barrier=dissemination,broadcast=binomial,reduce=knomial,"
+                                         "allgather=circulant,reduce_scatter=exchange,allreduce=exchange,"
+                                         "gather=direct,scatter=direct,alltoall=spread"),
+                         [](const auto& suite) { return *suite.param == 0 ? "choice" : "messages"; });
+
+TEST_P(PairsOfCalls, are_told_within_a_second_on_every_rank) {
+  for (const int size : {2, 3}) {
+    const Words every_so_many{std::to_string(size), test::runs_long() ? "1" : "17"};
+    auto ranks = start_ranks(size, rank_program("pairs_of_calls_are_told_within_a_second", every_so_many),
+                             {.variables = {std::string{"QPMESH_ALGORITHMS="} + GetParam()}});
+    expect_success(ranks);
+  }
+}
 
 TEST(ranks_by_hand, an_async_call_returns_before_anybody_else_has_entered) {
   const Folder folder;

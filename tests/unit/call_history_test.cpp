@@ -1,0 +1,104 @@
+// What two ranks can tell from the signatures of their calls: whether they differ, and since when.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "context/call_history.hpp"
+#include "context/control_frames.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using context::CallHistory;
+using context::CollectiveCall;
+using context::ControlFrame;
+
+CollectiveCall broadcast(int root) {
+  return {.operation = "broadcast", .element_count = 4, .element_bytes = 4, .root = root};
+}
+
+std::uint32_t call(CallHistory& history, const CollectiveCall& what) {
+  history.next(what.operation) = what;
+  return history.begin().signature;
+}
+
+CallHistory of_roots(const std::vector<int>& roots) {
+  CallHistory history;
+  for (const int root : roots) call(history, broadcast(root));
+  return history;
+}
+
+std::optional<std::uint32_t> difference(const CallHistory& a, const CallHistory& b) {
+  const auto first = a.first_difference(b.signatures());
+  EXPECT_EQ(first, b.first_difference(a.signatures())) << "both sides must find the same";
+  return first;
+}
+
+TEST(call_history, a_difference_shows_in_every_later_call) {
+  CallHistory one = of_roots({0, 1, 0});
+  CallHistory other = of_roots({0, 0, 0});
+  for (int i = 0; i < 10'000; ++i) ASSERT_NE(call(one, broadcast(3)), call(other, broadcast(3))) << i;
+}
+
+TEST(call_history, names_the_first_call_that_differs) {
+  EXPECT_EQ(difference(of_roots({0, 1, 2, 3}), of_roots({0, 1, 2, 3})), std::nullopt);
+  EXPECT_EQ(difference(of_roots({1}), of_roots({0})), 0U);
+  EXPECT_EQ(difference(of_roots({0, 1, 2, 3}), of_roots({0, 1, 3, 3})), 2U);
+  EXPECT_EQ(difference(of_roots({0, 1, 2, 3}), of_roots({0, 2, 1, 3})), 1U) << "the same in another order";
+}
+
+TEST(call_history, compares_what_both_have_begun) {
+  EXPECT_EQ(difference(of_roots({}), of_roots({0, 1})), std::nullopt);
+  EXPECT_EQ(difference(of_roots({0}), of_roots({0, 1, 2})), std::nullopt);
+  EXPECT_EQ(difference(of_roots({0, 5}), of_roots({0, 1, 2, 3, 4, 5, 6})), 1U);
+}
+
+TEST(call_history, remembers_so_many_calls_and_says_what_is_past) {
+  constexpr auto many = static_cast<std::uint32_t>(3 * CallHistory::remembered_max);
+  CallHistory one = of_roots({0});
+  CallHistory other = of_roots({1});
+  for (std::uint32_t i = 1; i < many; ++i) {
+    call(one, broadcast(2));
+    call(other, broadcast(2));
+  }
+  EXPECT_EQ(one.signatures().count, CallHistory::remembered_max);
+  EXPECT_EQ(difference(one, other), many - CallHistory::remembered_max) << "the first one that both remember";
+  EXPECT_EQ(one.describe(0), "a call long past");
+  EXPECT_EQ(one.describe(many - 1), "broadcast(4 elements of 4 bytes, root 2)");
+  EXPECT_EQ(one.describe(many), "a call not made yet");
+}
+
+// A call whose arguments were refused was filled in and did not begin.
+TEST(call_history, does_not_count_what_did_not_begin) {
+  CallHistory one = of_roots({0, 1});
+  const CallHistory other = of_roots({0, 1});
+  one.next("split");
+  EXPECT_EQ(difference(one, other), std::nullopt);
+  EXPECT_EQ(one.describe(2), "a call not made yet");
+  EXPECT_EQ(one.signatures().values, other.signatures().values);
+}
+
+TEST(control_frames, carry_signatures_and_no_more_than_are_remembered) {
+  ControlFrame frame{.kind = ControlFrame::Kind::calls, .communicator = 7, .reply_wanted = true};
+  frame.signatures.first_operation = 70;
+  for (std::uint32_t& value : frame.signatures.values) value = 1000 * ++frame.signatures.count;
+  const Blob encoded = encode(frame);
+  const auto read = context::decode_control_frame(encoded);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->kind, ControlFrame::Kind::calls);
+  EXPECT_EQ(read->signatures.first_operation, 70U);
+  EXPECT_EQ(read->signatures.count, CallHistory::remembered_max);
+  EXPECT_EQ(read->signatures.values, frame.signatures.values);
+  EXPECT_TRUE(read->reply_wanted);
+  for (std::size_t i = 0; i < encoded.size(); ++i) {  // what says that there are more
+    Blob damaged = encoded;
+    damaged[i] = std::byte{0xff};
+    const auto reread = context::decode_control_frame(damaged);
+    EXPECT_TRUE(!reread || reread->signatures.count <= CallHistory::remembered_max) << i;
+  }
+}
+
+}  // namespace
