@@ -118,8 +118,8 @@ class PairsOfCalls : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(by, PairsOfCalls,
                          testing::Values("",
                                          "barrier=dissemination,broadcast=binomial,reduce=knomial,"
-                                         "allgather=circulant,reduce_scatter=exchange,allreduce=exchange,"
-                                         "gather=direct,scatter=direct,alltoall=spread"),
+                                         "allgather=circulant,reduce_scatter=all_pairs,allreduce=all_pairs,"
+                                         "gather=linear,scatter=linear,alltoall=all_pairs"),
                          [](const auto& suite) { return *suite.param == 0 ? "choice" : "messages"; });
 
 TEST_P(PairsOfCalls, are_told_within_a_second_on_every_rank) {
