@@ -26,23 +26,25 @@ namespace {
 }
 
 // Beyond RLIMIT_FSIZE ftruncate does not fail, it kills the process with SIGXFSZ: look first.
-void check_limit(int resource, const char* name, const char* remedy, std::size_t need) {
+void check_limit(int resource, const char* name, const std::string& remedy, std::size_t need) {
   rlimit limit{};
   if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
     return;
   if (limit.rlim_cur >= need) return;
   throw Error{{.code = ErrorCode::no_resource,
                .operation = "arena",
-               .cause = fmt::format("{} allows {} bytes, the arena's address space needs {}", name,
-                                    limit.rlim_cur, need),
-               .hint = fmt::format("raise it ({}) or lower QPMESH_ARENA_BYTES_MAX", remedy)}};
+               .cause = fmt::format("{} allows {} bytes, the arena needs {}", name, limit.rlim_cur, need),
+               .hint = fmt::format("raise it ({}), or lower QPMESH_ARENA_BYTES_MAX", remedy)}};
 }
 
 base::Mapping map(const base::System& system, std::size_t bytes, int flags, int fd) {
-  check_limit(RLIMIT_AS, "RLIMIT_AS", "ulimit -v", bytes);
+  check_limit(RLIMIT_AS, "RLIMIT_AS", "ulimit -v; every other rank of this host needs as much again", bytes);
   void* address = system.call(
       "mmap", [&] { return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0); });
   if (address == MAP_FAILED) fail("mmap", bytes, errno, "lower QPMESH_ARENA_BYTES_MAX");
+  // A dump would fault every hole in, of every rank's arena: gigabytes, while the peers wait for news
+  // of this death.
+  ::madvise(address, bytes, MADV_DONTDUMP);
   return base::Mapping{address, bytes};
 }
 

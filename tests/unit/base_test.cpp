@@ -1,5 +1,6 @@
 // The ground: what every floor stands on.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -568,10 +569,30 @@ TEST(shared_arena, beyond_the_file_size_limit_is_an_error_not_a_signal) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_resource);
-    EXPECT_EQ(error.cause(), "RLIMIT_FSIZE allows 4096 bytes, the arena's address space needs 1048576");
-    EXPECT_EQ(error.hint(), "raise it (ulimit -f) or lower QPMESH_ARENA_BYTES_MAX");
+    EXPECT_EQ(error.cause(), "RLIMIT_FSIZE allows 4096 bytes, the arena needs 1048576");
+    EXPECT_EQ(error.hint(), "raise it (ulimit -f), or lower QPMESH_ARENA_BYTES_MAX");
   }
   ::setrlimit(RLIMIT_FSIZE, &before);
+}
+
+// The VmFlags of the mapping that begins at this address.
+std::string flags_of_mapping(const void* address) {
+  std::ifstream file{"/proc/self/smaps"};
+  const std::string beginning = fmt::format("{:x}-", reinterpret_cast<std::uintptr_t>(address));
+  bool found = false;
+  for (std::string line; std::getline(file, line);) {
+    found |= line.starts_with(beginning);
+    if (found && line.starts_with("VmFlags:")) return line;
+  }
+  return {};
+}
+
+TEST(shared_arena, stays_out_of_core_dumps_where_it_is_made_and_where_it_is_mapped) {
+  const System system;
+  const auto arena = Arena::create_shared(system, mebibyte);
+  const auto peer = qpmesh::transport::map_arena(system, arena.descriptor(), mebibyte);
+  EXPECT_NE(flags_of_mapping(arena.data()).find(" dd"), std::string::npos) << flags_of_mapping(arena.data());
+  EXPECT_NE(flags_of_mapping(peer.data()).find(" dd"), std::string::npos) << flags_of_mapping(peer.data());
 }
 
 // ---- words for people ----
