@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rank_identity.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
 
@@ -22,24 +23,12 @@ inline constexpr std::uint32_t protocol_version =
 
 using Token = std::array<std::byte, 16>;
 
-// Where a process lives. Two processes with equal places can reach each other's abstract sockets,
-// pass descriptors, and name each other by pid.
-struct Place {
-  std::string boot_id;  // of the running kernel: containers of one host share it
-  uid_t uid = 0;        // effective
-  std::uint64_t pid_namespace = 0;
-  std::uint64_t net_namespace = 0;
-  std::uint64_t user_namespace = 0;
-
-  bool operator==(const Place&) const = default;
-};
-
 struct Introduction {
   std::uint32_t protocol = protocol_version;
   std::string library_version;
   int rank = -1;
   int size = 0;
-  Place place;
+  base::Place place;
   pid_t pid = 0;
   std::string host;
   std::string

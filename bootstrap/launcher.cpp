@@ -19,14 +19,14 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-struct Place {
+struct RankAndSize {
   int rank = 0;
   int size = 1;
   std::string size_variable{};
 };
 
-Place read_place(const Variables& variables, std::string_view rank_name, std::string_view size_name,
-                 std::string_view launcher) {
+RankAndSize read_rank_and_size(const Variables& variables, std::string_view rank_name,
+                               std::string_view size_name, std::string_view launcher) {
   const auto size = variables.required_number(size_name, 1, ranks_max, launcher);
   const auto rank = variables.required_number(rank_name, 0, ranks_max - 1, launcher);
   if (rank >= size) {
@@ -42,14 +42,14 @@ std::optional<int> read_local_size(const Variables& variables, std::string_view 
   return static_cast<int>(*value);
 }
 
-Identity make_identity(std::string launcher, const Place& place, std::optional<int> local_size,
+Identity make_identity(std::string launcher, const RankAndSize& claimed, std::optional<int> local_size,
                        std::string job) {
   Identity identity;
   identity.launcher = std::move(launcher);
-  identity.rank = place.rank;
-  identity.size = place.size;
-  identity.size_variable = place.size_variable;
-  identity.local_size = local_size.value_or(place.size);
+  identity.rank = claimed.rank;
+  identity.size = claimed.size;
+  identity.size_variable = claimed.size_variable;
+  identity.local_size = local_size.value_or(claimed.size);
   identity.job = std::move(job);
   return identity;
 }
@@ -57,18 +57,18 @@ Identity make_identity(std::string launcher, const Place& place, std::optional<i
 // QPMESH_RANK, QPMESH_SIZE: set by hand or by qpmesh-run.
 std::optional<Identity> from_qpmesh(const Variables& variables) {
   if (!variables.has("QPMESH_RANK") && !variables.has("QPMESH_SIZE")) return std::nullopt;
-  const Place place =
-      read_place(variables, "QPMESH_RANK", "QPMESH_SIZE", "a rank started by hand or by qpmesh-run");
-  return make_identity("qpmesh", place, read_local_size(variables, "QPMESH_LOCAL_SIZE", place.size),
+  const RankAndSize claimed =
+      read_rank_and_size(variables, "QPMESH_RANK", "QPMESH_SIZE", "a rank started by hand or by qpmesh-run");
+  return make_identity("qpmesh", claimed, read_local_size(variables, "QPMESH_LOCAL_SIZE", claimed.size),
                        "default");
 }
 
 std::optional<Identity> from_open_mpi(const Variables& variables) {
   if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
-  const Place place =
-      read_place(variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun");
-  return make_identity("open_mpi", place,
-                       read_local_size(variables, "OMPI_COMM_WORLD_LOCAL_SIZE", place.size),
+  const RankAndSize claimed =
+      read_rank_and_size(variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun");
+  return make_identity("open_mpi", claimed,
+                       read_local_size(variables, "OMPI_COMM_WORLD_LOCAL_SIZE", claimed.size),
                        variables.text("PMIX_NAMESPACE").value_or(""));
 }
 
@@ -111,8 +111,8 @@ std::optional<Identity> from_hydra(const Variables& variables) {
   if (!variables.has("PMI_RANK") && !variables.has("PMI_SIZE")) return std::nullopt;
   // Under srun with a PMI plugin the two are set as well; only Hydra adds the local size.
   if (!variables.has("MPI_LOCALNRANKS") && variables.has("SLURM_STEP_ID")) return std::nullopt;
-  const Place place = read_place(variables, "PMI_RANK", "PMI_SIZE", "Hydra's mpiexec");
-  return make_identity("hydra", place, read_local_size(variables, "MPI_LOCALNRANKS", place.size),
+  const RankAndSize claimed = read_rank_and_size(variables, "PMI_RANK", "PMI_SIZE", "Hydra's mpiexec");
+  return make_identity("hydra", claimed, read_local_size(variables, "MPI_LOCALNRANKS", claimed.size),
                        hydra_job(variables));
 }
 
@@ -160,9 +160,9 @@ std::optional<Identity> from_srun(const Variables& variables) {
   if (step_number > largest_step) return std::nullopt;
   const std::string_view size_name =
       variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  const Place place = read_place(variables, "SLURM_PROCID", size_name, "srun");
+  const RankAndSize claimed = read_rank_and_size(variables, "SLURM_PROCID", size_name, "srun");
   const std::string job = variables.required_text("SLURM_JOB_ID", "srun");
-  return make_identity("srun", place, srun_local_size(variables, place.size),
+  return make_identity("srun", claimed, srun_local_size(variables, claimed.size),
                        fmt::format("slurm-{}.{}", job, step_number));
 }
 
@@ -180,16 +180,16 @@ std::optional<Identity> from_torchrun(const Variables& variables) {
   // RANK alone may be anybody's variable.
   if (!variables.has("RANK") || !variables.has("WORLD_SIZE") || !variables.has("MASTER_ADDR"))
     return std::nullopt;
-  const Place place = read_place(variables, "RANK", "WORLD_SIZE", "torchrun");
-  const auto local_size = read_local_size(variables, "LOCAL_WORLD_SIZE", place.size);
+  const RankAndSize claimed = read_rank_and_size(variables, "RANK", "WORLD_SIZE", "torchrun");
+  const auto local_size = read_local_size(variables, "LOCAL_WORLD_SIZE", claimed.size);
   const auto master_port = variables.required_number("MASTER_PORT", 1, 65'535, "torchrun");
   const std::string address = *variables.text("MASTER_ADDR");
   std::string job = fmt::format("torchrun-{}-{}-{}-{}", address, master_port,
                                 variables.text("TORCHELASTIC_RUN_ID").value_or("none"),
                                 variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
-  Identity identity = make_identity("torchrun", place, local_size, std::move(job));
+  Identity identity = make_identity("torchrun", claimed, local_size, std::move(job));
   // Without a local size nothing says that this is one host; the address holds then, too.
-  if (local_size.value_or(0) < place.size)
+  if (local_size.value_or(0) < claimed.size)
     identity.root = to_string(HostPort{address, port_beside(master_port)});
   return identity;
 }

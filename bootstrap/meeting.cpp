@@ -182,6 +182,7 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
     meeting.ranks.push_back(
         {.host = std::move(each.host),
          .pid = each.pid,
+         .place = std::move(each.place),
          .node = node_of[static_cast<std::size_t>(each.rank)],
          .reads_neighbours = outcomes[static_cast<std::size_t>(each.rank)].reads_neighbours,
          .facts = std::move(each.facts)});

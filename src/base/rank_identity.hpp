@@ -3,15 +3,33 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 
 #include "qpmesh/bootstrap.hpp"
 
 namespace qpmesh::base {
 
+// Where a process lives. Two processes with equal places can reach each other's abstract sockets,
+// pass descriptors, and name each other by pid.
+struct Place {
+  std::string boot_id;  // of the running kernel: containers of one host share it
+  uid_t uid = 0;        // effective
+  std::uint64_t pid_namespace = 0;
+  std::uint64_t net_namespace = 0;
+  std::uint64_t user_namespace = 0;
+
+  bool operator==(const Place&) const = default;
+};
+
+// What two places of one host differ in, with both values: "user namespaces 4026531837 and
+// 4026532281". Empty where they are equal, or on different hosts.
+std::string difference(const Place& a, const Place& b);
+
 struct RankIdentity {
   std::string host;
   pid_t pid = 0;
+  Place place;
   // Ranks of one node have equal numbers; nodes are numbered by their lowest rank, without holes.
   int node = 0;
   bool reads_neighbours = false;  // all private memory of its node, where there is somebody else

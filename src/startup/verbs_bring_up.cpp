@@ -26,6 +26,12 @@ namespace {
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
+// Why two ranks of one host share no memory.
+std::string apart(const base::RankIdentity& a, const base::RankIdentity& b) {
+  const std::string difference = base::difference(a.place, b.place);
+  return difference.empty() ? "" : fmt::format(" (one host, but they differ: {})", difference);
+}
+
 }  // namespace
 
 Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& ranks)
@@ -52,15 +58,15 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
   }
   if (elsewhere == ranks.end() || (network_built_in && options.transport != "shm")) return;
   const auto rank = static_cast<int>(elsewhere - ranks.begin());
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .peer = rank,
-       .operation = "init",
-       .cause = fmt::format(
-           "rank 0 (on {}) and rank {} (on {}) share no memory, and {}", ranks[0].host, rank, elsewhere->host,
-           network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else" : "no other transport is built in"),
-       .hint = network_built_in ? "leave QPMESH_TRANSPORT out"
-                                : "start all ranks on one host, in one container, as one user"}};
+  throw Error{{.code = ErrorCode::no_resource,
+               .peer = rank,
+               .operation = "init",
+               .cause = fmt::format("rank 0 (on {}) and rank {} (on {}) share no memory{}, and {}",
+                                    ranks[0].host, rank, elsewhere->host, apart(ranks[0], *elsewhere),
+                                    network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else"
+                                                     : "no other transport is built in"),
+               .hint = network_built_in ? "leave QPMESH_TRANSPORT out"
+                                        : "start all ranks on one host, in one container, as one user"}};
 }
 
 bool Reach::by_network(int a, int b) const noexcept {
@@ -159,12 +165,14 @@ class Linking {
         if (!reach_.by_network(low, high)) continue;
         Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
         if (!found.pairs.empty()) continue;
-        throw Error{{.code = ErrorCode::no_resource,
-                     .peer = offers_[at(low)].endpoints.empty() ? low : high,
-                     .operation = "init",
-                     .cause = fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}",
-                                          low, host(low), high, host(high), found.cause),
-                     .hint = std::move(found.hint)}};
+        throw Error{
+            {.code = ErrorCode::no_resource,
+             .peer = offers_[at(low)].endpoints.empty() ? low : high,
+             .operation = "init",
+             .cause = fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low,
+                                  host(low), high, host(high), found.cause,
+                                  apart(parts_.identities[at(low)], parts_.identities[at(high)])),
+             .hint = std::move(found.hint)}};
       }
     }
   }

@@ -52,8 +52,12 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     mine.system = {std::shared_ptr<void>{}, &system};  // the network owns it
     mine.epoch = epoch;
     for (int peer = 0; peer < size; ++peer)
-      mine.identities.push_back(
-          {.host = "simulated", .pid = 1000 + peer, .node = 0, .reads_neighbours = true, .facts = {}});
+      mine.identities.push_back({.host = "simulated",
+                                 .pid = 1000 + peer,
+                                 .place = {},
+                                 .node = 0,
+                                 .reads_neighbours = true,
+                                 .facts = {}});
     mine.arena = std::make_unique<transport::Arena>(
         transport::Arena::create_private(system, arena_bytes(layout, size)));
     const std::uint64_t slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();

@@ -10,7 +10,8 @@ std::vector<base::RankIdentity> on_nodes(const std::vector<int>& nodes) {
   std::vector<base::RankIdentity> ranks;
   ranks.reserve(nodes.size());
   for (const int node : nodes)
-    ranks.push_back({.host = "host" + std::to_string(node), .pid = 1, .node = node, .facts = {}});
+    ranks.push_back(
+        {.host = "host" + std::to_string(node), .pid = 1, .place = {}, .node = node, .facts = {}});
   return ranks;
 }
 
@@ -41,6 +42,21 @@ TEST(reach, refuses_ranks_of_two_nodes_when_only_shared_memory_is_allowed) {
         << error.cause();
     EXPECT_FALSE(error.hint().empty());
   }
+}
+
+TEST(reach, names_what_two_ranks_of_one_host_differ_in) {
+  auto ranks = on_nodes({0, 1});
+  ranks[0].place = {.boot_id = "a", .uid = 0, .pid_namespace = 1, .net_namespace = 2, .user_namespace = 3};
+  ranks[1].place = {.boot_id = "a", .uid = 1000, .pid_namespace = 1, .net_namespace = 2, .user_namespace = 4};
+  const std::string what = "(one host, but they differ: users 0 and 1000, user namespaces 3 and 4)";
+  try {
+    const Reach reach{with("shm"), ranks};
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(error.cause().find(what), std::string::npos) << error.cause();
+  }
+  ranks[1].place.boot_id = "b";
+  EXPECT_EQ(base::difference(ranks[0].place, ranks[1].place), "");
 }
 
 #ifdef QPMESH_WITH_VERBS
