@@ -114,7 +114,9 @@ class Linker {
            error, "look at what that rank said before it ended", true);
     } else {
       fail(rank_, ErrorCode::no_resource, fmt::format("{} failed while linking with rank {}", what, peer),
-           error, hint_for_descriptors(error));
+           error,
+           error == EPERM ? "does a seccomp filter of a container refuse this call? allow it"
+                          : hint_for_descriptors(error));
       forget(peer);
     }
   }
@@ -375,6 +377,14 @@ bool same_place(const Introduction& a, const Introduction& b) {
 void link_local_peers(const base::System& system, const base::Log& log, int listener, const LocalOffer& offer,
                       std::span<const Introduction> everybody, int rank, std::int64_t handshake_timeout_ms,
                       Deadline deadline, std::vector<Link>& links, Outcome& outcome) {
+  int arenas = 0;
+  std::uint64_t bytes = 0;
+  for (const Introduction& other : everybody) {
+    if (other.rank == rank || !same_place(other, everybody[static_cast<std::size_t>(rank)])) continue;
+    ++arenas;
+    bytes += other.arena_bytes;
+  }
+  require_address_space(system, arenas, bytes);
   Linker{system, log, listener, offer, everybody, rank, handshake_timeout_ms, links, outcome}.run(deadline);
   std::sort(links.begin(), links.end(),
             [](const Link& a, const Link& b) { return a.memory.rank < b.memory.rank; });

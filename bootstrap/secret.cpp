@@ -19,6 +19,10 @@
 namespace qpmesh::bootstrap {
 namespace {
 
+constexpr const char* hint_for_secret =
+    "set QPMESH_SECRET_FILE, or QPMESH_SECRET, to one secret for all ranks, for example of openssl rand "
+    "-hex 32";
+
 [[noreturn]] void fail_file(const std::string& what, const std::string& path, std::string_view why,
                             int error = 0, std::string hint = {}) {
   throw Error{{.code = ErrorCode::bad_config,
@@ -77,12 +81,12 @@ std::string home_directory(const Environment& environment) {
   if (::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found) == 0 && found != nullptr)
     return found->pw_dir;
   fail_config("a job over TCP needs a secret, none is set, and there is no home directory to keep one in",
-              "set QPMESH_SECRET_FILE");
+              hint_for_secret);
 }
 
 void make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    fail_file("the directory", path, "cannot be made", errno, "set QPMESH_SECRET_FILE");
+    fail_file("the directory", path, "cannot be made", errno, hint_for_secret);
 }
 
 // Returns whether it was us who made it. Ranks may race: the secret is complete under another name
@@ -95,15 +99,14 @@ bool make_secret_file(const std::string& directory, const std::string& path) {
   text += '\n';
   std::string draft = directory + "/secret.XXXXXX";
   const base::UniqueFd fd{::mkostemp(draft.data(), O_CLOEXEC)};  // 0600
-  if (!fd) fail_file("the file", path, "cannot be made", errno, "set QPMESH_SECRET_FILE");
+  if (!fd) fail_file("the file", path, "cannot be made", errno, hint_for_secret);
   const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        ::fsync(fd.get()) == 0;
   int error = written ? 0 : errno;
   const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0;
   if (written && !linked) error = errno;
   ::unlink(draft.c_str());
-  if (!linked && error != EEXIST)
-    fail_file("the file", path, "cannot be made", error, "set QPMESH_SECRET_FILE");
+  if (!linked && error != EEXIST) fail_file("the file", path, "cannot be made", error, hint_for_secret);
   return linked;
 }
 

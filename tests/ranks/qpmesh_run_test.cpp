@@ -2,12 +2,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +19,7 @@
 
 #include "base/owned.hpp"
 #include "base/system.hpp"
+#include "tests/support/refuse_pidfd_open.hpp"
 
 namespace {
 
@@ -40,17 +38,6 @@ std::vector<std::string> lines_of(const std::string& text) {
 std::vector<std::string> sorted(std::vector<std::string> lines) {
   std::sort(lines.begin(), lines.end());
   return lines;
-}
-
-// As on a kernel that has no such call.
-void refuse_pidfd_open() {
-  std::array<sock_filter, 4> program{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-                                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-                                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
-  const sock_fprog filter{.len = program.size(), .filter = program.data()};
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
 // A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a test can tell
@@ -337,7 +324,7 @@ TEST(qpmesh_run, tells_ranks_that_start_up_of_one_that_ended_before_it_did) {
 TEST(qpmesh_run, sees_its_ranks_end_without_pidfds) {
   Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60"),
              {},
-             refuse_pidfd_open};
+             [] { test::refuse_pidfd_open(ENOSYS); }};
   EXPECT_EQ(run.wait(), 7);
   EXPECT_NE(rank_message(run.errors(), 1, "exited with code 7"), "") << run.errors();
   EXPECT_TRUE(nothing_is_left());

@@ -15,6 +15,7 @@
 
 #include "tests/support/met_rank.hpp"
 #include "tests/support/process_bootstrap.hpp"
+#include "tests/support/refuse_pidfd_open.hpp"
 #include "tests/support/tampered_bootstrap.hpp"
 
 namespace {
@@ -186,6 +187,29 @@ TEST_P(Neighbours, whose_forked_child_lives_on_are_dead_all_the_same) {
   EXPECT_EQ(::kill(grandchild, 0), 0)
       << "the grandchild must still hold the socket for this test to mean anything";
   EXPECT_TRUE(events(1, 50).empty());
+}
+
+TEST_P(Neighbours, that_cannot_be_watched_by_pidfds_are_dead_by_their_hang_up) {
+  test::refuse_pidfd_open(ENOSYS);
+  meet(2, [](MetRank&, int) {});
+  ASSERT_EQ(::kill(pid_of(1), SIGKILL), 0);
+  const auto ended = events(1, 1000);
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].kind, ControlEvent::Kind::death);
+  EXPECT_EQ(ended[0].detail, process_of(1) + " hung up without a goodbye");
+}
+
+TEST_P(Neighbours, that_a_filter_forbids_to_watch_end_the_start_with_a_hint) {
+  test::refuse_pidfd_open(EPERM);
+  try {
+    meet(2, [](MetRank&, int) {});
+    FAIL() << "nobody was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::no_resource);
+    EXPECT_EQ(error.system_error(), EPERM);
+    EXPECT_EQ(error.cause(), "pidfd_open failed while linking with rank 1 (reported by rank 0)");
+    EXPECT_EQ(error.hint(), "does a seccomp filter of a container refuse this call? allow it");
+  }
 }
 
 TEST_P(Processes, that_are_stopped_are_not_dead) {

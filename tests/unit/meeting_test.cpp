@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,11 +15,13 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/introduction.hpp"
+#include "bootstrap/limits.hpp"
 #include "bootstrap/local_socket.hpp"
 #include "tests/support/expected_error.hpp"
 #include "tests/support/met_rank.hpp"
@@ -295,6 +298,32 @@ TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) 
     ranks.all_gather({}, no_deadline);
   });
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+TEST(meeting, asks_for_the_sum_of_all_arenas_where_the_address_space_is_limited) {
+  constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
+  const base::System system;
+  bootstrap::require_address_space(system, 7, 7'000 * gibibyte);  // no limit
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+  std::uint64_t used_pages = 0;  // sanitizers use terabytes
+  std::ifstream{"/proc/self/statm"} >> used_pages;
+  limit.rlim_cur = used_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + 100 * gibibyte;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  bootstrap::require_address_space(system, 1, 64 * gibibyte);
+  try {
+    bootstrap::require_address_space(system, 2, 128 * gibibyte);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(
+        test::difference(error, {.code = ErrorCode::no_resource,
+                                 .operation = "init",
+                                 .cause = "RLIMIT_AS allows * bytes: this process uses *, and the "
+                                          "arenas of 2 other ranks of this host need 137438953472 together",
+                                 .hint = "raise it to * at least (ulimit -v *), or lower "
+                                         "QPMESH_ARENA_BYTES_MAX"}),
+        "");
+  }
 }
 
 TEST(meeting, drops_unauthenticated_peers_and_goes_on) {
