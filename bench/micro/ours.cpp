@@ -141,7 +141,7 @@ double ring_ns(CorePair cores, LoopedRing& ring, RingEnd measured) {
 // ---- bulk: what a long message's bytes go through, beside libc's copy between the same vectors ----
 
 void copy_by_a_write(CopiedVectors& vectors) {
-  std::atomic<std::uint32_t> asleep{0};
+  base::Asleep asleep{};
   const transport::Neighbour peer{vectors.to, asleep, -1};
   transport::shm::ShmConnection connection{0, peer};
   const transport::Write write{.body = vectors.from};
@@ -154,7 +154,7 @@ void copy_by_a_write(CopiedVectors& vectors) {
 struct Sleeper final : progress::Pollable {
   alignas(128) std::atomic<std::uint32_t> round{0};  // written by the peer's connection, which releases it
   std::uint32_t seen = 0;
-  alignas(128) std::atomic<std::uint32_t> asleep{0};
+  alignas(128) base::Asleep asleep{};
   base::UniqueFd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   base::System system;
   progress::Engine engine;

@@ -1,9 +1,10 @@
 // The words that two ranks share, and how they are loaded and stored.
 //
-// Code that shares words is a template over a policy with these functions. The library instantiates it with
-// ProcessAtomics, where each function is the instruction that it names. tests/explore instantiates the same
-// code with a policy that runs all interleavings of its threads, and lets every load return all that its
-// order allows. A word is a plain integer that nothing touches but the policy.
+// Code that shares words is a template over a policy with these functions. The library instantiates
+// it with ProcessAtomics, where each function is the instruction that it names. tests/explore
+// instantiates the same code with a policy that runs all interleavings of its threads, and lets
+// every load return all that its order allows. A word is a plain integer that nothing touches but
+// the policy.
 #pragma once
 
 #include <atomic>
@@ -53,6 +54,10 @@ struct ProcessAtomics {
     std::atomic_ref{*word}.store(value, std::memory_order_release);
   }
   template <SharedWord Word>
+  static void store_seq_cst(Word* word, Word value) noexcept {
+    std::atomic_ref{*word}.store(value, std::memory_order_seq_cst);
+  }
+  template <SharedWord Word>
   static Word exchange_seq_cst(Word* word, Word value) noexcept {
     return std::atomic_ref{*word}.exchange(value, std::memory_order_seq_cst);
   }
@@ -65,10 +70,13 @@ struct ProcessAtomics {
   // Relaxed loads before this acquire; relaxed stores after this release.
   static void order_loads() noexcept { base::order_loads(); }
   static void order_stores() noexcept { base::order_stores(); }
-  // Of two threads that each store a word, call this, and load the other's word, one sees the other's store.
-  // For ThreadSanitizer, who has no word for fences, see order_loads.
+  // Of two threads that each store a word, call this, and load the other's word, one sees the
+  // other's store.
   static void order_all() noexcept {
-#if !defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
+    std::atomic<bool> any{false};  // no fence, but on x86 as good
+    any.exchange(true, std::memory_order_seq_cst);
+#else
     std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
   }
@@ -86,7 +94,8 @@ struct ProcessAtomics {
     std::memcpy(to, from, bytes);
   }
   static void clear(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
-  // Memory that a device or a peer may write meanwhile: its words are of any age until something proves them.
+  // Memory that a device or a peer may write meanwhile: its words are of any age until something
+  // proves them.
   static void copy_unproven(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     std::memcpy(to, from, bytes);
   }

@@ -107,16 +107,15 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
   return now < limit.stall_at ? Passed::on : Passed::stalled;
 }
 
-// Sleeper: set asleep, then look once more. Publisher (shm connection): store the flag, then look at asleep. Both stores are
-// sequentially consistent read-modify-writes, so at least one side sees the other: no wake-up is lost.
+// Before the last look: who publishes behind it rings.
 std::chrono::microseconds Waiter::fall_asleep() noexcept {
-  if (doorbell_.asleep != nullptr) doorbell_.asleep->exchange(1, std::memory_order_seq_cst);
+  if (doorbell_.asleep != nullptr) doorbell_.asleep->set();
   return armable_ != nullptr ? armable_->arm() : std::chrono::microseconds::max();
 }
 
 void Waiter::wake_up(bool rung) noexcept {
   if (doorbell_.asleep == nullptr) return;
-  doorbell_.asleep->store(0, std::memory_order_relaxed);
+  doorbell_.asleep->clear();
   if (!rung) return;
   std::uint64_t rings = 0;
   [[maybe_unused]] const auto drained = ::read(doorbell_.eventfd, &rings, sizeof rings);  // non-blocking

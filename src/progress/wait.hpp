@@ -2,11 +2,11 @@
 // the library blocks after start-up.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <span>
 
+#include "base/asleep.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "progress/engine.hpp"
@@ -49,7 +49,7 @@ struct WaitLimit {
 
 // What wakes a sleeper: a peer that published adds to the eventfd when it sees `asleep` set.
 struct Doorbell {
-  std::atomic<std::uint32_t>* asleep = nullptr;  // in shared memory; nullptr: nobody can ring
+  base::Asleep* asleep = nullptr;  // in shared memory; nullptr: nobody can ring
   int eventfd = -1;
 };
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "base/asleep.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 
@@ -18,10 +19,7 @@ namespace qpmesh::transport {
 // At offset 0 of every arena.
 struct alignas(128) ArenaHeader {
   std::uint64_t nonce;  // proves that a mapping is this arena
-  // Written by the owner before it sleeps and after it wakes; read by publishers after their flag
-  // store. Both sides use a sequentially consistent read-modify-write, so that either the sleeper
-  // sees the flag or the publisher sees the sleeper.
-  std::atomic<std::uint32_t> asleep;
+  base::Asleep asleep;  // set while the owner sleeps
   // Raised by the owner before memory that it had offered for loading goes back to the user; read
   // by a peer before and after its copy. See messaging/pull.cpp.
   std::atomic<std::uint32_t> revocations;

@@ -2,12 +2,12 @@
 // and the collectives of a node all look at this one.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "base/asleep.hpp"
 #include "base/owned.hpp"
 #include "base/process_memory.hpp"
 #include "base/system.hpp"
@@ -25,7 +25,7 @@ class Neighbour {
   // A rank of this process, whose arena is mapped already. It does not own the doorbell; -1: nobody sleeps.
   explicit Neighbour(const Arena& arena, int doorbell = -1, base::ProcessMemory private_memory = {}) noexcept
       : Neighbour{{arena.data(), arena.bytes()}, arena.header().asleep, doorbell, private_memory} {}
-  Neighbour(std::span<std::byte> arena, std::atomic<std::uint32_t>& asleep, int doorbell,
+  Neighbour(std::span<std::byte> arena, const base::Asleep& asleep, int doorbell,
             base::ProcessMemory private_memory = {}) noexcept
       : arena_{arena.data()},
         arena_bytes_{arena.size()},
@@ -46,10 +46,9 @@ class Neighbour {
     return offset;
   }
 
-  // After a flag was stored there by a sequentially consistent exchange: rings where the rank sleeps. Pairs
-  // with Waiter::sleep: either this load sees the sleeper, or the sleeper's last look sees the flag.
+  // After a flag was stored there, sequentially consistent: rings where the rank sleeps.
   void wake_if_asleep() const noexcept {
-    if (asleep_->load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    if (asleep_->is_set()) [[unlikely]]
       ring(doorbell_);
   }
   // The one place where an eventfd is rung. From any thread.
@@ -63,7 +62,7 @@ class Neighbour {
   base::UniqueFd own_doorbell_;
   std::byte* arena_;  // as mapped here
   std::size_t arena_bytes_;
-  std::atomic<std::uint32_t>* asleep_;  // in its header
+  const base::Asleep* asleep_;  // in its header
   int doorbell_;
   base::ProcessMemory private_memory_;
 };

@@ -86,11 +86,11 @@ struct Sleeper final : progress::Armable {
   explicit Sleeper(bool is_rung) : rung{is_rung} {}
   bool rung;
   bool woken = false;
-  std::atomic<std::uint32_t> asleep{0};
+  base::Asleep asleep{};
   base::UniqueFd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
   std::chrono::microseconds arm() noexcept override {
-    EXPECT_EQ(asleep.load(), 1U);
+    EXPECT_TRUE(asleep.is_set());
     const std::uint64_t one = 1;
     if (rung && !std::exchange(woken, true)) {
       EXPECT_EQ(::write(bell.get(), &one, sizeof one), ssize_t{sizeof one});
@@ -115,7 +115,7 @@ TEST(Wait, is_woken_by_who_rings_for_another_context) {
                                      [] { return 0; }, others));
   EXPECT_LT(system.now() - begin, std::chrono::milliseconds{800})
       << "a sleep that nobody ends lasts a second";
-  for (const Sleeper& sleeper : sleepers) EXPECT_EQ(sleeper.asleep.load(), 0U);
+  for (const Sleeper& sleeper : sleepers) EXPECT_FALSE(sleeper.asleep.is_set());
 }
 
 TEST_P(WaitWith, does_not_read_the_clock_while_it_is_done_soon) {

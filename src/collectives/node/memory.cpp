@@ -31,11 +31,11 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
                    .cause = fmt::format("its node slab at {} does not lie in its arena of {} bytes", offset,
                                         member.arena_bytes())}};
     }
-    peers_.push_back({.slab = reinterpret_cast<NodeSlab*>(slab),
+    peers_.push_back({.words = MemberNodeWords<base::ProcessAtomics>{*reinterpret_cast<NodeSlab*>(slab)},
                       .memory = &member,
                       .context_rank = setup.context_ranks[i]});
   }
-  own_slab_ = &slab(rank_);
+  own_ = OwnNodeWords<base::ProcessAtomics>{peers_[static_cast<std::size_t>(rank_)].words.words()};
 }
 
 NodeMemory::~NodeMemory() {
@@ -73,26 +73,16 @@ bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address
                                          "while they run"}};
 }
 
-// Several operations may be in flight, and end in any order. Those that a failure ends are not counted: there may be more of them than
-// fit, and nobody may go on because of them.
+// Those that a failure ends are not counted: there may be more of them than fit, and nobody may go on because
+// of them.
 void NodeMemory::end(std::uint32_t number) noexcept {
-  if (failure_ != nullptr) return;
-  const std::uint32_t ahead = number - done_;
-  if (ahead != 0) {
-    finished_beyond_ |= std::uint64_t{1} << (ahead - 1);
-    return;
-  }
-  ++done_;
-  for (; (finished_beyond_ & 1) != 0; finished_beyond_ >>= 1) ++done_;
-  finished_beyond_ >>= 1;
-  own_slab_->done.store(done_, std::memory_order_release);  // after our last load of the members' data
+  if (failure_ == nullptr) own_.end(number);
 }
 
 void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
-  slot.done.store(done_, std::memory_order_release);  // after our last load of the members' data
-  slot.stage.exchange(stage, std::memory_order_seq_cst);
-  for (const Peer& peer : peers_) {
-    if (peer.slab != own_slab_) peer.memory->wake_if_asleep();
+  own_.publish(slot, stage);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) peers_[static_cast<std::size_t>(rank)].memory->wake_if_asleep();
   }
 }
 
@@ -106,9 +96,9 @@ void NodeMemory::report(const Peer& peer, std::uint64_t call) noexcept {
 
 void NodeMemory::check_calls() noexcept {
   for (const Peer& peer : peers_) {
-    for (const NodeSlot& slot : peer.slab->slots) {
-      const bool used = slot.stage.load(std::memory_order_acquire) != 0;
-      if (used) report(peer, slot.call.load(std::memory_order_relaxed));
+    for (const NodeSlot& slot : peer.words.words().slots) {
+      std::uint64_t call = 0;
+      if (peer.words.has_called(slot, call)) report(peer, call);
     }
   }
 }
@@ -148,8 +138,7 @@ bool NodeMemory::poll() {
 
 void NodeMemory::fail(const Error& failure) noexcept {
   failure_ = &failure;
-  own_slab_->withdrawn.store(1, std::memory_order_relaxed);
-  base::order_stores();  // before the caller writes its Buffers
+  own_.withdraw();
   while (waits_ != nullptr) {
     NodeWait& wait = *waits_;
     remove(wait);
@@ -183,8 +172,7 @@ bool NodeMemory::awaits_end() const noexcept {
 bool NodeMemory::is_quiet() const noexcept {
   return std::ranges::all_of(peers_, [&](const Peer& peer) {
     const bool is_self = &peer == &peers_[static_cast<std::size_t>(rank_)];
-    return is_self ? done_ == next_number_
-                   : static_cast<std::int32_t>(peer.known_done + 1 - next_number_) >= 0;
+    return is_self ? own_.done() == next_number_ : has_reached(peer.words.known_done() + 1, next_number_);
   });
 }
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/cpu.hpp"
+#include "collectives/node/words.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
 #include "transport/neighbour.hpp"
@@ -24,55 +24,17 @@
 namespace qpmesh::collectives {
 
 inline constexpr int node_ranks_max = 64;
-inline constexpr std::size_t node_slot_bytes = 8192;  // of data in a slot
 // Of data staged at once: a turn of everybody for each.
 inline constexpr std::size_t node_chunk_bytes = 256 << 10;
 // More than a core has requests for only wait for each other.
 inline constexpr std::size_t node_prefetch_bytes_max = 2048;
-inline constexpr std::uint32_t node_slot_count = 4;  // operations of one communicator that may be in flight
 
-// Where data lie that a rank has for the others.
-enum class Place : std::uint32_t {
-  slab,    // in the slot itself, or they come through staging
-  buffer,  // in the owner's arena
-  process  // in its private memory: ProcessMemory copies them
-};
-
-// Where an operation stands at one rank. Written by the owner, read by all members.
-struct alignas(128) NodeSlot {
-  // Low half of the operation's number plus one, and its step. Stored last, by a sequentially consistent exchange: releases the fields below
-  // and the data, and pairs with Waiter::sleep as the flag of a record does. Equality of numbers is enough: a member cannot come
-  // to the next operation of this slot before we have finished this one.
-  std::atomic<std::uint64_t> stage;
-  // The collective's number in the communicator, and in the upper half what every rank must call alike.
-  std::atomic<std::uint64_t> call;
-  // As NodeSlab::done, when this was published: saves looking there. A member that sees an earlier stage may read it too.
-  std::atomic<std::uint32_t> done;
-  Place place;           // of the data
-  std::uint64_t offset;  // of the data: in the owner's arena, or the address in its process
-  // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
-  alignas(16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
-  // Of a result that others will read: behind the data, so that small ones share the line of the stage.
-  std::uint64_t result_offset;
-  Place result_place;
-  // Private memory that another member may fill: addresses in the owner's process.
-  alignas(128) base::FillGuard guard;
-  std::uint64_t guard_address;
-  std::uint64_t target_address;
-  std::uint64_t target_begin;  // in the vector; to its end
-};
-
-struct NodeSlab {
-  // So many operations, the first ones without a hole, are finished here: nothing of a peer's is read for them any more.
-  alignas(128) std::atomic<std::uint32_t> done;
-  // 1: the communicator has failed here, and its Buffers may be their owner's again: what is copied out of them is looked at after this
-  // one only.
-  std::atomic<std::uint32_t> withdrawn;
-  NodeSlot slots[node_slot_count];  // NOLINT(*-avoid-c-arrays)
+// In the library, peers are other processes.
+using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
+struct NodeSlab : NodeWords<base::ProcessAtomics> {
   // An operation that stages takes the set that the one before it did not, and in it turns from chunk to chunk.
   alignas(128) std::byte staging[2][2][node_chunk_bytes];  // NOLINT(*-avoid-c-arrays)
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.
 struct NodeWait : progress::Operation {
@@ -109,8 +71,11 @@ class NodeMemory final : public progress::Pollable {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  NodeSlab& slab(int rank) const noexcept { return *peers_[static_cast<std::size_t>(rank)].slab; }
-  NodeSlab& own_slab() const noexcept { return *own_slab_; }
+  NodeSlab& slab(int rank) const noexcept {
+    return static_cast<NodeSlab&>(peers_[static_cast<std::size_t>(rank)].words.words());
+  }
+  NodeSlab& own_slab() const noexcept { return slab(rank_); }
+  OwnNodeWords<base::ProcessAtomics>& own_words() noexcept { return own_; }
   std::optional<std::uint64_t> offset_in_arena(const void* data, std::size_t bytes) const noexcept;
   // Of a member's data. Throws Error{corrupt} for what does not lie in its arena.
   std::byte* data(int rank, std::uint64_t offset, std::size_t bytes) const;
@@ -118,8 +83,7 @@ class NodeMemory final : public progress::Pollable {
   bool cma() const noexcept { return cma_; }
   // After a copy out of a member's Buffer or private memory: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept {
-    base::order_loads();
-    return slab(rank).withdrawn.load(std::memory_order_relaxed) != 0;
+    return peers_[static_cast<std::size_t>(rank)].words.is_withdrawn();
   }
   // Of a member's private memory. False: the member is gone, or has withdrawn what it gave. Throws Error{no_resource} where the system
   // forbids it by now.
@@ -154,7 +118,7 @@ class NodeMemory final : public progress::Pollable {
   // The slot that this rank writes next, for so many bytes of data: its lines are taken from the members that read them last, while
   // we wait anyway.
   void prefetch_slot(std::uint32_t number, std::size_t data_bytes) noexcept {
-    NodeSlot& slot = own_slab().slots[number % node_slot_count];
+    NodeSlot& slot = own_slab().slot(number);
     const std::size_t bytes = offsetof(NodeSlot, data) + std::min(data_bytes, node_prefetch_bytes_max);
     for (std::size_t place = 0; place < bytes; place += base::cache_line_bytes)
       base::prefetch_for_write(reinterpret_cast<std::byte*>(&slot) + place);
@@ -182,10 +146,9 @@ class NodeMemory final : public progress::Pollable {
 
  private:
   struct Peer {
-    NodeSlab* slab;
+    MemberNodeWords<base::ProcessAtomics> words;
     const transport::Neighbour* memory;
     int context_rank;
-    std::uint32_t known_done = 0;
   };
 
   bool look(NodeWait& wait) noexcept {
@@ -197,26 +160,15 @@ class NodeMemory final : public progress::Pollable {
     // This rank waits for a step that it has come to itself. Its own line is not looked at: it would be fetched back from the members
     // who read it, which doubled the time of a small allreduce.
     if (rank == rank_)
-      return wait.what == NodeWait::For::stage || has_reached(done_, static_cast<std::uint32_t>(wait.stage));
-    if (wait.what == NodeWait::For::end) return is_done(peer, static_cast<std::uint32_t>(wait.stage));
-    const NodeSlot& slot = peer.slab->slots[wait.slot];
-    const std::uint64_t stage = slot.stage.load(std::memory_order_acquire);
-    if (stage >> 32 != wait.stage >> 32 || stage < wait.stage) return false;
-    const std::uint32_t done = slot.done.load(std::memory_order_acquire);
-    if (static_cast<std::int32_t>(done - peer.known_done) > 0) peer.known_done = done;
-    const std::uint64_t call = slot.call.load(std::memory_order_relaxed);
+      return wait.what == NodeWait::For::stage ||
+             has_reached(own_.done(), static_cast<std::uint32_t>(wait.stage));
+    if (wait.what == NodeWait::For::end) return peer.words.is_done(static_cast<std::uint32_t>(wait.stage));
+    std::uint64_t call = 0;
+    if (!peer.words.has_come(peer.words.words().slots[wait.slot], wait.stage, call)) return false;
     if (call == wait.call) [[likely]]
       return true;
     report(peer, call);
     return false;
-  }
-  static bool is_done(Peer& peer, std::uint32_t target) noexcept {
-    if (has_reached(peer.known_done, target)) return true;
-    peer.known_done = peer.slab->done.load(std::memory_order_acquire);
-    return has_reached(peer.known_done, target);
-  }
-  static bool has_reached(std::uint32_t done, std::uint32_t target) noexcept {
-    return static_cast<std::int32_t>(done - target) >= 0;
   }
   void report(const Peer& peer,
               std::uint64_t call) noexcept;  // admits, or tells the listener of a difference
@@ -228,14 +180,12 @@ class NodeMemory final : public progress::Pollable {
   std::vector<Peer> peers_;
   int size_;
   int rank_;
-  NodeSlab* own_slab_ = nullptr;
+  OwnNodeWords<base::ProcessAtomics> own_;
   std::uint64_t communicator_;
   bool own_core_;
   base::FillShare fill_share_;
   int spins_max_;
   std::uint32_t next_number_ = 0;
-  std::uint32_t done_ = 0;
-  std::uint64_t finished_beyond_ = 0;  // bit i: operation done_ + 1 + i
   std::size_t next_staging_set_ = 0;
   std::array<std::uint32_t, 2> staging_done_before_{};  // the users of the sets, plus one
   NodeWait* waits_ = nullptr;

@@ -79,8 +79,7 @@ class NodeOperation {
 
   // This rank has come to step 1, with data that fit its slot.
   void publish(std::span<const std::byte> data) noexcept {
-    NodeSlot& slot = own();
-    if (!data.empty()) std::memcpy(slot.data, data.data(), data.size());
+    own().put(data);
     publish_slot(Place::slab);
     memory_.prefetch_slot(number_ + 1, data.size());
   }
@@ -102,7 +101,7 @@ class NodeOperation {
   }
   // Of members that have come.
   bool is_in_arena(int rank) const noexcept {
-    return (rank == memory_.rank() ? place_ : slot_of(rank).place) == Place::buffer;
+    return (rank == memory_.rank() ? place_ : slot_of(rank).data_place()) == Place::buffer;
   }
   // After a copy out of a member's Buffer: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept { return memory_.is_withdrawn(rank); }
@@ -148,7 +147,7 @@ class NodeOperation {
   }
   // The end of the vector, of a member that has come, if it has not settled meanwhile.
   void fill(int rank, std::span<const std::byte> vector) const noexcept {
-    NodeSlot& slot = memory_.slab(rank).slots[number_ % node_slot_count];
+    NodeSlot& slot = memory_.slab(rank).slot(number_);
     if (slot.target_begin <= vector.size())
       memory_.fill(rank, slot, number_, vector.subspan(slot.target_begin));
   }
@@ -159,11 +158,9 @@ class NodeOperation {
   std::byte* staging(std::size_t chunk) const noexcept { return staging(memory_.rank(), chunk); }
 
  private:
-  NodeSlot& own() const noexcept { return memory_.own_slab().slots[number_ % node_slot_count]; }
-  std::uint64_t stage(std::uint32_t step) const noexcept { return std::uint64_t{number_ + 1} << 32 | step; }
-  const NodeSlot& slot_of(int rank) const noexcept {
-    return memory_.slab(rank).slots[number_ % node_slot_count];
-  }
+  NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_); }
+  std::uint64_t stage(std::uint32_t step) const noexcept { return node_stage(number_, step); }
+  const NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_); }
   std::pair<Place, std::uint64_t> place_of(const std::byte* data, std::size_t bytes) const noexcept {
     if (const auto offset = memory_.offset_in_arena(data, bytes)) return {Place::buffer, *offset};
     return {Place::process, reinterpret_cast<std::uintptr_t>(data)};
@@ -176,8 +173,8 @@ class NodeOperation {
   }
   void publish_slot(Place place) noexcept {
     NodeSlot& slot = own();
-    slot.place = place_ = place;
-    slot.call.store(call_, std::memory_order_relaxed);
+    slot.put_place(place_ = place);
+    memory_.own_words().name_call(slot, call_);
     memory_.publish(slot, stage(1));
   }
   int count_in_arena() const noexcept {

@@ -1,0 +1,170 @@
+// The words that the members of a node share, the data behind them, and the order in which both are
+// written and read. Templates over their atomics: tests/explore runs them in every interleaving.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/atomics.hpp"
+#include "base/fill_guard.hpp"
+
+namespace qpmesh::collectives {
+
+inline constexpr std::size_t node_slot_bytes = 8192;  // of data in a slot
+inline constexpr std::uint32_t node_slot_count = 4;   // operations of one communicator that may be in flight
+
+// Where data lie that a rank has for the others.
+enum class Place : std::uint32_t {
+  slab,    // in the slot itself, or they come through staging
+  buffer,  // in the owner's arena
+  process  // in its private memory: ProcessMemory copies them
+};
+
+// Where an operation stands at one rank. Written by the owner, read by all members.
+template <class Atomics>
+struct alignas(128) NodeSlotWords {
+  // Low half of the operation's number plus one, and its step. Stored last: releases the fields
+  // below and the data. Sequentially consistent, so that sleepers are woken as by the flag of a
+  // record. Equality of numbers is enough: a member cannot come to the next operation of this slot
+  // before we have finished this one.
+  std::uint64_t stage;
+  // The collective's number in the communicator, and in the upper half what every rank must call
+  // alike. Read by members that do not wait for this operation, too.
+  std::uint64_t call;
+  // As NodeWords::done, when this was published: saves looking there. A member that sees an earlier
+  // stage may read it too.
+  std::uint32_t done;
+  Place place;           // of the data
+  std::uint64_t offset;  // of the data: in the owner's arena, or the address in its process
+  // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
+  alignas(16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
+  // Of a result that others will read: behind the data, so that small ones share the line of the
+  // stage.
+  std::uint64_t result_offset;
+  Place result_place;
+  // Private memory that another member may fill: addresses in the owner's process.
+  alignas(128) base::FillGuard guard;
+  std::uint64_t guard_address;
+  std::uint64_t target_address;
+  std::uint64_t target_begin;  // in the vector; to its end
+
+  void put(std::span<const std::byte> bytes) noexcept {
+    if (!bytes.empty()) Atomics::copy(data, bytes.data(), bytes.size());
+  }
+  void put_place(Place where) noexcept { Atomics::store_plain(&place, where); }
+  Place data_place() const noexcept { return Atomics::load_plain(&place); }
+};
+
+// One member's; all map it, and only the owner writes it, but for a guard.
+template <class Atomics, std::uint32_t slot_count = node_slot_count>
+struct NodeWords {
+  using Slot = NodeSlotWords<Atomics>;
+
+  // So many operations, the first ones without a hole, are finished here: nothing of a peer's is
+  // read for them any more.
+  alignas(128) std::uint32_t done;
+  // Not 0: the communicator has failed here, and its Buffers may be their owner's again: what is
+  // copied out of them is looked at after this one only.
+  std::uint32_t withdrawn;
+  Slot slots[slot_count];  // NOLINT(*-avoid-c-arrays)
+
+  // A slot is written again when every member has finished the operation that used it before.
+  Slot& slot(std::uint32_t number) noexcept { return slots[number % slot_count]; }
+  const Slot& slot(std::uint32_t number) const noexcept { return slots[number % slot_count]; }
+};
+
+constexpr std::uint64_t node_stage(std::uint32_t number, std::uint32_t step) noexcept {
+  return std::uint64_t{number + 1} << 32 | step;
+}
+// Numbers come again after 2^32 operations.
+constexpr bool has_reached(std::uint32_t done, std::uint32_t target) noexcept {
+  return static_cast<std::int32_t>(done - target) >= 0;
+}
+
+// What this rank says of itself.
+template <class Atomics, std::uint32_t slot_count = node_slot_count>
+class OwnNodeWords {
+ public:
+  using Words = NodeWords<Atomics, slot_count>;
+  using Slot = typename Words::Slot;
+
+  OwnNodeWords() = default;  // of nobody
+  explicit OwnNodeWords(Words& words) noexcept : words_{&words} {}
+
+  std::uint32_t done() const noexcept { return done_; }
+  // Several operations may be in flight, and end in any order.
+  void end(std::uint32_t number) noexcept {
+    const std::uint32_t ahead = number - done_;
+    if (ahead != 0) {
+      finished_beyond_ |= std::uint64_t{1} << (ahead - 1);
+      return;
+    }
+    ++done_;
+    for (; (finished_beyond_ & 1) != 0; finished_beyond_ >>= 1) ++done_;
+    finished_beyond_ >>= 1;
+    Atomics::store_release(&words_->done, done_);  // after our last load of the members' data
+  }
+  void name_call(Slot& slot, std::uint64_t call) noexcept { Atomics::store_relaxed(&slot.call, call); }
+  // Everything before is seen by who sees the stage. Sleepers are woken by the caller.
+  void publish(Slot& slot, std::uint64_t stage) noexcept {
+    Atomics::store_release(&slot.done, done_);  // after our last load of the members' data
+    Atomics::store_seq_cst(&slot.stage, stage);
+  }
+  // Before the caller writes its Buffers.
+  void withdraw() noexcept {
+    Atomics::store_relaxed(&words_->withdrawn, 1U);
+    Atomics::order_stores();
+  }
+
+ private:
+  Words* words_ = nullptr;
+  std::uint32_t done_ = 0;
+  std::uint64_t finished_beyond_ = 0;  // bit i: operation done_ + 1 + i
+};
+
+// What this rank knows of another member.
+template <class Atomics, std::uint32_t slot_count = node_slot_count>
+class MemberNodeWords {
+ public:
+  using Words = NodeWords<Atomics, slot_count>;
+  using Slot = typename Words::Slot;
+
+  explicit MemberNodeWords(Words& words) noexcept : words_{&words} {}
+
+  Words& words() const noexcept { return *words_; }
+  // Has it come to this step of the slot's operation? If it has, what it published is visible, and
+  // call is what it called.
+  bool has_come(const Slot& slot, std::uint64_t stage, std::uint64_t& call) noexcept {
+    const std::uint64_t seen = Atomics::load_acquire(&slot.stage);
+    if (seen >> 32 != stage >> 32 || seen < stage) return false;
+    const std::uint32_t done = Atomics::load_acquire(&slot.done);
+    if (!has_reached(known_done_, done)) known_done_ = done;
+    call = Atomics::load_relaxed(&slot.call);
+    return true;
+  }
+  // Has it finished so many operations? What it read for them may be written.
+  bool is_done(std::uint32_t target) noexcept {
+    if (has_reached(known_done_, target)) return true;
+    known_done_ = Atomics::load_acquire(&words_->done);
+    return has_reached(known_done_, target);
+  }
+  std::uint32_t known_done() const noexcept { return known_done_; }
+  // What it called, if it has used the slot.
+  bool has_called(const Slot& slot, std::uint64_t& call) const noexcept {
+    if (Atomics::load_acquire(&slot.stage) == 0) return false;
+    call = Atomics::load_relaxed(&slot.call);
+    return true;
+  }
+  // Behind a copy out of its Buffers or private memory: may they have been written meanwhile?
+  bool is_withdrawn() const noexcept {
+    Atomics::order_loads();
+    return Atomics::load_relaxed(&words_->withdrawn) != 0;
+  }
+
+ private:
+  Words* words_;
+  std::uint32_t known_done_ = 0;
+};
+
+}  // namespace qpmesh::collectives
