@@ -34,6 +34,10 @@ struct ExploredAtomics {
     store(word, sizeof(Word), value, Order::release, where);
   }
   template <base::SharedWord Word>
+  static void store_seq_cst(Word* word, std::type_identity_t<Word> value, Where where = Where::current()) {
+    store(word, sizeof(Word), value, Order::seq_cst, where);
+  }
+  template <base::SharedWord Word>
   static Word exchange_seq_cst(Word* word, std::type_identity_t<Word> value, Where where = Where::current()) {
     return static_cast<Word>(exchange(word, sizeof(Word), value, Order::seq_cst, where));
   }

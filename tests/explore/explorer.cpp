@@ -157,7 +157,7 @@ class Explorer {
 
   Word word(const void* at, unsigned bytes) { return memory_.word_at(at, bytes); }
   bool others_may_store(Word word) const;
-  void learn_writer(Word word);
+  void learn_store(Word word);
   void wait_for_store(Word word, Time position);
   Time choose_store(Word word, const std::uint64_t* unless);
   void choose_turn(Word word);
@@ -175,9 +175,14 @@ class Explorer {
   Decisions decisions_;
   End end_ = End::none;
   Explored explored_;
-  // By the word's place: which threads write it. Learnt while exploring; what was explored with
-  // less knowledge is explored again.
-  std::map<std::size_t, std::uint32_t> writers_;
+  // By the word's place: which threads write it, and the most stores that it has had. Learnt while
+  // exploring: what was explored with less knowledge is explored again. What never comes need not
+  // be waited for.
+  struct Stores {
+    std::uint32_t threads = 0;
+    Time newest = 0;
+  };
+  std::map<std::size_t, Stores> stores_;
   bool learnt_ = false;
 };
 
@@ -320,19 +325,20 @@ Explored Explorer::run(std::uint64_t executions_max) {
 // --- what the threads do
 
 bool Explorer::others_may_store(Word word) const {
-  const auto known = writers_.find(memory_.offset_of(word));
-  if (known == writers_.end()) return false;
+  const auto known = stores_.find(memory_.offset_of(word));
+  if (known == stores_.end() || memory_.newest(word) >= known->second.newest) return false;
   for (std::size_t other = 0; other < runners_.size(); ++other) {
-    const bool writes = (known->second >> other & 1) != 0;
-    if (other != current_ && writes && runners_[other].state != State::ended) return true;
+    const bool stores = (known->second.threads >> other & 1) != 0;
+    if (other != current_ && stores && runners_[other].state != State::ended) return true;
   }
   return false;
 }
 
-void Explorer::learn_writer(Word word) {
-  std::uint32_t& writers = writers_[memory_.offset_of(word)];
-  if ((writers >> current_ & 1) != 0) return;
-  writers |= 1U << current_;
+void Explorer::learn_store(Word word) {
+  Stores& known = stores_[memory_.offset_of(word)];
+  if ((known.threads >> current_ & 1) != 0 && memory_.newest(word) <= known.newest) return;
+  known.threads |= 1U << current_;
+  known.newest = std::max(known.newest, memory_.newest(word));
   learnt_ = true;
 }
 
@@ -385,6 +391,7 @@ void Explorer::choose_turn(Word word) {
 }
 
 std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order, std::source_location where) {
+  write_what_is_late();
   order = damaged(order, where, true, false);
   const Word index = word(at, bytes);
   const Time position = choose_store(index, nullptr);
@@ -396,11 +403,10 @@ std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order, std::s
 void Explorer::store(void* at, unsigned bytes, std::uint64_t value, Order order, std::source_location where) {
   order = damaged(order, where, false, true);
   const Word index = word(at, bytes);
-  learn_writer(index);
   choose_turn(index);
   self().acted = true;
   memory_.store(current_, index, value, order, where);
-  write_what_is_late();
+  learn_store(index);
   after_step();
 }
 
@@ -408,11 +414,10 @@ std::uint64_t Explorer::exchange(void* at, unsigned bytes, std::uint64_t value, 
                                  std::source_location where) {
   order = damaged(order, where, true, true);
   const Word index = word(at, bytes);
-  learn_writer(index);
   choose_turn(index);
   self().acted = true;
   const std::uint64_t old = memory_.exchange(current_, index, value, order, where);
-  write_what_is_late();
+  learn_store(index);
   after_step();
   return old;
 }
@@ -421,13 +426,12 @@ bool Explorer::compare_exchange(void* at, unsigned bytes, std::uint64_t& expecte
                                 Order order, std::source_location where) {
   order = damaged(order, where, true, true);
   const Word index = word(at, bytes);
-  learn_writer(index);
   const Time position = choose_store(index, &expected);
   const bool succeeds = memory_.value(index, position) == expected;
   if (succeeds) {
     self().acted = true;
     memory_.exchange(current_, index, desired, order, where);
-    write_what_is_late();
+    learn_store(index);
   } else {
     const Order failed = order == Order::release   ? Order::relaxed
                          : order == Order::acq_rel ? Order::acquire
@@ -582,6 +586,8 @@ void require(bool holds, const char* what, std::source_location where) {
   explorer->require(holds, what, where);
 }
 bool either() { return explorer->either(); }
+
+std::string_view Mutant::function() const { return function_name(at); }
 
 std::string Mutant::name() const {
   return fmt::format("{} at {}:{} {}", name_of(damage), file_name(at), at.line(), function_name(at));

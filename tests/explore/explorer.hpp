@@ -18,6 +18,7 @@
 #include <new>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "explore/memory.hpp"
@@ -51,13 +52,14 @@ enum class Damage : std::uint8_t {
   no_acquire,  // of a load, a read-modify-write or a fence
   no_release,
   no_order,  // sequentially consistent becomes acquire and release
-  late,      // a plain write comes behind the word that publishes it
+  late,      // a plain write comes behind the stores that follow it, up to the next load
 };
 struct Mutant {
   Damage damage = Damage::none;
   std::source_location at{};
 
   std::string name() const;
+  std::string_view function() const;  // without what it belongs to
 };
 
 struct Threads {

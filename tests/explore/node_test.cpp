@@ -1,0 +1,238 @@
+// The slots of a node's members, the counts of what they have finished, and memory that one takes
+// back: the words of collectives/node, used as NodeMemory and NodeOperation use them.
+#include "collectives/node/words.hpp"
+
+#include <vector>
+
+#include "base/asleep.hpp"
+#include "explore/scenario.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using namespace qpmesh::explore;
+using namespace qpmesh::collectives;
+using A = ExploredAtomics;
+
+// One communicator as one rank sees it.
+template <std::uint32_t slots>
+struct Membership {
+  using Words = NodeWords<A, slots>;
+  using Slot = typename Words::Slot;
+  std::size_t rank;
+  Words* own_words;
+  OwnNodeWords<A, slots> own;
+  std::vector<MemberNodeWords<A, slots>> members;
+
+  Membership(Words* words_of_all, std::size_t ranks, std::size_t own_rank)
+      : rank{own_rank}, own_words{&words_of_all[own_rank]}, own{*own_words} {
+    for (std::size_t i = 0; i < ranks; ++i) members.emplace_back(words_of_all[i]);
+  }
+
+  static std::uint32_t datum(std::size_t rank, std::uint32_t number) {
+    return static_cast<std::uint32_t>(16 * (number + 1) + rank);
+  }
+  static constexpr std::uint64_t call_of(std::uint32_t number) { return 100 + number; }
+
+  // Until the slot may be written: every member has finished the operation that used it before.
+  void await_own_slot(std::uint32_t number) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      while (i != rank && !members[i].is_done(number + 1 - slots)) wait_for_news();
+    }
+  }
+  void publish(std::uint32_t number) {
+    Slot& slot = own_words->slot(number);
+    const std::uint32_t value = datum(rank, number);
+    slot.put(std::as_bytes(std::span{&value, 1}));
+    slot.put_place(Place::slab);
+    own.name_call(slot, call_of(number));
+    own.publish(slot, node_stage(number, 1));
+  }
+  bool has_come(std::size_t i, std::uint32_t number) {
+    std::uint64_t call = 0;
+    if (!members[i].has_come(members[i].words().slot(number), node_stage(number, 1), call)) return false;
+    require(call == call_of(number), "the call of another operation");
+    return true;
+  }
+  void read(std::size_t i, std::uint32_t number) {
+    const Slot& slot = members[i].words().slot(number);
+    std::uint32_t value = 0;
+    require(slot.data_place() == Place::slab, "the place of another operation");
+    A::copy(reinterpret_cast<std::byte*>(&value), slot.data, sizeof value);
+    require(value == datum(i, number), "the data of another operation");
+  }
+  void await_and_read(std::size_t i, std::uint32_t number) {
+    while (!has_come(i, number)) wait_for_news();
+    read(i, number);
+  }
+};
+
+constexpr Harmless nobody_sleeps{Damage::no_order, "publish", 0, "only sleepers need it"};
+constexpr Harmless told_by_stage[] = {
+    {Damage::no_release, "publish", 1,
+     "the stage behind it releases the same, and no step is published between"},
+    {Damage::no_acquire, "has_come", 2, "the stage is acquired, and no step is published between"}};
+
+// Everybody publishes and reads everybody's, as a small allreduce.
+template <std::size_t ranks, std::uint32_t operations, std::uint32_t slots>
+struct AllPublish {
+  static constexpr std::size_t threads = ranks;
+  NodeWords<A, slots> words[ranks]{};
+
+  void run(std::size_t rank) {
+    Membership<slots> node{words, ranks, rank};
+    for (std::uint32_t number = 0; number < operations; ++number) {
+      node.await_own_slot(number);
+      node.publish(number);
+      for (std::size_t i = 0; i < ranks; ++i) {
+        if (i != rank) node.await_and_read(i, number);
+      }
+      node.own.end(number);
+    }
+  }
+  void check() {}
+};
+TEST(members_of_a_node, use_their_slots_again_when_all_have_read_them) {
+  expect_right_and_every_mutant_found<AllPublish<2, 3, 1>>(
+      {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
+}
+
+// One publishes, as the root of a broadcast. It learns what the others have finished from their
+// counts alone.
+template <std::size_t ranks, std::uint32_t operations, std::uint32_t slots>
+struct RootPublishes {
+  static constexpr std::size_t threads = ranks;
+  NodeWords<A, slots> words[ranks]{};
+
+  void run(std::size_t rank) {
+    Membership<slots> node{words, ranks, rank};
+    for (std::uint32_t number = 0; number < operations; ++number) {
+      if (rank == 0) {
+        node.await_own_slot(number);
+        node.publish(number);
+      } else {
+        node.await_and_read(0, number);
+      }
+      node.own.end(number);
+    }
+  }
+  void check() {}
+};
+TEST(the_root_of_a_node, writes_its_slot_again_when_two_others_have_read_it) {
+  expect_right_and_every_mutant_found<RootPublishes<3, 3, 1>>(
+      {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
+}
+
+// Operations in flight together: two of one communicator, of which the first has two steps, and one
+// of another, which ends between them. The count that comes with the second step says that the
+// first operation has ended; who sees it before that step writes its slot again.
+struct InFlight {
+  static constexpr std::size_t threads = 2;
+  NodeWords<A, 2> first[2]{};
+  NodeWords<A, 1> second[2]{};
+
+  void run(std::size_t rank) {
+    Membership<2> one{first, 2, rank};
+    Membership<1> two{second, 2, rank};
+    if (rank == 0) {
+      one.publish(0);
+      one.publish(1);
+      two.await_and_read(1, 0);
+      one.await_and_read(1, 0);
+      one.own.end(0);
+      one.own.publish(one.own_words->slot(1), node_stage(1, 2));
+      two.own.end(0);
+      one.await_and_read(1, 2);
+    } else {
+      two.publish(0);
+      one.publish(0);
+      one.await_and_read(0, 1);
+      one.await_own_slot(2);
+      one.publish(2);
+      two.await_own_slot(1);
+      two.publish(1);
+    }
+  }
+  void check() {}
+};
+TEST(two_communicators_of_a_node, may_have_operations_in_flight_that_end_in_any_order) {
+  expect_right_and_every_mutant_found<InFlight>({nobody_sleeps});
+}
+
+// A rank that sleeps until an operation of each of two communicators has come.
+struct SleepsForTwo {
+  static constexpr std::size_t threads = 2;
+  NodeWords<A, 1> first[2]{};
+  NodeWords<A, 1> second[2]{};
+  base::AsleepWord<A> asleep{};
+  std::uint32_t bell = 0;
+
+  void run(std::size_t rank) {
+    Membership<1> one{first, 2, rank};
+    Membership<1> two{second, 2, rank};
+    if (rank == 0) {
+      one.publish(0);
+      wake();
+      two.publish(0);
+      return wake();
+    }
+    bool one_has_come = false;
+    bool two_has_come = false;
+    const auto look = [&] {
+      one_has_come = one_has_come || one.has_come(0, 0);
+      two_has_come = two_has_come || two.has_come(0, 0);
+      return one_has_come && two_has_come;
+    };
+    while (!look()) {
+      asleep.set();
+      if (look()) break;
+      while (A::load_relaxed(&bell) == 0) wait_for_news();
+      exchange(&bell, sizeof bell, 0, Order::relaxed, std::source_location::current());
+      asleep.clear();
+    }
+    one.read(0, 0);
+    two.read(0, 0);
+  }
+  void wake() {
+    if (asleep.is_set()) exchange(&bell, sizeof bell, 1, Order::relaxed, std::source_location::current());
+  }
+  void check() {}
+};
+TEST(a_member_that_sleeps, is_woken_for_operations_of_two_communicators) {
+  expect_right_and_every_mutant_found<SleepsForTwo>({told_by_stage[0], told_by_stage[1]});
+}
+
+// A member copies out of another's Buffer, which goes back to its owner when the communicator
+// fails.
+struct Withdrawal {
+  static constexpr std::size_t threads = 2;
+  static constexpr std::uint64_t published = 7;
+  static constexpr std::uint64_t overwritten = 8;
+  NodeWords<A, 1> words[2]{};
+  std::uint64_t buffer[2]{};
+
+  void run(std::size_t rank) {
+    Membership<1> node{words, 2, rank};
+    if (rank == 0) {
+      for (std::uint64_t& word : buffer) A::store_relaxed(&word, published);
+      node.publish(0);
+      node.own.withdraw();
+      for (std::uint64_t& word : buffer) A::store_relaxed(&word, overwritten);
+    } else {
+      while (!node.has_come(0, 0)) wait_for_news();
+      std::uint64_t copy[2];
+      A::copy_unproven(reinterpret_cast<std::byte*>(copy), reinterpret_cast<std::byte*>(buffer), sizeof copy);
+      if (node.members[0].is_withdrawn()) return;
+      require(copy[0] == published && copy[1] == published, "a copy of what was withdrawn");
+    }
+  }
+  void check() {}
+};
+TEST(a_copy_out_of_a_member, is_whole_where_its_communicator_has_not_failed) {
+  expect_right_and_every_mutant_found<Withdrawal>(
+      {nobody_sleeps, told_by_stage[0], told_by_stage[1],
+       Harmless{Damage::late, "put", 0, "nobody reads what is in the slot"},
+       Harmless{Damage::late, "put_place", 0, "nor its place"}});
+}
+
+}  // namespace
