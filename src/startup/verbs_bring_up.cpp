@@ -15,6 +15,7 @@
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/selection/choice.hpp"
+#include "transport/verbs/selection/limits.hpp"
 #include "transport/verbs/selection/notification.hpp"
 #include "transport/verbs/selection/pairing.hpp"
 #include "transport/verbs/self_test.hpp"
@@ -183,6 +184,9 @@ class Linking {
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const DeviceFacts& facts) { return facts.name == port.device; });
     result_.busy_neighbour = device->software;
+    require_room(*device, {.peers = static_cast<std::uint32_t>(peers_.size()),
+                           .sends = send_depth,
+                           .receives = layout_.immediates_max()});
     const Endpoint& here = offers_[at(parts_.rank)].endpoints.front();
     const Placement seen = test_placement(*parts_.system, here);
     const Findings found =
@@ -308,6 +312,7 @@ class Linking {
       VerbsConnection& connection = connection_to(peer);
       while (connection.completed() < 2 && connection.fault() == nullptr) {
         transport_->progress();
+        transport_->look_around();
         if (parts_.system->now() >= deadline_) {
           fail_link(peer, ErrorCode::timeout,
                     describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
