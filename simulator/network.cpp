@@ -139,6 +139,11 @@ void Network::kill(int rank) {
   control_.end(rank, fmt::format("rank {} was killed", rank));
 }
 
+void Network::leave(int rank) {
+  control_.say_goodbye(rank);
+  freeze(rank);
+}
+
 void Network::freeze(int rank) { rank_at(rank).frozen = true; }
 
 void Network::thaw(int rank) {

@@ -62,6 +62,8 @@ class Network {
   // The rank is stepped no more; a part of its pending writes still lands; peers learn later, link and
   // control channel each in its own time. Its objects may be destroyed at once, or with the network.
   void kill(int rank);
+  // It says goodbye and is stepped no more.
+  void leave(int rank);
   void freeze(int rank);  // not stepped, while its memory and its writes go on: a stopped process
   void thaw(int rank);
   bool alive(int rank) const noexcept { return ranks_[static_cast<std::size_t>(rank)].alive; }

@@ -56,7 +56,7 @@ struct Options {
   std::string netdev;
   // QPMESH_SUBNET: the GID's address must lie in it, as 10.0.0.0/8; empty = chosen
   std::string subnet;
-  // QPMESH_LINK_TIMEOUT_MS: a link fails when the peer's device does not answer for so long; 0 = about 1 s
+  // QPMESH_LINK_TIMEOUT_MS: so long may a peer's device be silent; 0 = about 1 s, 8 s over software
   std::int64_t link_timeout_ms = 0;
   // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen by size (agreed)
   std::string algorithms;

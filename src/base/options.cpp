@@ -193,9 +193,11 @@ constexpr std::array<OptionRow, 25> table{{
      .unit = "ms",
      .lowest = 0,
      .highest = 600'000,
-     .doc = "How long a peer's RDMA device may leave a packet without an answer before the link has failed; "
-            "rounded "
-            "up to 4.096 us times a power of two. 0: about 1 s. Emulated guests need 10 s."},
+     .doc =
+         "How long a peer's RDMA device may be silent before the link has failed. 0: about 1 s, and 8 s for "
+         "a "
+         "software device, whose host may be slow or paused. An adapter rounds up to 4.096 us times a power "
+         "of two."},
     {.field = "algorithms",
      .variable = "QPMESH_ALGORITHMS",
      .member = &Options::algorithms,

@@ -237,7 +237,8 @@ void Context::pass_verdicts() {
   const Deadline now = system().now();
   std::erase_if(failed_links_, [&](const FailedLink& link) {
     if (link.verdict > now) return false;
-    peer_gone(link.detail);
+    // Nobody answers for a rank that has left with a goodbye: what waits for it learns that it left.
+    if (!departed(link.detail.peer)) peer_gone(link.detail);
     return true;
   });
 }

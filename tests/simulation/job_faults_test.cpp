@@ -63,6 +63,15 @@ Script receives(Communicator* communicator, int source, std::size_t bytes, End* 
   }
 }
 
+Script sends_after(SimulatedJob* job, int rank, std::int64_t duration_ns, Communicator* communicator,
+                   int target, std::size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  co_await job->until_after(rank, duration_ns);
+  Request request = communicator->send_async(data, target);
+  co_await until(request);
+  request.wait();
+}
+
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 class FaultsOnEveryNetwork : public testing::TestWithParam<Flavour> {
@@ -147,6 +156,19 @@ TEST_P(FaultsOnEveryNetwork, a_rank_that_only_waits_learns_of_a_failed_link) {
   ASSERT_TRUE(end.error.has_value());
   EXPECT_EQ(end.error->code, ErrorCode::link_failed) << end.error->cause;
   EXPECT_EQ(end.error->peer, 0);
+}
+
+// Its device answers nobody any more, and what it was last written may need an answer.
+TEST_P(FaultsOnEveryNetwork, a_link_that_fails_when_its_rank_has_left_is_nobodys_failure) {
+  SimulatedJob job{network(3, 4)};
+  End end;
+  job.start(0, receives(&job.world(0), 2, 8, &end));
+  job.start(2, sends_after(&job, 2, 500'000'000, &job.world(2), 0, 8));
+  job.network().at(job.network().after_ms(1), [&] { job.network().leave(1); });
+  job.network().at(job.network().after_ms(20), [&] { job.network().fail_link(0, 1); });
+  EXPECT_EQ(job.run(), "");
+  EXPECT_FALSE(end.error.has_value()) << end.error->cause;
+  ASSERT_EQ(job.close(), "");
 }
 
 TEST_P(FaultsOnEveryNetwork, a_death_during_a_large_message_ends_the_other_side) {

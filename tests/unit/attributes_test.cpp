@@ -145,18 +145,31 @@ TEST(rts, starts_with_our_own_packet_number_and_the_timers) {
   EXPECT_EQ(values.rnr_retry, 6);
 }
 
-TEST(timers, never_try_for_ever) {
-  auto endpoint = roce("10.0.0.1", 3);
-  for (const bool software : {false, true}) {
-    endpoint.software = software;
-    for (const std::int64_t ms : {0, 1, 100, 1'000, 10'000, 600'000}) {
-      const auto timers = timers_for(endpoint, ms);
-      EXPECT_EQ(timers.retry_count, software ? 6 : 7) << "7 means for ever on rxe";
-      EXPECT_EQ(timers.rnr_retry, 6);
-      EXPECT_GE(timers.timeout, 1) << "0 means for ever";
-      EXPECT_LE(timers.timeout, 31);
-    }
+TEST(timers, of_an_adapter_never_try_for_ever) {
+  const auto endpoint = roce("10.0.0.1", 3);
+  for (const std::int64_t ms : {0, 1, 100, 1'000, 10'000, 600'000}) {
+    const auto timers = timers_for(endpoint, ms);
+    EXPECT_EQ(timers.retry_count, 7);
+    EXPECT_EQ(timers.rnr_retry, 6);
+    EXPECT_GE(timers.timeout, 1) << "0 means for ever";
+    EXPECT_LE(timers.timeout, 31);
+    EXPECT_EQ(timers.silence_ms_max, 0) << "it gives up by itself";
   }
+}
+
+// rxe takes seven tries for ever, and would use up six where packets come out of order.
+TEST(timers, of_a_software_device_leave_giving_up_to_the_connection) {
+  auto endpoint = roce("10.0.0.1", 3);
+  endpoint.software = true;
+  for (const std::int64_t ms : {0, 1, 100, 1'000, 10'000, 600'000}) {
+    const auto timers = timers_for(endpoint, ms);
+    EXPECT_EQ(timers.retry_count, 7);
+    EXPECT_EQ(timers.silence_ms_max, ms == 0 ? 8'000 : ms);
+    EXPECT_GE(timers.timeout, 1);
+    EXPECT_LE(timers.timeout, 15) << "a lost packet is sent again after 134 ms at most";
+  }
+  EXPECT_EQ(timers_for(endpoint, 0).timeout, 15);
+  EXPECT_EQ(timers_for(endpoint, 100).timeout, 11) << "several tries in the time that was asked for";
 }
 
 TEST(timers, give_up_after_the_time_that_was_asked_for_and_before_twice_of_it) {
@@ -171,11 +184,20 @@ TEST(timers, give_up_after_the_time_that_was_asked_for_and_before_twice_of_it) {
   }
 }
 
-TEST(timers, give_up_after_about_a_second_by_default) {
+TEST(timers, give_up_after_a_second_by_default_and_outlast_a_pause_of_five_over_a_software_device) {
   auto endpoint = roce("10.0.0.1", 3);
   EXPECT_EQ(give_up_ms(timers_for(endpoint, 0)), 1073);
   endpoint.software = true;
-  EXPECT_EQ(give_up_ms(timers_for(endpoint, 0)), 939);
+  EXPECT_EQ(give_up_ms(timers_for(endpoint, 0)), 8'000);
+}
+
+TEST(heartbeat, asks_an_idle_link_well_within_the_time_after_which_it_has_failed) {
+  auto endpoint = roce("10.0.0.1", 3);
+  for (const std::int64_t ms : {0, 1, 100, 1'000, 600'000}) {
+    const auto timers = timers_for(endpoint, ms);
+    EXPECT_GE(heartbeat_ms(timers), 1);
+    EXPECT_LE(heartbeat_ms(timers), std::max<std::int64_t>(give_up_ms(timers) / 8, 1));
+  }
 }
 
 }  // namespace

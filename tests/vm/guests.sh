@@ -54,10 +54,24 @@ wait_for_reply() {
       return 0
     fi
     reply+=$part
+    pause_who_asks
     kill -0 "${guest_process[$1]}" 2>/dev/null || { reply="guest $1 has died"; return 1; }
   done
   reply="guest $1 does not answer"
   return 1
+}
+
+# A guest that writes SECONDS to `pause` in its folder stands still for so long (programs/paused).
+pause_who_asks() {
+  local guest seconds
+  for guest in "${!guest_process[@]}"; do
+    [ -e "$work/guest$guest/pause" ] || continue
+    read -r seconds <"$work/guest$guest/pause"
+    rm "$work/guest$guest/pause"
+    kill -STOP "${guest_process[$guest]}"
+    sleep "$seconds"
+    kill -CONT "${guest_process[$guest]}"
+  done
 }
 
 place_folder() { printf '%s/guest%s/%s' "$work" "$1" "$2"; }  # GUEST CASE: where the case's files are

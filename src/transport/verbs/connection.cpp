@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +14,6 @@ namespace qpmesh::transport::verbs {
 namespace {
 
 constexpr std::uint32_t repost_batch = 16;
-constexpr std::int64_t drain_ms_max = 1'000;
 
 }  // namespace
 
@@ -77,7 +75,7 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
 Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
                            RemoteAddress source) noexcept {
   if (failed_) return Post::failed;
-  if (posted_ - retired_ + 1 > send_depth) return Post::busy;
+  if (!has_room()) return Post::busy;
   const std::uint64_t number = posted_ + 1;
   const auto key = parts_.regions->local_key(target, target_region);
   assert(key);
@@ -106,12 +104,16 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noex
     return Post::failed;
   }
   posted_ += count;
-  if (!awaits_completion() && signalled > retired_) parts_.transport->begin_awaiting();
+  if (!awaits_completion() && signalled > retired_) {
+    parts_.transport->begin_awaiting();
+    silence_ = {};
+  }
   signalled_ = signalled;
   return Post::posted;
 }
 
 void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
+  if (!parts_.queue_pair) return;  // severed: the queue still holds what it had completed
   const WorkId id = decode_work_id(completion.wr_id);
   const bool awaited = awaits_completion();
   retired_ = id.number;  // completions of one queue pair come in order, and cover what was posted before
@@ -185,41 +187,48 @@ void VerbsConnection::to_error() noexcept {
   ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
 }
 
-// Writes without a signal that were done before the error are never told of: one more behind them is flushed, and is.
-void VerbsConnection::flush_marker() noexcept {
-  if (drained() || posted_ - retired_ == send_depth) return;
-  ibv_send_wr request{};
+// An empty write: it names no memory, and its completion says that all before it has been acknowledged.
+void VerbsConnection::post_marker() noexcept {
+  ibv_send_wr& request = requests_.front();
+  request = {};
   request.wr_id = encode({.connection = parts_.index, .number = posted_ + 1});
   request.opcode = IBV_WR_RDMA_WRITE;
   request.send_flags = IBV_SEND_SIGNALED;
-  ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(parts_.queue_pair.get(), &request, &refused) == 0) ++posted_;
+  hand_over(1, posted_ + 1);
 }
 
 // A completion says that the peer's device has acknowledged. The last writes may have asked for none.
 bool VerbsConnection::delivered() noexcept {
   if (failed_ || drained()) return true;
-  if (signalled_ == posted_ || posted_ - retired_ == send_depth) return false;
-  ibv_send_wr& request = requests_.front();
-  request = {};
-  request.wr_id = encode({.connection = parts_.index, .number = posted_ + 1});
-  request.opcode = IBV_WR_RDMA_WRITE;  // of no bytes: no memory is named
-  request.send_flags = IBV_SEND_SIGNALED;
-  hand_over(1, posted_ + 1);
+  if (signalled_ != posted_ && has_room()) post_marker();
   return false;
 }
 
-// The sources are the caller's again when every write has completed or was flushed. A device that does not flush is broken:
-// it gets a second.
+void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
+  if (failed_) return;
+  if (retired_ != retired_at_last_watch_) {
+    retired_at_last_watch_ = retired_;
+    silence_ = {};
+    return;
+  }
+  silence_ += passed;
+  const selection::Timers& timers = parts_.link.timers;
+  if (!awaits_completion()) {
+    if (silence_.count() >= heartbeat_ms(timers) && has_room()) post_marker();
+  } else if (timers.silence_ms_max != 0 && silence_.count() >= timers.silence_ms_max) {
+    unanswered_ = true;
+    fail(
+        describe_silence(fmt::format("RDMA requests were repeated for {} ms", silence_.count()), parts_.link),
+        0);
+  }
+}
+
+// A queue pair that is destroyed touches no memory any more, the peer's writes as little as our sources.
 void VerbsConnection::sever() noexcept {
   fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}}, 0);
-  flush_marker();
-  const base::System& system = parts_.transport->system();
-  const Deadline deadline = base::after_ms(system, drain_ms_max);
-  while (!drained() && system.now() < deadline) {
-    parts_.transport->drain_sent();
-    ::sched_yield();
-  }
+  if (awaits_completion()) parts_.transport->end_awaiting();
+  parts_.queue_pair.reset();
+  signalled_ = retired_ = posted_;
 }
 
 }  // namespace qpmesh::transport::verbs

@@ -6,6 +6,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -84,12 +85,16 @@ class VerbsConnection final : public Connection {
   void on_arrival(const ibv_wc& completion) noexcept;
   // The first cause stays.
   void fail(diagnosis::Explanation explanation, int system_error) noexcept;
+  // Now and then, after the completion queue was emptied: counts how long the peer's device is silent while
+  // it owes an answer, gives up in the device's stead where that never does, and asks on an idle link.
+  void watch(std::chrono::milliseconds passed) noexcept;
 
  private:
   Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;
+  bool has_room() const noexcept { return posted_ - retired_ < send_depth; }
+  void post_marker() noexcept;
   bool post_receives(std::uint32_t count) noexcept;
   void to_error() noexcept;
-  void flush_marker() noexcept;
   bool drained() const noexcept { return retired_ == posted_; }
   bool awaits_completion() const noexcept { return signalled_ > retired_; }
 
@@ -101,6 +106,8 @@ class VerbsConnection final : public Connection {
   std::uint64_t signalled_ = 0;  // up to which of them a completion was asked for
   std::uint64_t retired_ = 0;    // up to which of them the device has done with our memory
   std::uint64_t told_ = 0;
+  std::uint64_t retired_at_last_watch_ = 0;
+  std::chrono::milliseconds silence_{0};  // since the peer's device last answered, or since it was asked
   // Immediates that arrived and were not taken; as many as there are receives, so it cannot overflow.
   std::vector<std::uint32_t> arrivals_;
   std::uint64_t arrived_ = 0;  // cumulative

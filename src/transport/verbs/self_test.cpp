@@ -127,8 +127,8 @@ Placement test_placement(const base::System& system, const selection::Endpoint& 
       loop->outgoing.record.fill(value);
       loop->outgoing.payload.fill(value);
       if (!loop->send() || !watch(*loop, system, value, seen, deadline)) break;
-      while (!loop->done() && !loop->failed()) ::sched_yield();
-      if (loop->failed()) break;
+      while (!loop->done() && !loop->failed() && system.now() <= deadline) ::sched_yield();
+      if (!loop->done()) break;
     }
     if (seen.records == 0) seen.failure = "no record came back";
   } catch (const Error& error) {

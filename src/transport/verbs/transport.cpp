@@ -23,6 +23,7 @@ constexpr std::uint32_t inline_bytes_wanted = 220;
 // device has a smaller limit worth naming.
 constexpr std::uint32_t write_bytes_max = 256U << 10;
 constexpr std::chrono::microseconds polled_sleep_max{50};
+constexpr std::chrono::milliseconds watch_interval{50};
 
 constexpr unsigned access_of_queue_pair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
@@ -256,7 +257,7 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
 // ---- while it runs ----
 
 template <class Handle>
-void VerbsTransport::drain(ibv_cq& queue, Handle&& handle) noexcept {
+int VerbsTransport::drain(ibv_cq& queue, Handle&& handle) noexcept {
   std::array<ibv_wc, 16> completions;
   const int count = ibv_poll_cq(&queue, static_cast<int>(completions.size()), completions.data());
   for (int i = 0; i < count; ++i) {
@@ -264,11 +265,12 @@ void VerbsTransport::drain(ibv_cq& queue, Handle&& handle) noexcept {
     if (VerbsConnection* const connection = connections_[decode_work_id(completion.wr_id).connection])
       handle(*connection, completion);
   }
+  return count;
 }
 
-void VerbsTransport::drain_sent() noexcept {
-  drain(*sent_,
-        [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_sent(completion); });
+int VerbsTransport::drain_sent() noexcept {
+  return drain(*sent_,
+               [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_sent(completion); });
 }
 
 // A look at a completion queue costs as much as a small record's whole way through messaging.
@@ -282,7 +284,7 @@ void VerbsTransport::progress() noexcept {
 std::chrono::microseconds VerbsTransport::arm() noexcept {
   ibv_req_notify_cq(sent_.get(), 0);
   if (immediates_) ibv_req_notify_cq(arrived_.get(), 0);
-  return polled_ ? polled_sleep_max : std::chrono::microseconds::max();
+  return polled_ ? polled_sleep_max : watch_interval;
 }
 
 // Both descriptors do not block: nothing there is an answer.
@@ -290,11 +292,23 @@ void VerbsTransport::look_around() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
-  drain_sent();
+  while (drain_sent() > 0) {}
   ibv_async_event event{};
   while (ibv_get_async_event(device_.get(), &event) == 0) {
     handle_event(event);
     ibv_ack_async_event(&event);
+  }
+  watch_links();
+}
+
+// Only time in which this process looked for answers counts as silence: what came while it computed, or its
+// host stood still, is in the queue by the next look.
+void VerbsTransport::watch_links() noexcept {
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(system_.now() - watched_at_);
+  if (passed < watch_interval) return;
+  watched_at_ = system_.now();
+  for (VerbsConnection* const connection : connections_) {
+    if (connection != nullptr) connection->watch(std::min(passed, watch_interval * 4));
   }
 }
 

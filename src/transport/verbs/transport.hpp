@@ -99,7 +99,7 @@ class VerbsTransport final : public Transport {
   // unasked is found by look_around.
   void begin_awaiting() noexcept { ++awaiting_; }
   void end_awaiting() noexcept { --awaiting_; }
-  void drain_sent() noexcept;
+  int drain_sent() noexcept;  // returns how many completions there were
   void add(VerbsConnection& connection, std::uint32_t index) noexcept { connections_[index] = &connection; }
   void remove(std::uint32_t index) noexcept { connections_[index] = nullptr; }
   Pending& pending(int peer);
@@ -109,11 +109,12 @@ class VerbsTransport final : public Transport {
   diagnosis::LinkDescription describe_link(const Pending& pending, const Plan::Way& way,
                                            std::uint32_t peer_qpn) const;
   template <class Handle>
-  void drain(ibv_cq& queue, Handle&& handle) noexcept;
+  int drain(ibv_cq& queue, Handle&& handle) noexcept;
   void handle_event(const ibv_async_event& event) noexcept;
+  void watch_links() noexcept;
 
   const base::System& system_;
-  const base::Log& log_;
+  base::Log log_;
   Settings settings_;
   DeviceContext device_;
   ProtectionDomain domain_;
@@ -125,6 +126,7 @@ class VerbsTransport final : public Transport {
   std::vector<Pending> pending_;
   std::vector<VerbsConnection*> connections_;  // by index; nullptr: not yet, or no more
   std::uint32_t awaiting_ = 0;
+  Deadline watched_at_{};    // when silent links were last looked for
   bool polled_ = false;      // some connection's news are only seen in memory
   bool immediates_ = false;  // some connection's news are completions
 };

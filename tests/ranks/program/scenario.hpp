@@ -115,5 +115,6 @@ std::vector<Scenario> error_scenarios();
 std::vector<Scenario> ending_scenarios();
 std::vector<Scenario> random_scenarios();
 std::vector<Scenario> economy_scenarios();
+std::vector<Scenario> link_scenarios();
 
 }  // namespace qpmesh::ranks

@@ -61,7 +61,7 @@ std::string path_checks(const LinkDescription& link) {
     text +=
         "; the GIDs are link-local: give both interfaces addresses of one network, or set QPMESH_GID_INDEX";
   if (local.software || peer.software)
-    text += "; SoftRoCE answers late on a busy or emulated host: QPMESH_LINK_TIMEOUT_MS=10000";
+    text += "; SoftRoCE answers late on a busy or emulated host: raise QPMESH_LINK_TIMEOUT_MS";
   return text;
 }
 
