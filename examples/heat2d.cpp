@@ -65,7 +65,7 @@ void exchange_lines(qpmesh::Communicator& world, Tile& tile, Line edge, int to, 
   std::vector<double> out(static_cast<std::size_t>(edge.down ? tile.rows : tile.columns));
   std::vector<double> in(out.size());
   for (int i = 0; double& value : out) value = edge.point(tile, i++);
-  if (to >= 0 && from >= 0) world.exchange(out, to, in, from);
+  if (to >= 0 && from >= 0) world.sendrecv(out, to, in, from);
   else if (to >= 0) world.send(out, to);
   else if (from >= 0) world.receive(in, from, 0);
   if (from < 0) return;

@@ -1,5 +1,5 @@
 // Numbers travel around a ring: in every step each rank hands on what it got last and takes its neighbour's,
-// in one exchange, so that nobody waits for somebody who waits for it. After N-1 steps every rank has seen
+// in one sendrecv, so that nobody waits for somebody who waits for it. After N-1 steps every rank has seen
 // the number of every other; an allreduce asks whether that holds everywhere. What goes wrong is one
 // exception, whose text names rank, operation and cause.
 #include <qpmesh/qpmesh.hpp>
@@ -21,7 +21,7 @@ int main() {
     std::array<int, 1> arriving{};
     times_seen.at(static_cast<std::size_t>(passing[0])) += 1;
     for (int step = 1; step < size; ++step) {
-      world.exchange(passing, next, arriving, previous);
+      world.sendrecv(passing, next, arriving, previous);
       passing = arriving;
       times_seen.at(static_cast<std::size_t>(passing[0])) += 1;
     }

@@ -74,7 +74,7 @@ class Verbs final : public Baseline {
       mine.rkey = region_->rkey;
       mine.address = reinterpret_cast<std::uintptr_t>(memory_.data());
       std::array<End, 1> theirs{};
-      world.exchange(std::span{&mine, 1}, peer, theirs, peer, 0);
+      world.sendrecv(std::span{&mine, 1}, peer, theirs, peer, 0);
       connect(mine, theirs[0]);
     }
     world.barrier();  // both ends are in RTS before the first packet

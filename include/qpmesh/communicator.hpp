@@ -63,8 +63,10 @@ class QPMESH_API Communicator {
   }
   // Send and receive at once, without the deadlock of doing them in turn.
   template <Source S, Target T>
-  Status exchange(const S& out, int to, T&& in, int from, int tag = 0, const CallOptions& options = {}) {
-    return exchange_elements(detail::const_elements(out), to, detail::elements(in), from, tag, options);
+  Status sendrecv(const S& sent, int to, T&& received, int from, int tag = 0,
+                  const CallOptions& options = {}) {
+    return sendrecv_elements(detail::const_elements(sent), to, detail::elements(received), from, tag,
+                             options);
   }
   template <LastingSource S>
   Request send_async(S&& data, int destination, int tag = 0, const CallOptions& options = {}) {
@@ -76,8 +78,10 @@ class QPMESH_API Communicator {
     return receive_elements_async(detail::elements(data), source, tag, options);
   }
   template <LastingSource S, Target T>
-  Request exchange_async(S&& out, int to, T&& in, int from, int tag = 0, const CallOptions& options = {}) {
-    return exchange_elements_async(detail::const_elements(out), to, detail::elements(in), from, tag, options);
+  Request sendrecv_async(S&& sent, int to, T&& received, int from, int tag = 0,
+                         const CallOptions& options = {}) {
+    return sendrecv_elements_async(detail::const_elements(sent), to, detail::elements(received), from, tag,
+                                   options);
   }
   // The first message in line, left in line.
   Status probe(int source = any_source, int tag = any_tag, const CallOptions& options = {});
@@ -85,7 +89,7 @@ class QPMESH_API Communicator {
 
   // ---- collectives: every rank of the communicator calls the same ones in the same order ----
 
-  // Throughout: `in` and `out` (or `mine` and `everyones`) are the same memory where that is called in place, and have nothing in common
+  // Throughout: `in` and `out` are the same memory where that is called in place, and have nothing in common
   // otherwise. Counts, types, reductions and roots are the same on every rank; a difference is Error{mismatch} on the ranks that
   // see it. Results are there when the call returns, or its request is done; what other ranks have then is theirs to tell. Error{timeout}
   // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
@@ -199,79 +203,74 @@ class QPMESH_API Communicator {
     return start_collective(reduction_call(Collective::exscan, in, out, reduction), options);
   }
 
-  // Block r of everyones is rank r's mine. In place: mine is this rank's block of everyones.
+  // Block r of out is rank r's in. In place: in is this rank's block of out.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void allgather(const S& mine, T&& everyones, const CallOptions& options = {}) {
-    run_collective(moving_call(Collective::allgather, mine, everyones), options);
+  void allgather(const S& in, T&& out, const CallOptions& options = {}) {
+    run_collective(moving_call(Collective::allgather, in, out), options);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void allgather(const S& mine, T&& everyones, BlockLayout layout, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout),
-                   options);
+  void allgather(const S& in, T&& out, BlockLayout layout, const CallOptions& options = {}) {
+    run_collective(with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request allgather_async(S&& mine, T&& everyones, const CallOptions& options = {}) {
-    return start_collective(moving_call(Collective::allgather, mine, everyones), options);
+  Request allgather_async(S&& in, T&& out, const CallOptions& options = {}) {
+    return start_collective(moving_call(Collective::allgather, in, out), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request allgather_async(S&& mine, T&& everyones, BlockLayout layout, const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(moving_call(Collective::allgather, mine, everyones), nullptr, &layout), options);
+  Request allgather_async(S&& in, T&& out, BlockLayout layout, const CallOptions& options = {}) {
+    return start_collective(with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout),
+                            options);
   }
 
-  // The same at the root alone; on other ranks everyones and the layout may be empty.
+  // The same at the root alone; on other ranks out and the layout may be empty.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void gather(const S& mine, T&& everyones, int root, const CallOptions& options = {}) {
-    run_collective(moving_call(Collective::gather, mine, everyones, root), options);
+  void gather(const S& in, T&& out, int root, const CallOptions& options = {}) {
+    run_collective(moving_call(Collective::gather, in, out, root), options);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void gather(const S& mine, T&& everyones, BlockLayout layout, int root, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout),
-                   options);
+  void gather(const S& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
+    run_collective(with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request gather_async(S&& mine, T&& everyones, int root, const CallOptions& options = {}) {
-    return start_collective(moving_call(Collective::gather, mine, everyones, root), options);
+  Request gather_async(S&& in, T&& out, int root, const CallOptions& options = {}) {
+    return start_collective(moving_call(Collective::gather, in, out, root), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request gather_async(S&& mine, T&& everyones, BlockLayout layout, int root,
-                       const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(moving_call(Collective::gather, mine, everyones, root), nullptr, &layout), options);
+  Request gather_async(S&& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
+    return start_collective(with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout),
+                            options);
   }
 
-  // Rank r gets block r of the root's everyones; on other ranks that and the layout may be empty. In place: mine is the
-  // root's block of everyones.
+  // Rank r gets block r of the root's in; on other ranks that and the layout may be empty. In place: out is the
+  // root's block of in.
   template <Source S, Target T>
     requires SameElements<S, T>
-  void scatter(const S& everyones, T&& mine, int root, const CallOptions& options = {}) {
-    run_collective(moving_call(Collective::scatter, everyones, mine, root), options);
+  void scatter(const S& in, T&& out, int root, const CallOptions& options = {}) {
+    run_collective(moving_call(Collective::scatter, in, out, root), options);
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void scatter(const S& everyones, T&& mine, BlockLayout layout, int root, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr),
-                   options);
+  void scatter(const S& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
+    run_collective(with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request scatter_async(S&& everyones, T&& mine, int root, const CallOptions& options = {}) {
-    return start_collective(moving_call(Collective::scatter, everyones, mine, root), options);
+  Request scatter_async(S&& in, T&& out, int root, const CallOptions& options = {}) {
+    return start_collective(moving_call(Collective::scatter, in, out, root), options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request scatter_async(S&& everyones, T&& mine, BlockLayout layout, int root,
-                        const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(moving_call(Collective::scatter, everyones, mine, root), &layout, nullptr), options);
+  Request scatter_async(S&& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
+    return start_collective(with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr),
+                            options);
   }
 
   // Block r of in goes to rank r, block s of out comes from rank s. Never in place.
@@ -337,13 +336,13 @@ class QPMESH_API Communicator {
 
   void send_elements(const detail::ConstElements& data, int destination, int tag, const CallOptions& options);
   Status receive_elements(const detail::Elements& data, int source, int tag, const CallOptions& options);
-  Status exchange_elements(const detail::ConstElements& out, int to, const detail::Elements& in, int from,
-                           int tag, const CallOptions& options);
+  Status sendrecv_elements(const detail::ConstElements& sent, int to, const detail::Elements& received,
+                           int from, int tag, const CallOptions& options);
   Request send_elements_async(const detail::ConstElements& data, int destination, int tag,
                               const CallOptions& options);
   Request receive_elements_async(const detail::Elements& data, int source, int tag,
                                  const CallOptions& options);
-  Request exchange_elements_async(const detail::ConstElements& out, int to, const detail::Elements& in,
+  Request sendrecv_elements_async(const detail::ConstElements& sent, int to, const detail::Elements& received,
                                   int from, int tag, const CallOptions& options);
   std::optional<Status> find_message(int source, int tag, std::string_view operation);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);

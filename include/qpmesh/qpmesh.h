@@ -97,8 +97,8 @@ QPMESH_API int qpmesh_barrier(qpmesh_communicator* world);
 // Every rank gets the root's data.
 QPMESH_API int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type,
                                 int root);
-// everyones has size() blocks of count elements; block r is rank r's mine. In place: mine is this rank's block.
-QPMESH_API int qpmesh_allgather(qpmesh_communicator* world, const void* mine, void* everyones, size_t count,
+// out has size() blocks of count elements; block r is rank r's in. In place: in is this rank's block of out.
+QPMESH_API int qpmesh_allgather(qpmesh_communicator* world, const void* in, void* out, size_t count,
                                 qpmesh_type type);
 // out[i] is the reduction of everybody's in[i]. In place: in == out.
 QPMESH_API int qpmesh_allreduce(qpmesh_communicator* world, const void* in, void* out, size_t count,

@@ -28,7 +28,7 @@ namespace qpmesh::calls {
 [[noreturn]] void bad_block(std::size_t count, std::size_t expected, std::string_view name,
                             std::string_view expected_name, std::string_view operation);
 // Of ranges that overlap.
-[[noreturn]] void bad_in_place(std::size_t all_bytes, std::size_t mine_bytes, std::string_view operation);
+[[noreturn]] void bad_in_place(std::size_t all_bytes, std::size_t one_bytes, std::string_view operation);
 [[noreturn]] void bad_disjoint(std::size_t out_bytes, std::size_t in_bytes, std::string_view operation);
 [[noreturn]] void bad_pair(std::size_t bytes, std::string_view operation);
 [[noreturn]] void bad_counts(std::size_t in, std::size_t out, std::string_view operation);
@@ -88,14 +88,14 @@ inline void check_pair(const detail::ConstElements& in, const detail::Elements& 
     bad_pair(bytes, operation);
 }
 
-// `mine` lies at the given place of `all`, or has nothing in common with it.
-inline void check_in_place(const detail::ConstElements& all, std::size_t place_bytes,
-                           const detail::ConstElements& mine, std::string_view operation) {
+// `one` lies at the given offset of `all`, or has nothing in common with it.
+inline void check_in_place(const detail::ConstElements& all, std::size_t offset_bytes,
+                           const detail::ConstElements& one, std::string_view operation) {
   const std::size_t all_bytes = all.element_count * all.element_bytes;
-  const std::size_t mine_bytes = mine.element_count * mine.element_bytes;
-  const bool in_place = static_cast<const std::byte*>(all.data) + place_bytes == mine.data;
-  if (!in_place && overlap(all.data, all_bytes, mine.data, mine_bytes)) [[unlikely]]
-    bad_in_place(all_bytes, mine_bytes, operation);
+  const std::size_t one_bytes = one.element_count * one.element_bytes;
+  const bool in_place = static_cast<const std::byte*>(all.data) + offset_bytes == one.data;
+  if (!in_place && overlap(all.data, all_bytes, one.data, one_bytes)) [[unlikely]]
+    bad_in_place(all_bytes, one_bytes, operation);
 }
 
 // what: "destination" or "source".

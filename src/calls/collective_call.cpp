@@ -138,9 +138,9 @@ class Planner {
   void allgather() {
     checked_bytes(what_.in, operation_);
     checked_bytes(what_.out, operation_);
-    const Blocks blocks = blocks_of(what_.out, what_.out_layout, "everyones", what_.in.element_count, "mine");
+    const Blocks blocks = blocks_of(what_.out, what_.out_layout, "out", what_.in.element_count, "in");
     check_targets(what_.out_layout);
-    check_block(what_.out, blocks, what_.in, "mine");
+    check_block(what_.out, blocks, what_.in, "in");
     describe(what_.in, what_.has_layout() ? 0 : what_.in.element_count, blocks.bytes());
     plan_.arguments.out_blocks = blocks;
     plan_.arguments.element_count = what_.in.element_count;
@@ -153,9 +153,9 @@ class Planner {
     if (at_root()) {
       checked_bytes(what_.out, operation_);
       plan_.arguments.out_blocks =
-          blocks_of(what_.out, what_.out_layout, "everyones", what_.in.element_count, "mine");
+          blocks_of(what_.out, what_.out_layout, "out", what_.in.element_count, "in");
       check_targets(what_.out_layout);
-      check_block(what_.out, plan_.arguments.out_blocks, what_.in, "mine");
+      check_block(what_.out, plan_.arguments.out_blocks, what_.in, "in");
     }
     describe(what_.in, what_.has_layout() ? 0 : what_.in.element_count,
              what_.has_layout() ? 0 : bytes * ranks());
@@ -168,9 +168,8 @@ class Planner {
     take_root();
     if (at_root()) {
       checked_bytes(what_.in, operation_);
-      plan_.arguments.in_blocks =
-          blocks_of(what_.in, what_.in_layout, "everyones", what_.out.element_count, "mine");
-      check_block(what_.in, plan_.arguments.in_blocks, what_.out, "mine");
+      plan_.arguments.in_blocks = blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
+      check_block(what_.in, plan_.arguments.in_blocks, what_.out, "out");
     }
     describe(what_.out, what_.has_layout() ? 0 : what_.out.element_count,
              what_.has_layout() ? 0 : bytes * ranks());
@@ -224,11 +223,11 @@ class Planner {
   }
   // One rank's range beside the range of all: its length is that of its block, and so is its place, or it lies apart.
   template <class All, class One>
-  void check_block(const All& all, const Blocks& blocks, const One& mine, std::string_view name) const {
-    const std::size_t block = what_.has_layout() ? blocks.counts[index(rank_)] : mine.element_count;
-    if (mine.element_count != block)
-      bad_block(mine.element_count, block, name, "this rank's block of the layout", operation_);
-    check_in_place(as_const(all), first_of(blocks, rank_) * all.element_bytes, as_const(mine), operation_);
+  void check_block(const All& all, const Blocks& blocks, const One& one, std::string_view name) const {
+    const std::size_t block = what_.has_layout() ? blocks.counts[index(rank_)] : one.element_count;
+    if (one.element_count != block)
+      bad_block(one.element_count, block, name, "this rank's block of the layout", operation_);
+    check_in_place(as_const(all), first_of(blocks, rank_) * all.element_bytes, as_const(one), operation_);
   }
   static std::size_t first_of(const Blocks& blocks, int block) {
     if (blocks.counts == nullptr || blocks.displacements != nullptr) return blocks.first(block);

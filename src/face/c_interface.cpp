@@ -190,13 +190,11 @@ int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmes
   });
 }
 
-int qpmesh_allgather(qpmesh_communicator* world, const void* mine, void* everyones, size_t count,
-                     qpmesh_type type) {
+int qpmesh_allgather(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type) {
   return guarded(world, "allgather", [&](auto& communicator) {
     const std::size_t all = count_of_all(communicator, count, "allgather");
-    UntypedCalls::run(communicator,
-                      AnyCollective{Collective::allgather, source(mine, count, type, "allgather"),
-                                    target(everyones, all, type, "allgather")});
+    UntypedCalls::run(communicator, AnyCollective{Collective::allgather, source(in, count, type, "allgather"),
+                                                  target(out, all, type, "allgather")});
   });
 }
 

@@ -150,12 +150,12 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
   return calls::received(request);
 }
 
-Status Communicator::exchange_elements(const ConstElements& out, int to, const Elements& in, int from,
+Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received, int from,
                                        int tag, const CallOptions& options) {
-  return run(state_, "exchange", options, [&](PendingOperation& request) {
-    check_disjoint(out, in, "exchange");
-    prepare_send(request, out, to, tag);
-    prepare_receive(request, in, from, tag);
+  return run(state_, "sendrecv", options, [&](PendingOperation& request) {
+    check_disjoint(sent, received, "sendrecv");
+    prepare_send(request, sent, to, tag);
+    prepare_receive(request, received, from, tag);
     start(request);
   });
 }
@@ -176,14 +176,15 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
   });
 }
 
-Request Communicator::exchange_elements_async(const ConstElements& out, int to, const Elements& in, int from,
-                                              int tag, const CallOptions& options) {
-  return run_async(state_, "exchange_async", options, out.data, in.data, [&](PendingOperation& request) {
-    check_disjoint(out, in, "exchange_async");
-    prepare_send(request, out, to, tag);
-    prepare_receive(request, in, from, tag);
-    start(request);
-  });
+Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to, const Elements& received,
+                                              int from, int tag, const CallOptions& options) {
+  return run_async(state_, "sendrecv_async", options, sent.data, received.data,
+                   [&](PendingOperation& request) {
+                     check_disjoint(sent, received, "sendrecv_async");
+                     prepare_send(request, sent, to, tag);
+                     prepare_receive(request, received, from, tag);
+                     start(request);
+                   });
 }
 
 Status Communicator::probe(int source, int tag, const CallOptions& options) {

@@ -39,17 +39,17 @@ static void test_messages(qpmesh_communicator* world, int rank, int size) {
 static void test_collectives(qpmesh_communicator* world, int rank, int size) {
   double sum[2], average = rank;
   uint8_t bits = (uint8_t)(1U << (rank % 8)), all_bits = 0;
-  int64_t root_only = -1, mine = 10 * rank, everyones[ranks_max], out[ranks_max];
+  int64_t root_only = -1, mine = 10 * rank, all[ranks_max], out[ranks_max];
   int i;
   EXPECT(qpmesh_barrier(world) == QPMESH_OK);
   sum[0] = rank == size - 1 ? 3.5 : 0;
   EXPECT(qpmesh_broadcast(world, sum, 1, QPMESH_FLOAT64, size - 1) == QPMESH_OK);
   EXPECT(sum[0] == 3.5);
 
-  EXPECT(qpmesh_allgather(world, &mine, everyones, 1, QPMESH_INT64) == QPMESH_OK);
-  for (i = 0; i < size; ++i) EXPECT(everyones[i] == 10 * i);
-  for (i = 0; i < size; ++i) everyones[i] = 100 * rank + i;
-  EXPECT(qpmesh_alltoall(world, everyones, out, 1, QPMESH_INT64) == QPMESH_OK);
+  EXPECT(qpmesh_allgather(world, &mine, all, 1, QPMESH_INT64) == QPMESH_OK);
+  for (i = 0; i < size; ++i) EXPECT(all[i] == 10 * i);
+  for (i = 0; i < size; ++i) all[i] = 100 * rank + i;
+  EXPECT(qpmesh_alltoall(world, all, out, 1, QPMESH_INT64) == QPMESH_OK);
   for (i = 0; i < size; ++i) EXPECT(out[i] == 100 * i + rank);
 
   sum[0] = rank, sum[1] = 1;

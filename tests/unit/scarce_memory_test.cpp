@@ -21,7 +21,7 @@ Outcome exchange_with_ourselves(Communicator& world, std::uint64_t failing_alloc
   std::vector<int> in(out.size());
   const test::FailingAllocation failing{failing_allocation};
   try {
-    world.exchange(out, 0, in, 0, 1);
+    world.sendrecv(out, 0, in, 0, 1);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_resource) << error.what();
     return Outcome::broken;

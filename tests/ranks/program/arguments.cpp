@@ -46,14 +46,14 @@ const std::array<OneCall, 8> message_calls{{
      [](Communicator& world, const Given& given) {
        const Request request = world.receive_async(given.in, given.from, given.tag, given.call);
      }},
-    {"exchange", true, true, true, true,
+    {"sendrecv", true, true, true, true,
      [](Communicator& world, const Given& given) {
-       world.exchange(given.out, given.to, given.in, given.from, given.tag, given.call);
+       world.sendrecv(given.out, given.to, given.in, given.from, given.tag, given.call);
      }},
-    {"exchange_async", true, true, true, true,
+    {"sendrecv_async", true, true, true, true,
      [](Communicator& world, const Given& given) {
        const Request request =
-           world.exchange_async(given.out, given.to, given.in, given.from, given.tag, given.call);
+           world.sendrecv_async(given.out, given.to, given.in, given.from, given.tag, given.call);
      }},
     {"probe", false, true, false, true,
      [](Communicator& world, const Given& given) { world.probe(given.from, given.tag, given.call); }},
@@ -155,7 +155,7 @@ void ranges_that_are_none(Communicator& world, Arguments) {
   }
   // No memory and no elements is a message like any other.
   const std::span<int> nothing{static_cast<int*>(nullptr), 0};
-  check_status(world.exchange(nothing, world.rank(), nothing, world.rank(), 6), world.rank(), 6, 0U);
+  check_status(world.sendrecv(nothing, world.rank(), nothing, world.rank(), 6), world.rank(), 6, 0U);
   world.allreduce(nothing, sum);
   check_nothing_happened(world);
 }

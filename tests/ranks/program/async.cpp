@@ -97,11 +97,11 @@ void calls_return_before_others_enter(Communicator& world, Arguments arguments) 
   std::vector<Request> requests;
   requests.push_back(world.barrier_async());
   requests.push_back(world.allreduce_async(data, sum));
-  requests.push_back(world.exchange_async(out, next, in, previous, 2));
+  requests.push_back(world.sendrecv_async(out, next, in, previous, 2));
   requests.push_back(world.allreduce_async(small, sum));
   if (world.rank() == 0) {
     check(!requests[0].test(), "a barrier cannot end before all have entered");
-    check(!requests[2].test(), "an exchange cannot end before the other side began");
+    check(!requests[2].test(), "a sendrecv cannot end before the other side began");
     make_file(file);
   }
   wait_all(requests);

@@ -45,11 +45,11 @@ void blocks_that_do_not_fit(Communicator& world, Arguments) {
   for (const std::size_t has : {2 * ranks + 1, 2 * ranks - 1, std::size_t{0}}) {
     const std::span<int> all = std::span{memory.all}.first(has);
     refused(world, {.collective = Collective::allgather, .in = memory.block(), .out = all},
-            need("everyones", has, "mine"), hint);
+            need("out", has, "in"), hint);
     refused(world, {.collective = Collective::gather, .in = memory.block(), .out = all, .root = me},
-            need("everyones", has, "mine"), hint);
+            need("out", has, "in"), hint);
     refused(world, {.collective = Collective::scatter, .in = all, .out = memory.block(), .root = me},
-            need("everyones", has, "mine"), hint);
+            need("in", has, "out"), hint);
     refused(world, {.collective = Collective::reduce_scatter, .in = all, .out = memory.block()},
             need("in", has, "out"), hint);
     if (has % ranks == 0) continue;
@@ -75,8 +75,8 @@ void blocks_that_do_not_fit(Communicator& world, Arguments) {
         world.allgather(std::span{bytes.data(), huge}, bytes);
       },
       {ErrorCode::bad_argument, no_peer, "allgather",
-       "everyones has " + std::to_string(2 * ranks) + " elements, but " + n + " ranks with " +
-           std::to_string(huge) + " elements each (mine) need " + needed,
+       "out has " + std::to_string(2 * ranks) + " elements, but " + n + " ranks with " +
+           std::to_string(huge) + " elements each (in) need " + needed,
        hint});
   check_nothing_happened(world);
 }
@@ -96,14 +96,14 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
     refused(
         world,
         {.collective = Collective::allgather, .in = memory.block(), .out = memory.whole(), .out_layout = bad},
-        told("everyones"), hint);
+        told("out"), hint);
     refused(world,
             {.collective = Collective::gather,
              .in = memory.block(),
              .out = memory.whole(),
              .out_layout = bad,
              .root = me},
-            told("everyones"), hint);
+            told("out"), hint);
     refused(world,
             {.collective = Collective::alltoall,
              .in = memory.other_whole(),
@@ -118,7 +118,7 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
              .out = memory.block(),
              .in_layout = bad,
              .root = me},
-            told("everyones"), hint);
+            told("in"), hint);
     refused(world,
             {.collective = Collective::alltoall,
              .in = memory.whole(),
@@ -193,21 +193,21 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
            .in = three,
            .out = memory.whole(),
            .out_layout = BlockLayout{counts}},
-          "mine" + told, "they must be equal");
+          "in" + told, "they must be equal");
   refused(world,
           {.collective = Collective::gather,
            .in = three,
            .out = memory.whole(),
            .out_layout = BlockLayout{counts},
            .root = me},
-          "mine" + told, "they must be equal");
+          "in" + told, "they must be equal");
   refused(world,
           {.collective = Collective::scatter,
            .in = memory.whole(),
            .out = three,
            .in_layout = BlockLayout{counts},
            .root = me},
-          "mine" + told, "they must be equal");
+          "out" + told, "they must be equal");
   refused(world,
           {.collective = Collective::reduce_scatter,
            .in = memory.whole(),

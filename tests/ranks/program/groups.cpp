@@ -30,7 +30,7 @@ void split_by_color_and_key(Communicator& world, Arguments) {
     // Ranks of the group number its messages' sources.
     std::vector<int> other(1);
     const int partner = 1 - group->rank();
-    check_status(group->exchange(std::vector<int>{me}, partner, other, partner), partner, 0, sizeof(int));
+    check_status(group->sendrecv(std::vector<int>{me}, partner, other, partner), partner, 0, sizeof(int));
     check_equal(other[0], (me + 2) % 4);
   }
   auto nobody = world.split(no_color);
@@ -123,7 +123,7 @@ void buffers_in_every_call(Communicator& world, Arguments) {
     check_equal(reinterpret_cast<std::uintptr_t>(out.data()) % 128, 0U);
     const auto mine = addends(world.rank(), count);
     std::copy(mine.begin(), mine.end(), out.begin());
-    check_status(world.exchange(out, next, in, previous, 1), previous, 1, count * sizeof(std::int64_t));
+    check_status(world.sendrecv(out, next, in, previous, 1), previous, 1, count * sizeof(std::int64_t));
     check(std::equal(in.begin(), in.end(), addends(previous, count).begin()), "the neighbour's data");
     world.allreduce(out, in, sum);
     check_sum(in, world.size());

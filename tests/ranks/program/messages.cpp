@@ -1,4 +1,4 @@
-// Point to point: sizes, order, any source and any tag, self, probe, exchange,
+// Point to point: sizes, order, any source and any tag, self, probe, sendrecv,
 // truncation, unexpected messages, a deadline.
 #include <array>
 
@@ -18,7 +18,7 @@ void every_size_between_all_pairs(Communicator& world, Arguments) {
       const int from = (world.rank() - shift + world.size()) % world.size();
       const Bytes out = pattern(bytes, world.rank());
       Bytes in(bytes, 0xEE);
-      check_status(world.exchange(out, to, in, from, 7), from, 7, bytes);
+      check_status(world.sendrecv(out, to, in, from, 7), from, 7, bytes);
       check_pattern(in, from);
     }
   }
@@ -328,7 +328,7 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   check(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds{120},
         "no deadline passes early");
   world.barrier();
-  check_status(world.exchange(std::vector<int>{world.rank()}, 1 - world.rank(), value, 1 - world.rank(), 3),
+  check_status(world.sendrecv(std::vector<int>{world.rank()}, 1 - world.rank(), value, 1 - world.rank(), 3),
                1 - world.rank(), 3, sizeof(int));
   check_equal(value[0], 1 - world.rank());
 }

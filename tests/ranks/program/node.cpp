@@ -82,7 +82,7 @@ void private_memory_of_every_length(Communicator& world, Arguments) {
     const auto seed = [&](int rank) { return static_cast<int>(bytes % 101) + rank; };
     const Bytes out = pattern(bytes, seed(world.rank()));
     Bytes in(bytes + 1);
-    world.exchange(out, next, std::span{in}.subspan(1), previous);
+    world.sendrecv(out, next, std::span{in}.subspan(1), previous);
     check_pattern(std::span{in}.subspan(1), seed(previous));
     world.broadcast(std::span{in}.subspan(1), 0);  // of what differs
     check_pattern(std::span{in}.subspan(1), seed(world.size() - 1));
@@ -114,8 +114,8 @@ void cma_that_one_rank_is_forbidden(Arguments) {
   check_pattern(data, 0);
   const Bytes out = pattern(1 << 20, world.rank());
   const int last = world.size() - 1;
-  if (world.rank() == 0) world.exchange(out, last, data, last);
-  if (world.rank() == last) world.exchange(out, 0, data, 0);
+  if (world.rank() == 0) world.sendrecv(out, last, data, last);
+  if (world.rank() == last) world.sendrecv(out, 0, data, 0);
   if (world.rank() == 0 || world.rank() == last) check_pattern(data, last - world.rank());
   world.finish();
 }
