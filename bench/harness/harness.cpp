@@ -201,8 +201,10 @@ class Session {
 };
 
 Options library_options(const Program& program, const Settings& settings) {
+  // The library says what a transport may be called.
+  if (!settings.transport.empty())
+    ::setenv("QPMESH_TRANSPORT", settings.transport.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
   Options options = Options::from_environment();
-  if (!settings.transport.empty()) options.transport = settings.transport;
   if (!settings.algorithm.empty()) {
     if (program.collectives.empty()) {
       refuse(fmt::format("--algorithm {}: {} is no collective", settings.algorithm, program.name),

@@ -9,16 +9,27 @@
 
 namespace qpmesh {
 
+// How bytes may move. automatic: shm on a node, verbs between nodes.
+enum class TransportChoice : std::uint8_t { automatic, shm, verbs, verbs_and_shm };
+// What must not be missing where it was asked for.
+enum class Requirement : std::uint8_t { nothing, rdma };
+// How a receiver learns of RDMA writes. automatic: by device.
+enum class NotificationChoice : std::uint8_t { automatic, poll, immediate, mixed };
+// Who moves the bytes of a large message between nodes: its sender writes them, or its receiver reads them.
+enum class RendezvousChoice : std::uint8_t { write, read };
+// What is logged: this and all more severe.
+enum class LogLevel : std::uint8_t { off, error, warning, info, debug };
+
 // init() without options uses Options::from_environment(); a program that sets fields in code starts
 // from it too, or from Options{} to leave the environment out. "(agreed)" fields are compared at
 // start; a difference between ranks is an error.
 struct Options {
-  // QPMESH_TRANSPORT: shm, verbs, verbs+shm; empty = shm on a node, verbs between nodes (agreed)
-  std::string transport;
+  // QPMESH_TRANSPORT (agreed)
+  TransportChoice transport = TransportChoice::automatic;
   // QPMESH_REQUIRE: rdma = where verbs was asked for and cannot be had, fail instead of falling back (agreed)
-  std::string require;
-  // QPMESH_NOTIFICATION: poll, immediate, mixed = records polled and payloads told by immediates; empty = by device (agreed)
-  std::string notification;
+  Requirement require = Requirement::nothing;
+  // QPMESH_NOTIFICATION: mixed = records polled, payloads told by immediates (agreed)
+  NotificationChoice notification = NotificationChoice::automatic;
   // QPMESH_INIT_TIMEOUT_MS
   std::int64_t init_timeout_ms = 30'000;
   // QPMESH_HANDSHAKE_TIMEOUT_MS: a stranger that says nothing is dropped after it
@@ -35,12 +46,12 @@ struct Options {
   std::int64_t network_ring_bytes = std::int64_t{32} << 10;
   // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the message, between nodes
   std::int64_t register_bytes_min = std::int64_t{256} << 10;
-  // QPMESH_RENDEZVOUS: write = the sender of a large message writes it, read = its receiver reads it, where the device can (agreed)
-  std::string rendezvous = "write";
-  // Ranks of a node copy long data straight out of each other's private memory, where the system lets them:
-  // QPMESH_SINGLE_COPY: yes, or no = they go through shared memory (agreed)
-  std::string single_copy = "yes";
-  // QPMESH_EAGER_BYTES_MAX: larger messages go by rendezvous (agreed)
+  // QPMESH_RENDEZVOUS: read where the device can (agreed)
+  RendezvousChoice rendezvous = RendezvousChoice::write;
+  // Cross memory attach: ranks of a node copy long data straight out of each other's private memory, where the system lets them.
+  // QPMESH_CMA: otherwise they go through shared memory (agreed)
+  bool cma = true;
+  // QPMESH_EAGER_BYTES_MAX: messages longer than this, or than a quarter of the peer's payload ring, go by rendezvous (agreed)
   std::int64_t eager_bytes_max = std::int64_t{16} << 10;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context
   std::int64_t unexpected_bytes_max = std::int64_t{256} << 20;
@@ -62,8 +73,8 @@ struct Options {
   std::string algorithms;
   // QPMESH_TUNING: a file of qpmesh-tune, read by rank 0 for all, from which algorithms are chosen; empty = built in
   std::string tuning;
-  // QPMESH_LOG: off error warning info debug
-  std::string log = "warning";
+  // QPMESH_LOG
+  LogLevel log = LogLevel::warning;
 
   // Defaults overridden by QPMESH_… variables. Throws Error{bad_config} naming
   // variable, value and allowed range.

@@ -13,16 +13,6 @@ constexpr std::array<std::string_view, 5> level_names{"off", "error", "warning",
 
 }  // namespace
 
-bool parse_log_level(std::string_view text, LogLevel& level) noexcept {
-  for (std::size_t i = 0; i < level_names.size(); ++i) {
-    if (text == level_names[i]) {
-      level = static_cast<LogLevel>(i);
-      return true;
-    }
-  }
-  return false;
-}
-
 void Log::write(LogLevel level, fmt::string_view format, fmt::format_args values) const noexcept {
   if (!enabled(level)) return;
   try {

@@ -7,19 +7,17 @@
 #include <string>
 #include <string_view>
 
+#include "qpmesh/options.hpp"
+
 namespace qpmesh::base {
 
-enum class LogLevel : std::uint8_t { off, error, warning, info, debug };
-
-// The level named by text ("warning"), or nothing to choose from: returns false.
-bool parse_log_level(std::string_view text, LogLevel& level) noexcept;
+using qpmesh::LogLevel;
 
 class Log {
  public:
   explicit Log(LogLevel level = LogLevel::warning) noexcept : level_{level} {}
 
   void set_rank(int rank) noexcept { rank_ = rank; }
-  void set_level(LogLevel level) noexcept { level_ = level; }
   bool enabled(LogLevel level) const noexcept { return level <= level_; }
 
   template <class... T>

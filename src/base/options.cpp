@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <optional>
+#include <type_traits>
 
 #include "base/log.hpp"
 #include "base/options_table.hpp"
@@ -25,7 +27,7 @@ constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "v
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
-constexpr std::array<std::string_view, 2> single_copy_names{"yes", "no"};
+constexpr std::array<std::string_view, 2> bool_names{"no", "yes"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
 constexpr std::array<OptionRow, 25> table{{
@@ -126,11 +128,11 @@ constexpr std::array<OptionRow, 25> table{{
      .agreed = true,
      .doc = "Between nodes, who moves the bytes of a large message: `write` lets its sender write them, "
             "`read` its receiver read them, which costs collectives their announcements."},
-    {.field = "single_copy",
-     .variable = "QPMESH_SINGLE_COPY",
-     .member = &Options::single_copy,
+    {.field = "cma",
+     .variable = "QPMESH_CMA",
+     .member = &Options::cma,
      .unit = "name",
-     .names = single_copy_names,
+     .names = bool_names,
      .agreed = true,
      .doc =
          "On a node, `yes` lets ranks copy long data straight out of each other's private memory, where the "
@@ -142,7 +144,8 @@ constexpr std::array<OptionRow, 25> table{{
      .lowest = 0,
      .highest = mib,
      .agreed = true,
-     .doc = "Larger messages wait for their receive (rendezvous). At most half a payload ring."},
+     .doc = "Messages longer than this, or than a quarter of the peer's payload ring, wait for their receive "
+            "(rendezvous)."},
     {.field = "unexpected_bytes_max",
      .variable = "QPMESH_UNEXPECTED_BYTES_MAX",
      .member = &Options::unexpected_bytes_max,
@@ -226,26 +229,54 @@ constexpr std::array<OptionRow, 25> table{{
                .hint = std::move(hint)}};
 }
 
-bool allows(const OptionRow& row, std::int64_t value) {
-  if (value < row.lowest || value > row.highest) return false;
-  return !row.power_of_two || std::has_single_bit(static_cast<std::uint64_t>(value));
-}
-bool allows(const OptionRow& row, const std::string& value) {
-  return row.names.empty() || std::ranges::find(row.names, value) != row.names.end();
+// An enumeration, or a bool: named by its value's place in OptionRow::names.
+template <class T>
+inline constexpr bool is_named = std::is_enum_v<T> || std::is_same_v<T, bool>;
+
+template <class T>
+bool allows(const OptionRow& row, const T& value) {
+  if constexpr (is_named<T>) {
+    return static_cast<std::size_t>(value) < row.names.size();
+  } else if constexpr (std::is_integral_v<T>) {
+    return value >= row.lowest && value <= row.highest &&
+           (!row.power_of_two || std::has_single_bit(static_cast<std::uint64_t>(value)));
+  } else {
+    return true;  // checked where the names are known
+  }
 }
 
-void override_field(Options& options, const OptionRow& row, const std::string& text) {
-  const auto reject = [&] {
+template <class T>
+std::optional<T> parsed(const OptionRow& row, const std::string& text) {
+  if constexpr (is_named<T>) {
+    const auto name = std::ranges::find(row.names, text);
+    if (name == row.names.end()) return std::nullopt;
+    return static_cast<T>(name - row.names.begin());
+  } else if constexpr (std::is_integral_v<T>) {
+    return parse_integer(text, row.unit == "bytes");
+  } else {
+    return text;
+  }
+}
+
+template <class T>
+void override_field(T& field, const OptionRow& row, const std::string& text) {
+  const std::optional<T> value = parsed<T>(row, text);
+  if (!value || !allows(row, *value)) {
     refuse(fmt::format("{}='{}', allowed: {}", row.variable, text, allowed_values(row)),
            "docs/options.md lists every variable");
-  };
-  if (const auto* integer = std::get_if<std::int64_t Options::*>(&row.member)) {
-    const auto value = parse_integer(text, row.unit == "bytes");
-    if (!value || !allows(row, *value)) reject();
-    options.** integer = *value;
+  }
+  field = *value;
+}
+
+template <class T>
+std::string text_of(const OptionRow& row, const T& value) {
+  if constexpr (is_named<T>) {
+    return allows(row, value) ? std::string{row.names[static_cast<std::size_t>(value)]}
+                              : std::to_string(static_cast<int>(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::to_string(value);
   } else {
-    if (!allows(row, text)) reject();
-    options.*std::get<std::string Options::*>(row.member) = text;
+    return value;
   }
 }
 
@@ -269,9 +300,7 @@ std::string allowed_values(const OptionRow& row) {
 }
 
 std::string option_value(const OptionRow& row, const Options& options) {
-  if (const auto* integer = std::get_if<std::int64_t Options::*>(&row.member))
-    return std::to_string(options.**integer);
-  return options.*std::get<std::string Options::*>(row.member);
+  return std::visit([&](auto member) { return text_of(row, options.*member); }, row.member);
 }
 
 void validate(const Options& options) {
@@ -281,20 +310,13 @@ void validate(const Options& options) {
                        allowed_values(row)),
            "docs/options.md lists every field");
   }
-  // A message that does not wrap may have to skip almost its own length at the ring's end.
-  if (options.eager_bytes_max > options.payload_ring_bytes / 2) {
-    refuse(fmt::format(
-               "eager_bytes_max (QPMESH_EAGER_BYTES_MAX) is {}, allowed: at most half of payload_ring_bytes "
-               "(QPMESH_PAYLOAD_RING_BYTES), which is {}",
-               options.eager_bytes_max, options.payload_ring_bytes),
-           "lower the first or raise the second");
-  }
 }
 
 Options parse_options(const ReadVariable& read) {
   Options options;
   for (const auto& row : table) {
-    if (const auto text = read(row.variable)) override_field(options, row, *text);
+    if (const auto text = read(row.variable))
+      std::visit([&](auto member) { override_field(options.*member, row, *text); }, row.member);
   }
   validate(options);
   return options;

@@ -65,9 +65,7 @@ Facts decode(BlobView bytes, int peer) {
 }
 
 base::Log make_log(const Options& options, int rank) {
-  base::LogLevel level = base::LogLevel::warning;
-  base::parse_log_level(options.log, level);
-  base::Log log{level};
+  base::Log log{options.log};
   log.set_rank(rank);
   return log;
 }
@@ -201,8 +199,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
        .arena_bytes = arena->bytes(),
        .nonce = arena->header().nonce,
        .doorbell_fd = doorbell.get(),
-       .private_nonce_address =
-           options.single_copy == "yes" ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
+       .private_nonce_address = options.cma ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
       encode(mine), deadline);
   std::vector<Facts> facts;
   for (int peer = 0; peer < size; ++peer) {

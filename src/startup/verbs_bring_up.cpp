@@ -36,8 +36,10 @@ std::string apart(const base::RankIdentity& a, const base::RankIdentity& b) {
 }  // namespace
 
 Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& ranks)
-    : verbs_on_node_{options.transport.starts_with("verbs")},
-      fallback_allowed_{options.transport == "verbs+shm" && options.require != "rdma"} {
+    : verbs_on_node_{options.transport == TransportChoice::verbs ||
+                     options.transport == TransportChoice::verbs_and_shm},
+      fallback_allowed_{options.transport == TransportChoice::verbs_and_shm &&
+                        options.require != Requirement::rdma} {
   for (const base::RankIdentity& rank : ranks) nodes_.push_back(rank.node);
   const auto elsewhere =
       std::find_if(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.node != ranks[0].node; });
@@ -54,10 +56,10 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "init",
                  .cause = fmt::format("QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
-                                      options.transport),
+                                      options.transport == TransportChoice::verbs ? "verbs" : "verbs+shm"),
                  .hint = "build it where libibverbs-dev is installed"}};
   }
-  if (elsewhere == ranks.end() || (network_built_in && options.transport != "shm")) return;
+  if (elsewhere == ranks.end() || (network_built_in && options.transport != TransportChoice::shm)) return;
   const auto rank = static_cast<int>(elsewhere - ranks.begin());
   throw Error{{.code = ErrorCode::no_resource,
                .peer = rank,
@@ -224,10 +226,12 @@ class Linking {
 
   DefaultNotification notification(DefaultNotification by_device) const {
     using transport::Notification;
-    const std::string& forced = parts_.options.notification;
-    if (forced == "poll") return {Notification::poll, Notification::poll, "forced"};
-    if (forced == "immediate") return {Notification::immediate, Notification::immediate, "forced"};
-    if (forced == "mixed") return {Notification::poll, Notification::immediate, "forced"};
+    switch (parts_.options.notification) {
+      case NotificationChoice::automatic: break;
+      case NotificationChoice::poll: return {Notification::poll, Notification::poll, "forced"};
+      case NotificationChoice::immediate: return {Notification::immediate, Notification::immediate, "forced"};
+      case NotificationChoice::mixed: return {Notification::poll, Notification::immediate, "forced"};
+    }
     return by_device;
   }
 

@@ -13,7 +13,7 @@
 namespace qpmesh::ranks {
 namespace {
 
-using Setting = std::tuple<int, int, std::string>;  // ranks, bytes of a payload ring, QPMESH_SINGLE_COPY
+using Setting = std::tuple<int, int, std::string>;  // ranks, bytes of a payload ring, QPMESH_CMA
 
 class RandomOperations : public testing::TestWithParam<Setting> {};
 
@@ -31,7 +31,7 @@ TEST_P(RandomOperations, end_with_the_right_contents) {
     auto ranks = start_ranks(
         size, rank_program("random_operations", {std::to_string(operations), std::to_string(seed)}),
         {.variables = {"QPMESH_PAYLOAD_RING_BYTES=" + std::to_string(ring), eager_bytes_max,
-                       "QPMESH_SINGLE_COPY=" + copies}});
+                       "QPMESH_CMA=" + copies}});
     expect_success(ranks);
   }
 }

@@ -45,7 +45,7 @@ NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
   return config;
 }
 
-NetworkConfig single_copy_network(int rank_count, std::uint64_t seed) {
+NetworkConfig private_copies_network(int rank_count, std::uint64_t seed) {
   NetworkConfig config = simulator::shared_memory_network(rank_count, seed);
   config.copies_private_memory = true;
   return config;
@@ -53,7 +53,7 @@ NetworkConfig single_copy_network(int rank_count, std::uint64_t seed) {
 
 const std::vector<Flavour>& flavours() {
   static const std::vector<Flavour> all{{"shared_memory", simulator::shared_memory_network},
-                                        {"single_copy", single_copy_network},
+                                        {"private_copies", private_copies_network},
                                         {"polled", simulator::polled_network},
                                         {"ordered_bytes", ordered_bytes_network},
                                         {"mixed", mixed_network},

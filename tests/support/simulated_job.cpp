@@ -30,13 +30,13 @@ Options small_rings() {
   options.payload_ring_bytes = 4096;
   options.eager_bytes_max = 1024;
   options.register_bytes_min = 0;
-  options.log = "off";
+  options.log = LogLevel::off;
   return options;
 }
 
 SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     : network_{config}, options_{options}, ranks_(static_cast<std::size_t>(config.rank_count)) {
-  if (config.reads_peer_memory) options_.rendezvous = "read";
+  if (config.reads_peer_memory) options_.rendezvous = RendezvousChoice::read;
   const messaging::RingLayout layout = context::ring_layout(options_);
   const int size = config.rank_count;
   const std::uint64_t epoch = base::mix64(config.seed);

@@ -604,23 +604,10 @@ TEST(log, writes_one_prefixed_line_for_enabled_levels_only) {
   log.info("not shown");
   log.set_rank(7);
   log.error("broken");
-  log.set_level(LogLevel::debug);
-  log.debug("detail");
-  log.set_level(LogLevel::off);
-  log.error("not shown");
+  Log{LogLevel::debug}.debug("detail");
+  Log{LogLevel::off}.error("not shown");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "qpmesh warning: 1 of 2\nqpmesh rank 7 error: broken\nqpmesh rank 7 debug: detail\n");
-}
-
-TEST(log_level, is_found_by_its_exact_name_only) {
-  LogLevel level = LogLevel::info;
-  EXPECT_TRUE(parse_log_level("debug", level));
-  EXPECT_EQ(level, LogLevel::debug);
-  EXPECT_TRUE(parse_log_level("off", level));
-  EXPECT_EQ(level, LogLevel::off);
-  for (const auto* text : {"", "Debug", "debug ", "verbose"})
-    EXPECT_FALSE(parse_log_level(text, level)) << text;
-  EXPECT_EQ(level, LogLevel::off) << "a text that names no level must leave the level alone";
+            "qpmesh warning: 1 of 2\nqpmesh rank 7 error: broken\nqpmesh debug: detail\n");
 }
 
 TEST(error, says_every_field_in_one_line_and_keeps_them) {

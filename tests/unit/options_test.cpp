@@ -75,9 +75,8 @@ std::string documented(const OptionRow& row) {
 TEST(option_table, has_a_row_for_every_field) {
   // Does not compile when a field is added: then give it a row too, and a name here.
   const auto& [transport, require, notification, init, handshake, operation, stall, arena, payload_ring,
-               network_ring, register_min, rendezvous, single_copy, eager, unexpected_bytes,
-               unexpected_messages, spin, device, gid_index, netdev, subnet, link_timeout, algorithms, tuning,
-               log] = Options{};
+               network_ring, register_min, rendezvous, cma, eager, unexpected_bytes, unexpected_messages,
+               spin, device, gid_index, netdev, subnet, link_timeout, algorithms, tuning, log] = Options{};
   const std::array<const void*, 25> fields{&transport,
                                            &require,
                                            &notification,
@@ -90,7 +89,7 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &network_ring,
                                            &register_min,
                                            &rendezvous,
-                                           &single_copy,
+                                           &cma,
                                            &eager,
                                            &unexpected_bytes,
                                            &unexpected_messages,
@@ -155,7 +154,7 @@ TEST(parse_options, reads_each_variable_into_its_own_field) {
                               {"QPMESH_SPIN_US", "-1"},
                               {"QPMESH_ALGORITHMS", "allreduce=ring"},
                               {"QPMESH_LOG", "debug"}});
-  EXPECT_EQ(options.transport, "shm");
+  EXPECT_EQ(options.transport, qpmesh::TransportChoice::shm);
   EXPECT_EQ(options.init_timeout_ms, 1000);
   EXPECT_EQ(options.operation_timeout_ms, 0);
   EXPECT_EQ(options.payload_ring_bytes, 1024 * 1024);
@@ -163,13 +162,13 @@ TEST(parse_options, reads_each_variable_into_its_own_field) {
   EXPECT_EQ(options.arena_bytes_max, std::int64_t{2} << 30);
   EXPECT_EQ(options.spin_us, -1);
   EXPECT_EQ(options.algorithms, "allreduce=ring");
-  EXPECT_EQ(options.log, "debug");
+  EXPECT_EQ(options.log, qpmesh::LogLevel::debug);
   EXPECT_EQ(options.handshake_timeout_ms, Options{}.handshake_timeout_ms);
 }
 
 TEST(parse_options, accepts_both_ends_of_every_range_and_nothing_beyond) {
   for (const auto& row : option_table()) {
-    if (row.unit == "name" || row.field == "payload_ring_bytes" || row.field == "eager_bytes_max") continue;
+    if (row.unit == "name" || row.field == "payload_ring_bytes") continue;
     const auto set = [&](std::int64_t value) {
       return parse({{std::string{row.variable}, std::to_string(value)}});
     };
@@ -229,23 +228,18 @@ TEST(parse_options, refuses_names_that_are_not_in_the_list) {
       "QPMESH_LOG='Warning', allowed: off, error, warning, info, debug", list_of_variables);
 }
 
-TEST(validate, refuses_eager_messages_that_cannot_fit_the_payload_ring) {
-  Options options;
-  options.eager_bytes_max = options.payload_ring_bytes / 2;
-  EXPECT_NO_THROW(validate(options));
-  ++options.eager_bytes_max;
-  expect_refused(
-      [&] { validate(options); },
-      "eager_bytes_max (QPMESH_EAGER_BYTES_MAX) is 131073, allowed: at most half of payload_ring_bytes "
-      "(QPMESH_PAYLOAD_RING_BYTES), which is 262144",
-      "lower the first or raise the second");
-}
-
 TEST(validate, names_field_and_variable_of_a_value_set_in_code) {
   Options options;
   options.handshake_timeout_ms = -7;
   expect_refused([&] { validate(options); },
                  "handshake_timeout_ms (QPMESH_HANDSHAKE_TIMEOUT_MS) is '-7', allowed: 1 to 86400000 ms",
+                 "docs/options.md lists every field");
+}
+
+TEST(validate, refuses_an_enumerator_that_there_is_not) {
+  Options options;
+  options.rendezvous = static_cast<qpmesh::RendezvousChoice>(7);
+  expect_refused([&] { validate(options); }, "rendezvous (QPMESH_RENDEZVOUS) is '7', allowed: write, read",
                  "docs/options.md lists every field");
 }
 
@@ -302,7 +296,7 @@ TEST(unknown_variables, suggests_the_nearest_name_and_only_a_near_one) {
 
 TEST(agreed_options, are_the_same_when_only_other_options_differ) {
   Options other;
-  other.log = "debug";
+  other.log = qpmesh::LogLevel::debug;
   other.spin_us = 5;
   EXPECT_NO_THROW(require_same_options(agreed_options(Options{}), agreed_options(other), 3));
 }
@@ -311,11 +305,16 @@ TEST(agreed_options, name_the_option_both_values_and_the_peer_when_ranks_differ)
   for (const auto& row : option_table()) {
     if (!row.agreed) continue;
     Options other;
-    if (const auto* integer = std::get_if<std::int64_t Options::*>(&row.member)) {
-      other.** integer *= 2;
-    } else {
-      other.*std::get<std::string Options::*>(row.member) = "ring";
-    }
+    std::visit(
+        [&](auto member) {
+          auto& field = other.*member;
+          using Field = std::remove_reference_t<decltype(field)>;
+          if constexpr (std::is_same_v<Field, bool>) field = !field;
+          else if constexpr (std::is_enum_v<Field>) field = static_cast<Field>(1);
+          else if constexpr (std::is_integral_v<Field>) field *= 2;
+          else field = "ring";
+        },
+        row.member);
     EXPECT_EQ(
         qpmesh::test::difference(
             thrown_by([&] { require_same_options(agreed_options(Options{}), agreed_options(other), 3); }),

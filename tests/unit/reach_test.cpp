@@ -15,15 +15,15 @@ std::vector<base::RankIdentity> on_nodes(const std::vector<int>& nodes) {
   return ranks;
 }
 
-Options with(std::string transport, std::string require = {}) {
+Options with(TransportChoice transport, Requirement require = Requirement::nothing) {
   Options options;
-  options.transport = std::move(transport);
-  options.require = std::move(require);
+  options.transport = transport;
+  options.require = require;
   return options;
 }
 
 TEST(reach, of_ranks_on_one_node_is_shared_memory_and_nothing_is_gathered) {
-  for (const char* const transport : {"", "shm"}) {
+  for (const TransportChoice transport : {TransportChoice::automatic, TransportChoice::shm}) {
     const Reach reach{with(transport), on_nodes({0, 0, 0})};
     EXPECT_FALSE(reach.any_by_network());
     EXPECT_FALSE(reach.by_network(0, 2));
@@ -32,7 +32,7 @@ TEST(reach, of_ranks_on_one_node_is_shared_memory_and_nothing_is_gathered) {
 
 TEST(reach, refuses_ranks_of_two_nodes_when_only_shared_memory_is_allowed) {
   try {
-    const Reach reach{with("shm"), on_nodes({0, 0, 1})};
+    const Reach reach{with(TransportChoice::shm), on_nodes({0, 0, 1})};
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_resource);
@@ -50,7 +50,7 @@ TEST(reach, names_what_two_ranks_of_one_host_differ_in) {
   ranks[1].place = {.boot_id = "a", .uid = 1000, .pid_namespace = 1, .net_namespace = 2, .user_namespace = 4};
   const std::string what = "(one host, but they differ: users 0 and 1000, user namespaces 3 and 4)";
   try {
-    const Reach reach{with("shm"), ranks};
+    const Reach reach{with(TransportChoice::shm), ranks};
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_NE(error.cause().find(what), std::string::npos) << error.cause();
@@ -62,7 +62,7 @@ TEST(reach, names_what_two_ranks_of_one_host_differ_in) {
 #ifdef QPMESH_WITH_VERBS
 
 TEST(reach, of_ranks_on_two_nodes_is_the_network_between_them_only) {
-  const Reach reach{with(""), on_nodes({0, 0, 1})};
+  const Reach reach{with(TransportChoice::automatic), on_nodes({0, 0, 1})};
   EXPECT_TRUE(reach.any_by_network());
   EXPECT_FALSE(reach.by_network(0, 1));
   EXPECT_TRUE(reach.by_network(0, 2));
@@ -71,24 +71,25 @@ TEST(reach, of_ranks_on_two_nodes_is_the_network_between_them_only) {
 }
 
 TEST(reach, by_verbs_alone_is_the_network_on_a_node_too_but_not_to_oneself) {
-  const Reach reach{with("verbs"), on_nodes({0, 0})};
+  const Reach reach{with(TransportChoice::verbs), on_nodes({0, 0})};
   EXPECT_TRUE(reach.by_network(0, 1));
   EXPECT_FALSE(reach.by_network(1, 1));
   EXPECT_FALSE(reach.may_fall_back());
 }
 
 TEST(reach, falls_back_to_shared_memory_where_the_options_name_it_and_all_ranks_share_a_node) {
-  Reach reach{with("verbs+shm"), on_nodes({0, 0})};
+  Reach reach{with(TransportChoice::verbs_and_shm), on_nodes({0, 0})};
   EXPECT_TRUE(reach.by_network(0, 1));
   EXPECT_TRUE(reach.may_fall_back());
   reach.fall_back();
   EXPECT_FALSE(reach.by_network(0, 1));
   EXPECT_FALSE(reach.any_by_network());
-  EXPECT_FALSE((Reach{with("verbs+shm"), on_nodes({0, 0, 1})}.may_fall_back()));
+  EXPECT_FALSE((Reach{with(TransportChoice::verbs_and_shm), on_nodes({0, 0, 1})}.may_fall_back()));
 }
 
 TEST(reach, never_falls_back_where_rdma_is_required) {
-  EXPECT_FALSE((Reach{with("verbs+shm", "rdma"), on_nodes({0, 0})}.may_fall_back()));
+  EXPECT_FALSE(
+      (Reach{with(TransportChoice::verbs_and_shm, Requirement::rdma), on_nodes({0, 0})}.may_fall_back()));
 }
 
 #endif

@@ -68,8 +68,8 @@ bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address
                .cause = fmt::format(
                    "{} bytes of its private memory could not be read, although others could at start", bytes),
                .system_error = error,
-               .hint = error == EFAULT ? "set QPMESH_SINGLE_COPY=no where vectors lie in a device's memory"
-                                       : "set QPMESH_SINGLE_COPY=no where processes change their credentials "
+               .hint = error == EFAULT ? "set QPMESH_CMA=no where vectors lie in a device's memory"
+                                       : "set QPMESH_CMA=no where processes change their credentials "
                                          "while they run"}};
 }
 
