@@ -29,13 +29,7 @@ void end_expired(PendingOperation& request) {
   context::CommunicatorState& communicator = *request.communicator;
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
-  const bool only_receive =
-      request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
-  if (only_receive && communicator.context().messaging().cancel(request.receive)) {
-    request.receive.done = true;  // messaging has forgotten it
-    request.settled = true;
-    throw Error{detail};
-  }
+  if (take_back(request)) throw Error{detail};
   communicator.fail(detail, true);
   end_now(communicator);
 }
@@ -103,9 +97,60 @@ Status finish_late(PendingOperation& request) {
   return settle(request);
 }
 
-Status finish_waiting(PendingOperation& request) {
-  const bool in_time = request.done() || wait_until(request, [&] { return request.done(); });
+Status finish_waiting(PendingOperation& request, Others others) {
+  const bool in_time = request.done() || wait_until(
+                                             request, [&] { return request.done(); }, others);
   return in_time ? settle(request) : finish_late(request);
+}
+
+bool take_back(PendingOperation& request) noexcept {
+  const bool only_receive =
+      request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
+  if (!only_receive || !request.communicator->context().messaging().cancel(request.receive)) return false;
+  request.receive.done = true;  // messaging has forgotten it
+  request.settled = true;
+  return true;
+}
+
+void end_unwound(PendingOperation& request) {
+  if (!request.done() && take_back(request)) return;
+  request.timeout_ms = unwinding_ms_max;
+  if (!request.done() && !wait_until(request, [&] { return request.done(); })) {
+    context::CommunicatorState& communicator = *request.communicator;
+    communicator.fail(
+        {.code = ErrorCode::aborted,
+         .peer = communicator.rank(),
+         .operation = std::string{request.operation},
+         .cause = fmt::format("an exception ended {} on that rank while it was in flight", request.operation),
+         .hint = "what that rank says of its exception comes first"},
+        true);
+    end_now(communicator);
+  }
+  if (request.done()) settle(request);
+}
+
+void require_no_requests(context::CommunicatorState& communicator, std::string_view operation) {
+  communicator.requests().for_each([&](context::HeldRequest& held) {
+    const auto& request = static_cast<const RequestState&>(held);
+    if (request.done()) return;
+    int peer = no_peer;
+    std::string text{request.operation};
+    if (request.has_send || request.has_receive) {
+      const int context_rank = request.has_receive ? request.receive.source : request.send.target;
+      const bool any_rank = context_rank == messaging::any_peer;
+      const bool any = request.has_receive && request.receive.any_tag;
+      if (!any_rank) peer = communicator.rank_of(context_rank);
+      text += fmt::format(
+          " with {}, {},", any_rank ? "any rank" : fmt::format("rank {}", peer),
+          any ? "any tag"
+              : fmt::format("tag {}", request.has_receive ? request.receive.key : request.send.key));
+    }
+    throw Error{{.code = ErrorCode::bad_argument,
+                 .peer = peer,
+                 .operation = std::string{operation},
+                 .cause = text + " is still in flight",
+                 .hint = fmt::format("wait for every request, or cancel it, before {}()", operation)}};
+  });
 }
 
 }  // namespace qpmesh::calls

@@ -64,11 +64,13 @@ bool wait_guarded(PendingOperation& waiting, Wait&& wait, Done&& done) {
     return done();
   }
 }
-// Waits; false: the deadline has passed.
+using Others = progress::Waiter::Others;
+// Waits, and progresses other contexts; false: the deadline has passed.
 template <class Done>
-bool wait_until(PendingOperation& waiting, Done&& done) {
+bool wait_until(PendingOperation& waiting, Done&& done, Others others = {}) {
   return wait_guarded(
-      waiting, [&] { return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms); }, done);
+      waiting,
+      [&] { return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms, others); }, done);
 }
 
 // What a receive that ended well got.
@@ -83,20 +85,36 @@ Status settle(PendingOperation& waiting);
 // The deadline has passed: ends what is still in flight, and settles.
 Status finish_late(PendingOperation& waiting);
 // Waits until done or the deadline, ends what is still in flight then, and settles.
-Status finish_waiting(PendingOperation& waiting);
+Status finish_waiting(PendingOperation& waiting, Others others = {});
+// A receive that no message has matched, and what is left of an exchange whose message has gone: it never was. False: it goes on.
+bool take_back(PendingOperation& waiting) noexcept;
+// So long the request of a caller whose exception passes by is waited for, when it cannot be taken back.
+inline constexpr std::int64_t unwinding_ms_max = 200;
+// Nobody will ask for it any more: takes it back, or waits at most so long, or ends it with its communicator.
+void end_unwound(PendingOperation& waiting);
 
 // What was thrown, in words.
 std::string text_of(const std::exception_ptr& thrown);
 
-// What a Request points to; in its context's pool.
-struct RequestState : PendingOperation {
+// What a Request points to; in its context's pool, and known to its communicator.
+struct RequestState : PendingOperation, context::HeldRequest {
   RequestState(std::shared_ptr<context::CommunicatorState> state, std::string_view name,
                const CallOptions& options) noexcept
-      : PendingOperation{*state, name, options}, keep_alive{std::move(state)} {}
+      : PendingOperation{*state, name, options}, keep_alive{std::move(state)} {
+    communicator->requests().push_back(*this);
+  }
+  ~RequestState() { communicator->requests().remove(*this); }
+  RequestState(const RequestState&) = delete;
+  RequestState& operator=(const RequestState&) = delete;
 
   std::shared_ptr<context::CommunicatorState> keep_alive;
   std::shared_ptr<const void> function;                      // a user's reduction
   std::array<std::shared_ptr<context::Allocation>, 2> held;  // Buffers that the operation reads or writes
+  std::exception_ptr error;                                  // what it ended with, once that was told
+  int exceptions = std::uncaught_exceptions();               // when it began
 };
+
+// Throws what a last call must throw while one of the communicator's requests is in flight.
+void require_no_requests(context::CommunicatorState& communicator, std::string_view operation);
 
 }  // namespace qpmesh::calls

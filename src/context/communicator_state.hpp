@@ -19,6 +19,12 @@
 
 namespace qpmesh::context {
 
+// A request that a caller holds, as its communicator knows it.
+struct HeldRequest {
+  HeldRequest* previous = nullptr;
+  HeldRequest* next = nullptr;
+};
+
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
   // node_slabs: where each rank's NodeSlab lies in its arena, by rank here; 0 for one that could not make it. Ours is this object's
@@ -59,6 +65,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     return begin();
   }
   CallHistory& history() noexcept { return history_; }
+  messaging::List<HeldRequest>& requests() noexcept { return requests_; }
   collectives::Selector& selector() noexcept { return selector_; }
   // Do all ranks load each other's memory? The same answer on every rank.
   bool on_one_node() const noexcept { return node_ != nullptr; }
@@ -81,12 +88,14 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     return options.timeout_ms < 0 ? context_->options().operation_timeout_ms : options.timeout_ms;
   }
   // Waits until the operation is done; otherwise false after the deadline. The awaited rank learns what was called here, and
-  // the log who is awaited.
+  // the log who is awaited. The contexts of the others are progressed, too.
   template <class Done>
-  bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms) {
+  bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms,
+            progress::Waiter::Others others = {}) {
     std::int64_t stall_ms = first_stall_ms();
-    return context_->waiter().wait_until(done, {.timeout_ms = timeout_ms, .stall_ms = stall_ms},
-                                         [&] { return stall_ms = stalled(operation, stall_ms); });
+    return context_->waiter().wait_until(
+        done, {.timeout_ms = timeout_ms, .stall_ms = stall_ms},
+        [&] { return stall_ms = stalled(operation, stall_ms); }, others);
   }
   // Tells a member what was called here. differ: we have seen that it called something else.
   void tell_calls(int context_rank, bool differ);
@@ -115,6 +124,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   bool finished_ = false;
   std::unique_ptr<const Error> failure_;
   CallHistory history_;
+  messaging::List<HeldRequest> requests_;
 };
 
 // Throws the failure with the operation that met it.

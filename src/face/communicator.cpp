@@ -262,6 +262,7 @@ collectives::Task finish_on_node(collectives::Group group) {
 
 void Communicator::finish(const CallOptions& options) {
   run(state_, "finish", options, [&](PendingOperation& request) {
+    calls::require_no_requests(*state_, "finish");
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
     state_->context().engine().start(request.task, [&] {

@@ -1,57 +1,121 @@
 // An operation in flight, as users hold it.
 #include "qpmesh/request.hpp"
 
+#include <algorithm>
+#include <list>
+#include <optional>
+#include <vector>
+
 #include "calls/pending_operation.hpp"
 
 namespace qpmesh {
+
+using calls::RequestState;
+using context::Context;
+
 namespace {
 
-void destroy(calls::RequestState* state) noexcept {
-  const std::shared_ptr<context::CommunicatorState> last =
-      std::move(state->keep_alive);  // the pool outlives its block
+void destroy(RequestState* state) noexcept {
+  const std::shared_ptr<context::CommunicatorState> last = state->keep_alive;  // the pool outlives its block
   state->~RequestState();
   progress::FramePool::free(state);
 }
 
-void require_requests(std::size_t count, const char* operation) {
-  if (count > 0) return;
-  throw Error{{.code = ErrorCode::bad_argument,
-               .operation = operation,
-               .cause = "there are no requests",
-               .hint = "wait for at least one"}};
+Context& context_of(const RequestState& state) noexcept { return state.communicator->context(); }
+
+bool is_awaited(const Request& request) { return request.state() != nullptr && !request.state()->settled; }
+
+// The contexts of requests that are waited for together, entered by this thread.
+class Contexts {
+ public:
+  Contexts(std::span<const Request> requests, std::string_view operation) {
+    for (const Request& request : requests) {
+      if (is_awaited(request)) enter(context_of(*request.state()), operation);
+    }
+  }
+
+  // All but this one.
+  calls::Others beside(Context& context) {
+    if (more_.empty()) return {};
+    waiters_.clear();
+    if (&context != first_) waiters_.push_back(&first_->waiter());
+    for (Context* const other : more_) {
+      if (other != &context) waiters_.push_back(&other->waiter());
+    }
+    return waiters_;
+  }
+
+ private:
+  void enter(Context& context, std::string_view operation) {
+    if (first_ == nullptr) {
+      first_ = &context;
+      first_entry_.emplace(context, operation);
+    } else if (first_ != &context && std::ranges::find(more_, &context) == more_.end()) {
+      entries_.emplace_back(context, operation);
+      more_.push_back(&context);
+    }
+  }
+
+  Context* first_ = nullptr;  // usually all: nothing is allocated
+  std::optional<Context::Entry> first_entry_;
+  std::vector<Context*> more_;
+  std::list<Context::Entry> entries_;
+  std::vector<progress::Waiter*> waiters_;
+};
+
+// Was its end told? If that was an error it is told again.
+bool is_told(const RequestState& state) {
+  if (state.error) std::rethrow_exception(state.error);
+  return state.settled;
 }
 
-bool is_done(const Request& request) { return request.state() == nullptr || request.state()->done(); }
+// What end() returns or throws, which is told from now on.
+template <class End>
+Status tell(RequestState& state, End&& end) {
+  try {
+    return end();
+  } catch (...) {
+    if (state.settled) state.error = std::current_exception();
+    throw;
+  }
+}
 
 }  // namespace
 
 bool Request::test() {
-  if (state_ == nullptr || state_->settled) return true;
-  const context::Context::Entry entry{state_->communicator->context(), state_->operation};
-  if (!state_->done()) state_->communicator->context().engine().step();
+  if (state_ == nullptr || is_told(*state_)) return true;
+  const Context::Entry entry{context_of(*state_), state_->operation};
+  if (!state_->done()) context_of(*state_).engine().step();
   if (!state_->done()) return false;
-  calls::settle(*state_);
+  tell(*state_, [&] { return calls::settle(*state_); });
   return true;
 }
 
 Status Request::wait() {
   if (state_ == nullptr) return {};
-  if (state_->settled) return state_->status;
-  const context::Context::Entry entry{state_->communicator->context(), state_->operation};
-  return calls::finish_waiting(*state_);
+  if (is_told(*state_)) return state_->status;
+  const Context::Entry entry{context_of(*state_), state_->operation};
+  return tell(*state_, [&] { return calls::finish_waiting(*state_); });
+}
+
+bool Request::cancel() {
+  if (!is_awaited(*this)) return false;
+  const Context::Entry entry{context_of(*state_), state_->operation};
+  context_of(*state_).engine().step();  // a message that is here is received
+  return !state_->done() && calls::take_back(*state_);
 }
 
 void Request::release() noexcept {
-  calls::RequestState* const state = std::exchange(state_, nullptr);
+  RequestState* const state = std::exchange(state_, nullptr);
   if (state == nullptr) return;
-  context::Context& context = state->communicator->context();
   if (!state->settled) {
     try {
-      const context::Context::Entry entry{context, state->operation};
-      calls::finish_waiting(*state);
+      const Context::Entry entry{context_of(*state), state->operation};
+      if (std::uncaught_exceptions() > state->exceptions) calls::end_unwound(*state);
+      else calls::finish_waiting(*state);
     } catch (...) {
-      context.log().warning("a request that nobody waited for ended with: {}",
-                            calls::text_of(std::current_exception()));
+      context_of(*state).log().warning("a request that nobody waited for ended with: {}",
+                                       calls::text_of(std::current_exception()));
     }
   }
   // Still in flight: another thread is inside the context, or nothing could end it. A leak is better than freed memory that a ring,
@@ -60,10 +124,14 @@ void Request::release() noexcept {
 }
 
 void wait_all(std::span<Request> requests) {
+  Contexts contexts{requests, "wait_all"};
   std::exception_ptr first;
-  for (Request& request : requests) {
+  for (const Request& request : requests) {
+    RequestState* const state = request.state();
+    if (state == nullptr) continue;
     try {
-      request.wait();
+      if (is_told(*state)) continue;
+      tell(*state, [&] { return calls::finish_waiting(*state, contexts.beside(context_of(*state))); });
     } catch (...) {  // an Error, or what a user's reduction threw
       if (!first) first = std::current_exception();
     }
@@ -72,29 +140,27 @@ void wait_all(std::span<Request> requests) {
 }
 
 std::size_t wait_any(std::span<Request> requests) {
-  require_requests(requests.size(), "wait_any");
-  std::size_t found = requests.size();
-  const auto any_done = [&] {
-    for (std::size_t i = 0; i < requests.size() && found == requests.size(); ++i) {
-      if (is_done(requests[i])) found = i;
-    }
-    return found < requests.size();
-  };
-  if (any_done()) return found;
-  // All progress together: a wait on one context does not move the others.
-  context::CommunicatorState& communicator = *requests.front().state()->communicator;
-  const auto any_done_anywhere = [&] {
-    for (const Request& request : requests) {
-      context::Context& context = request.state()->communicator->context();
-      if (&context != &communicator.context()) context.engine().step();
-    }
-    return any_done();
-  };
-  const context::Context::Entry entry{communicator.context(), "wait_any"};
-  if (!communicator.wait(any_done_anywhere, "wait_any", requests.front().state()->timeout_ms)) {
-    throw Error{communicator.timeout_detail("wait_any", requests.front().state()->timeout_ms)};
+  if (requests.empty()) {
+    throw Error{{.code = ErrorCode::bad_argument,
+                 .operation = "wait_any",
+                 .cause = "there are no requests",
+                 .hint = "wait for at least one"}};
   }
-  return found;
+  const auto awaited = std::ranges::find_if(requests, is_awaited);
+  if (awaited == requests.end()) return requests.size();
+  Contexts contexts{requests, "wait_any"};
+  auto found = requests.end();
+  const auto any_done = [&] {
+    found = std::ranges::find_if(
+        requests, [](const Request& request) { return is_awaited(request) && request.state()->done(); });
+    return found != requests.end();
+  };
+  context::CommunicatorState& communicator = *awaited->state()->communicator;
+  const std::int64_t timeout_ms = awaited->state()->timeout_ms;
+  if (!any_done() &&
+      !communicator.wait(any_done, "wait_any", timeout_ms, contexts.beside(communicator.context())))
+    throw Error{communicator.timeout_detail("wait_any", timeout_ms)};
+  return static_cast<std::size_t>(found - requests.begin());
 }
 
 }  // namespace qpmesh

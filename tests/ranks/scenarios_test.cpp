@@ -57,6 +57,17 @@ INSTANTIATE_TEST_SUITE_P(in_flight, Scenarios,
                                          Case{"again_after_finish", {3}}),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(requests, Scenarios,
+                         testing::Values(Case{"wait_any_hears_every_context", {2}},
+                                         Case{"wait_all_in_opposite_orders", {2}, {"QPMESH_SINGLE_COPY=no"}},
+                                         Case{"finish_names_what_is_in_flight", {1, 2, 3}},
+                                         Case{"an_error_stays_told", {1, 2}},
+                                         Case{"wait_any_tells_each_request_once", {1, 2}},
+                                         Case{"a_cancelled_receive_takes_nothing", {1, 2}},
+                                         Case{"an_exception_cancels_what_is_unmatched", {1, 2, 3}},
+                                         Case{"an_exception_ends_what_waits_for_others", {2, 3}}),
+                         name_of);
+
 // The sizes: one round of every pattern and several, powers of two and none.
 INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
                          testing::Values(Case{"every_algorithm_of_every_collective", {1, 2, 3, 4, 5, 7, 8}},
@@ -109,18 +120,19 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"a_late_call_that_differs_is_named_too", {2}},
-        Case{"calls_that_may_differ", {1, 2, 3, 4}},
-        Case{"independent_ends_at_its_own_deadline", {2}}, Case{"nothing_works_after_finish", {1, 3}}),
+        Case{"calls_that_may_differ", {1, 2, 3, 4}}, Case{"independent_ends_at_its_own_deadline", {2}},
+        Case{"nothing_works_after_finish", {1, 3}}),
     name_of);
 
 // 38 calls that must not meet, each against each: on a node, and by messages alone.
 class PairsOfCalls : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(by, PairsOfCalls,
-                         testing::Values("",
-                                         "barrier=dissemination,broadcast=binomial,reduce=knomial,"
-                                         "allgather=circulant,reduce_scatter=all_pairs,allreduce=all_pairs,"
-                                         "gather=linear,scatter=linear,alltoall=all_pairs"),
-                         [](const auto& suite) { return *suite.param == 0 ? "choice" : "messages"; });
+INSTANTIATE_TEST_SUITE_P(
+    by, PairsOfCalls,
+    testing::Values("",
+                    "barrier=dissemination,broadcast=binomial,reduce=knomial,"
+                    "allgather=circulant,reduce_scatter=all_pairs,allreduce=recursive_multiplying,"
+                    "gather=linear,scatter=linear,alltoall=all_pairs"),
+    [](const auto& suite) { return *suite.param == 0 ? "choice" : "messages"; });
 
 TEST_P(PairsOfCalls, are_told_within_a_second_on_every_rank) {
   for (const int size : {2, 3}) {
@@ -148,6 +160,14 @@ INSTANTIATE_TEST_SUITE_P(of, TakenBack,
 TEST_P(TakenBack, is_neither_read_nor_written) {
   const Folder folder;
   auto ranks = start_ranks(2, rank_program(GetParam(), {folder.file("taken_back")}));
+  expect_success(ranks);
+}
+
+TEST(ranks_by_hand, an_exception_gives_no_buffer_back_that_is_written) {
+  const Folder folder;
+  auto ranks = start_ranks(
+      2, rank_program("an_exception_gives_no_buffer_back_that_is_written", {folder.file("given_back")}),
+      {.variables = {"QPMESH_SINGLE_COPY=no"}});
   expect_success(ranks);
 }
 
