@@ -36,7 +36,7 @@ void Flight::cut(int pieces_max, bool in_order, Random& random) {
     cut_range(0, bytes(), count, random, pieces);
   } else {
     cut_range(0, flag_offset, 1 + count / 2, random, pieces);
-    cut_range(flag_offset + sizeof(std::uint32_t), bytes(), 1 + count / 2, random, pieces);
+    cut_range(flag_offset + flag_bytes, bytes(), 1 + count / 2, random, pieces);
   }
   if (!in_order) random.shuffle(std::span{pieces});
 }

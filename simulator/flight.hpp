@@ -26,6 +26,7 @@ struct Flight {
   RemoteAddress target;                     // of a read: where its bytes come from
   std::uint32_t flag_offset =
       Write::no_flag;  // of a flag that is stored last; no_flag where it is placed like any bytes
+  std::uint32_t flag_bytes = 4;
   std::optional<std::uint32_t> immediate;
   bool tell = false;
 

@@ -73,12 +73,11 @@ std::optional<std::string> Fabric::unusable(std::uint32_t port, const Write& wri
     }
   }
   if (write.flag_offset == Write::no_flag) return std::nullopt;
-  if (write.flag_offset > write.head.size() ||
-      write.head.size() - write.flag_offset < sizeof(std::uint32_t)) {
+  if (write.flag_offset > write.head.size() || write.head.size() - write.flag_offset < write.flag_bytes) {
     return fmt::format("a flag at {} does not lie in a head of {} bytes", write.flag_offset,
                        write.head.size());
   }
-  if ((write.target.offset + write.flag_offset) % sizeof(std::uint32_t) != 0) {
+  if ((write.target.offset + write.flag_offset) % write.flag_bytes != 0) {
     return fmt::format("a flag at {} of a write to offset {} is not aligned", write.flag_offset,
                        write.target.offset);
   }
@@ -154,6 +153,7 @@ Flight Fabric::flight_of(std::uint32_t port, const Write& write) const {
   }
   flight.target = write.target;
   if (config_.ordered_flag) flight.flag_offset = write.flag_offset;
+  flight.flag_bytes = write.flag_bytes;
   flight.immediate = write.immediate;
   flight.tell = write.tell;
   return flight;
@@ -249,14 +249,17 @@ void Fabric::bytes_placed(std::uint32_t endpoint, Flight& flight) {
 
 bool Fabric::store_flag(std::uint32_t endpoint, Flight& flight) {
   if (flight.flag_offset == Write::no_flag) return true;
-  std::uint32_t flag = 0;
   if (!place(endpoint, flight, {0, 0})) return false;  // the target may have gone since the last piece
-  flight.read(flight.flag_offset, std::as_writable_bytes(std::span{&flag, 1}));
   std::byte* const memory =
       resolve(endpoints_[endpoints_[endpoint].peer_endpoint], flight.target, flight.bytes());
-  auto* const where = reinterpret_cast<std::uint32_t*>(memory + flight.flag_offset);
-  assert(reinterpret_cast<std::uintptr_t>(where) % std::atomic_ref<std::uint32_t>::required_alignment == 0);
-  std::atomic_ref<std::uint32_t>{*where}.store(flag, std::memory_order_release);
+  const auto store = [&]<class Word>(Word flag) {
+    flight.read(flight.flag_offset, std::as_writable_bytes(std::span{&flag, 1}));
+    auto* const where = reinterpret_cast<Word*>(memory + flight.flag_offset);
+    assert(reinterpret_cast<std::uintptr_t>(where) % std::atomic_ref<Word>::required_alignment == 0);
+    std::atomic_ref<Word>{*where}.store(flag, std::memory_order_release);
+  };
+  if (flight.flag_bytes == sizeof(std::uint64_t)) store(std::uint64_t{0});
+  else store(std::uint32_t{0});
   return true;
 }
 

@@ -72,8 +72,7 @@ class LoopedRing {
                        .flags = 0,
                        .length_words = messaging::record_length(payload_bytes) / 8,
                        .inline_bytes = payload_bytes,
-                       .credit_lines = 0,
-                       .credit_units = 0,
+                       .consumed = 0,
                        .communicator = 1,
                        .key = 2,
                        .total_bytes = payload_bytes,
@@ -84,12 +83,11 @@ class LoopedRing {
   }
   void take() {
     messaging::TakenMessage message;
-    if (in_.take(message, [](std::uint8_t, std::uint16_t) {}) != In::Take::taken) std::abort();
+    if (in_.take(message, [](const messaging::Immediate&) {}) != In::Take::taken) std::abort();
   }
-  // As a record of the other direction would.
   void return_credits() {
-    const messaging::CreditsToReturn credits = in_.credits();
-    out_.fold(static_cast<std::uint16_t>(credits.lines), static_cast<std::uint16_t>(credits.units));
+    if (out_.return_credits(in_.consumed()) != Out::Sent::posted) std::abort();
+    out_.poll_credits();
   }
 
  private:

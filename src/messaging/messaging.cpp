@@ -107,7 +107,7 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
     return true;
   }
   if (send.bytes <= peer.eager_bytes_max) {
-    if (!peer.out.has_units(send.bytes)) peer.out.poll_credit_cell();
+    if (!peer.out.has_units(send.bytes)) peer.out.poll_credits();
     if (peer.out.has_units(send.bytes)) {
       start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(PayloadPlace)));
       const Ring::Sent sent = post(peer, record, {send.data, send.bytes}, Ring::Priority::data);
@@ -135,16 +135,15 @@ bool Messaging::try_send(Peer& peer, SendOperation& send) {
 Ring::Sent Messaging::post(Peer& peer, Record& record, std::span<const std::byte> payload,
                            Ring::Priority priority) {
   if (peer.starved) record.header().flags |= flag_want_credit;
-  const CreditsToReturn credits = peer.in.credits();
-  Ring::Sent sent = peer.out.send(record, payload, priority, credits);
+  const Credits consumed = peer.in.consumed();
+  Ring::Sent sent = peer.out.send(record, payload, priority, consumed);
   if (sent == Ring::Sent::no_lines || sent == Ring::Sent::no_units) {
-    peer.out.poll_credit_cell();
-    sent = peer.out.send(record, payload, priority, credits);
+    peer.out.poll_credits();
+    sent = peer.out.send(record, payload, priority, consumed);
   }
   switch (sent) {
     case Ring::Sent::posted:
       ++counters_.records_sent;
-      peer.returned = credits;
       peer.starved = false;
       break;
     case Ring::Sent::failed: link_failed(peer, ErrorCode::link_failed, "the connection failed"); break;
@@ -157,7 +156,7 @@ Ring::Sent Messaging::post(Peer& peer, Record& record, std::span<const std::byte
 
 // Tries again what could not be posted.
 void Messaging::advance(Peer& peer) {
-  peer.out.poll_credit_cell();
+  peer.out.poll_credits();
   while (!peer.control.empty()) {
     if (post(peer, peer.control.front().record, {}, Ring::Priority::control) != Ring::Sent::posted) return;
     peer.control.pop_front();
@@ -178,14 +177,12 @@ void Messaging::advance(Peer& peer) {
 }
 
 void Messaging::return_credits(Peer& peer) {
-  const CreditsToReturn credits = peer.in.credits();
-  if (peer.out.return_credits(credits) != Ring::Sent::posted) {
+  if (peer.out.return_credits(peer.in.consumed()) != Ring::Sent::posted) {
     peer.wants_credit =
         true;  // owed until it is written: without it a peer that has no line left never sends again
     return;
   }
   ++counters_.credit_writes;
-  peer.returned = credits;
   peer.wants_credit = false;
 }
 
@@ -227,27 +224,34 @@ bool Messaging::sweep(Peer& peer) {
   TakenMessage message;
   for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
     const auto result =
-        peer.in.take(message, [&](std::uint8_t lines, std::uint16_t units) { peer.out.fold(lines, units); });
+        peer.in.take(message, [&](const Immediate& credits) { peer.out.take_credits(credits); });
     if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
     if (result == ReceiveRing<ProcessAtomics>::Take::corrupt) {
       link_failed(peer, ErrorCode::corrupt, "a record that no rank of this version sends");
       return true;
     }
     worked = true;
+    peer.out.note_answer();
     handle(peer, message);
     if (peer.failed) return true;
     // Not only behind the last message: each may be a long copy, and the peer had nothing to copy until then.
     if (!peer.idle_out()) advance(peer);
     if (peer.failed) return true;
   }
-  if (!worked && !peer.idle_out()) advance(peer);
-  if (peer.credits_due()) return_credits(peer);
+  if (!worked) {
+    peer.out.note_all_read();
+    if (!peer.idle_out()) advance(peer);
+  }
+  // Where a reply may follow, credits come after it; where nothing does, the next poll finds nothing to do.
+  const auto owed = peer.out.owed(peer.in.consumed());
+  peer.owes_some = worked && owed == Ring::Owed::some;
+  if (peer.owes(owed) || (!worked && owed == Ring::Owed::some)) return_credits(peer);
   return worked;
 }
 
 void Messaging::handle(Peer& peer, TakenMessage& message) {
   const RecordHeader& header = message.record.header();
-  peer.out.fold_carried(header);
+  peer.out.take_credits(header);
   if ((header.flags & flag_want_credit) != 0) peer.wants_credit = true;
   switch (header.kind) {
     case RecordKind::pad: break;
@@ -283,6 +287,7 @@ void Messaging::handle(Peer& peer, TakenMessage& message) {
   if (message.payload != nullptr) {
     const bool pinned = peer.first_pinned != nullptr && mutant != Mutant::credit_after_last_read;
     peer.in.free_until(pinned ? peer.first_pinned->place.start : peer.in.next_unit());
+    peer.out.hint_units(peer.in.consumed());
   }
 }
 
@@ -370,6 +375,7 @@ void Messaging::unpin(Unexpected& message) noexcept {
   message.next_pinned = nullptr;
   message.ring_payload = nullptr;
   peer.in.free_until(peer.first_pinned != nullptr ? peer.first_pinned->place.start : peer.in.next_unit());
+  peer.owes_some = true;  // perhaps: no record of the peer need come before it sends again
 }
 
 // A pipelined rendezvous needs the ring that unmatched payload holds.
@@ -428,7 +434,7 @@ void Messaging::take_unexpected(ReceiveOperation& receive, Unexpected& message) 
   }
   deliver(receive, envelope, message.payload());
   discard(message);
-  if (peer.credits_due()) return_credits(peer);
+  if (peer.owes(peer.out.owed(peer.in.consumed()))) return_credits(peer);
 }
 
 void Messaging::discard(Unexpected& message) noexcept {

@@ -62,23 +62,19 @@ struct Messaging::Peer {
   Unexpected* last_pinned = nullptr;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
-  CreditsToReturn returned;  // what the peer was last told
   bool wants_credit = false;
-  bool starved = false;  // we wait for the peer's credits: say so in the next record
+  bool owes_some = false;  // credits that are returned when nothing else is to be done
+  bool starved = false;    // we wait for the peer's credits: say so in the next record
 
   bool failed = false;  // nothing is sent or taken any more
   bool reported = false;
   ErrorDetail failure;
 
-  // Half of the lines, a quarter of the payload, or anything when the peer says that it is short.
-  bool credits_due() const noexcept {
-    const CreditsToReturn now = in.credits();
-    const std::uint64_t lines = now.lines - returned.lines;
-    const std::uint64_t units = now.units - returned.units;
-    return lines >= record_ring_lines / 2 || units >= in.ring_units() / 4 ||
-           (wants_credit && lines + units > 0);
+  // Much, or anything when the peer says that it is short.
+  bool owes(SendRing<ProcessAtomics>::Owed owed) const noexcept {
+    return owed == SendRing<ProcessAtomics>::Owed::much || (wants_credit && !out.has_told(in.consumed()));
   }
-  bool has_more_to_do() const noexcept { return wants_credit || !idle_out(); }
+  bool has_more_to_do() const noexcept { return wants_credit || owes_some || !idle_out(); }
   bool idle_out() const noexcept {
     return control.empty() && queued.empty() && streams.empty() && writes.empty() && reads.empty();
   }

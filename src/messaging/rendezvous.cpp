@@ -309,7 +309,7 @@ void Messaging::proceed(Peer& peer, SendOperation& send, std::uint8_t flags, con
 bool Messaging::stream(Peer& peer, SendOperation& send) {
   const std::size_t bytes = std::min(peer.out.segment_bytes_max(), send.bytes - send.moved_bytes);
   if (!peer.out.has_units(bytes)) {
-    peer.out.poll_credit_cell();
+    peer.out.poll_credits();
     if (!peer.out.has_units(bytes)) {
       peer.starved = true;
       return false;

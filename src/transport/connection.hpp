@@ -66,7 +66,10 @@ struct Write {
   // Where registered_sources and neither inline nor in lasting memory: what register_source returned for the body.
   std::optional<std::uint32_t> source_region = {};
   RemoteAddress target = {};
-  std::uint32_t flag_offset = no_flag;          // of 4 aligned bytes inside head: what the receiver polls
+  // Of aligned bytes inside head, which the receiver polls: where flags are ordered, stored at once.
+  std::uint32_t flag_offset = no_flag;
+  std::uint32_t flag_bytes = 4;  // or 8
+  bool wakes = true;  // a peer that sleeps; else it finds the flag when it looks for another reason
   std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
   bool tell = false;  // counts in completed() once its sources, and all earlier ones, may be reused
 };

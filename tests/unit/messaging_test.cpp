@@ -64,27 +64,36 @@ TEST(payload_cursor, gives_both_ends_the_same_places_from_the_lengths_alone) {
 
 // ---- credits ----
 
-TEST(credit_counter, takes_true_updates_and_ignores_repeated_stale_and_torn_larger_ones) {
+template <int bits>
+void expect_the_largest_possible_count() {
   CreditCounter counter;
   counter.send(40);
-  counter.fold(std::uint16_t{10});
+  counter.take<bits>(10);
   EXPECT_EQ(counter.in_flight(), 30U);
-  counter.fold(std::uint16_t{10});  // repeated
+  counter.take<bits>(10);  // repeated
   EXPECT_EQ(counter.in_flight(), 30U);
-  counter.fold(std::uint16_t{3});  // stale
+  counter.take<bits>(3);  // stale
   EXPECT_EQ(counter.in_flight(), 30U);
-  counter.fold(std::uint16_t{41});  // more than was ever sent
-  counter.fold(std::uint16_t{0xff0a});
+  counter.take<bits>(41);  // more than was ever sent
+  counter.take<bits>(~std::uint64_t{5});
   EXPECT_EQ(counter.in_flight(), 30U);
-  counter.fold(std::uint16_t{40});
+  counter.take<bits>(40);
   EXPECT_EQ(counter.in_flight(), 0U);
-  EXPECT_EQ(counter.acknowledged(), 40U);
+  EXPECT_EQ(counter.returned(), 40U);
   EXPECT_EQ(counter.sent(), 40U);
 }
 
-template <class Low>
-void fold_across_wraps(std::uint64_t window) {
-  std::mt19937 random{2};
+TEST(credit_counter, takes_true_counts_and_ignores_repeated_stale_and_impossible_ones) {
+  expect_the_largest_possible_count<30>();
+  expect_the_largest_possible_count<32>();
+  expect_the_largest_possible_count<64>();
+}
+
+// In flight as much as may be, across many turns of the low bits, each count up to a window old.
+template <int bits>
+void take_counts_of() {
+  constexpr std::uint64_t window = CreditCounter::sent_unread_max;
+  std::mt19937_64 random{2};
   CreditCounter counter;
   std::uint64_t consumed = 0;  // the receiver's truth
   std::deque<std::uint64_t> history{0};
@@ -93,22 +102,29 @@ void fold_across_wraps(std::uint64_t window) {
     consumed += random() % (counter.sent() - consumed + 1);
     history.push_back(consumed);
     if (history.size() > 3) history.pop_front();
-    const std::uint64_t before = counter.acknowledged();
-    const std::uint64_t update = history[random() % history.size()];
-    if (consumed - update > window) continue;  // older than what a window can hold: no longer under way
-    counter.fold(static_cast<Low>(update));
-    ASSERT_EQ(counter.acknowledged(), std::max(before, update));
-    ASSERT_LE(counter.acknowledged(), consumed);
+    const std::uint64_t before = counter.returned();
+    const std::uint64_t told = history[random() % history.size()];
+    if (counter.sent() - told >= 2 * window) continue;  // must_read() keeps it from being so old
+    counter.take<bits>(told & (~std::uint64_t{0} >> (64 - bits)));
+    ASSERT_EQ(counter.returned(), std::max(before, told));
   }
-  EXPECT_GT(counter.acknowledged(), 10 * (std::uint64_t{std::numeric_limits<Low>::max()} + 1))
-      << "wrapped often";
+  EXPECT_GT(counter.returned(), 1000 * window) << "wrapped often";
 }
 
-TEST(credit_counter, of_eight_bits_wraps_with_a_full_record_ring_in_flight) {
-  fold_across_wraps<std::uint8_t>(record_ring_lines);
+TEST(credit_counter, takes_the_largest_true_count_wherever_its_low_bits_wrap) {
+  take_counts_of<30>();
+  take_counts_of<32>();
+  take_counts_of<64>();
 }
-TEST(credit_counter, of_sixteen_bits_wraps_with_the_largest_payload_ring_in_flight) {
-  fold_across_wraps<std::uint16_t>(payload_ring_units_max);
+
+TEST(credit_counter, says_when_half_a_turn_was_sent_while_the_peers_counts_lay_unread) {
+  CreditCounter counter;
+  counter.send(CreditCounter::sent_unread_max - 1);
+  EXPECT_FALSE(counter.must_read());
+  counter.send(1);
+  EXPECT_TRUE(counter.must_read());
+  counter.note_all_read();
+  EXPECT_FALSE(counter.must_read());
 }
 
 // ---- the record ----
@@ -120,8 +136,7 @@ TEST(record, lies_as_documented) {
   EXPECT_EQ(offsetof(RecordHeader, flags), 9U);
   EXPECT_EQ(offsetof(RecordHeader, length_words), 10U);
   EXPECT_EQ(offsetof(RecordHeader, inline_bytes), 11U);
-  EXPECT_EQ(offsetof(RecordHeader, credit_lines), 12U);
-  EXPECT_EQ(offsetof(RecordHeader, credit_units), 14U);
+  EXPECT_EQ(offsetof(RecordHeader, consumed), 12U);
   EXPECT_EQ(offsetof(RecordHeader, communicator), 16U);
   EXPECT_EQ(offsetof(RecordHeader, key), 24U);
   EXPECT_EQ(offsetof(RecordHeader, total_bytes), 32U);
@@ -154,7 +169,8 @@ TEST(crc_seeds, tell_the_directions_of_a_pair_and_two_jobs_apart) {
 }
 
 TEST(immediates, carry_kind_and_content) {
-  for (const ImmediateKind kind : {ImmediateKind::record, ImmediateKind::payload, ImmediateKind::credit}) {
+  for (const ImmediateKind kind :
+       {ImmediateKind::record, ImmediateKind::payload, ImmediateKind::lines, ImmediateKind::units}) {
     for (const std::uint32_t content : {0U, 1U, 63U, 0x00ff'ffffU, 0x3fff'ffffU}) {
       const Immediate back = decode_immediate(encode({kind, content}));
       EXPECT_EQ(back.kind, kind);
@@ -425,8 +441,7 @@ struct RingPair {
                        .flags = 0,
                        .length_words = static_cast<std::uint8_t>(record_length(body_bytes) / 8),
                        .inline_bytes = 0,
-                       .credit_lines = 0,
-                       .credit_units = 0,
+                       .consumed = 0,
                        .communicator = 1,
                        .key = key,
                        .total_bytes = total_bytes,
@@ -446,7 +461,7 @@ struct RingPair {
     return out.send(record, payload, Out::Priority::data, {});
   }
   Take take() {
-    return in.take(message, [&](std::uint8_t lines, std::uint16_t units) { out.fold(lines, units); });
+    return in.take(message, [](const Immediate&) {});
   }
   // Taken, of this key, with its bytes unharmed.
   void expect_taken(std::uint64_t key, std::size_t bytes) {
@@ -462,8 +477,13 @@ struct RingPair {
     in.free_until(in.next_unit());
   }
   void return_credits() {
-    const CreditsToReturn credits = in.credits();
-    out.fold(static_cast<std::uint16_t>(credits.lines), static_cast<std::uint16_t>(credits.units));
+    ASSERT_EQ(reverse_out.return_credits(in.consumed()), Out::Sent::posted);
+    read_credits();
+  }
+  void read_credits() {
+    out.poll_credits();
+    for (const std::uint32_t immediate : back.arrivals) out.take_credits(decode_immediate(immediate));
+    back.arrivals.clear();
   }
 
   transport::Capabilities capabilities;
@@ -471,7 +491,15 @@ struct RingPair {
   Slot reverse{layout};
   std::vector<std::byte> staging = std::vector<std::byte>(layout.staging_bytes());
   MemoryConnection connection{capabilities, {slot.memory, slot.bytes}};
+  MemoryConnection back{capabilities, {reverse.memory, reverse.bytes}};
   Out out;
+  Out reverse_out{
+      back,
+      capabilities,
+      {.slot = {}, .credit_cell = slot.memory + RingLayout::credit_cell_offset, .staging = staging},
+      layout,
+      reverse_seed,
+      seed};
   In in;
   TakenMessage message;
 };
@@ -549,7 +577,6 @@ TEST_P(Rings, filled_with_data_still_take_control) {
     EXPECT_EQ(pair.send_inline(sent, 8, Out::Priority::control), Out::Sent::posted);
   }
   EXPECT_EQ(pair.send_inline(sent, 8, Out::Priority::control), Out::Sent::no_lines);
-  EXPECT_EQ(pair.out.lines_in_flight(), record_ring_lines);
   for (std::uint64_t key = 0; key < sent; ++key) ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 8));
   EXPECT_EQ(pair.send_inline(sent, 8), Out::Sent::no_lines)
       << "free at the receiver, but the sender does not know yet";
@@ -579,7 +606,6 @@ TEST_P(Rings, of_a_busy_connection_change_nothing_until_it_takes_the_message) {
   pair.connection.busy = true;
   EXPECT_EQ(pair.send_inline(1, 8), Out::Sent::busy);
   EXPECT_EQ(pair.send_payload(1, 500), Out::Sent::busy);
-  EXPECT_EQ(pair.out.lines_in_flight(), 0U);
   EXPECT_EQ(pair.take(), Take::nothing);
   pair.connection.busy = false;
   EXPECT_EQ(pair.send_payload(2, 500), Out::Sent::posted);
@@ -675,87 +701,115 @@ TEST(staging, that_is_empty_takes_the_largest_message_wherever_the_last_one_ende
   }
 }
 
-// The reverse direction of a pair: its sender returns what we have consumed.
+// The other end of the reverse direction, where an immediate may say that the cell has been written.
 TEST_P(Rings, return_credits_without_taking_a_line) {
   const transport::Capabilities capabilities = GetParam()();
   RingPair pair{capabilities};
-  MemoryConnection back{capabilities, {pair.reverse.memory, pair.reverse.bytes}};
-  Out reverse{back, capabilities, {}, RingPair::layout, RingPair::reverse_seed, RingPair::seed};
-  In reverse_in{back, capabilities, pair.reverse.memory, RingPair::layout, RingPair::reverse_seed};
-  for (int round = 0; round < 2'000; ++round) {  // far beyond 2^16 lines
+  In reverse_in{pair.back, capabilities, pair.reverse.memory, RingPair::layout, RingPair::reverse_seed};
+  for (int round = 0; round < 2'000; ++round) {
     std::uint64_t sent = 0;
     while (pair.send_inline(sent, 8) == Out::Sent::posted) ++sent;
     ASSERT_GT(sent, 0U) << "round " << round;
     for (std::uint64_t key = 0; key < sent; ++key) ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 8));
-    ASSERT_EQ(reverse.return_credits(pair.in.credits()), Out::Sent::posted);
-    EXPECT_EQ(reverse.lines_in_flight(), 0U);
+    EXPECT_EQ(pair.reverse_out.owed(pair.in.consumed()), Out::Owed::much);
+    ASSERT_EQ(pair.reverse_out.return_credits(pair.in.consumed()), Out::Sent::posted);
+    EXPECT_EQ(pair.reverse_out.owed(pair.in.consumed()), Out::Owed::little);
     TakenMessage none;
-    ASSERT_EQ(
-        reverse_in.take(none, [&](std::uint8_t lines, std::uint16_t units) { pair.out.fold(lines, units); }),
-        Take::nothing);
-    pair.out.poll_credit_cell();
-    ASSERT_EQ(pair.out.lines_in_flight(), 0U);
+    EXPECT_EQ(pair.send_inline(sent, 8), Out::Sent::no_lines) << "nobody has looked";
+    const auto take_credits = [&](const Immediate& immediate) { pair.out.take_credits(immediate); };
+    ASSERT_EQ(reverse_in.take(none, take_credits), Take::nothing);
+    pair.out.poll_credits();
+    EXPECT_EQ(pair.send_inline(sent, 8), Out::Sent::posted);
+    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(sent, 8));
+    pair.return_credits();
   }
 }
 
-// From record to record a sixteenth of all numbers passes, several times around. A cell from the beginning lies unread until the end.
-TEST(credits_that_records_carry, are_taken_however_many_records_came_before_them) {
-  RingPair pair{ordered()};
-  const CreditCell old{.generation = 1, .crc = 0, .lines = 1, .next_message = 1, .units = 0};
-  std::memcpy(pair.reverse.memory + RingLayout::credit_cell_offset, &old, sizeof old);
-  RecordHeader header{};
-  const auto carried = [&](std::uint32_t number) {
-    ++header.credit_lines;
-    header.sequence = sequence_word(number & 0x7fffffffU);
-    ASSERT_EQ(pair.send_inline(number, 8), Out::Sent::posted);
-    pair.out.fold_carried(header);
-    EXPECT_EQ(pair.out.lines_in_flight(), 0U) << number;
-    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(number, 8));
+// A sender that is behind with reading: records that carry counts, and the cell, in every order that may be seen.
+TEST_P(Rings, take_the_newest_of_the_credits_in_records_and_cell_whichever_is_read_first) {
+  const transport::Capabilities capabilities = GetParam()();
+  RingPair pair{capabilities};
+  In reverse_in{pair.back, capabilities, pair.reverse.memory, RingPair::layout, RingPair::reverse_seed};
+  std::mt19937 random{6};
+  std::uint64_t key = 0;
+  TakenMessage back;
+  const auto read_records = [&] {
+    const auto take_credits = [&](const Immediate& immediate) { pair.out.take_credits(immediate); };
+    while (reverse_in.take(back, take_credits) == Take::taken) pair.out.take_credits(back.record.header());
   };
-  std::uint32_t number = 1;
-  for (int record = 0; record < 50; ++record, number += 1U << 27) ASSERT_NO_FATAL_FAILURE(carried(number));
-  pair.out.poll_credit_cell();
-  for (int record = 0; record < 10; ++record, ++number) ASSERT_NO_FATAL_FAILURE(carried(number));
+  for (int i = 0; i < 20'000; ++i) {
+    const std::size_t bytes = random() % 2 == 0 ? 8 : 64 * (1 + random() % 8);
+    const bool small = bytes == 8;
+    const Out::Sent sent = small ? pair.send_inline(key, bytes) : pair.send_payload(key, bytes);
+    if (sent == Out::Sent::posted) {
+      ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key++, bytes));
+    }
+    Record record = RingPair::record_of(RecordKind::finished, sizeof(RendezvousBody), key, 0);
+    if (random() % 2 == 0) {
+      pair.reverse_out.send(record, {}, Out::Priority::control, pair.in.consumed());
+    } else if (random() % 2 == 0) {
+      ASSERT_EQ(pair.reverse_out.return_credits(pair.in.consumed()), Out::Sent::posted);
+    }
+    if (random() % 4 == 0) pair.out.poll_credits();
+    if (random() % 32 == 0) {
+      read_records();
+      // Its own credits, past the test: all of its lines are free again.
+      CreditCell free{.consumed = reverse_in.consumed()};
+      free.crc = credit_crc(free.consumed, RingPair::seed);
+      std::memcpy(pair.slot.memory + RingLayout::credit_cell_offset, &free, sizeof free);
+      pair.reverse_out.poll_credits();
+    }
+  }
+  EXPECT_GT(key, 10'000U);
+  ASSERT_EQ(pair.reverse_out.return_credits(pair.in.consumed()), Out::Sent::posted);
+  read_records();
+  pair.out.poll_credits();
+  EXPECT_TRUE(pair.out.has_units(RingPair::layout.payload_ring_units / 2 * unit_bytes));
 }
 
-TEST(a_credit_cell, with_a_wrong_checksum_keeps_the_old_value_where_flags_are_not_ordered) {
+TEST(a_record, carries_no_credits_where_flags_are_ordered_and_a_whole_count_elsewhere) {
+  const auto carried = [](const transport::Capabilities& capabilities, const Credits& consumed) {
+    RingPair pair{capabilities};
+    Record record = RingPair::record_of(RecordKind::finished, sizeof(RendezvousBody), 0, 0);
+    EXPECT_EQ(pair.out.send(record, {}, Out::Priority::control, consumed), Out::Sent::posted);
+    return pair.slot.memory[offsetof(RecordHeader, flags)] == std::byte{flag_consumed_lines}
+               ? std::pair{'l', reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed}
+               : std::pair{'u', reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed};
+  };
+  EXPECT_EQ(carried(ordered(), {.lines = 20, .units = 70'000}), (std::pair{'u', 0U}));
+  EXPECT_EQ(carried(proven_by_crc(), {.lines = 15, .units = 70'000}), (std::pair{'u', 70'000U}));
+  EXPECT_EQ(carried(proven_by_crc(), {.lines = 16, .units = 70'000}), (std::pair{'l', 16U}));
+  EXPECT_EQ(carried(proven_by_crc(), {.lines = 3, .units = 0}), (std::pair{'l', 3U}));
+}
+
+TEST(a_credit_cell, with_a_wrong_checksum_returns_nothing_where_flags_are_not_ordered) {
   RingPair pair{proven_by_crc()};
-  ASSERT_EQ(pair.send_inline(0, 8), Out::Sent::posted);
-  CreditCell cell{.generation = 1, .crc = 0, .lines = 1, .next_message = 0, .units = 0};
-  cell.crc = credit_crc(cell, RingPair::reverse_seed);
+  while (pair.send_inline(0, 8) == Out::Sent::posted) {}
+  CreditCell cell{.consumed = {.lines = 1, .units = 0}};
+  cell.crc = credit_crc(cell.consumed, RingPair::reverse_seed);
   std::byte* const at = pair.reverse.memory + RingLayout::credit_cell_offset;
   CreditCell torn = cell;
   ++torn.crc;
   std::memcpy(at, &torn, sizeof torn);
-  pair.out.poll_credit_cell();
-  EXPECT_EQ(pair.out.lines_in_flight(), 1U);
-  std::memcpy(at, &cell,
-              sizeof cell);  // the rest of the bytes appear: the same generation is looked at again
-  pair.out.poll_credit_cell();
-  EXPECT_EQ(pair.out.lines_in_flight(), 0U);
+  pair.out.poll_credits();
+  EXPECT_EQ(pair.send_inline(0, 8), Out::Sent::no_lines);
+  std::memcpy(at, &cell, sizeof cell);  // the rest of the bytes appear
+  pair.out.poll_credits();
+  EXPECT_EQ(pair.send_inline(0, 8), Out::Sent::posted);
 }
 
-// While records carry credits nobody looks at the cell. What it says then may be as old as you like, and almost a whole turn of the
-// records' sixteen bits old.
-TEST(a_credit_cell, that_was_not_looked_at_for_long_frees_nothing) {
-  for (const int turn_less : {0, 1, 16, 63, 64}) {
+// Counts are independent words, read in any order, each old or new: none of the mixtures frees too much.
+TEST(credits_in_shared_memory, of_which_one_count_is_seen_before_the_other_free_what_each_says) {
+  for (const bool lines_first : {false, true}) {
     RingPair pair{ordered()};
-    MemoryConnection back{pair.capabilities, {pair.reverse.memory, pair.reverse.bytes}};
-    Out reverse{back, pair.capabilities, {}, RingPair::layout, RingPair::reverse_seed, RingPair::seed};
-    ASSERT_EQ(pair.send_payload(1, 64), Out::Sent::posted);
-    pair.expect_taken(1, 64);
-    ASSERT_EQ(reverse.return_credits(pair.in.credits()), Out::Sent::posted);
-    for (int unit = 0; unit < (1 << 16) - turn_less; ++unit) {
-      ASSERT_EQ(pair.send_payload(2, 64), Out::Sent::posted);
-      ASSERT_NO_FATAL_FAILURE(pair.expect_taken(2, 64));
-      pair.return_credits();  // as records carry them
-    }
-    while (pair.send_payload(3, 64) == Out::Sent::posted) {}
-    const bool full = !pair.out.has_units(64);
-    const std::uint64_t in_flight = pair.out.lines_in_flight();
-    pair.out.poll_credit_cell();
-    EXPECT_EQ(pair.out.has_units(64), !full) << turn_less;
-    EXPECT_EQ(pair.out.lines_in_flight(), in_flight) << turn_less;
+    while (pair.send_payload(1, 512) == Out::Sent::posted) {}
+    const std::size_t seen_first = lines_first ? offsetof(Credits, lines) : offsetof(Credits, units);
+    const std::uint64_t count = 8;  // lines of eight messages, or the units of one
+    std::memcpy(pair.reverse.memory + RingLayout::credit_cell_offset + seen_first, &count, sizeof count);
+    pair.out.poll_credits();
+    EXPECT_EQ(pair.out.has_units(512), !lines_first);
+    EXPECT_FALSE(pair.out.has_units(1024));
+    EXPECT_EQ(pair.send_payload(2, 512), lines_first ? Out::Sent::no_units : Out::Sent::posted);
   }
 }
 
@@ -836,7 +890,7 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
       pair.emplace(ordered(), first_message);
     }
     // Random bytes behind a due flag; half of them with fields that a careless receiver would believe.
-    const std::uint64_t head = pair->in.credits().lines % record_ring_lines;
+    const std::uint64_t head = pair->in.consumed().lines % record_ring_lines;
     std::byte* const line = pair->slot.memory + head * line_bytes;
     const std::size_t bytes = std::min<std::size_t>(record_lines_max, record_ring_lines - head) * line_bytes;
     for (std::size_t at = 0; at < bytes; at += 8) {
@@ -910,8 +964,7 @@ TEST(an_answer_to_a_rendezvous, that_names_memory_which_is_not_the_peers_ends_th
          .flags = flag_zero_copy,
          .length_words = 0,
          .inline_bytes = 0,
-         .credit_lines = 0,
-         .credit_units = 0,
+         .consumed = 0,
          .communicator = test::LoneRank::communicator,
          .key = 0,
          .total_bytes = 0,

@@ -12,9 +12,6 @@
 namespace qpmesh::messaging {
 
 inline constexpr std::size_t unit_bytes = 64;  // of the payload ring
-// Credits travel modulo 2^16: with half of that in flight an update that is stale by
-// as much again is still told from a new one.
-inline constexpr std::uint32_t payload_ring_units_max = 1U << 15;
 
 constexpr std::uint32_t units_for(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
@@ -53,50 +50,68 @@ class PayloadCursor {
   std::uint64_t origin_ = 0;  // lies at the start of the ring
 };
 
-// One cumulative counter that the receiver returns. Updates may be repeated, stale or out of order: one is taken when it lies
-// between what is acknowledged and what was sent, so the largest true one wins. Low bits alone may come only in the order in which they
-// were written: what is stale by almost a whole turn of them would look new.
+// What one end has consumed of what the other has sent, counted since the beginning.
+struct Credits {
+  std::uint64_t lines = 0;  // of the record ring
+  std::uint64_t units = 0;  // of the payload ring
+  bool operator==(const Credits&) const = default;
+};
+
+// What was sent, and how much of it the receiver has returned. The receiver tells its whole count, or so many
+// low bits of it as there is room for. The largest count wins that does not pass what was sent: a count may
+// come twice, late, or out of order. Low bits have one meaning because a sender that has left the peer's
+// counts unread for half a turn of them reads before it sends more.
 class CreditCounter {
  public:
-  std::uint64_t in_flight() const noexcept { return sent_ - acknowledged_; }
+  std::uint64_t in_flight() const noexcept { return sent_ - returned_; }
   std::uint64_t sent() const noexcept { return sent_; }
-  std::uint64_t acknowledged() const noexcept { return acknowledged_; }
+  std::uint64_t returned() const noexcept { return returned_; }
   void send(std::uint64_t count) noexcept { sent_ += count; }
-  template <std::unsigned_integral Low>
-  void fold(Low update) noexcept {
-    const auto gained = static_cast<Low>(update - static_cast<Low>(acknowledged_));
-    if (gained <= in_flight()) acknowledged_ += gained;
+  template <int bits>
+  void take(std::uint64_t told) noexcept {
+    static_assert(bits >= bits_min && bits <= 64);
+    const std::uint64_t gained = (told - returned_) & (~std::uint64_t{0} >> (64 - bits));
+    if (gained <= in_flight()) returned_ += gained;
   }
+
+  // No count that the peer has told until now is unread.
+  void note_all_read() noexcept { sent_when_read_ = sent_; }
+  bool must_read() const noexcept { return sent_ - sent_when_read_ >= sent_unread_max; }
+
+  static constexpr int bits_min = 30;  // of an immediate
+  static constexpr std::uint64_t sent_unread_max = std::uint64_t{1} << (bits_min - 1);
 
  private:
   std::uint64_t sent_ = 0;
-  std::uint64_t acknowledged_ = 0;
+  std::uint64_t returned_ = 0;
+  std::uint64_t sent_when_read_ = 0;
 };
 
-// In the sender's memory, written by the receiver: how credits return when no record goes the other way. It
-// consumes no line, so returning credits cannot deadlock. Torn copies fail the CRC and the old value stays.
-// The counts are whole: nobody need look at the cell while records carry credits too, and then it is as stale as you like. Records in turn may
-// be read long after a cell that was written behind them: what they carry is told from news by next_message alone.
+// The line in the sender's memory where the receiver writes what it has consumed. Writing it takes no line of
+// a ring, so returning credits cannot deadlock. Where flags are ordered these are two independent words, each
+// stored whole with release and loaded with acquire, and nothing else carries credits. Elsewhere the CRC
+// proves that a copy is whole; of a torn one nothing is taken. It is written over, so it needs writes in order:
+// where records come as immediates, counts do too.
 struct CreditCell {
-  std::uint32_t generation;    // the completion flag; 0: never written
-  std::uint32_t crc;           // CRC32C of the cell with 0 here, seeded like the direction's records
-  std::uint32_t lines;         // modulo 2^32
-  std::uint32_t next_message;  // of the writer: records before it carry older credits
-  std::uint64_t units;
+  Credits consumed;
+  std::uint32_t crc = 0;  // over `consumed`, seeded like the direction's records
+  std::uint32_t unused = 0;
+  bool operator==(const CreditCell&) const = default;
 };
-static_assert(sizeof(CreditCell) == 24);
+static_assert(sizeof(CreditCell) == 24 && offsetof(Credits, units) == 8);
 
-inline std::uint32_t credit_crc(CreditCell cell, std::uint32_t seed) noexcept {
-  cell.crc = 0;
-  return base::crc32c(std::as_bytes(std::span{&cell, 1}), ~seed);
+inline std::uint32_t credit_crc(const Credits& consumed, std::uint32_t seed) noexcept {
+  return base::crc32c(std::as_bytes(std::span{&consumed, 1}), ~seed);
 }
 
 // The 32 bits of an immediate: two of kind, thirty of content.
 enum class ImmediateKind : std::uint32_t {
   record = 0,   // content: index of the record's first line
   payload = 1,  // content: index of the unit where record and payload begin in the payload ring
-  credit = 2,   // content: lines modulo 2^8, units modulo 2^16
+  lines = 2,    // content: low bits of the count of lines that are consumed
+  units = 3,    // content: the same of units
 };
+inline constexpr std::uint32_t immediate_content_max = 0x3fffffff;
 struct Immediate {
   ImmediateKind kind;
   std::uint32_t content;
@@ -105,7 +120,7 @@ constexpr std::uint32_t encode(Immediate immediate) noexcept {
   return static_cast<std::uint32_t>(immediate.kind) << 30 | immediate.content;
 }
 constexpr Immediate decode_immediate(std::uint32_t word) noexcept {
-  return {static_cast<ImmediateKind>(word >> 30), word & 0x3fffffffU};
+  return {static_cast<ImmediateKind>(word >> 30), word & immediate_content_max};
 }
 
 }  // namespace qpmesh::messaging

@@ -39,7 +39,7 @@ class ReceiveRing {
   enum class Take : std::uint8_t { nothing, taken, corrupt };
 
   // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until.
-  // on_credit(lines, units) is called for credits that came as immediates.
+  // on_credit(immediate) is called for immediates that tell credits.
   template <class OnCredit>
   Take take(TakenMessage& out, OnCredit&& on_credit) {
     const std::uint32_t expected = sequence_word(next_message_);
@@ -66,7 +66,7 @@ class ReceiveRing {
   std::uint64_t next_unit() const noexcept { return cursor_.next(); }
   std::uint32_t ring_units() const noexcept { return cursor_.ring_units(); }
 
-  CreditsToReturn credits() const noexcept { return {consumed_lines_, freed_units_}; }
+  Credits consumed() const noexcept { return {consumed_lines_, freed_units_}; }
   std::uint64_t partial_records() const noexcept {
     return partial_records_;
   }  // observed torn, then looked at again
@@ -123,14 +123,15 @@ class ReceiveRing {
     for (;;) {
       if (!arrival_) arrival_ = connection_.take_arrival();
       if (!arrival_) return Take::nothing;
-      const auto [kind, content] = decode_immediate(*arrival_);
-      switch (kind) {
-        case ImmediateKind::credit:
-          on_credit(static_cast<std::uint8_t>(content >> 16), static_cast<std::uint16_t>(content));
+      const Immediate immediate = decode_immediate(*arrival_);
+      switch (immediate.kind) {
+        case ImmediateKind::lines:
+        case ImmediateKind::units:
+          on_credit(immediate);
           arrival_.reset();
           continue;
-        case ImmediateKind::record: return take_arrived_record(out, expected, content);
-        case ImmediateKind::payload: return take_arrived_payload(out, expected, content);
+        case ImmediateKind::record: return take_arrived_record(out, expected, immediate.content);
+        case ImmediateKind::payload: return take_arrived_payload(out, expected, immediate.content);
         default: return Take::corrupt;
       }
     }

@@ -8,10 +8,8 @@
 //    9     1  flags
 //   10     1  length_words
 //   11     1  inline_bytes
-//   12     2  credit_lines  cumulative lines of the reverse record ring that the writer has consumed,
-//                         modulo 2^16
-//   14     2  credit_units  cumulative units of the reverse payload ring that the writer has freed,
-//                         modulo 2^16
+//   12     4  consumed      low half of one count of what the writer has consumed (Credits): of lines if
+//                         flag_consumed_lines, else of units; 0 where flags are ordered
 //   16     8  communicator
 //   24     8  key           what matching compares (matching.hpp)
 //   32     8  total_bytes   of the message
@@ -55,6 +53,7 @@ enum RecordFlags : std::uint8_t {
   flag_source_readable =
       16,  // rendezvous: region and offset name the source, for the receiver's device to read
   flag_source_private = 32,  // rendezvous: offset is the address of the source in the sender's process
+  flag_consumed_lines = 64,  // `consumed` counts lines and not units
 };
 
 struct RecordHeader {
@@ -64,8 +63,7 @@ struct RecordHeader {
   std::uint8_t flags;
   std::uint8_t length_words;
   std::uint8_t inline_bytes;
-  std::uint16_t credit_lines;
-  std::uint16_t credit_units;
+  std::uint32_t consumed;
   std::uint64_t communicator;
   std::uint64_t key;
   std::uint64_t total_bytes;

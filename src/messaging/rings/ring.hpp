@@ -23,10 +23,4 @@ inline std::uint32_t record_crc(const Record& record, std::uint32_t seed) noexce
   return base::crc32c({record.bytes + 8, covered}, seed ^ record.header().sequence);
 }
 
-// What the receiver has consumed of the reverse direction, carried by every record.
-struct CreditsToReturn {
-  std::uint64_t lines = 0;
-  std::uint64_t units = 0;
-};
-
 }  // namespace qpmesh::messaging

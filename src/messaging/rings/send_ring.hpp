@@ -22,7 +22,7 @@ namespace qpmesh::messaging {
 // may not leave from where it is.
 struct SendPlaces {
   transport::RemoteAddress slot;           // ours, in the peer's slab
-  const std::byte* credit_cell = nullptr;  // in our slot for this peer: the peer writes it
+  const std::byte* credit_cell = nullptr;  // in our slot for this peer, who writes it
   std::span<std::byte> staging;            // empty where every source may be reused at once
 };
 
@@ -41,9 +41,8 @@ class SendRing {
         send_seed_{send_seed},
         receive_seed_{receive_seed},
         next_message_{first_message},
-        peer_told_until_{first_message},
         tells_posted_{connection.completed()} {
-    assert(layout.payload_ring_units <= payload_ring_units_max);
+    assert(layout.payload_ring_units <= immediate_content_max);
   }
 
   // Kept for rendezvous control while data fills the ring: two answers, one of which may have to skip the ring's last line.
@@ -53,19 +52,20 @@ class SendRing {
   enum class Priority : std::uint8_t { data, control };
 
   // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty: none). On
-  // anything but posted nothing has happened. payload may be reused at once.
-  Sent send(Record& record, std::span<const std::byte> payload, Priority priority,
-            const CreditsToReturn& credits) {
+  // anything but posted nothing has happened. payload may be reused at once. consumed: of the reverse
+  // direction; what the record can tell of it is told.
+  Sent send(Record& record, std::span<const std::byte> payload, Priority priority, const Credits& consumed) {
+    if (must_read()) return Sent::busy;
     const bool gathered = !payload.empty() && capabilities_.medium == transport::Notification::immediate;
-    return gathered ? send_gathered(record, payload, credits)
-                    : send_record(record, payload, priority, credits);
+    return gathered ? send_gathered(record, payload, consumed)
+                    : send_record(record, payload, priority, consumed);
   }
 
   // How much payload one message may carry now; 0: none.
   bool has_units(std::size_t payload_bytes) const noexcept {
     std::uint32_t units = units_for(payload_bytes);
     if (capabilities_.medium == transport::Notification::immediate) units += record_lines_max;
-    return payload_cursor_.peek(units).end - units_.acknowledged() <= payload_cursor_.ring_units();
+    return payload_cursor_.peek(units).end - units_.returned() <= payload_cursor_.ring_units();
   }
   // Of a stream, an eighth of the ring: the receiver empties one segment while the next ones are on their way. Together with
   // its record where both are one write, so that the power of two is also a packet. A multiple of every element size.
@@ -127,70 +127,76 @@ class SendRing {
   bool completed(std::uint64_t told) const noexcept { return connection_.completed() >= told; }
 
   // Tells the peer what we have consumed, without a record.
-  Sent return_credits(const CreditsToReturn& credits) {
-    transport::Write write{
-        .head = {}, .body = {}, .target = address(RingLayout::credit_cell_offset), .immediate = {}};
-    if (capabilities_.small == transport::Notification::immediate) {
-      const auto low_bits =
-          static_cast<std::uint32_t>((credits.lines & 0xff) << 16 | (credits.units & 0xffff));
-      write.immediate = encode({ImmediateKind::credit, low_bits});
-      return post({&write, 1});
+  Sent return_credits(const Credits& consumed) {
+    const bool immediate = capabilities_.small == transport::Notification::immediate;
+    const Sent sent = capabilities_.ordered_flag ? store_credits(consumed)
+                      : immediate                ? send_credits(consumed)
+                                                 : write_credit_cell(consumed);
+    if (sent == Sent::posted) {
+      told_ = consumed;
+      hinted_units_ = consumed.units;
     }
-    CreditCell cell{.generation = cell_generation_ + 1,
-                    .crc = 0,
-                    .lines = static_cast<std::uint32_t>(credits.lines),
-                    .next_message = next_message_,
-                    .units = credits.units};
-    cell.crc = credit_crc(cell, send_seed_);
-    write.head = std::as_bytes(std::span{&cell, 1});
-    write.flag_offset = 0;
-    PayloadCursor staging = begin_staging();
-    if (!stage(write, staging)) return Sent::busy;
-    const Sent sent = post({&write, 1});
-    if (sent != Sent::posted) return sent;
-    commit_staging(staging, {&write, 1});
-    if (++cell_generation_ == ~std::uint32_t{0}) cell_generation_ = 0;  // never 0 in a cell
     return sent;
   }
+  // Shows the peer early which units are free: it begins again at the start of an empty ring, whose lines
+  // both caches have. It wakes nobody, so what is owed stays owed.
+  void hint_units(const Credits& consumed) noexcept {
+    if (!capabilities_.ordered_flag || consumed.units == hinted_units_) return;
+    const transport::Write write = count_write(offsetof(Credits, units), consumed.units, false);
+    if (post({&write, 1}) == Sent::posted) hinted_units_ = consumed.units;
+  }
+  // The peer does not know that so much of its rings is its own again.
+  enum class Owed : std::uint8_t { little, some, much };
+  Owed owed(const Credits& consumed) const noexcept {
+    const std::uint64_t lines = consumed.lines - told_.lines;
+    const std::uint64_t units = consumed.units - told_.units;
+    const std::uint32_t ring_units = payload_cursor_.ring_units();
+    if (lines >= record_ring_lines / 2 || units >= ring_units / 4) return Owed::much;
+    return lines >= record_ring_lines / 4 || units >= ring_units / 8 ? Owed::some : Owed::little;
+  }
+  bool has_told(const Credits& consumed) const noexcept { return consumed == told_; }
 
-  // Folds in what the peer has returned through the cell. Torn cells keep the old value.
-  void poll_credit_cell() noexcept {
-    const std::uint32_t generation = Atomics::load_acquire(base::word_at<std::uint32_t>(places_.credit_cell));
-    if (generation == seen_generation_) return;
-    CreditCell cell;
-    Atomics::copy(reinterpret_cast<std::byte*>(&cell), places_.credit_cell, sizeof cell);
-    if (!capabilities_.ordered_flag &&
-        (cell.generation != generation || cell.crc != credit_crc(cell, receive_seed_)))
+  // Takes what the peer has returned beside its records. A torn cell returns nothing.
+  void poll_credits() noexcept {
+    if (capabilities_.ordered_flag) {
+      // Acquire: the peer has cleared these lines and read these payloads before it stored the counts.
+      const auto* const counts = base::word_at<std::uint64_t>(places_.credit_cell);
+      lines_.take<64>(Atomics::load_acquire(&counts[0]));
+      units_.take<64>(Atomics::load_acquire(&counts[1]));
       return;
-    seen_generation_ = generation;
-    const std::uint32_t ahead = (cell.next_message - peer_told_until_) & message_number_mask;
-    if (ahead <= unread_messages_max)
-      peer_told_until_ = cell.next_message;  // else the cell was unread for long
-    fold(cell.lines, cell.units);
+    }
+    CreditCell cell;
+    Atomics::copy_unproven(reinterpret_cast<std::byte*>(&cell), places_.credit_cell, sizeof cell);
+    if (cell == seen_cell_ || cell.crc != credit_crc(cell.consumed, receive_seed_)) return;
+    seen_cell_ = cell;
+    lines_.take<64>(cell.consumed.lines);
+    units_.take<64>(cell.consumed.units);
   }
-  // Those that a record of the peer carries, unless a cell that was written behind it has told more. Records come in order. A cell is not left
-  // unread for so long that its number could come again.
-  void fold_carried(const RecordHeader& header) noexcept {
-    if (header.sequence % messages_between_cells_max == 0) poll_credit_cell();
-    const std::uint32_t behind = (peer_told_until_ - header.sequence) & message_number_mask;
-    if (behind != 0 && behind <= unread_messages_max) return;
-    peer_told_until_ = header.sequence & message_number_mask;
-    fold(header.credit_lines, header.credit_units);
+  // A record of the peer has come: it may have shown units to be free that the next payload begins with.
+  void note_answer() noexcept {
+    if (units_.in_flight() == 0 || !capabilities_.ordered_flag) return;
+    base::prefetch(places_.credit_cell);
+    answered_ = true;
   }
-  template <class Lines, class Units>
-  void fold(Lines lines, Units units) noexcept {
-    lines_.fold(lines);
-    units_.fold(units);
+  // Takes what a record of the peer carries.
+  void take_credits(const RecordHeader& header) noexcept {
+    if (capabilities_.ordered_flag) return;
+    ((header.flags & flag_consumed_lines) != 0 ? lines_ : units_).template take<32>(header.consumed);
   }
-
-  std::uint64_t lines_in_flight() const noexcept { return lines_.in_flight(); }
+  // Takes what an immediate of the peer tells.
+  void take_credits(const Immediate& immediate) noexcept {
+    (immediate.kind == ImmediateKind::lines ? lines_ : units_).template take<30>(immediate.content);
+  }
+  // The peer's records that had arrived are read.
+  void note_all_read() noexcept {
+    lines_.note_all_read();
+    units_.note_all_read();
+  }
 
  private:
   static constexpr std::size_t chain_max = 3;  // pad, payload, record
   static constexpr std::uint64_t pieces_in_flight_max = 4;
   static constexpr std::size_t staged_writes_max = 256;
-  static constexpr std::uint32_t unread_messages_max = 1U << 16;  // more than lines and units take
-  static constexpr std::uint32_t messages_between_cells_max = 1U << 20;
 
   struct StagedWrite {
     std::uint64_t end;   // staging is free up to here …
@@ -204,19 +210,74 @@ class SendRing {
     return {places_.slot.region, places_.slot.offset + offset};
   }
 
-  void seal(Record& record, std::uint32_t message, const CreditsToReturn& credits) const noexcept {
+  // Where flags are not ordered, counts come in part.
+  bool must_read() const noexcept {
+    return !capabilities_.ordered_flag && (lines_.must_read() || units_.must_read());
+  }
+
+  // One count of those in the peer's credit cell, as a write of its own.
+  transport::Write count_write(std::size_t offset, const std::uint64_t& count, bool wakes) const noexcept {
+    return {.head = std::as_bytes(std::span{&count, 1}),
+            .body = {},
+            .target = address(RingLayout::credit_cell_offset + offset),
+            .flag_offset = 0,
+            .flag_bytes = sizeof count,
+            .wakes = wakes,
+            .immediate = {}};
+  }
+  Sent store_credits(const Credits& consumed) noexcept {
+    const std::array chain{count_write(offsetof(Credits, lines), consumed.lines, false),
+                           count_write(offsetof(Credits, units), consumed.units, true)};
+    return post(chain);
+  }
+  Sent write_credit_cell(const Credits& consumed) {
+    const CreditCell cell{.consumed = consumed, .crc = credit_crc(consumed, send_seed_)};
+    transport::Write write{.head = std::as_bytes(std::span{&cell, 1}),
+                           .body = {},
+                           .target = address(RingLayout::credit_cell_offset),
+                           .immediate = {}};
+    return post_staged({&write, 1});
+  }
+  // No bytes but the immediates': those of two cells could land mixed.
+  Sent send_credits(const Credits& consumed) noexcept {
+    std::array<transport::Write, 2> chain;
+    std::size_t writes = 0;
+    const auto tell = [&](ImmediateKind kind, std::uint64_t count, std::uint64_t told) {
+      if (count == told) return;
+      const auto content = static_cast<std::uint32_t>(count) & immediate_content_max;
+      chain[writes++] = {.head = {},
+                         .body = {},
+                         .target = address(RingLayout::credit_cell_offset),
+                         .immediate = encode({kind, content})};
+    };
+    tell(ImmediateKind::lines, consumed.lines, told_.lines);
+    tell(ImmediateKind::units, consumed.units, told_.units);
+    return writes > 0 ? post({chain.data(), writes}) : Sent::posted;
+  }
+
+  // Which count a record carries, where it does: lines when a quarter of them is owed or no units are.
+  bool carries_lines(const Credits& consumed) const noexcept {
+    return consumed.lines - told_.lines >= record_ring_lines / 4 || consumed.units == told_.units;
+  }
+  void note_carried(const Credits& consumed) noexcept {
+    if (capabilities_.ordered_flag) return;
+    if (carries_lines(consumed)) told_.lines = consumed.lines;
+    else told_.units = consumed.units;
+  }
+
+  void seal(Record& record, std::uint32_t message, const Credits& consumed) const noexcept {
     const std::uint32_t sequence = sequence_word(message);
-    std::uint64_t kinds_and_credits = 0;  // one word: see start_record
-    std::memcpy(&kinds_and_credits, record.bytes + 8, sizeof kinds_and_credits);
-    kinds_and_credits =
-        (kinds_and_credits & 0xffffffffU) | (credits.lines & 0xffffU) << 32 | (credits.units & 0xffffU) << 48;
-    std::memcpy(record.bytes + 8, &kinds_and_credits, sizeof kinds_and_credits);
     const std::uint64_t sequence_without_crc = sequence;
     std::memcpy(record.bytes, &sequence_without_crc, sizeof sequence_without_crc);
     const std::uint32_t tail = ~sequence;
     std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
-    if (!capabilities_.ordered_flag && !capabilities_.bytes_in_order)
-      record.header().crc = record_crc(record, send_seed_);
+    if (capabilities_.ordered_flag) return;
+    RecordHeader& header = record.header();
+    const bool lines = carries_lines(consumed);
+    header.flags =
+        static_cast<std::uint8_t>((header.flags & ~flag_consumed_lines) | (lines ? flag_consumed_lines : 0));
+    header.consumed = static_cast<std::uint32_t>(lines ? consumed.lines : consumed.units);
+    if (!capabilities_.bytes_in_order) header.crc = record_crc(record, send_seed_);
   }
 
   transport::Write record_write(const Record& record, std::uint32_t index) const noexcept {
@@ -231,11 +292,11 @@ class SendRing {
   }
 
   Sent send_record(Record& record, std::span<const std::byte> payload, Priority priority,
-                   const CreditsToReturn& credits) {
+                   const Credits& consumed) {
     const std::uint32_t lines = record_lines(record.length());
     if (!has_lines(lines, priority)) return Sent::no_lines;
     if (payload.empty() && line_index() + lines <= record_ring_lines)
-      return send_alone(record, lines, credits);
+      return send_alone(record, lines, consumed);
     std::array<transport::Write, chain_max> chain;
     std::size_t writes = 0;
     std::uint32_t message = next_message_;
@@ -245,14 +306,14 @@ class SendRing {
     if (index + lines > record_ring_lines) {
       skipped = record_ring_lines - index;
       start_record(pad, {.kind = RecordKind::pad});
-      seal(pad, message++, credits);
+      seal(pad, message++, consumed);
       chain[writes++] = record_write(pad, index);
       index = 0;
     }
     PayloadCursor::Place place{};
     if (!payload.empty()) {
       place = next_place(units_for(payload.size()));
-      if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
+      if (place.end - units_.returned() > payload_cursor_.ring_units()) return Sent::no_units;
       const std::uint32_t unit = payload_cursor_.index(place.start);
       record.set_place(unit);
       chain[writes++] = {.head = {},
@@ -260,7 +321,7 @@ class SendRing {
                          .target = address(RingLayout::payload_offset + unit * unit_bytes),
                          .immediate = {}};
     }
-    seal(record, message++, credits);
+    seal(record, message++, consumed);
     chain[writes++] = record_write(record, index);
     if (mutant == Mutant::flag_order && !payload.empty()) std::swap(chain[writes - 1], chain[writes - 2]);
     const Sent sent = post_staged({chain.data(), writes});
@@ -268,29 +329,31 @@ class SendRing {
     next_message_ = message;
     lines_.send(skipped + lines);
     if (!payload.empty()) advance_payload(place);
+    note_carried(consumed);
     return sent;
   }
 
   // The small message: one write.
-  Sent send_alone(Record& record, std::uint32_t lines, const CreditsToReturn& credits) {
-    seal(record, next_message_, credits);
+  Sent send_alone(Record& record, std::uint32_t lines, const Credits& consumed) {
+    seal(record, next_message_, consumed);
     transport::Write write = record_write(record, line_index());
     const std::span<transport::Write> chain{&write, 1};
     const Sent sent = record.length() <= capabilities_.inline_bytes_max ? post(chain) : post_staged(chain);
     if (sent != Sent::posted) return sent;
     ++next_message_;
     lines_.send(lines);
+    note_carried(consumed);
     return sent;
   }
 
   // Record and payload in one write into the payload ring; the immediate is the flag.
-  Sent send_gathered(Record& record, std::span<const std::byte> payload, const CreditsToReturn& credits) {
+  Sent send_gathered(Record& record, std::span<const std::byte> payload, const Credits& consumed) {
     const std::uint32_t head_units = record_lines(record.length());
     const PayloadCursor::Place place = next_place(head_units + units_for(payload.size()));
-    if (place.end - units_.acknowledged() > payload_cursor_.ring_units()) return Sent::no_units;
+    if (place.end - units_.returned() > payload_cursor_.ring_units()) return Sent::no_units;
     const std::uint32_t unit = payload_cursor_.index(place.start);
     record.set_place(unit);
-    seal(record, next_message_, credits);
+    seal(record, next_message_, consumed);
     transport::Write write{.head = {record.bytes, head_units * line_bytes},
                            .body = payload,
                            .target = address(RingLayout::payload_offset + unit * unit_bytes),
@@ -299,11 +362,13 @@ class SendRing {
     if (sent != Sent::posted) return sent;
     ++next_message_;
     advance_payload(place);
+    note_carried(consumed);
     return sent;
   }
 
   // The receiver, who holds nothing either, sees by the record's place that the cursor has restarted.
   PayloadCursor::Place next_place(std::uint32_t units) noexcept {
+    if (std::exchange(answered_, false)) poll_credits();
     const PayloadCursor::Place place = payload_cursor_.peek(units);
     if (units_.in_flight() > 0 || payload_cursor_.index(place.start) == 0) return place;
     payload_cursor_.restart();
@@ -397,9 +462,10 @@ class SendRing {
   std::uint32_t send_seed_;
   std::uint32_t receive_seed_;
   std::uint32_t next_message_;
-  std::uint32_t cell_generation_ = 0;
-  std::uint32_t seen_generation_ = 0;
-  std::uint32_t peer_told_until_;  // credits that the peer's records before this one carry are older
+  Credits told_;                    // what the peer knows that we have consumed, for certain
+  std::uint64_t hinted_units_ = 0;  // of them, what hint_units has shown
+  bool answered_ = false;
+  CreditCell seen_cell_;  // the last one that was taken
   std::uint64_t
       tells_posted_;  // as connection_ counts: it may have been used before, and all of that is complete
   std::uint64_t staging_free_ = 0;

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/atomics.hpp"
+
 namespace qpmesh::transport::shm {
 
 namespace {
@@ -20,6 +22,17 @@ void copy_record(std::byte* to, const std::byte* from, std::size_t bytes) noexce
   if (bytes > header_bytes) std::memcpy(to + header_bytes, from + header_bytes, bytes - header_bytes);
 }
 
+// Releases every byte of this and earlier writes to the peer's acquire load. Exchange instead of a store
+// because of the sleeper (8 ns), where the flag is to wake one.
+template <class Word>
+void store_flag(std::byte* to, const std::byte* from, bool wakes) noexcept {
+  Word flag = 0;
+  std::memcpy(&flag, from, sizeof flag);
+  Word* const word = base::word_at<Word>(to);
+  if (wakes) base::ProcessAtomics::exchange_seq_cst(word, flag);
+  else base::ProcessAtomics::store_release(word, flag);
+}
+
 }  // namespace
 
 Post ShmConnection::post(std::span<const Write> chain) noexcept {
@@ -29,7 +42,7 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
     copy(write);
     if (write.tell) ++completed_;  // the source has been read
   }
-  memory_.wake_if_asleep();
+  if (chain.back().wakes) memory_.wake_if_asleep();
   return Post::posted;
 }
 
@@ -42,6 +55,10 @@ void ShmConnection::copy(const Write& write) noexcept {
     return;
   }
   const std::byte* const from = write.head.data();
+  if (write.flag_bytes == sizeof(std::uint64_t)) {
+    assert(write.flag_offset == 0 && write.head.size() == sizeof(std::uint64_t));
+    return store_flag<std::uint64_t>(to, from, write.wakes);
+  }
   const std::size_t behind = write.flag_offset + sizeof(std::uint32_t);
   if (write.flag_offset == 0 && write.head.size() % sizeof(std::uint64_t) == 0) {
     std::memcpy(to + behind, from + behind, sizeof(std::uint32_t));
@@ -50,11 +67,7 @@ void ShmConnection::copy(const Write& write) noexcept {
     std::memcpy(to, from, write.flag_offset);
     std::memcpy(to + behind, from + behind, write.head.size() - behind);
   }
-  // The flag, last: releases every byte of this and earlier writes to the peer's acquire load. Exchange
-  // instead of a store because of the sleeper (8 ns).
-  std::uint32_t flag = 0;
-  std::memcpy(&flag, write.head.data() + write.flag_offset, sizeof flag);
-  std::atomic_ref<std::uint32_t>{*reinterpret_cast<std::uint32_t*>(to + write.flag_offset)}.exchange(flag);
+  store_flag<std::uint32_t>(to + write.flag_offset, from + write.flag_offset, write.wakes);
 }
 
 const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
