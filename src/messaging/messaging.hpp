@@ -12,21 +12,17 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/log.hpp"
 #include "base/system.hpp"
 #include "messaging/matching.hpp"
-#include "messaging/numbers.hpp"
 #include "messaging/operations.hpp"
-#include "messaging/rings/receive_ring.hpp"
-#include "messaging/rings/send_ring.hpp"
+#include "messaging/rings/layout.hpp"
 #include "progress/engine.hpp"
 #include "qpmesh/error.hpp"
 #include "transport/connection.hpp"
@@ -78,6 +74,25 @@ struct PeerPlaces {
   std::uint32_t receive_seed = 0;
 };
 
+// What has happened, for tests and logs.
+struct Counters {
+  std::uint64_t records_sent = 0;
+  std::uint64_t segments_sent = 0;
+  std::uint64_t zero_copy_sends = 0;
+  std::uint64_t pulls = 0;
+  std::uint64_t helped_pulls = 0;  // whose second half the sender copied
+  std::uint64_t reads = 0;
+  std::uint64_t announcements = 0;    // receives answered before their offer came
+  std::uint64_t announced_sends = 0;  // sends that found their answer waiting
+  std::uint64_t credit_writes = 0;
+  std::uint64_t control_waits = 0;  // rendezvous control that found no line
+  std::uint64_t degraded = 0;       // eager sends that became rendezvous for want of payload space
+  std::uint64_t stale_answers = 0;  // to operations that are gone
+  std::uint64_t partial_records = 0;
+};
+
+struct Core;
+
 class Messaging final : public progress::Pollable {
  public:
   Messaging(progress::Engine& engine, const base::System& system, const base::Log& log, Listener& listener,
@@ -113,9 +128,7 @@ class Messaging final : public progress::Pollable {
   void forget(std::uint64_t communicator) noexcept;
   // Those of one collective that came before the call: asks the listener about
   // each. For the begin of an operation.
-  void recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
-    if (matching_.has_unexpected_collective()) recheck_unexpected(communicator, operation);
-  }
+  void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 
   // Finds connections that have failed while we only wait: posting would have told. What had arrived before is taken first. A virtual
   // call for each peer, so not at every poll.
@@ -136,148 +149,11 @@ class Messaging final : public progress::Pollable {
   // once. True: the receive is done. Failures end it later, in poll.
   bool spin_for(const ReceiveOperation& receive);
 
-  struct Counters {
-    std::uint64_t records_sent = 0;
-    std::uint64_t segments_sent = 0;
-    std::uint64_t zero_copy_sends = 0;
-    std::uint64_t pulls = 0;
-    std::uint64_t helped_pulls = 0;  // whose second half the sender copied
-    std::uint64_t reads = 0;
-    std::uint64_t announcements = 0;    // receives answered before their offer came
-    std::uint64_t announced_sends = 0;  // sends that found their answer waiting
-    std::uint64_t credit_writes = 0;
-    std::uint64_t control_waits = 0;  // rendezvous control that found no line
-    std::uint64_t degraded = 0;       // eager sends that became rendezvous for want of payload space
-    std::uint64_t stale_answers = 0;  // to operations that are gone
-    std::uint64_t partial_records = 0;
-  };
+  using Counters = messaging::Counters;
   Counters counters() const noexcept;
 
  private:
-  struct Peer;
-  struct Control {  // a rendezvous control record that waits for a line
-    Record record;
-  };
-  struct Announcement {  // an answer that came before its send began
-    std::uint64_t communicator;
-    std::uint64_t key;
-    std::uint64_t bytes;
-    std::uint32_t signature;
-    std::uint8_t flags;
-    RendezvousBody body;
-  };
-
-  // messaging.cpp: eager, matching, credits
-  template <class Operation>
-  void start_or_fail(Operation& operation) noexcept;
-  void begin(SendOperation& send);
-  void begin(ReceiveOperation& receive);
-  bool poll_peer(Peer& peer);
-  bool sweep(Peer& peer);
-  void handle(Peer& peer, TakenMessage& message);
-  void handle_message(Peer& peer, const TakenMessage& message);
-  void deliver(ReceiveOperation& receive, const Envelope& envelope, const std::byte* payload) noexcept;
-  void keep(Peer& peer, const Envelope& envelope, const TakenMessage& message);
-  void take_unexpected(ReceiveOperation& receive, Unexpected& message);
-  void recheck_unexpected(std::uint64_t communicator, std::uint32_t operation);
-  void discard(Unexpected& message) noexcept;
-  void unpin(Unexpected& message) noexcept;
-  void move_out_of_ring(Peer& peer);
-  bool try_send(Peer& peer, SendOperation& send);
-  void advance(Peer& peer);
-  void return_credits(Peer& peer);
-  SendRing<ProcessAtomics>::Sent post(Peer& peer, Record& record, std::span<const std::byte> payload,
-                                      SendRing<ProcessAtomics>::Priority priority);
-
-  // withdrawal.cpp
-  void close(ReceiveOperation& receive, const Error& failure) noexcept;
-  void close(SendOperation& send, const Error& failure) noexcept;
-  template <class Operation>
-  void begin_closing(Operation& operation, const Error& failure) noexcept;
-  bool send_withdrawal(Peer& peer, RecordKind kind, std::uint32_t sender_operation,
-                       std::uint32_t receiver_operation) noexcept;
-  void handle_withdraw(Peer& peer, const RendezvousBody& body);
-  void stop_writing(Peer& peer, std::uint32_t receiver_number) noexcept;
-  bool stop_reading(Peer& peer, std::uint32_t sender_number) noexcept;
-  void handle_withdrawn(Peer& peer, const RendezvousBody& body);
-  template <class F>
-  void sever_closing(F&& concerns) noexcept;
-  void end_closing(ReceiveOperation& receive) noexcept;
-  void end_closing(SendOperation& send) noexcept;
-  void sever_with(int rank) noexcept;
-  void sever_overdue() noexcept;
-
-  // failure.cpp
-  void report_failed_links();
-  void discard_messages(std::uint64_t communicator) noexcept;
-  void revoke_offers(std::uint64_t communicator) noexcept;
-  const Error* failure_of(std::uint64_t communicator) const noexcept;
-  template <class F>
-  void for_each_wait(std::uint64_t communicator, F&& f);
-  void link_failed(Peer& peer, ErrorCode code, std::string cause);
-
-  // rendezvous.cpp
-  void offer(Peer& peer, SendOperation& send, Record& record);
-  void accept_offer(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body, std::uint8_t flags);
-  std::optional<transport::RemoteAddress> open_target(Peer& peer, ReceiveOperation& receive);
-  void fail_without_number(const Peer& peer, const ReceiveOperation& receive);
-  void close_target(Peer& peer, ReceiveOperation& receive) noexcept;
-  void open_source(Peer& peer, SendOperation& send) noexcept;
-  void close_source(Peer& peer, SendOperation& send) noexcept;
-  bool answer(Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
-  bool begin_read(Peer& peer, ReceiveOperation& receive, const RendezvousBody& body);
-  bool read_through(Peer& peer, ReceiveOperation& receive);
-  void leave_read(Peer& peer, ReceiveOperation& receive) noexcept;
-  void handle_clear_to_send(Peer& peer, const Record& record);
-  void proceed(Peer& peer, SendOperation& send, std::uint8_t flags, const RendezvousBody& body);
-  void handle_segment(Peer& peer, const TakenMessage& message);
-  void handle_finished(Peer& peer, const Record& record);
-  bool stream(Peer& peer, SendOperation& send);
-  bool write_through(Peer& peer, SendOperation& send);
-  template <class Register>
-  std::optional<transport::RemoteAddress> try_to_register(std::size_t bytes, Register&& register_it) noexcept;
-  void send_control(Peer& peer, const RecordFields& fields, const RendezvousBody& body);
-  void count_stale() noexcept { ++counters_.stale_answers; }  // an answer to an operation that is gone
-  void finish_receive(ReceiveOperation& receive) noexcept;
-  void finish_send(SendOperation& send) noexcept;
-
-  // pull.cpp
-  bool pull(Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered, std::uint8_t flags);
-  bool take_source(Peer& peer, const ReceiveOperation& receive, const RendezvousBody& offered,
-                   std::uint8_t flags);
-  bool copy_with_help(Peer& peer, const RendezvousBody& offered, std::uint8_t flags,
-                      std::span<std::byte> target);
-  bool wants_help(const Peer& peer, std::size_t bytes) const noexcept;
-  void ask_for_help(Peer& peer, std::uint32_t sender_operation, std::size_t begin,
-                    std::span<std::byte> target);
-  bool was_helped(Peer& peer);
-  void handle_help(Peer& peer, const HelpBody& body);
-  std::optional<std::uint32_t> revocations_of(Peer& peer);
-
-  // announcements.cpp
-  void announce(ReceiveOperation& receive);
-  void confirm(Peer& peer, ReceiveOperation& receive, const RecordHeader& header);
-  void handle_announcement(Peer& peer, const RecordHeader& header, const RendezvousBody& body);
-  void take_announcement(Peer& peer, SendOperation& send);
-
-  progress::Engine& engine_;
-  const base::System& system_;
-  const base::Log& log_;
-  Listener& listener_;
-  MessagingConfig config_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; nullptr: not connected
-  std::vector<Peer*> connected_;
-  std::vector<transport::Transport*> transports_;
-  Matching matching_;
-  Numbers<SendOperation> sends_;
-  Numbers<ReceiveOperation> receives_;
-  std::vector<std::pair<std::uint64_t, const Error*>> failed_;  // communicators; empty while all is well
-  bool registration_failed_ = false;                            // and was warned of
-  bool links_failed_ = false;                                   // some peer's failure is not reported yet
-  int closing_ = 0;                                             // operations in that state
-  Deadline closing_until_{};                                    // then their connections are severed
-  std::size_t unexpected_bytes_ = 0;
-  Counters counters_;
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace qpmesh::messaging

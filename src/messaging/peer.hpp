@@ -6,11 +6,27 @@
 #include <vector>
 
 #include "base/process_memory.hpp"
+#include "messaging/matching.hpp"
 #include "messaging/messaging.hpp"
+#include "messaging/numbers.hpp"
+#include "messaging/rings/receive_ring.hpp"
+#include "messaging/rings/send_ring.hpp"
 
 namespace qpmesh::messaging {
 
-struct Messaging::Peer {
+using Ring = SendRing<ProcessAtomics>;
+
+// An answer that came before its send began.
+struct Announcement {
+  std::uint64_t communicator;
+  std::uint64_t key;
+  std::uint64_t bytes;
+  std::uint32_t signature;
+  std::uint8_t flags;
+  RendezvousBody body;
+};
+
+struct Peer {
   Peer(int peer_rank, const PeerPlaces& places, std::size_t eager_bytes)
       : rank{peer_rank},
         transport{*places.transport},
@@ -49,7 +65,7 @@ struct Messaging::Peer {
 
   // What could not be posted yet, in the order in which it is tried: control, then sends in their
   // order, then the bytes of rendezvous under way.
-  std::deque<Control> control;
+  std::deque<Record> control;
   List<SendOperation> queued;
   List<SendOperation> streams;
   List<SendOperation> writes;

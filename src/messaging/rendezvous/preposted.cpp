@@ -9,10 +9,10 @@
 // large (eager_bytes_limit follows from the layout of the rings, not from options); and a receiver answers each of them in
 // order, combined ones too, whether before the offer or after. A step of another length, or of another call, is not written
 // anywhere: its offer tells the receiver, whose communicator fails.
-
 #include <algorithm>
 
-#include "messaging/peer.hpp"
+#include "messaging/failure.hpp"
+#include "messaging/rendezvous/rendezvous.hpp"
 #include "messaging/step_length.hpp"
 
 namespace qpmesh::messaging {
@@ -23,33 +23,33 @@ constexpr std::size_t announcements_max = 1U << 16;  // a peer has not more numb
 
 }  // namespace
 
-void Messaging::announce(ReceiveOperation& receive) {
-  Peer& peer = *peers_[static_cast<std::size_t>(receive.source)];
+void announce(Core& core, ReceiveOperation& receive) {
+  Peer& peer = core.peer(receive.source);
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
   if (!peer.capabilities.writes_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit) return;
-  if (peer.failed || config_.rendezvous == Rendezvous::read) return;
+  if (peer.failed || core.config.rendezvous == Rendezvous::read) return;
   receive.message_source = receive.source;
   receive.message_key = receive.key;
   receive.message_bytes = receive.capacity_bytes;
   receive.announced = true;
-  if (answer(peer, receive, 0)) {
-    ++counters_.announcements;
+  if (answer(core, peer, receive, 0)) {
+    ++core.counters.announcements;
   } else {
     receive.announced = false;
-    fail_without_number(peer, receive);
+    fail_without_number(core, peer, receive);
   }
 }
 
 // The message of an announced receive has come up in its order.
-void Messaging::confirm(Peer& peer, ReceiveOperation& receive, const RecordHeader& header) {
+void confirm(Core& core, Peer& peer, ReceiveOperation& receive, const RecordHeader& header) {
   receive.announced = false;
   if (header.kind == RecordKind::rendezvous && header.total_bytes == receive.capacity_bytes) return;
-  listener_.communicator_failed(receive.communicator,
-                                wrong_step_length(peer.rank, header.total_bytes, receive.capacity_bytes));
+  core.listener.communicator_failed(receive.communicator,
+                                    wrong_step_length(peer.rank, header.total_bytes, receive.capacity_bytes));
 }
 
-void Messaging::handle_announcement(Peer& peer, const RecordHeader& header, const RendezvousBody& body) {
-  if (failure_of(header.communicator) != nullptr) return;
+void handle_announcement(Core& core, Peer& peer, const RecordHeader& header, const RendezvousBody& body) {
+  if (failure_of(core, header.communicator) != nullptr) return;
   const auto is_answered = [&](const SendOperation& send) {
     return send.communicator == header.communicator && send.key == header.key &&
            send.bytes > peer.eager_bytes_limit;
@@ -58,17 +58,17 @@ void Messaging::handle_announcement(Peer& peer, const RecordHeader& header, cons
   while (send != nullptr && !is_answered(*send)) send = send->next;
   if (send != nullptr) {
     if (send->bytes == header.total_bytes && send->signature == header.signature)
-      proceed(peer, *send, header.flags, body);
+      proceed(core, peer, *send, header.flags, body);
     return;
   }
   if (!is_collective(header.key) || peer.announcements.size() == announcements_max)
-    return link_failed(peer, ErrorCode::corrupt, "an answer to a message that no rank would send");
+    return link_failed(core, peer, ErrorCode::corrupt, "an answer to a message that no rank would send");
   peer.announcements.push_back(
       {header.communicator, header.key, header.total_bytes, header.signature, header.flags, body});
 }
 
 // For a send whose offer has just been made.
-void Messaging::take_announcement(Peer& peer, SendOperation& send) {
+void take_announcement(Core& core, Peer& peer, SendOperation& send) {
   if (send.bytes <= peer.eager_bytes_limit) return;
   const auto found = std::find_if(
       peer.announcements.begin(), peer.announcements.end(), [&](const Announcement& announcement) {
@@ -78,8 +78,8 @@ void Messaging::take_announcement(Peer& peer, SendOperation& send) {
   const Announcement announcement = *found;
   peer.announcements.erase(found);
   if (announcement.bytes != send.bytes || announcement.signature != send.signature) return;
-  ++counters_.announced_sends;
-  proceed(peer, send, announcement.flags, announcement.body);
+  ++core.counters.announced_sends;
+  proceed(core, peer, send, announcement.flags, announcement.body);
 }
 
 }  // namespace qpmesh::messaging

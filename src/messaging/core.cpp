@@ -1,0 +1,168 @@
+#include "messaging/core.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <new>
+
+#include "messaging/eager.hpp"
+#include "messaging/failure.hpp"
+#include "messaging/rendezvous/rendezvous.hpp"
+
+namespace qpmesh::messaging {
+
+namespace {
+
+constexpr int messages_per_sweep_max = 32;  // then the next peer has its turn
+
+void handle(Core& core, Peer& peer, TakenMessage& message) {
+  const RecordHeader& header = message.record.header();
+  peer.out.take_credits(header);
+  if ((header.flags & flag_want_credit) != 0) peer.wants_credit = true;
+  switch (header.kind) {
+    case RecordKind::pad: break;
+    case RecordKind::eager_inline:
+      if (header.inline_bytes != header.total_bytes ||
+          record_length(header.inline_bytes) != message.record.length()) {
+        return link_failed(
+            core, peer, ErrorCode::corrupt,
+            fmt::format("an inline record of {} bytes in {}", header.total_bytes, message.record.length()));
+      }
+      [[fallthrough]];
+    case RecordKind::eager_payload: handle_message(core, peer, message); break;
+    case RecordKind::rendezvous:
+      if (message.record.rendezvous().sender_operation == 0)
+        return link_failed(core, peer, ErrorCode::corrupt, "an offer of no operation");
+      handle_message(core, peer, message);
+      break;
+    case RecordKind::clear_to_send: handle_clear_to_send(core, peer, message.record); break;
+    case RecordKind::segment: handle_segment(core, peer, message); break;
+    case RecordKind::finished: handle_finished(core, peer, message.record); break;
+    case RecordKind::withdraw: handle_withdraw(core, peer, message.record.rendezvous()); break;
+    case RecordKind::withdrawn: handle_withdrawn(core, peer, message.record.rendezvous()); break;
+    case RecordKind::help:
+      if (message.record.length() != record_length(sizeof(HelpBody)))
+        return link_failed(core, peer, ErrorCode::corrupt, "a request for help of another length");
+      handle_help(core, peer, message.record.help());
+      break;
+    default:
+      return link_failed(core, peer, ErrorCode::corrupt,
+                         fmt::format("a record of kind {}", static_cast<int>(header.kind)));
+  }
+  // Whatever the message left behind is unmatched payload: the oldest of it is where the ring is still ours.
+  if (message.payload != nullptr) {
+    const bool pinned = peer.first_pinned != nullptr && mutant != Mutant::credit_after_last_read;
+    peer.in.free_until(pinned ? peer.first_pinned->place.start : peer.in.next_unit());
+    peer.out.hint_units(peer.in.consumed());
+  }
+}
+
+bool sweep(Core& core, Peer& peer) {
+  bool worked = false;
+  TakenMessage message;
+  for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
+    const auto result =
+        peer.in.take(message, [&](const Immediate& credits) { peer.out.take_credits(credits); });
+    if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
+    if (result == ReceiveRing<ProcessAtomics>::Take::corrupt) {
+      link_failed(core, peer, ErrorCode::corrupt, "a record that no rank of this version sends");
+      return true;
+    }
+    worked = true;
+    peer.out.note_answer();
+    handle(core, peer, message);
+    if (peer.failed) return true;
+    // Not only behind the last message: each may be a long copy, and the peer had nothing to copy until then.
+    if (!peer.idle_out()) advance(core, peer);
+    if (peer.failed) return true;
+  }
+  if (!worked) {
+    peer.out.note_all_read();
+    if (!peer.idle_out()) advance(core, peer);
+  }
+  // Where a reply may follow, credits come after it; where nothing does, the next poll finds nothing to do.
+  const auto owed = peer.out.owed(peer.in.consumed());
+  peer.owes_some = worked && owed == Ring::Owed::some;
+  if (peer.owes(owed) || (!worked && owed == Ring::Owed::some)) return_credits(core, peer);
+  return worked;
+}
+
+}  // namespace
+
+Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
+                Ring::Priority priority) {
+  if (peer.starved) record.header().flags |= flag_want_credit;
+  const Credits consumed = peer.in.consumed();
+  Ring::Sent sent = peer.out.send(record, payload, priority, consumed);
+  if (sent == Ring::Sent::no_lines || sent == Ring::Sent::no_units) {
+    peer.out.poll_credits();
+    sent = peer.out.send(record, payload, priority, consumed);
+  }
+  switch (sent) {
+    case Ring::Sent::posted:
+      ++core.counters.records_sent;
+      peer.starved = false;
+      break;
+    case Ring::Sent::failed: link_failed(core, peer, ErrorCode::link_failed, "the connection failed"); break;
+    case Ring::Sent::no_units: peer.starved = true; break;
+    case Ring::Sent::no_lines:  // the peer returns half of them unasked, which is more than any record takes
+    case Ring::Sent::busy: break;
+  }
+  return sent;
+}
+
+void send_control(Core& core, Peer& peer, const RecordFields& fields, const RendezvousBody& body) {
+  Record control;
+  start_record(control, fields);
+  std::memcpy(control.body(), &body, sizeof body);
+  if (peer.control.empty()) {
+    const Ring::Sent sent = post(core, peer, control, {}, Ring::Priority::control);
+    if (sent == Ring::Sent::posted || sent == Ring::Sent::failed) return;
+    if (sent == Ring::Sent::no_lines) ++core.counters.control_waits;
+  }
+  peer.control.push_back(control);
+}
+
+// Tries again what could not be posted.
+void advance(Core& core, Peer& peer) {
+  peer.out.poll_credits();
+  while (!peer.control.empty()) {
+    if (post(core, peer, peer.control.front(), {}, Ring::Priority::control) != Ring::Sent::posted) return;
+    peer.control.pop_front();
+  }
+  while (SendOperation* const send = peer.queued.first()) {
+    peer.queued.remove(*send);  // first: a send that completes may be gone
+    if (!try_send(core, peer, *send)) {
+      send->state = SendOperation::State::queued;
+      peer.queued.push_front(*send);
+      return;
+    }
+  }
+  while (SendOperation* const send = peer.streams.first()) {
+    if (!stream(core, peer, *send)) break;
+  }
+  peer.writes.for_each([&](SendOperation& send) { write_through(core, peer, send); });
+  peer.reads.for_each([&](ReceiveOperation& receive) { read_through(core, peer, receive); });
+}
+
+void return_credits(Core& core, Peer& peer) {
+  if (peer.out.return_credits(peer.in.consumed()) != Ring::Sent::posted) {
+    peer.wants_credit =
+        true;  // owed until it is written: without it a peer that has no line left never sends again
+    return;
+  }
+  ++core.counters.credit_writes;
+  peer.wants_credit = false;
+}
+
+bool poll_peer(Core& core, Peer& peer) {
+  if (peer.failed) return false;
+  try {
+    return sweep(core, peer);
+  } catch (const std::bad_alloc&) {  // a message of it is lost; words as short as these need no memory
+    link_failed(core, peer, ErrorCode::no_resource, "no memory here");
+    return true;
+  }
+}
+
+}  // namespace qpmesh::messaging

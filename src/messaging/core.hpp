@@ -1,0 +1,60 @@
+// What the parts of messaging share: what belongs to a context, and how records leave and arrive.
+// Private to src/messaging.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "messaging/messaging.hpp"
+#include "messaging/peer.hpp"
+
+namespace qpmesh::messaging {
+
+struct Core {
+  Core(progress::Engine& its_engine, const base::System& its_system, const base::Log& its_log,
+       Listener& its_listener, const MessagingConfig& its_config, int rank_count)
+      : engine{its_engine},
+        system{its_system},
+        log{its_log},
+        listener{its_listener},
+        config{its_config},
+        peers(static_cast<std::size_t>(rank_count)) {}
+
+  Peer& peer(int rank) const noexcept { return *peers[static_cast<std::size_t>(rank)]; }
+
+  progress::Engine& engine;
+  const base::System& system;
+  const base::Log& log;
+  Listener& listener;
+  MessagingConfig config;
+  std::vector<std::unique_ptr<Peer>> peers;  // by rank; nullptr: not connected
+  std::vector<Peer*> connected;
+  std::vector<transport::Transport*> transports;
+  Matching matching;
+  Numbers<SendOperation> sends;  // those of large messages
+  Numbers<ReceiveOperation> receives;
+  std::vector<std::pair<std::uint64_t, const Error*>> failed;  // communicators; empty while all is well
+  bool registration_failed = false;                            // and was warned of
+  bool links_failed = false;                                   // some peer's failure is not reported yet
+  int closing = 0;                                             // operations in that state
+  Deadline closing_until{};                                    // then their connections are severed
+  std::size_t unexpected_bytes = 0;
+  Counters counters;
+};
+
+// Posts a record with its payload, after a second look at the peer's credits where they are short.
+Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
+                Ring::Priority priority);
+// Posts a record of rendezvous control, or keeps it until a line is free. Throws std::bad_alloc.
+void send_control(Core& core, Peer& peer, const RecordFields& fields, const RendezvousBody& body);
+// Posts what waits for the peer, in its order.
+void advance(Core& core, Peer& peer);
+void return_credits(Core& core, Peer& peer);
+// Takes what the peer has sent, and posts what waits for it. True when there was anything.
+bool poll_peer(Core& core, Peer& peer);
+inline void count_stale(Core& core) noexcept { ++core.counters.stale_answers; }  // its operation is gone
+
+}  // namespace qpmesh::messaging

@@ -1,0 +1,221 @@
+#include "messaging/eager.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "messaging/failure.hpp"
+#include "messaging/rendezvous/rendezvous.hpp"
+
+namespace qpmesh::messaging {
+
+namespace {
+
+RecordFields fields_of(const SendOperation& send, RecordKind kind, std::size_t body_bytes) noexcept {
+  return {.kind = kind,
+          .body_bytes = body_bytes,
+          .communicator = send.communicator,
+          .key = send.key,
+          .total_bytes = send.bytes,
+          .signature = send.signature};
+}
+
+// Most messages and most reductions are a few words: those do not pay for a call.
+void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes == sizeof(std::uint64_t)) {
+    std::memcpy(to, from, sizeof(std::uint64_t));
+  } else if (bytes > 0) {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+void deliver(Core& core, ReceiveOperation& receive, const Envelope& envelope,
+             const std::byte* payload) noexcept {
+  if (receive.combine != nullptr) {
+    alignas(16) std::byte aligned[inline_bytes_max];  // an inline payload starts in the middle of a record
+    if (envelope.bytes <= sizeof aligned)
+      payload = static_cast<std::byte*>(std::memcpy(aligned, payload, envelope.bytes));
+    receive.combine(receive.data, receive.operand, payload, envelope.bytes, receive.context);
+  } else {
+    copy_small(receive.data, payload, envelope.bytes);
+  }
+  core.engine.complete(receive);
+}
+
+void unpin(Core& core, Unexpected& message) noexcept {
+  Peer& peer = core.peer(message.envelope.source);
+  Unexpected* before = nullptr;
+  for (Unexpected* at = peer.first_pinned; at != &message; at = at->next_pinned) before = at;
+  (before != nullptr ? before->next_pinned : peer.first_pinned) = message.next_pinned;
+  if (peer.last_pinned == &message) peer.last_pinned = before;
+  message.next_pinned = nullptr;
+  message.ring_payload = nullptr;
+  peer.in.free_until(peer.first_pinned != nullptr ? peer.first_pinned->place.start : peer.in.next_unit());
+  peer.owes_some = true;  // perhaps: no record of the peer need come before it sends again
+}
+
+void keep(Core& core, Peer& peer, const Envelope& envelope, const TakenMessage& message) {
+  if (failure_of(core, envelope.communicator) != nullptr) return;  // nobody will ask for it
+  if (core.matching.messages_in_use() >= core.config.unexpected_messages_max) {
+    return core.listener.communicator_failed(
+        envelope.communicator, {.code = ErrorCode::no_resource,
+                                .peer = peer.rank,
+                                .operation = "receive",
+                                .cause = fmt::format("{} messages wait for receives that were never posted",
+                                                     core.matching.messages_in_use()),
+                                .hint = "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX"});
+  }
+  const RecordHeader& header = message.record.header();
+  Unexpected& kept = core.matching.new_message();
+  kept.envelope = envelope;
+  kept.signature = header.signature;
+  kept.kind = header.kind;
+  kept.flags = header.flags;
+  if (header.kind == RecordKind::eager_inline) {
+    std::memcpy(kept.inline_payload, message.record.body(), envelope.bytes);
+  } else if (header.kind == RecordKind::rendezvous) {
+    kept.offer = message.record.rendezvous();
+  } else {
+    kept.ring_payload = message.payload;
+    kept.place = message.place;
+    (peer.last_pinned != nullptr ? peer.last_pinned->next_pinned : peer.first_pinned) = &kept;
+    peer.last_pinned = &kept;
+  }
+  core.matching.add(kept);
+  if (peer.streams_in > 0) move_out_of_ring(core, peer);
+}
+
+}  // namespace
+
+// False: not now. Eager sends are done when this returns true, rendezvous have made their offer.
+bool try_send(Core& core, Peer& peer, SendOperation& send) {
+  if (peer.failed) return false;  // stays queued until the listener has failed its communicator
+  Record record;
+  if (send.bytes <= inline_bytes_max) {
+    RecordFields fields = fields_of(send, RecordKind::eager_inline, send.bytes);
+    fields.inline_bytes = static_cast<std::uint8_t>(send.bytes);
+    start_record(record, fields);
+    copy_small(record.body(), send.data, send.bytes);
+    if (post(core, peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) return false;
+    core.engine.complete(send);
+    return true;
+  }
+  if (send.bytes <= peer.eager_bytes_max) {
+    if (!peer.out.has_units(send.bytes)) peer.out.poll_credits();
+    if (peer.out.has_units(send.bytes)) {
+      start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(PayloadPlace)));
+      const Ring::Sent sent = post(core, peer, record, {send.data, send.bytes}, Ring::Priority::data);
+      if (sent == Ring::Sent::posted) {
+        core.engine.complete(send);
+        return true;
+      }
+      if (sent != Ring::Sent::no_units) return false;
+    }
+    ++core.counters.degraded;
+  }
+  offer(core, peer, send, record);
+  if (send.number == 0) return false;
+  if (post(core, peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) {
+    core.sends.remove(send.number);
+    send.number = 0;
+    return false;
+  }
+  send.state = SendOperation::State::offered;
+  peer.offered.push_back(send);
+  if (!peer.announcements.empty()) take_announcement(core, peer, send);
+  return true;
+}
+
+void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
+  const RecordHeader& header = message.record.header();
+  const Envelope envelope{.communicator = header.communicator,
+                          .key = header.key,
+                          .source = peer.rank,
+                          .bytes = header.total_bytes};
+  if (is_collective(header.key) &&
+      !core.listener.admit(peer.rank, header.communicator, header.key, header.signature))
+    return;
+  ReceiveOperation* receive = core.matching.take_posted(envelope);
+  // Too small for the message: told so, and the message stays first in line for the receives behind it.
+  while (receive != nullptr && !receive->announced && envelope.bytes > receive->capacity_bytes) {
+    receive->message_source = envelope.source;
+    receive->message_key = envelope.key;
+    receive->message_bytes = envelope.bytes;
+    receive->truncated = true;
+    core.engine.complete(*receive);
+    receive = core.matching.take_posted(envelope);
+  }
+  if (receive == nullptr) return keep(core, peer, envelope, message);
+  if (receive->announced) return confirm(core, peer, *receive, header);
+  receive->message_source = envelope.source;
+  receive->message_key = envelope.key;
+  receive->message_bytes = envelope.bytes;
+  if (header.kind == RecordKind::rendezvous) {
+    return accept_offer(core, peer, *receive, message.record.rendezvous(), header.flags);
+  }
+  deliver(core, *receive, envelope,
+          header.kind == RecordKind::eager_inline ? message.record.body() : message.payload);
+}
+
+void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message) {
+  const Envelope envelope = message.envelope;
+  receive.message_source = envelope.source;
+  receive.message_key = envelope.key;
+  receive.message_bytes = envelope.bytes;
+  if (envelope.bytes > receive.capacity_bytes) {
+    receive.truncated = true;
+    return core.engine.complete(receive);
+  }
+  Peer& peer = core.peer(envelope.source);
+  if (message.kind == RecordKind::rendezvous) {
+    const RendezvousBody body = message.offer;
+    const std::uint8_t flags = message.flags;
+    discard(core, message);
+    return accept_offer(core, peer, receive, body, flags);
+  }
+  deliver(core, receive, envelope, message.payload());
+  discard(core, message);
+  if (peer.owes(peer.out.owed(peer.in.consumed()))) return_credits(core, peer);
+}
+
+void discard(Core& core, Unexpected& message) noexcept {
+  if (message.ring_payload != nullptr) unpin(core, message);
+  if (message.copy) core.unexpected_bytes -= message.envelope.bytes;
+  core.matching.remove(message);
+  core.matching.free_message(message);
+}
+
+// A pipelined rendezvous needs the ring that unmatched payload holds.
+void move_out_of_ring(Core& core, Peer& peer) {
+  while (Unexpected* const message = peer.first_pinned) {
+    const std::size_t bytes = message->envelope.bytes;
+    if (core.unexpected_bytes + bytes > core.config.unexpected_bytes_max) {
+      core.listener.communicator_failed(  // and discards its messages
+          message->envelope.communicator,
+          {.code = ErrorCode::no_resource,
+           .peer = peer.rank,
+           .operation = "receive",
+           .cause = fmt::format("{} bytes wait for receives that were never posted, and {} more came",
+                                core.unexpected_bytes, bytes),
+           .hint = "post receives, or raise QPMESH_UNEXPECTED_BYTES_MAX"});
+      if (peer.first_pinned == message)
+        discard(core, *message);  // the listener does not know the communicator
+      continue;
+    }
+    message->copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    std::memcpy(message->copy.get(), message->ring_payload, bytes);
+    core.unexpected_bytes += bytes;
+    unpin(core, *message);
+  }
+}
+
+void recheck_unexpected(Core& core, std::uint64_t communicator, std::uint32_t operation) {
+  core.matching.for_each_unexpected_collective([&](Unexpected& message) {
+    const Envelope& envelope = message.envelope;
+    if (envelope.communicator != communicator || operation_of(envelope.key) != operation) return;
+    if (!core.listener.admit(envelope.source, communicator, envelope.key, message.signature))
+      discard(core, message);
+  });
+}
+
+}  // namespace qpmesh::messaging
