@@ -35,7 +35,8 @@ struct UntypedCalls;
 
 // Move-only. One thread at a time per context: a communicator, its children and its requests belong together,
 // and a second thread takes independent(). Overlapping calls are reported as Error{bad_argument}. Only
-// abort() may be called from any thread. After an error other than bad_argument, truncated, or the timeout of
+// abort() may be called from any thread. In a child that was forked off, all calls on what the parent made are
+// Error{bad_argument}, and handles go without a trace. After an error other than bad_argument, truncated, or the timeout of
 // an unmatched receive, the communicator is broken: every further call throws the same error. The destructor
 // is local, may run in any order, and never waits for a peer's call.
 class QPMESH_API Communicator {

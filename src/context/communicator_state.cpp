@@ -36,6 +36,7 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
 }
 
 CommunicatorState::~CommunicatorState() {
+  if (context_->is_inherited()) return;  // nobody asks that context any more
   context_->remove(*this);
   // A member that is slower may still read what we published last. Unless finish() told otherwise, the slab stays as it is
   // until the context goes, and even then for those who mapped it.

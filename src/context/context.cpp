@@ -57,7 +57,9 @@ messaging::RingLayout ring_layout(const Options& options) noexcept {
 Allocation::Allocation(std::shared_ptr<Context> context, std::uint64_t offset, std::size_t bytes) noexcept
     : context_{std::move(context)}, offset_{offset}, bytes_{bytes} {}
 
-Allocation::~Allocation() { context_->remove_allocation(offset_, bytes_); }
+Allocation::~Allocation() {
+  if (!context_->is_inherited()) context_->remove_allocation(offset_, bytes_);
+}
 
 std::byte* Allocation::data() const noexcept { return context_->arena().data() + offset_; }
 
@@ -208,6 +210,26 @@ CommunicatorState* Context::find(std::uint64_t communicator) noexcept {
   if (found == communicators_.end()) return nullptr;
   last_found_ = found->second;
   return last_found_;
+}
+
+std::shared_ptr<Context> Context::make(ContextParts parts) {
+  // Those that were left as they are: for leak checkers.
+  static std::atomic<Context*> inherited{nullptr};
+  const auto destroy = [](Context* context) {
+    if (context->is_inherited()) context->next_inherited_ = inherited.exchange(context);
+    else delete context;
+  };
+  return std::shared_ptr<Context>{new Context{std::move(parts)}, destroy};
+}
+
+void Context::throw_inherited(std::string_view operation) const {
+  throw Error{
+      {.code = ErrorCode::bad_argument,
+       .operation = std::string{operation},
+       .cause = fmt::format("process {} is a forked child of process {}, which made this communicator",
+                            ::getpid(), parts_.process.pid()),
+       .hint = "only the process that called init may use what it made: fork before init, or exec in the "
+               "child"}};
 }
 
 void Context::Entry::throw_in_use(std::string_view operation) {
@@ -404,6 +426,7 @@ void Context::answer_calls(CommunicatorState& state, int peer, const ControlFram
 // ---- abort ----
 
 void Context::abort(std::string_view reason) noexcept {
+  if (is_inherited()) return;
   try {
     const ErrorDetail detail{.code = ErrorCode::aborted, .operation = "abort", .cause = std::string{reason}};
     if (!begin_abort(detail)) return;

@@ -15,6 +15,7 @@
 
 #include "base/control_channel.hpp"
 #include "base/log.hpp"
+#include "base/process_mark.hpp"
 #include "base/rank_identity.hpp"
 #include "base/system.hpp"
 #include "collectives/machine.hpp"
@@ -66,6 +67,7 @@ struct ContextParts {
   Options options;
   base::Log log;
   std::shared_ptr<const base::System> system;
+  base::ProcessMark process{};
   std::uint64_t epoch = 0;
   std::vector<base::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
@@ -91,8 +93,14 @@ class Context final : public messaging::Listener,
                       public progress::Armable,
                       public std::enable_shared_from_this<Context> {
  public:
+  // In a forked child its last owner leaves it as it is: to take it down would say goodbye in the parent's name, and give back the
+  // memory and the queue pairs that the parent uses.
+  static std::shared_ptr<Context> make(ContextParts parts);
   explicit Context(ContextParts parts);
   ~Context() override;
+
+  // Is this a copy that a forked child has of its parent's context? Then nothing of it may be used, and every call says so.
+  bool is_inherited() const noexcept { return parts_.process.is_inherited(); }
 
   int rank() const noexcept { return parts_.rank; }
   int size() const noexcept { return static_cast<int>(parts_.links.size()); }
@@ -144,6 +152,8 @@ class Context final : public messaging::Listener,
   class Entry {
    public:
     explicit Entry(Context& context, std::string_view operation) : context_{context} {
+      if (context.is_inherited()) [[unlikely]]
+        context.throw_inherited(operation);
       if (context.in_use_.load(std::memory_order_relaxed)) [[unlikely]]
         throw_in_use(operation);
       if (context.aborting() && !context.abort_taken_) [[unlikely]]
@@ -181,8 +191,10 @@ class Context final : public messaging::Listener,
   void keep_early_failure(std::uint64_t communicator, const ErrorDetail& detail);
   void end_waits_for_departed();
   CommunicatorState* find(std::uint64_t communicator) noexcept;
+  [[noreturn]] void throw_inherited(std::string_view operation) const;
 
   ContextParts parts_;
+  Context* next_inherited_ = nullptr;
   progress::Engine engine_;
   progress::Waiter waiter_;
   messaging::Messaging messaging_;

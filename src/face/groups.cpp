@@ -182,7 +182,7 @@ Communicator Communicator::duplicate(const CallOptions& options) {
 }
 
 Communicator Communicator::independent(const CallOptions& options) {
-  calls::check_options(options, "independent");
+  { const CallScope scope{*state_, "independent", options}; }  // refused before anything is made
   Options init_options = state_->context().options();
   constexpr std::int64_t init_timeout_ms_max = 86'400'000;  // of the option
   const bool limited = options.timeout_ms > 0 && options.timeout_ms < init_timeout_ms_max;

@@ -107,7 +107,7 @@ bool Request::cancel() {
 
 void Request::release() noexcept {
   RequestState* const state = std::exchange(state_, nullptr);
-  if (state == nullptr) return;
+  if (state == nullptr || context_of(*state).is_inherited()) return;
   if (!state->settled) {
     try {
       const Context::Entry entry{context_of(*state), state->operation};

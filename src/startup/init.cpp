@@ -269,7 +269,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
   std::vector<int> everybody(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) everybody[static_cast<std::size_t>(i)] = i;
   const std::uint64_t id = base::mix64(parts.epoch);
-  auto context = std::make_shared<context::Context>(std::move(parts));
+  auto context = context::Context::make(std::move(parts));
   return std::make_shared<context::CommunicatorState>(std::move(context), id, std::move(everybody),
                                                       std::move(node_slabs));
 }

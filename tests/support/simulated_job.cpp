@@ -96,8 +96,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   }
   if (config.one_node) share_memory(parts);
   for (int rank = 0; rank < size; ++rank) {
-    rank_at(rank).context =
-        std::make_shared<context::Context>(std::move(parts[static_cast<std::size_t>(rank)]));
+    rank_at(rank).context = context::Context::make(std::move(parts[static_cast<std::size_t>(rank)]));
   }
   for (int rank = 0; rank < size; ++rank) {
     rank_at(rank).world =

@@ -1,0 +1,26 @@
+#include "base/process_mark.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::base {
+
+std::atomic<std::uint32_t> ProcessMark::generation{0};
+
+ProcessMark::ProcessMark() : pid_{::getpid()} {
+  static const int error =
+      ::pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  if (error != 0) {
+    throw Error{{.code = ErrorCode::no_resource,
+                 .operation = "init",
+                 .cause = "pthread_atfork failed",
+                 .system_error = error}};
+  }
+  generation_ = generation.load(std::memory_order_relaxed);
+}
+
+}  // namespace qpmesh::base

@@ -1,0 +1,123 @@
+// A process that forks: the child has copies of every handle, and none of them is its own.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+// Runs in a child, which ends as a program does that returns from main, and waits for it.
+template <class F>
+void in_child(F&& run) {
+  const pid_t child = ::fork();
+  if (child < 0) fail("fork failed", Place::current());
+  if (child == 0) {
+    int code = EXIT_SUCCESS;
+    try {
+      run();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "in the child: %s\n", error.what());
+      code = EXIT_FAILURE;
+    }
+    std::exit(code);  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {}
+  check(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS, "the child is content");
+}
+
+// Every rank forks. The child's calls are refused, its handles go, and the job does not notice.
+void a_forked_child_is_refused(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  std::optional<Communicator> child = world.duplicate();
+  std::optional<Buffer<int>> buffer = world.allocate<int>(1000);
+  std::fill(buffer->begin(), buffer->end(), me);
+  int received = -1;
+  std::optional<Request> request = world.receive_async(std::span{&received, 1}, me, 7);
+  std::optional<Communicator> own = std::move(world);
+  in_child([&] {
+    const auto refused = [&](auto&& call, const std::string& operation) {
+      expect_error(call, {ErrorCode::bad_argument, no_peer, operation,
+                          "process " + std::to_string(::getpid()) + " is a forked child of process " +
+                              std::to_string(::getppid()) + ", which made this communicator",
+                          "only the process that called init may use what it made: fork before init, or exec "
+                          "in the child"});
+    };
+    Communicator& group = *own;
+    std::vector<std::int64_t> data = addends(me, 4);
+    std::vector<std::int64_t> all(4 * static_cast<std::size_t>(size));
+    refused([&] { group.send(data, 0); }, "send");
+    refused([&] { group.receive(data); }, "receive");
+    refused([&] { group.sendrecv(data, 0, all, 0); }, "sendrecv");
+    refused([&] { auto sent = group.send_async(data, 0); }, "send_async");
+    refused([&] { auto got = group.receive_async(data); }, "receive_async");
+    refused([&] { group.probe(); }, "probe");
+    refused([&] { group.try_probe(); }, "try_probe");
+    refused([&] { group.barrier(); }, "barrier");
+    refused([&] { group.broadcast(data, 0); }, "broadcast");
+    refused([&] { group.allreduce(data, sum); }, "allreduce");
+    refused([&] { auto sums = group.allreduce_async(data, sum); }, "allreduce_async");
+    refused([&] { group.allgather(data, all); }, "allgather");
+    refused([&] { group.split(0); }, "split");
+    refused([&] { group.split_node(); }, "split_node");
+    refused([&] { group.duplicate(); }, "duplicate");
+    refused([&] { group.independent(); }, "independent");
+    refused([&] { group.allocate<int>(4); }, "allocate");
+    refused([&] { group.progress(); }, "progress");
+    refused([&] { group.finish(); }, "finish");
+    refused([&] { child->barrier(); }, "barrier");
+    refused([&] { request->test(); }, "receive_async");
+    refused([&] { request->wait(); }, "receive_async");
+    refused([&] { request->cancel(); }, "receive_async");
+    refused([&] { wait_any(std::span{&*request, 1}); }, "wait_any");
+    group.abort("a child gives up for nobody");
+    check_equal(group.rank(), me);
+    request.reset();
+    buffer.reset();
+    child.reset();
+    own.reset();
+  });
+  world = std::move(*own);
+  world.send(std::vector<int>{me}, me, 7);
+  request->wait();
+  check_equal(received, me);
+  for (const int value : *buffer) check_equal(value, me);
+  for (Communicator* const group : {&world, &*child}) {
+    for (int i = 0; i < 20; ++i) {
+      std::vector<std::int64_t> sums = addends(me, 3000);
+      group->allreduce(sums, sum);
+      check_sum(sums, size);
+    }
+  }
+  // A child that ends with all handles in its hands, by exit and by return alike.
+  in_child([] {});
+  world.barrier();
+}
+
+// What a child starts for itself is its own.
+void a_forked_child_may_begin_anew(Communicator& world, Arguments) {
+  in_child([] {
+    ::setenv("QPMESH_JOB", ("child-" + std::to_string(::getpid())).c_str(),
+             1);                      // NOLINT(concurrency-mt-unsafe)
+    ::setenv("QPMESH_RANK", "0", 1);  // NOLINT(concurrency-mt-unsafe)
+    ::setenv("QPMESH_SIZE", "1", 1);  // NOLINT(concurrency-mt-unsafe)
+    Communicator alone = init();
+    alone.barrier();
+    alone.finish();
+  });
+  world.barrier();
+}
+
+}  // namespace
+
+std::vector<Scenario> fork_scenarios() {
+  return {in_world("a_forked_child_is_refused", a_forked_child_is_refused),
+          in_world("a_forked_child_may_begin_anew", a_forked_child_may_begin_anew)};
+}
+
+}  // namespace qpmesh::ranks
