@@ -319,7 +319,8 @@ std::chrono::microseconds Context::arm() noexcept {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(link.verdict - system().now());
     longest = std::min(longest, std::max(left, std::chrono::microseconds{0}));
   }
-  for (const auto& transport : parts_.transports) longest = std::min(longest, transport->arm());
+  for (const auto& transport : parts_.transports)
+    longest = std::min(longest, transport->request_notification());
   return longest;
 }
 

@@ -43,7 +43,7 @@ void link_failed(Core& core, Peer& peer, ErrorCode code, std::string cause) {
 }
 
 void look_at_links(Core& core) {
-  for (transport::Transport* const transport : core.transports) transport->look_around();
+  for (transport::Transport* const transport : core.transports) transport->poll_async_events();
   for (Peer* const peer : core.connected) {
     if (peer->failed || peer->connection.fault() == nullptr) continue;
     for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(core, *peer); ++sweep) {}

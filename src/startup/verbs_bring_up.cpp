@@ -156,11 +156,11 @@ class Linking {
 
   // The same on every rank, so nothing is gathered: everybody throws or nobody.
   void choose() {
-    std::vector<int> islands;
-    islands.reserve(offers_.size());
+    std::vector<int> node_ids;
+    node_ids.reserve(offers_.size());
     for (int rank = 0; rank < size(); ++rank)
-      islands.push_back(reach_.uses_network_on_node() ? rank : parts_.identities[at(rank)].node);
-    ports_ = choose_ports(offers_, islands);
+      node_ids.push_back(reach_.uses_network_on_node() ? rank : parts_.identities[at(rank)].node);
+    ports_ = choose_ports(offers_, node_ids);
     for (int rank = 0; rank < size(); ++rank)
       offers_[at(rank)] = restrict_to(offers_[at(rank)], ports_[at(rank)]);
     for (int low = 0; low < size(); ++low) {
@@ -240,24 +240,24 @@ class Linking {
     base::ByteWriter out;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const int peer = peers_[i];
-      transport_->plan(peer, plan_for(peer));
+      transport_->prepare(peer, paths_to(peer));
       out.put(static_cast<std::int32_t>(peer)).put_bytes(transport_->address_for(peer));
       out.put(rings_.region).put(rings_.offset + i * per_peer_bytes());
     }
     return std::move(out).blob();
   }
 
-  Plan plan_for(int peer) const {
+  PeerPaths paths_to(int peer) const {
     const int rank = parts_.rank;
     const Offer& low = offers_[at(std::min(rank, peer))];
     const Offer& high = offers_[at(std::max(rank, peer))];
-    Plan plan{.peer_host = host(peer), .ways = {}};
+    PeerPaths paths{.peer_host = host(peer), .choices = {}};
     for (const Pair& pair : pairs(low, high).pairs) {
       const Endpoint& of_low = low.endpoints[pair.low];
       const Endpoint& of_high = high.endpoints[pair.high];
-      plan.ways.push_back(rank < peer ? Plan::Way{of_low, of_high} : Plan::Way{of_high, of_low});
+      paths.choices.push_back(rank < peer ? Path{of_low, of_high} : Path{of_high, of_low});
     }
-    return plan;
+    return paths;
   }
 
   void connect(const std::vector<Blob>& addresses) {
@@ -316,7 +316,7 @@ class Linking {
       VerbsConnection& connection = connection_to(peer);
       while (connection.completed() < 2 && connection.fault() == nullptr) {
         transport_->progress();
-        transport_->look_around();
+        transport_->poll_async_events();
         if (parts_.system->now() >= deadline_) {
           fail_link(peer, ErrorCode::timeout,
                     describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",

@@ -175,9 +175,11 @@ class Transport {
   virtual int wake_descriptor() const noexcept = 0;  // readable when progress has something to do; -1: none
   // Before this thread sleeps on the descriptor: news from here on make it readable; progress looks once more for what came
   // before. Returns how long a sleep may last: what is only seen by looking at memory wakes nobody.
-  virtual std::chrono::microseconds arm() noexcept { return std::chrono::microseconds::max(); }
+  virtual std::chrono::microseconds request_notification() noexcept {
+    return std::chrono::microseconds::max();
+  }
   // News that are rare and cost a system call: device events. Called now and then.
-  virtual void look_around() noexcept {}
+  virtual void poll_async_events() noexcept {}
 };
 
 }  // namespace qpmesh::transport

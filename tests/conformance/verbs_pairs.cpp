@@ -36,7 +36,7 @@ class VerbsPair final : public ConnectedPair {
                                                                         .receives = 512,
                                                                         .link_timeout_ms = 500,
                                                                         .notification = notification});
-      at(transports_, side)->plan(1 - side, {.peer_host = "here", .ways = {{here, here}}});
+      at(transports_, side)->prepare(1 - side, {.peer_host = "here", .choices = {{here, here}}});
     }
     const std::array addresses{transports_[0]->address_for(1), transports_[1]->address_for(0)};
     for (const int side : {0, 1}) {

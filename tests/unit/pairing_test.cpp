@@ -152,12 +152,12 @@ TEST(pairs_of_infiniband_ports, share_a_subnet_prefix_or_are_routed) {
   const auto reached = [](const char* one, const char* other) {
     const auto low = offer("a", infiniband(one, 1, 1));
     const auto high = offer("b", infiniband(other, 2, 2));
-    return reach(low.endpoints[0], high.endpoints[0]);
+    return proximity(low.endpoints[0], high.endpoints[0]);
   };
-  EXPECT_EQ(reached("fe80::1", "fe80::2"), Reach::same_subnet);
-  EXPECT_EQ(reached("fec0:0:0:1::1", "fec0:0:0:1::2"), Reach::same_subnet);
-  EXPECT_EQ(reached("fec0:0:0:1::1", "fec0:0:0:2::2"), Reach::other_subnet);
-  EXPECT_EQ(reached("fe80::1", "fec0:0:0:2::2"), Reach::none);
+  EXPECT_EQ(reached("fe80::1", "fe80::2"), Proximity::same_subnet);
+  EXPECT_EQ(reached("fec0:0:0:1::1", "fec0:0:0:1::2"), Proximity::same_subnet);
+  EXPECT_EQ(reached("fec0:0:0:1::1", "fec0:0:0:2::2"), Proximity::other_subnet);
+  EXPECT_EQ(reached("fe80::1", "fec0:0:0:2::2"), Proximity::unreachable);
 }
 
 TEST(pairs_of_infiniband_ports, of_two_fabrics_name_the_reason) {
@@ -234,7 +234,7 @@ TEST(ports, narrow_an_offer_to_their_own_gids) {
 
 TEST(ports, are_chosen_for_a_thousand_ranks_without_delay) {
   std::vector<Offer> offers;
-  std::vector<int> islands;
+  std::vector<int> node_ids;
   for (int host = 0; host < 128; ++host) {
     std::string table;
     for (int rail = 0; rail < 8; ++rail) {
@@ -244,10 +244,10 @@ TEST(ports, are_chosen_for_a_thousand_ranks_without_delay) {
     const auto own = offer("h", table);
     for (int rank = 0; rank < 8; ++rank) {
       offers.push_back(own);
-      islands.push_back(host);
+      node_ids.push_back(host);
     }
   }
-  const auto choices = choose_ports(offers, islands);
+  const auto choices = choose_ports(offers, node_ids);
   EXPECT_EQ(std::ranges::count(choices, PortChoice{"mlx5_0", 1}), 1024);
 }
 

@@ -47,14 +47,14 @@ std::vector<Interface> interfaces(const base::System& system) {
   const std::unique_ptr<ifaddrs, FreeInterfaces> owner{first};
   std::vector<Interface> found;
   for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
-    auto place = std::ranges::find(found, std::string_view{entry->ifa_name}, &Interface::name);
-    if (place == found.end()) {
+    auto known = std::ranges::find(found, std::string_view{entry->ifa_name}, &Interface::name);
+    if (known == found.end()) {
       found.push_back({.name = entry->ifa_name,
                        .index = ::if_nametoindex(entry->ifa_name),
                        .up = (entry->ifa_flags & IFF_UP) != 0});
-      place = found.end() - 1;
+      known = found.end() - 1;
     }
-    if (const auto address = read_address(*entry)) place->addresses.push_back(*address);
+    if (const auto address = read_address(*entry)) known->addresses.push_back(*address);
   }
   return found;
 }

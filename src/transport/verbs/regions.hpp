@@ -33,8 +33,6 @@ class Regions {
   std::optional<std::uint32_t> local_key(std::span<const std::byte> memory,
                                          std::optional<std::uint32_t> remote_key) const noexcept;
 
-  std::size_t bytes() const noexcept { return bytes_; }
-
  private:
   struct Region {
     MemoryRegion handle;

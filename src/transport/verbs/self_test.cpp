@@ -53,7 +53,7 @@ class Loop {
                    .receives = 1,
                    .link_timeout_ms = link_timeout_ms,
                    .notification = {Notification::poll, Notification::poll, "self-test"}});
-      transport->plan(1 - side, {.peer_host = "self-test", .ways = {{endpoint, endpoint}}});
+      transport->prepare(1 - side, {.peer_host = "self-test", .choices = {{endpoint, endpoint}}});
     }
     const std::array addresses{transports_[0]->address_for(1), transports_[1]->address_for(0)};
     connections_[0] = transports_[0]->connect(1, addresses[1]);

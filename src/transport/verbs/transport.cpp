@@ -17,7 +17,7 @@
 namespace qpmesh::transport::verbs {
 namespace {
 
-// Records travel inline: 220 bytes are what one work request of mlx5 can carry on its fast way.
+// Records travel inline: 220 bytes are what one work request of mlx5 can carry on its fast path.
 constexpr std::uint32_t inline_bytes_wanted = 220;
 // Longer zero-copy messages are cut: a lost packet sends less again, memory that is taken back is soon done with, and no
 // device has a smaller limit worth naming.
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds watch_interval{50};
 constexpr unsigned access_of_queue_pair = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 // What one end tells the other. Little-endian, by ByteWriter.
-struct Address {
+struct QueuePairAddress {
   std::uint32_t qpn = 0;
   std::uint32_t psn = 0;
   std::uint64_t unroutable = 0;
@@ -37,7 +37,7 @@ struct Address {
   bool bytes_in_order = false;
 };
 
-Blob encode(const Address& address) {
+Blob encode(const QueuePairAddress& address) {
   base::ByteWriter out;
   out.put(address.qpn).put(address.psn).put(address.unroutable);
   out.put(static_cast<std::uint8_t>(address.small)).put(static_cast<std::uint8_t>(address.medium));
@@ -45,9 +45,9 @@ Blob encode(const Address& address) {
   return std::move(out).blob();
 }
 
-Address decode_address(BlobView bytes, int peer) {
+QueuePairAddress decode_address(BlobView bytes, int peer) {
   base::ByteReader in{bytes};
-  Address address;
+  QueuePairAddress address;
   address.qpn = in.get<std::uint32_t>();
   address.psn = in.get<std::uint32_t>();
   address.unroutable = in.get<std::uint64_t>();
@@ -120,10 +120,10 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
 
 VerbsTransport::~VerbsTransport() = default;
 
-void VerbsTransport::plan(int peer, Plan plan) {
+void VerbsTransport::prepare(int peer, PeerPaths paths) {
   pending_.push_back({.peer = peer,
                       .index = static_cast<std::uint32_t>(pending_.size()),
-                      .plan = std::move(plan),
+                      .paths = std::move(paths),
                       .queue_pair = {}});
 }
 
@@ -134,13 +134,13 @@ VerbsTransport::Pending& VerbsTransport::pending(int peer) {
   return *found;
 }
 
-diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending, const Plan::Way& way,
+diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending, const Path& path,
                                                          std::uint32_t peer_qpn) const {
   return {.local = {.host = settings_.host,
-                    .endpoint = way.local,
+                    .endpoint = path.local,
                     .qpn = pending.queue_pair ? pending.queue_pair->qp_num : 0},
-          .peer = {.host = pending.plan.peer_host, .endpoint = way.peer, .qpn = peer_qpn},
-          .timers = selection::timers_for(way.local, settings_.link_timeout_ms)};
+          .peer = {.host = pending.paths.peer_host, .endpoint = path.peer, .qpn = peer_qpn},
+          .timers = selection::timers_for(path.local, settings_.link_timeout_ms)};
 }
 
 void VerbsTransport::to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
@@ -181,11 +181,11 @@ Blob VerbsTransport::address_for(int peer) {
   Pending& mine = pending(peer);
   open_queue_pair(mine);
   mine.psn = static_cast<std::uint32_t>(system_.random_u64() & 0xffffff);
-  const Plan::Way& first = mine.plan.ways.front();
+  const Path& first = mine.paths.choices.front();
   to_state(*mine.queue_pair, to_init(first.local, access_of_queue_pair), "INIT",
            describe_link(mine, first, 0));
-  for (std::size_t i = 0; i < mine.plan.ways.size(); ++i) {
-    ibv_ah_attr route = route_to(mine.plan.ways[i].local, mine.plan.ways[i].peer);
+  for (std::size_t i = 0; i < mine.paths.choices.size(); ++i) {
+    ibv_ah_attr route = route_to(mine.paths.choices[i].local, mine.paths.choices[i].peer);
     const AddressHandle probe{
         call_for_object(system_, "ibv_create_ah", [&] { return ibv_create_ah(domain_.get(), &route); })};
     if (!probe) mine.unroutable |= std::uint64_t{1} << i;
@@ -200,12 +200,12 @@ Blob VerbsTransport::address_for(int peer) {
 
 std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {
   Pending& mine = pending(peer);
-  const Address theirs = decode_address(peer_address, peer);
+  const QueuePairAddress theirs = decode_address(peer_address, peer);
   const std::uint64_t unroutable = mine.unroutable | theirs.unroutable;
   std::size_t choice = 0;
-  while (choice < mine.plan.ways.size() && (unroutable >> choice & 1) != 0) ++choice;
-  if (choice == mine.plan.ways.size()) {
-    const Plan::Way& first = mine.plan.ways.front();
+  while (choice < mine.paths.choices.size() && (unroutable >> choice & 1) != 0) ++choice;
+  if (choice == mine.paths.choices.size()) {
+    const Path& first = mine.paths.choices.front();
     diagnosis::Explanation why =
         diagnosis::describe_bring_up("address handle", EHOSTUNREACH, describe_link(mine, first, theirs.qpn));
     throw Error{
@@ -215,10 +215,10 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
          .cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}", choice, why.cause),
          .hint = std::move(why.hint)}};
   }
-  const Plan::Way& way = mine.plan.ways[choice];
-  diagnosis::LinkDescription link = describe_link(mine, way, theirs.qpn);
-  const QueuePairEnd local{way.local, mine.queue_pair->qp_num, mine.psn};
-  const QueuePairEnd remote{way.peer, theirs.qpn, theirs.psn};
+  const Path& path = mine.paths.choices[choice];
+  diagnosis::LinkDescription link = describe_link(mine, path, theirs.qpn);
+  const QueuePairEnd local{path.local, mine.queue_pair->qp_num, mine.psn};
+  const QueuePairEnd remote{path.peer, theirs.qpn, theirs.psn};
   try {
     to_state(*mine.queue_pair, to_rtr(local, remote, link.timers), "RTR", link);
     to_state(*mine.queue_pair, to_rts(local, remote, link.timers), "RTS", link);
@@ -281,14 +281,14 @@ void VerbsTransport::progress() noexcept {
         [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_arrival(completion); });
 }
 
-std::chrono::microseconds VerbsTransport::arm() noexcept {
+std::chrono::microseconds VerbsTransport::request_notification() noexcept {
   ibv_req_notify_cq(sent_.get(), 0);
   if (immediates_) ibv_req_notify_cq(arrived_.get(), 0);
   return polled_ ? polled_sleep_max : watch_interval;
 }
 
 // Both descriptors do not block: nothing there is an answer.
-void VerbsTransport::look_around() noexcept {
+void VerbsTransport::poll_async_events() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);

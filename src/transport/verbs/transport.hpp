@@ -1,6 +1,6 @@
 // RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
 //
-// Bring-up, per peer: plan (which GIDs may be used) → address_for (queue pair in INIT; carried by the bootstrap) → connect
+// Bring-up, per peer: prepare (which GIDs may be used) → address_for (queue pair in INIT; carried by the bootstrap) → connect
 // (RTR, RTS). Both ends reach RTS before the first write, because nothing is posted until every rank has connected: a
 // packet that meets a queue pair in INIT is dropped and costs a retransmission timeout.
 #pragma once
@@ -39,14 +39,14 @@ struct Settings {
   bool bytes_in_order = false;  // the device vouches for it, and the self-test did not see otherwise
 };
 
-// How a peer might be reached: pairs of endpoints, best first, the same at both ends.
-struct Plan {
-  struct Way {
-    selection::Endpoint local;
-    selection::Endpoint peer;
-  };
+// Two endpoints that can be connected.
+struct Path {
+  selection::Endpoint local;
+  selection::Endpoint peer;
+};
+struct PeerPaths {
   std::string peer_host;
-  std::vector<Way> ways;  // at most 64
+  std::vector<Path> choices;  // best first, the same at both ends; at most 64
 };
 
 class VerbsTransport final : public Transport {
@@ -57,7 +57,7 @@ class VerbsTransport final : public Transport {
   VerbsTransport(const VerbsTransport&) = delete;
   VerbsTransport& operator=(const VerbsTransport&) = delete;
 
-  void plan(int peer, Plan plan);
+  void prepare(int peer, PeerPaths paths);
 
   RemoteAddress register_memory(std::span<std::byte> memory) override {
     return regions_.add(memory, Regions::Kind::lasting);
@@ -76,27 +76,25 @@ class VerbsTransport final : public Transport {
   std::unique_ptr<Connection> connect(int peer, BlobView peer_address) override;
   void progress() noexcept override;
   int wake_descriptor() const noexcept override { return wake_.get(); }
-  std::chrono::microseconds arm() noexcept override;
-  void look_around() noexcept override;
+  std::chrono::microseconds request_notification() noexcept override;
+  void poll_async_events() noexcept override;
 
-  std::size_t registered_bytes() const noexcept { return regions_.bytes(); }
-  const base::System& system() const noexcept { return system_; }
 
  private:
   friend class VerbsConnection;
-  // A queue pair on its way: plan, then INIT, then handed to its connection.
+  // A queue pair on its way: prepared, then INIT, then handed to its connection.
   struct Pending {
     int peer = -1;
     std::uint32_t index = 0;
-    Plan plan;
-    std::uint64_t unroutable = 0;  // bit i: ways[i] has no route from here
+    PeerPaths paths;
+    std::uint64_t unroutable = 0;  // bit i: choices[i] has no route from here
     QueuePair queue_pair;
     std::uint32_t psn = 0;
     std::uint32_t inline_bytes_max = 0;
   };
 
   // Connections that wait for a completion which they asked for. Where there is none the queue need not be looked at: what fails
-  // unasked is found by look_around.
+  // unasked is found by poll_async_events.
   void begin_awaiting() noexcept { ++awaiting_; }
   void end_awaiting() noexcept { --awaiting_; }
   int drain_sent() noexcept;  // returns how many completions there were
@@ -106,7 +104,7 @@ class VerbsTransport final : public Transport {
   void open_queue_pair(Pending& pending);
   void to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
                 const diagnosis::LinkDescription& link) const;
-  diagnosis::LinkDescription describe_link(const Pending& pending, const Plan::Way& way,
+  diagnosis::LinkDescription describe_link(const Pending& pending, const Path& path,
                                            std::uint32_t peer_qpn) const;
   template <class Handle>
   int drain(ibv_cq& queue, Handle&& handle) noexcept;

@@ -145,8 +145,8 @@ Explanation describe_bring_up(std::string_view step, int error, const LinkDescri
                            known ? std::string{row->cause} : base::describe_errno(error), to_string(link));
   std::string hint{known ? row->hint : std::string_view{"look at dmesg on this host"}};
   constexpr std::string_view placeholder = "ADDRESS";
-  if (const auto place = hint.find(placeholder); place != std::string::npos)
-    hint.replace(place, placeholder.size(), address(link.peer, {}));
+  if (const auto found = hint.find(placeholder); found != std::string::npos)
+    hint.replace(found, placeholder.size(), address(link.peer, {}));
   return {std::move(cause), hint.empty() ? path_checks(link) : std::move(hint)};
 }
 

@@ -21,8 +21,6 @@ struct StatusRow {
   std::string_view hint{};
 };
 std::span<const StatusRow> status_table() noexcept;
-// IBV_WC_WR_FLUSH_ERR only says that another completion failed before: that one is to be reported.
-constexpr bool is_consequence(ibv_wc_status status) noexcept { return status == IBV_WC_WR_FLUSH_ERR; }
 
 enum class Severity : std::uint8_t {
   harmless,    // to be logged

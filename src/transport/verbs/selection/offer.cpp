@@ -53,8 +53,8 @@ std::string_view hint_for(Refusal refusal) noexcept {
 std::string hint_for(Refusal refusal, std::string_view interface) {
   constexpr std::string_view placeholder = "INTERFACE";
   std::string hint{hint_for(refusal)};
-  const auto place = hint.find(placeholder);
-  if (place != std::string::npos && !interface.empty()) hint.replace(place, placeholder.size(), interface);
+  const auto found = hint.find(placeholder);
+  if (found != std::string::npos && !interface.empty()) hint.replace(found, placeholder.size(), interface);
   return hint;
 }
 

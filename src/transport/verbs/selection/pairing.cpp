@@ -87,20 +87,21 @@ void explain(const Offer& low, const Offer& high, Pairs& found) {
 
 }  // namespace
 
-Reach reach(const Endpoint& a, const Endpoint& b) noexcept {
-  if (compare(a, b) != Mismatch::none) return Reach::none;
-  return same_subnet(a, b) ? Reach::same_subnet : Reach::other_subnet;
+Proximity proximity(const Endpoint& a, const Endpoint& b) noexcept {
+  if (compare(a, b) != Mismatch::none) return Proximity::unreachable;
+  return same_subnet(a, b) ? Proximity::same_subnet : Proximity::other_subnet;
 }
 
 Pairs pairs(const Offer& low, const Offer& high) {
   Pairs found;
   for (std::size_t i = 0; i < low.endpoints.size(); ++i) {
     for (std::size_t j = 0; j < high.endpoints.size(); ++j) {
-      if (reach(low.endpoints[i], high.endpoints[j]) != Reach::none) found.pairs.push_back({i, j});
+      if (proximity(low.endpoints[i], high.endpoints[j]) != Proximity::unreachable)
+        found.pairs.push_back({i, j});
     }
   }
   std::stable_partition(found.pairs.begin(), found.pairs.end(), [&](const Pair& pair) {
-    return reach(low.endpoints[pair.low], high.endpoints[pair.high]) == Reach::same_subnet;
+    return proximity(low.endpoints[pair.low], high.endpoints[pair.high]) == Proximity::same_subnet;
   });
   if (found.pairs.empty()) explain(low, high, found);
   return found;

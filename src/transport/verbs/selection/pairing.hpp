@@ -13,8 +13,9 @@
 
 namespace qpmesh::transport::verbs::selection {
 
-enum class Reach : std::uint8_t { none, other_subnet, same_subnet };
-Reach reach(const Endpoint& a, const Endpoint& b) noexcept;
+// How two endpoints lie to each other.
+enum class Proximity : std::uint8_t { unreachable, other_subnet, same_subnet };
+Proximity proximity(const Endpoint& a, const Endpoint& b) noexcept;
 
 // Two endpoints that can be connected, as indexes into the two offers.
 struct Pair {
@@ -36,10 +37,10 @@ struct PortChoice {
   int port = 0;  // 0: the rank offered nothing
   bool operator==(const PortChoice&) const = default;
 };
-// For every rank: ports that together let all ranks reach each other where there is a network that all share,
-// and otherwise many; within one subnet where that is possible; then the best scores. islands[r] is a number that ranks share who need no verbs between them (one
-// node); empty: every rank needs every other.
-std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> islands);
+// For every rank: ports that together let all ranks reach each other where there is a network that all
+// share, and otherwise many; within one subnet where that is possible; then the best scores. Ranks with the
+// same node_ids[rank] need no verbs between them; empty: every rank needs every other.
+std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> node_ids);
 // The endpoints of that port alone, in order.
 Offer restrict_to(const Offer& offer, const PortChoice& choice);
 

@@ -49,7 +49,7 @@ struct Network {
   std::vector<Endpoint> sample;         // the endpoints of one of its ports
 };
 
-struct Candidate {
+struct PortOption {
   PortChoice port{};
   std::size_t network = 0;
   int score = 0;
@@ -57,17 +57,17 @@ struct Candidate {
 
 struct Cluster {
   std::vector<Network> networks;
-  std::vector<Reach> reach;                        // networks by networks
-  std::vector<std::vector<Candidate>> candidates;  // of each rank, in the order of its offer
+  std::vector<Proximity> proximity;              // networks by networks
+  std::vector<std::vector<PortOption>> options;  // of each rank, in the order of its offer
 };
 
 constexpr int no_port = -1;
-using Assignment = std::vector<int>;  // rank to one of its candidates
+using Assignment = std::vector<int>;  // rank to one of its options, by index
 
-Reach best_reach(const Network& a, const Network& b) noexcept {
-  auto best = Reach::none;
+Proximity best_proximity(const Network& a, const Network& b) noexcept {
+  auto best = Proximity::unreachable;
   for (const auto& mine : a.sample) {
-    for (const auto& theirs : b.sample) best = std::max(best, reach(mine, theirs));
+    for (const auto& theirs : b.sample) best = std::max(best, proximity(mine, theirs));
   }
   return best;
 }
@@ -86,75 +86,75 @@ std::size_t network_of(std::vector<Network>& networks, std::vector<Endpoint> end
 Cluster survey(std::span<const Offer> offers) {
   Cluster cluster;
   for (const auto& offer : offers) {
-    auto& own = cluster.candidates.emplace_back();
+    auto& own = cluster.options.emplace_back();
     for (const auto& endpoint : offer.endpoints) {
       const PortChoice port{endpoint.device, endpoint.port};
-      if (std::ranges::find(own, port, &Candidate::port) != own.end()) continue;
+      if (std::ranges::find(own, port, &PortOption::port) != own.end()) continue;
       own.push_back({.port = port,
                      .network = network_of(cluster.networks, restrict_to(offer, port).endpoints),
                      .score = endpoint.score});
     }
   }
   for (const auto& a : cluster.networks) {
-    for (const auto& b : cluster.networks) cluster.reach.push_back(best_reach(a, b));
+    for (const auto& b : cluster.networks) cluster.proximity.push_back(best_proximity(a, b));
   }
   return cluster;
 }
 
-// How many ranks use each network: all of them, and those of each island, who do not count for one another.
+// How many ranks use each network: all of them, and those of each node, who do not count for one another.
 struct Users {
-  Users(const Cluster& cluster, const Assignment& assignment, std::span<const int> islands)
+  Users(const Cluster& cluster, const Assignment& assignment, std::span<const int> node_ids)
       : all(cluster.networks.size()) {
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
-      of_island[islands[rank]].resize(all.size());
+      of_node[node_ids[rank]].resize(all.size());
       if (assignment[rank] == no_port) continue;
-      add(islands[rank], cluster.candidates[rank][static_cast<std::size_t>(assignment[rank])].network, 1);
+      add(node_ids[rank], cluster.options[rank][static_cast<std::size_t>(assignment[rank])].network, 1);
     }
   }
-  void add(int island, std::size_t network, int count) {
+  void add(int node_id, std::size_t network, int count) {
     all[network] += count;
-    of_island.at(island)[network] += count;
+    of_node.at(node_id)[network] += count;
   }
 
   std::vector<std::int64_t> all;
-  std::map<int, std::vector<std::int64_t>> of_island;
+  std::map<int, std::vector<std::int64_t>> of_node;
 };
 
-Worth worth_of(const Candidate& candidate, int island, const Cluster& cluster, const Users& users) {
-  const auto& own = users.of_island.at(island);
-  Worth worth{.score = candidate.score};
+Worth worth_of(const PortOption& option, int node_id, const Cluster& cluster, const Users& users) {
+  const auto& own = users.of_node.at(node_id);
+  Worth worth{.score = option.score};
   for (std::size_t other = 0; other < cluster.networks.size(); ++other) {
     const auto count = users.all[other] - own[other];
-    const auto quality = cluster.reach[candidate.network * cluster.networks.size() + other];
-    if (quality != Reach::none) worth.peers += count;
-    if (quality == Reach::same_subnet) worth.peers_in_subnet += count;
+    const auto quality = cluster.proximity[option.network * cluster.networks.size() + other];
+    if (quality != Proximity::unreachable) worth.peers += count;
+    if (quality == Proximity::same_subnet) worth.peers_in_subnet += count;
   }
   return worth;
 }
 
 // Returns what the improved assignment is worth.
-Worth improve(Assignment& assignment, const Cluster& cluster, std::span<const int> islands) {
-  Users users{cluster, assignment, islands};
+Worth improve(Assignment& assignment, const Cluster& cluster, std::span<const int> node_ids) {
+  Users users{cluster, assignment, node_ids};
   Worth total;
   for (bool changed = true; changed;) {
     changed = false;
     total = {};
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
-      const auto& candidates = cluster.candidates[rank];
-      if (candidates.empty()) continue;
+      const auto& options = cluster.options[rank];
+      if (options.empty()) continue;
       auto& chosen = assignment[rank];
       const auto now = static_cast<std::size_t>(chosen);
       auto best = now;
-      auto best_worth = worth_of(candidates[now], islands[rank], cluster, users);
-      for (std::size_t i = 0; i < candidates.size(); ++i) {
-        const auto worth = worth_of(candidates[i], islands[rank], cluster, users);
+      auto best_worth = worth_of(options[now], node_ids[rank], cluster, users);
+      for (std::size_t i = 0; i < options.size(); ++i) {
+        const auto worth = worth_of(options[i], node_ids[rank], cluster, users);
         if (worth <= best_worth) continue;
         best = i;
         best_worth = worth;
       }
       if (best != now) {
-        users.add(islands[rank], candidates[now].network, -1);
-        users.add(islands[rank], candidates[best].network, 1);
+        users.add(node_ids[rank], options[now].network, -1);
+        users.add(node_ids[rank], options[best].network, 1);
         chosen = static_cast<int>(best);
         changed = true;
       }
@@ -169,36 +169,36 @@ Worth improve(Assignment& assignment, const Cluster& cluster, std::span<const in
 // Every rank by the port that reaches the anchor best, its first one where several do.
 Assignment start(const Cluster& cluster, std::size_t anchor) {
   Assignment assignment;
-  for (const auto& candidates : cluster.candidates) {
-    const auto best = std::ranges::max_element(candidates, {}, [&](const Candidate& each) {
-      return cluster.reach[each.network * cluster.networks.size() + anchor];
+  for (const auto& options : cluster.options) {
+    const auto best = std::ranges::max_element(options, {}, [&](const PortOption& each) {
+      return cluster.proximity[each.network * cluster.networks.size() + anchor];
     });
-    assignment.push_back(best == candidates.end() ? no_port : static_cast<int>(best - candidates.begin()));
+    assignment.push_back(best == options.end() ? no_port : static_cast<int>(best - options.begin()));
   }
   return assignment;
 }
 
 Assignment start_with_the_first(const Cluster& cluster) {
   Assignment assignment;
-  for (const auto& candidates : cluster.candidates) assignment.push_back(candidates.empty() ? no_port : 0);
+  for (const auto& options : cluster.options) assignment.push_back(options.empty() ? no_port : 0);
   return assignment;
 }
 
 }  // namespace
 
-std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> islands) {
-  assert(islands.empty() || islands.size() == offers.size());
+std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> node_ids) {
+  assert(node_ids.empty() || node_ids.size() == offers.size());
   std::vector<int> each_its_own(offers.size());
   std::iota(each_its_own.begin(), each_its_own.end(), 0);
-  if (islands.empty()) islands = each_its_own;
+  if (node_ids.empty()) node_ids = each_its_own;
 
   const auto cluster = survey(offers);
   auto best = start_with_the_first(cluster);
-  auto best_worth = improve(best, cluster, islands);
+  auto best_worth = improve(best, cluster, node_ids);
   constexpr std::size_t anchors_max = 16;  // a network that all share is among the first rank's
   for (std::size_t anchor = 0; anchor < std::min(cluster.networks.size(), anchors_max); ++anchor) {
     auto assignment = start(cluster, anchor);
-    const auto worth = improve(assignment, cluster, islands);
+    const auto worth = improve(assignment, cluster, node_ids);
     if (worth <= best_worth) continue;
     best = std::move(assignment);
     best_worth = worth;
@@ -207,7 +207,7 @@ std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<co
   for (std::size_t rank = 0; rank < best.size(); ++rank) {
     choices.push_back(best[rank] == no_port
                           ? PortChoice{}
-                          : cluster.candidates[rank][static_cast<std::size_t>(best[rank])].port);
+                          : cluster.options[rank][static_cast<std::size_t>(best[rank])].port);
   }
   return choices;
 }
