@@ -19,10 +19,6 @@ const std::byte* Connection::load(RemoteAddress source, std::size_t bytes) noexc
   return fabric_.load(endpoint_, source, bytes);
 }
 
-bool Connection::copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) noexcept {
-  return fabric_.copy_private(endpoint_, target, address, bytes);
-}
-
 void Connection::sever() noexcept { fabric_.sever(endpoint_); }
 
 const Fault* Connection::fault() const noexcept { return fabric_.fault(endpoint_); }

@@ -19,7 +19,6 @@ class Connection final : public transport::Connection {
   std::uint64_t completed() const noexcept override;
   std::optional<std::uint32_t> take_arrival() noexcept override;
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
-  bool copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) noexcept override;
   void sever() noexcept override;
   const Fault* fault() const noexcept override;
 

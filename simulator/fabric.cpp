@@ -8,8 +8,6 @@
 #include <functional>
 #include <utility>
 
-#include "base/process_memory.hpp"
-
 namespace qpmesh::simulator {
 
 namespace {
@@ -30,7 +28,6 @@ Fabric::Fabric(const NetworkConfig& config, Scheduler& scheduler)
                     .ordered_flag = config.ordered_flag,
                     .bytes_in_order = config.bytes_in_order,
                     .loads_peer_memory = config.loads_peer_memory,
-                    .copies_private_memory = config.copies_private_memory,
                     .writes_user_memory = config.writes_user_memory,
                     .reads_peer_memory = config.reads_peer_memory,
                     .registered_sources = config.registered_sources,
@@ -122,14 +119,6 @@ const std::byte* Fabric::load(std::uint32_t endpoint, RemoteAddress source, std:
     ranks_[static_cast<std::size_t>(mine.peer)].watchers.push_back(mine.rank);
   }
   return found;
-}
-
-// All ranks are of this process. A dead one has no memory any more.
-bool Fabric::copy_private(std::uint32_t endpoint, std::byte* target, std::uint64_t address,
-                          std::size_t bytes) {
-  const Endpoint& mine = endpoints_[endpoint];
-  if (!config_.copies_private_memory || ranks_[static_cast<std::size_t>(mine.peer)].dead) return false;
-  return base::ProcessMemory::of_simulated_rank().copy(target, address, bytes) == 0;
 }
 
 void Fabric::progress(std::uint32_t port) noexcept {

@@ -38,7 +38,6 @@ class Fabric {
   Post read(std::uint32_t endpoint, std::span<std::byte> target, std::optional<std::uint32_t> target_region,
             RemoteAddress source);
   const std::byte* load(std::uint32_t endpoint, RemoteAddress source, std::size_t bytes);
-  bool copy_private(std::uint32_t endpoint, std::byte* target, std::uint64_t address, std::size_t bytes);
   void sever(std::uint32_t endpoint);
   // Completions and arrivals become visible to the rank only here, as a device's do.
   void progress(std::uint32_t port) noexcept;

@@ -51,6 +51,9 @@ struct Options {
   // Cross memory attach: ranks of a node copy long data straight out of each other's private memory, where the system lets them.
   // QPMESH_CMA: otherwise they go through shared memory (agreed)
   bool cma = true;
+  // Who only waits for a neighbour's long copy does a part of it, into the neighbour's memory.
+  // QPMESH_COOPERATIVE_COPY: otherwise nobody writes another one's private memory (agreed)
+  bool cooperative_copy = true;
   // QPMESH_EAGER_BYTES_MAX: messages longer than this, or than a quarter of the peer's payload ring, go by rendezvous (agreed)
   std::int64_t eager_bytes_max = std::int64_t{16} << 10;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context

@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 2> bool_names{"no", "yes"};
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 25> table{{
+constexpr std::array<OptionRow, 26> table{{
     {.field = "transport",
      .variable = "QPMESH_TRANSPORT",
      .member = &Options::transport,
@@ -137,6 +137,17 @@ constexpr std::array<OptionRow, 25> table{{
      .doc =
          "On a node, `yes` lets ranks copy long data straight out of each other's private memory, where the "
          "system lets them (process_vm_readv); with `no` they go through shared memory."},
+    {.field = "cooperative_copy",
+     .variable = "QPMESH_COOPERATIVE_COPY",
+     .member = &Options::cooperative_copy,
+     .unit = "name",
+     .names = bool_names,
+     .agreed = true,
+     .doc = "Where each rank of a node has a core and copies its neighbours' private memory, `yes` lets one "
+            "that "
+            "only waits for such a copy do a part of it. A neighbour that is held up in the middle may then "
+            "keep "
+            "a call beyond its deadline (errors.md); with `no` nobody writes another one's private memory."},
     {.field = "eager_bytes_max",
      .variable = "QPMESH_EAGER_BYTES_MAX",
      .member = &Options::eager_bytes_max,

@@ -23,6 +23,21 @@ void end_now(context::CommunicatorState& communicator) noexcept {
   communicator.context().engine().run_ready();  // tasks end by being resumed
 }
 
+// The same, and until no neighbour fills the buffer any more: nothing else may be waited for here.
+void end_all_but_fills(PendingOperation& request) {
+  end_now(*request.communicator);
+  const auto done = [&] { return request.done(); };
+  while (!request.done() && request.communicator->filler()) {
+    wait_guarded(
+        request,
+        [&] {
+          request.communicator->wait_for_fill(done, request.operation);
+          return true;
+        },
+        done);
+  }
+}
+
 // What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything
 // else may be half done, here or at a peer, and breaks it.
 void end_expired(PendingOperation& request) {
@@ -31,7 +46,7 @@ void end_expired(PendingOperation& request) {
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
   if (take_back(request)) throw Error{detail};
   communicator.fail(detail, true);
-  end_now(communicator);
+  end_all_but_fills(request);
 }
 
 }  // namespace
@@ -124,7 +139,7 @@ void end_unwound(PendingOperation& request) {
          .cause = fmt::format("an exception ended {} on that rank while it was in flight", request.operation),
          .hint = "what that rank says of its exception comes first"},
         true);
-    end_now(communicator);
+    end_all_but_fills(request);
   }
   if (request.done()) settle(request);
 }

@@ -82,7 +82,8 @@ inline Status received(const PendingOperation& waiting) noexcept {
 }
 // Throws what went wrong; otherwise what was received. The operation is done.
 Status settle(PendingOperation& waiting);
-// The deadline has passed: ends what is still in flight, and settles.
+// The deadline has passed: ends what is still in flight, and settles. A neighbour that has begun to fill the buffer
+// is waited for, and that alone.
 Status finish_late(PendingOperation& waiting);
 // Waits until done or the deadline, ends what is still in flight then, and settles.
 Status finish_waiting(PendingOperation& waiting, Others others = {});

@@ -96,6 +96,22 @@ std::optional<int> CommunicatorState::awaited_context_rank() const {
   return member ? std::optional{context_rank(*member)} : std::nullopt;
 }
 
+std::optional<int> CommunicatorState::filler() const noexcept {
+  if (const auto peer = context_->messaging().fills(id_)) return peer;
+  const auto member = node_ ? node_->filler() : std::nullopt;
+  return member ? std::optional{context_rank(*member)} : std::nullopt;
+}
+
+void CommunicatorState::warn_filled(std::string_view operation) {
+  const auto peer = filler();
+  if (!peer) return;
+  context_->log().warning(
+      "{} waits for {}, which is held up while it copies into the buffer of this call: the buffer is not "
+      "given back before it goes on or ends, whatever the deadline is [hint: look what stops that process, "
+      "or set QPMESH_COOPERATIVE_COPY=no]",
+      operation, context_->name_of(*peer));
+}
+
 std::int64_t CommunicatorState::first_stall_ms() const noexcept {
   const std::int64_t warning_ms = context_->options().stall_warning_ms;
   return warning_ms == 0 ? first_tell_ms : std::min(first_tell_ms, warning_ms);
@@ -107,14 +123,17 @@ std::int64_t CommunicatorState::first_stall_ms() const noexcept {
 std::int64_t CommunicatorState::stalled(std::string_view operation, std::int64_t stall_ms) {
   const std::int64_t warning_ms = context_->options().stall_warning_ms;
   const auto peer = awaited_context_rank();
-  if (stall_ms == warning_ms) {
+  if (filler() && stall_ms >= warning_ms) {
+    warn_filled(operation);
+  } else if (stall_ms == warning_ms) {
     context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation, warning_ms,
                             peer ? " for " : "", peer ? context_->name_of(*peer) : "",
                             context_->operations().describe(4));
   }
   tell_calls(peer.value_or(context_rank((rank_ + 1) % size())),
              false);  // who waits for anybody asks the next one
-  return stall_ms < warning_ms ? std::min(2 * stall_ms, warning_ms) : 2 * stall_ms;
+  if (stall_ms < warning_ms) return std::min(2 * stall_ms, warning_ms);
+  return warning_ms == 0 ? 2 * stall_ms : stall_ms + warning_ms;
 }
 
 void CommunicatorState::tell_calls(int context_rank, bool differ) {

@@ -74,7 +74,12 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   void check_node_calls() noexcept {
     if (node_ && failure_ == nullptr && !finished_) node_->check_calls();
   }
-  bool awaits_end_on_node() const noexcept { return node_ && node_->awaits_end(); }
+  // The same, and who of the node is gone. Costs calls of the system.
+  void look_at_node() noexcept {
+    check_node_calls();
+    if (node_) node_->end_fills_of_the_dead();
+  }
+  bool awaits_unrung_on_node() const noexcept { return node_ && node_->awaits_unrung(); }
   // After looking once more: what a rank published stays readable when it has left.
   bool waits_on_node_for(int context_rank) noexcept {
     return node_ && node_->waits_for(rank_of(context_rank));
@@ -88,7 +93,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     return options.timeout_ms < 0 ? context_->options().operation_timeout_ms : options.timeout_ms;
   }
   // Waits until the operation is done; otherwise false after the deadline. The awaited rank learns what was called here, and
-  // the log who is awaited. The contexts of the others are progressed, too.
+  // the log who is awaited; again and again, who fills the operation's buffer. The contexts of the others are progressed, too.
   template <class Done>
   bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms,
             progress::Waiter::Others others = {}) {
@@ -96,6 +101,17 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     return context_->waiter().wait_until(
         done, {.timeout_ms = timeout_ms, .stall_ms = stall_ms},
         [&] { return stall_ms = stalled(operation, stall_ms); }, others);
+  }
+  // The rank in the context that fills a buffer of an operation here.
+  std::optional<int> filler() const noexcept;
+  // Of an operation that has failed: until no neighbour fills its buffer any more. The one wait that no deadline ends: what the
+  // neighbour has begun nobody can stop, and the buffer is not the caller's before.
+  template <class Done>
+  void wait_for_fill(Done&& done, std::string_view operation) {
+    const auto over = [&] { return done() || !filler(); };
+    if (over()) return;
+    warn_filled(operation);
+    wait(over, operation, 0);
   }
   // Tells a member what was called here. differ: we have seen that it called something else.
   void tell_calls(int context_rank, bool differ);
@@ -110,6 +126,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::int64_t first_stall_ms() const noexcept;
   // The wait has lasted for stall_ms. Returns when it is to be looked at next.
   std::int64_t stalled(std::string_view operation, std::int64_t stall_ms);
+  void warn_filled(std::string_view operation);
 
   std::shared_ptr<Context> context_;
   std::uint64_t id_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t farewell_ms = 2'000;
 constexpr std::int64_t link_verdict_ms = 100;  // so long a failed link may turn out to be its rank's death
-// Members of a node do not ring when they end an operation: it would cost each of them more than this one's looks.
+// Members of a node do not ring when they end an operation or a copy: it would cost each of them more than this one's looks.
 constexpr std::chrono::microseconds unrung_sleep_max{1'000};
 constexpr int drain_polls_max = 100'000;  // a peer's rings hold far less
 
@@ -32,6 +32,11 @@ const char* hint_for_loss(ErrorCode code) {
   }
 }
 
+// Elsewhere somebody else would have to stop for it.
+bool copies_cooperatively(const ContextParts& parts) {
+  return parts.own_core && parts.options.cooperative_copy;
+}
+
 messaging::MessagingConfig messaging_config(const ContextParts& parts) {
   const Options& options = parts.options;
   return {.eager_bytes_max = static_cast<std::size_t>(options.eager_bytes_max),
@@ -41,7 +46,7 @@ messaging::MessagingConfig messaging_config(const ContextParts& parts) {
           .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
           .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
           .spins_max = parts.spins_max,
-          .own_core = parts.own_core,
+          .cooperative_copies = copies_cooperatively(parts),
           .revocations = &parts.arena->header().revocations};
 }
 
@@ -150,7 +155,7 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t comm
                                        .context_ranks = ranks,
                                        .communicator = communicator,
                                        .cma = true,
-                                       .own_core = parts_.own_core,
+                                       .cooperative_copies = copies_cooperatively(parts_),
                                        .spins_max = parts_.spins_max};
   for (const int rank : ranks) {
     if (rank == this->rank()) setup.rank = static_cast<int>(setup.members.size());
@@ -302,7 +307,7 @@ bool Context::poll() {
   }
   for (const base::ControlEvent& event : events) handle(event);
   messaging_.look_at_links();
-  for (const auto& [id, state] : communicators_) state->check_node_calls();
+  for (const auto& [id, state] : communicators_) state->look_at_node();
   if (!failed_links_.empty()) pass_verdicts();
   if (aborting() && !abort_taken_) take_abort();
   end_waits_for_departed();
@@ -313,7 +318,7 @@ std::chrono::microseconds Context::arm() noexcept {
   auto longest = messaging_.sleep_max();
   for (const auto& [id, state] : communicators_) {
     state->check_node_calls();  // nothing else would wake us for it
-    if (state->awaits_end_on_node()) longest = std::min(longest, unrung_sleep_max);
+    if (state->awaits_unrung_on_node()) longest = std::min(longest, unrung_sleep_max);
   }
   for (const FailedLink& link : failed_links_) {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(link.verdict - system().now());

@@ -41,6 +41,7 @@ struct Core {
   bool links_failed = false;                                   // some peer's failure is not reported yet
   int closing = 0;                                             // operations in that state
   Deadline closing_until{};                                    // then their connections are severed
+  int fillings = 0;                                            // Peer::filling
   std::size_t unexpected_bytes = 0;
   Counters counters;
 };

@@ -18,6 +18,9 @@ void for_each_wait(Core& core, std::uint64_t communicator, F&& f) {
   };
   core.matching.for_each_posted([&](ReceiveOperation& receive) { look(receive, receive.source); });
   core.receives.for_each([&](ReceiveOperation& receive) { look(receive, receive.message_source); });
+  for (const Peer* const connected : core.connected) {
+    if (connected->filling.receive != nullptr) look(*connected->filling.receive, connected->rank);
+  }
   core.sends.for_each([&](SendOperation& send) { look(send, send.target); });
   for (Peer* const connected : core.connected) {
     connected->queued.for_each([&](SendOperation& send) { look(send, send.target); });
@@ -50,6 +53,7 @@ void look_at_links(Core& core) {
     link_failed(core, *peer, ErrorCode::link_failed, "the connection failed");
   }
   if (core.links_failed) report_failed_links(core);
+  if (core.fillings > 0) end_fillings_of_the_dead(core);
   sever_overdue(core);
 }
 
@@ -90,6 +94,12 @@ void fail(Core& core, std::uint64_t communicator, const Error& failure) {
     if (receive.communicator == communicator) close(core, receive, failure);
   });
   for (Peer* const peer : core.connected) {
+    // Done when the peer writes no more.
+    if (ReceiveOperation* const receive = peer->filling.receive;
+        receive != nullptr && receive->communicator == communicator) {
+      receive->failure = &failure;
+      receive->state = ReceiveOperation::State::closing;
+    }
     peer->queued.for_each([&](SendOperation& send) {
       if (send.communicator != communicator) return;
       peer->queued.remove(send);
@@ -108,6 +118,15 @@ std::optional<int> awaited(Core& core, std::uint64_t communicator) {
     if (!first) first = peer;
   });
   return first;
+}
+
+std::optional<int> fills(Core& core, std::uint64_t communicator) noexcept {
+  if (core.fillings == 0) return std::nullopt;
+  for (const Peer* const peer : core.connected) {
+    const ReceiveOperation* const receive = peer->filling.receive;
+    if (receive != nullptr && receive->communicator == communicator) return peer->rank;
+  }
+  return std::nullopt;
 }
 
 bool waits_for_anybody(Core& core, std::uint64_t communicator) {

@@ -16,6 +16,8 @@ void report_failed_links(Core& core);
 const Error* failure_of(Core& core, std::uint64_t communicator) noexcept;
 void fail(Core& core, std::uint64_t communicator, const Error& failure);
 std::optional<int> awaited(Core& core, std::uint64_t communicator);
+// The rank that fills the buffer of a receive here.
+std::optional<int> fills(Core& core, std::uint64_t communicator) noexcept;
 bool waits_for_anybody(Core& core, std::uint64_t communicator);
 bool waits_for(Core& core, std::uint64_t communicator, int peer);
 void discard_messages(Core& core, std::uint64_t communicator) noexcept;

@@ -15,6 +15,9 @@ namespace qpmesh::messaging {
 
 namespace {
 
+// Who fills a buffer does not ring: its last store is the system's.
+constexpr std::chrono::microseconds filling_sleep_max{1'000};
+
 void begin(Core& core, SendOperation& send) {
   Peer& peer = core.peer(send.target);
   send.moved_bytes = 0;
@@ -96,6 +99,7 @@ bool Messaging::poll() {
   for (Peer* const peer : core_->connected) {
     if (peer->in.has_news() || peer->has_more_to_do()) worked |= poll_peer(*core_, *peer);
   }
+  if (core_->fillings > 0) look_at_fillings(*core_);
   if (core_->links_failed) report_failed_links(*core_);
   return worked;
 }
@@ -139,13 +143,18 @@ Messaging::Counters Messaging::counters() const noexcept {
 }
 
 std::chrono::microseconds Messaging::sleep_max() const noexcept {
-  if (core_->closing == 0) return std::chrono::microseconds::max();
+  const auto longest = core_->fillings > 0 ? filling_sleep_max : std::chrono::microseconds::max();
+  if (core_->closing == 0) return longest;
   const auto left = std::chrono::ceil<std::chrono::microseconds>(core_->closing_until - core_->system.now());
-  return std::max(left, std::chrono::microseconds{0});
+  return std::clamp(left, std::chrono::microseconds{0}, longest);
 }
 
 void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
   if (core_->matching.has_unexpected_collective()) recheck_unexpected(*core_, communicator, operation);
+}
+
+std::optional<int> Messaging::fills(std::uint64_t communicator) const noexcept {
+  return messaging::fills(*core_, communicator);
 }
 
 std::optional<int> Messaging::awaited(std::uint64_t communicator) {

@@ -26,6 +26,7 @@
 #include "progress/engine.hpp"
 #include "qpmesh/error.hpp"
 #include "transport/connection.hpp"
+#include "transport/neighbour.hpp"
 
 namespace qpmesh::messaging {
 
@@ -53,7 +54,7 @@ struct MessagingConfig {
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   int spins_max = 0;                                  // of spin_for; 0 where ranks share cores
-  bool own_core = false;                              // a core for each rank of the node
+  bool cooperative_copies = false;                    // a sender of the node that only waits copies, too
   std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
 };
 
@@ -65,12 +66,13 @@ inline constexpr std::int64_t withdrawal_ms_max = 100;
 struct PeerPlaces {
   transport::Transport* transport = nullptr;
   transport::Connection* connection = nullptr;
-  RingLayout layout{};                            // of both slots
-  std::byte* slot = nullptr;                      // our memory that this peer writes
-  transport::RemoteAddress remote_slot{};         // the peer's memory that we write
-  transport::RemoteAddress remote_revocations{};  // the peer's counter, where its memory can be loaded
-  std::span<std::byte> staging;                   // empty where the transport copies while posting
-  std::uint32_t send_seed = 0;                    // CRC seeds of the two directions
+  const transport::Neighbour* neighbour = nullptr;  // where it is one
+  RingLayout layout{};                              // of both slots
+  std::byte* slot = nullptr;                        // our memory that this peer writes
+  transport::RemoteAddress remote_slot{};           // the peer's memory that we write
+  transport::RemoteAddress remote_revocations{};    // the peer's counter, where its memory can be loaded
+  std::span<std::byte> staging;                     // empty where the transport copies while posting
+  std::uint32_t send_seed = 0;                      // CRC seeds of the two directions
   std::uint32_t receive_seed = 0;
 };
 
@@ -114,6 +116,9 @@ class Messaging final : public progress::Pollable {
 
   // The rank that an operation of this communicator waits for, for messages to people; nothing: none, or any.
   std::optional<int> awaited(std::uint64_t communicator);
+
+  // The rank that still writes into the buffer of a receive which would otherwise have ended.
+  std::optional<int> fills(std::uint64_t communicator) const noexcept;
 
   bool waits_for(std::uint64_t communicator, int peer);
   bool waits_for_anybody(std::uint64_t communicator);  // a receive from any source

@@ -111,6 +111,7 @@ struct ReceiveOperation : progress::Operation {
     streaming,  // rendezvous through the payload ring
     open,       // zero-copy: the peer writes into data
     reading,    // zero-copy: our device reads the peer's source into data
+    filling,    // the peer copies the end of the message into data, and has not ended yet
     stopped,    // the peer takes the source back: what was posted is still read
     closing,    // failed, and the peer or our device may still write into data
   };

@@ -5,7 +5,6 @@
 #include <deque>
 #include <vector>
 
-#include "base/process_memory.hpp"
 #include "messaging/matching.hpp"
 #include "messaging/messaging.hpp"
 #include "messaging/numbers.hpp"
@@ -26,12 +25,23 @@ struct Announcement {
   RendezvousBody body;
 };
 
+// A message that its receiver copies by itself.
+struct Pull {
+  ReceiveOperation* receive = nullptr;
+  RendezvousBody offered{};
+  std::uint8_t flags = 0;
+  // Where the sender fills the rest: so many bytes are ours to copy, and are they?
+  std::size_t first_bytes = 0;
+  bool copied = false;
+};
+
 struct Peer {
   Peer(int peer_rank, const PeerPlaces& places, std::size_t eager_bytes)
       : rank{peer_rank},
         transport{*places.transport},
         connection{*places.connection},
         capabilities{places.connection->capabilities()},
+        neighbour{places.neighbour},
         out{connection,
             capabilities,
             {.slot = places.remote_slot,
@@ -41,8 +51,11 @@ struct Peer {
             places.send_seed,
             places.receive_seed},
         in{connection, capabilities, places.slot, places.layout, places.receive_seed},
-        guard{*reinterpret_cast<base::FillGuard*>(places.slot + RingLayout::fill_guard_offset)},
-        remote_guard{places.remote_slot.region, places.remote_slot.offset + RingLayout::fill_guard_offset},
+        guard{*reinterpret_cast<transport::FillGuard*>(places.slot + RingLayout::fill_guard_offset)},
+        remote_guard{neighbour == nullptr ? nullptr
+                                          : reinterpret_cast<transport::FillGuard*>(neighbour->at(
+                                                places.remote_slot.offset + RingLayout::fill_guard_offset,
+                                                sizeof(transport::FillGuard)))},
         remote_revocations{places.remote_revocations},
         eager_bytes_limit{places.layout.payload_ring_units * unit_bytes / 4},
         eager_bytes_max{std::min(eager_bytes, eager_bytes_limit)} {}
@@ -51,12 +64,14 @@ struct Peer {
   transport::Transport& transport;
   transport::Connection& connection;
   const transport::Capabilities& capabilities;
+  const transport::Neighbour* neighbour;  // nullptr: not of this node
   SendRing<ProcessAtomics> out;
   ReceiveRing<ProcessAtomics> in;
-  base::FillGuard& guard;   // ours, for the second half of what this peer sends
-  std::uint32_t helps = 0;  // asked for
+  transport::FillGuard& guard;         // ours, for the end of what this peer sends
+  transport::FillGuard* remote_guard;  // the peer's, as mapped here
+  std::uint32_t helps = 0;             // asked for
   base::FillShare help_share;
-  transport::RemoteAddress remote_guard;
+  Pull filling;  // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
   // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the ring wraps. Both ends have
   // this bound, whatever their options say.
@@ -90,6 +105,7 @@ struct Peer {
   bool owes(SendRing<ProcessAtomics>::Owed owed) const noexcept {
     return owed == SendRing<ProcessAtomics>::Owed::much || (wants_credit && !out.has_told(in.consumed()));
   }
+  bool copies_private() const noexcept { return neighbour != nullptr && neighbour->copies_private(); }
   bool has_more_to_do() const noexcept { return wants_credit || owes_some || !idle_out(); }
   bool idle_out() const noexcept {
     return control.empty() && queued.empty() && streams.empty() && writes.empty() && reads.empty();

@@ -254,6 +254,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
          .places = {
              .transport = shm.get(),
              .connection = nullptr,
+             .neighbour = &shm->neighbour(peer),
              .layout = layout,
              .slot = slot,
              .remote_slot = {.region = 0,

@@ -40,10 +40,6 @@ struct Capabilities {
   // record is complete when its tail is there, and needs no CRC.
   bool bytes_in_order = false;
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
-  // Connection::copy_private works on all memory of the peer.
-  bool copies_private_memory = false;
-  // Connection::fill_private works on what the peer lets us fill.
-  bool fills_private_memory = false;
   bool writes_user_memory =
       false;  // any memory of a process can be registered as a target (zero-copy rendezvous)
   bool reads_peer_memory =
@@ -84,14 +80,6 @@ struct Fault {
   std::string hint{};  // what to do next; may be empty
 };
 
-// Private memory of a peer that it lets us fill, under a guard (base/fill_guard.hpp) in its registered memory.
-struct PrivateTarget {
-  std::uint64_t address = 0;
-  RemoteAddress guard{};
-  std::uint64_t guard_address = 0;  // in the peer's process
-  std::uint64_t number = 0;
-};
-
 // One peer, one ordered lane of writes. Used by one thread at a time, like its context.
 class Connection {
  public:
@@ -126,21 +114,6 @@ class Connection {
   // Where this process can load the peer's registered memory [source, source + bytes); nullptr where it
   // cannot. Total: what does not lie in a region of the peer is nullptr too.
   virtual const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept = 0;
-
-  // For copies_private_memory. Copies so many bytes from an address in the peer's process, at once. False: they could not be read,
-  // the peer being gone for one, and target holds anything. Whether they are still what they were offered as is the caller's to know.
-  virtual bool copy_private(std::byte* /*target*/, std::uint64_t /*address*/,
-                            std::size_t /*bytes*/) noexcept {
-    return false;
-  }
-
-  // Copies into the peer's process what it lets us fill. False: it does not any more, or the system forbids it, and the peer knows.
-  virtual bool fill_private(const PrivateTarget& /*target*/, std::span<const std::byte> /*source*/) noexcept {
-    return false;
-  }
-
-  // Waits for a millisecond whether the peer's process ends, with all its threads.
-  virtual bool process_ends_soon() const noexcept { return false; }
 
   // After it returns, no write of the peer lands here any more and none of ours starts. Before memory that
   // was open to the peer goes back to its owner with an error.

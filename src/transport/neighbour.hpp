@@ -8,12 +8,16 @@
 #include <span>
 
 #include "base/asleep.hpp"
+#include "base/fill_guard.hpp"
 #include "base/owned.hpp"
 #include "base/process_memory.hpp"
 #include "base/system.hpp"
 #include "transport/memory.hpp"
 
 namespace qpmesh::transport {
+
+using FillGuard = base::FillGuard<base::ProcessAtomics>;
+using base::FillTarget;
 
 // Made at start-up, read by everybody, never changed: the memory changes, not where it is.
 class Neighbour {
@@ -32,6 +36,9 @@ class Neighbour {
         asleep_{&asleep},
         doorbell_{doorbell},
         private_memory_{private_memory} {}
+  Neighbour(Neighbour&&) noexcept = default;
+  Neighbour& operator=(Neighbour&&) = delete;
+  virtual ~Neighbour() = default;  // simulated ranks copy in another way
 
   std::size_t arena_bytes() const noexcept { return arena_bytes_; }
   // In its arena. Total: nullptr for what does not lie there.
@@ -54,8 +61,21 @@ class Neighbour {
   // The one place where an eventfd is rung. From any thread.
   static void ring(int doorbell) noexcept;
 
-  // Of nobody where it cannot be copied.
-  const base::ProcessMemory& private_memory() const noexcept { return private_memory_; }
+  // Its private memory. May both ends copy each other's?
+  virtual bool copies_private() const noexcept { return private_memory_.is_known(); }
+  // 0, or the errno: ESRCH where the rank is gone. Then target holds anything. Whether the bytes are still what
+  // they were offered as is the caller's to know.
+  virtual int copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept {
+    return private_memory_.copy(target, address, bytes);
+  }
+  // May it fill ours and we its? Where a word is seen behind the data.
+  bool fills_private() const noexcept { return copies_private() && base::ProcessMemory::stores_in_order; }
+  // Copies into memory that the rank lets us fill. False: it does not any more, or the system forbids it, and
+  // the rank knows.
+  virtual bool fill(FillGuard& guard, const FillTarget& target,
+                    std::span<const std::byte> source) const noexcept;
+  // What it had begun to fill it fills no more: the process has ended, with all its threads. Never blocks.
+  virtual bool has_ended() const noexcept { return private_memory_.has_ended(); }
 
  private:
   base::Mapping mapping_;  // of a peer

@@ -35,19 +35,12 @@ PairFactory factory(std::string name, const NetworkConfig& config) {
   return {std::move(name), [config] { return std::make_unique<SimulatedPair>(config); }};
 }
 
-NetworkConfig with_private_memory_copies(NetworkConfig config) {
-  config.copies_private_memory = true;
-  return config;
-}
-
 NetworkConfig without_inline(NetworkConfig config) {
   config.inline_bytes_max = 0;
   return config;
 }
 
 const PairFactory shared_memory = factory("shared_memory", shared_memory_network(2, 11));
-const PairFactory private_copies =
-    factory("private_copies", with_private_memory_copies(shared_memory_network(2, 11)));
 const PairFactory polled = factory("polled", polled_network(2, 12));
 const PairFactory polled_without_inline =
     factory("polled_without_inline", without_inline(polled_network(2, 13)));
@@ -72,8 +65,8 @@ const PairFactory relaxed_with_flags = factory("relaxed_with_flags", [] {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(simulated, TransportConformance,
-                         ::testing::Values(shared_memory, private_copies, polled, polled_without_inline,
-                                           immediate, relaxed_with_flags, bytes_in_order),
+                         ::testing::Values(shared_memory, polled, polled_without_inline, immediate,
+                                           relaxed_with_flags, bytes_in_order),
                          factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, OrderedWrites,
                          ::testing::Values(shared_memory, polled, polled_without_inline, bytes_in_order),

@@ -220,20 +220,6 @@ TEST_P(TransportConformance, loads_what_lies_in_a_region_of_the_peer_and_nothing
   EXPECT_EQ(connection(0).load({region + 12'345, 0}, 1), nullptr);
 }
 
-TEST_P(TransportConformance, copies_private_memory_of_the_peer_where_it_says_so) {
-  const bool copies = capabilities().copies_private_memory;
-  for (const std::size_t bytes : {1U, 4'096U, 100'001U}) {
-    const auto there = pattern(bytes + 1, 7);
-    std::vector<std::byte> here(bytes + 2, std::byte{0xee});
-    const auto address = reinterpret_cast<std::uintptr_t>(there.data() + 1);
-    ASSERT_EQ(connection(0).copy_private(here.data() + 1, address, bytes), copies);
-    const auto middle = std::span{here}.subspan(1, bytes);
-    EXPECT_TRUE(copies ? same(middle, std::span{there}.subspan(1)) : all_are(middle, std::byte{0xee}));
-    EXPECT_EQ(here.front(), std::byte{0xee});
-    EXPECT_EQ(here.back(), std::byte{0xee});
-  }
-}
-
 TEST_P(TransportConformance, names_memory_that_peers_can_reach_and_no_other) {
   const std::span<const std::byte> all = end(1).memory;
   const auto inside = end(1).transport->address_of(all.subspan(1000, 50));

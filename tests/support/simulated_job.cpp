@@ -62,6 +62,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
         transport::Arena::create_private(system, arena_bytes(layout, size)));
     const std::uint64_t slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
     mine.transports.push_back(network_.make_transport(rank));
+    neighbours_.emplace_back(network_, rank, *mine.arena);
     arenas.push_back(mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()}).region);
     mine.control = network_.make_control_channel(rank);
     mine.wait_policy = progress::WaitPolicy::own_core();
@@ -87,6 +88,8 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
       mine.links.push_back(
           {.connection = std::move(connection),
            .places = {.transport = mine.transports[0].get(),
+                      .neighbour = config.copies_private_memory ? &neighbours_[static_cast<std::size_t>(peer)]
+                                                                : nullptr,
                       .layout = layout,
                       .slot = mine.arena->data() + rank_at(rank).slab_offset + layout.slot_offset(peer),
                       .remote_slot = {region, rank_at(peer).slab_offset + layout.slot_offset(rank)},
@@ -107,9 +110,6 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
 
 // One process holds all ranks: an arena is mapped where it lies.
 void SimulatedJob::share_memory(std::vector<context::ContextParts>& parts) {
-  neighbours_.reserve(parts.size());
-  for (const context::ContextParts& part : parts)
-    neighbours_.emplace_back(*part.arena, -1, base::ProcessMemory::of_simulated_rank());
   for (context::ContextParts& part : parts) {
     for (const transport::Neighbour& neighbour : neighbours_) part.neighbours.push_back(&neighbour);
     part.own_core = part.epoch % 2 == 0;  // or the ranks share cores

@@ -12,6 +12,7 @@
 
 #include "context/context.hpp"
 #include "qpmesh/communicator.hpp"
+#include "simulator/neighbour.hpp"
 #include "simulator/network.hpp"
 #include "support/script.hpp"
 
@@ -67,8 +68,8 @@ class SimulatedJob {
   bool step(Rank& rank);
   bool all_ended() const;
 
-  simulator::Network network_;                    // outlives the contexts
-  std::vector<transport::Neighbour> neighbours_;  // so do they
+  simulator::Network network_;                   // outlives the contexts
+  std::deque<simulator::Neighbour> neighbours_;  // so do they
   Options options_;
   std::vector<Rank> ranks_;
   std::map<std::uint64_t, std::vector<std::uint64_t>> node_slabs_;  // by communicator

@@ -288,110 +288,12 @@ TEST(process_memory, that_ends_in_the_middle_is_an_error) {
   EXPECT_EQ(child.shown().copy(here.data(), child.at(page_bytes), 1), EFAULT);
 }
 
-// ---- memory that its owner lets another process fill ----
-
-// A child whose memory the parent fills: it opens the guard for the number 5, and ends well when it finds its page full of nines.
-struct FilledChild {
-  struct Shared {
-    std::atomic<std::uint64_t> proof;
-    FillGuard guard;
-  };
-  std::byte* memory = static_cast<std::byte*>(
-      ::mmap(nullptr, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  Shared* shared =
-      ::new (::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared{};
-  pid_t process = -1;
-
-  FilledChild() {
-    ::mprotect(memory + page_bytes, page_bytes, PROT_NONE);
-    process = ::fork();
-    if (process == 0) ::_exit(is_filled() ? 0 : 1);
-    while (shared->proof.load() != 42) ::sched_yield();
-  }
-  ~FilledChild() {
-    ::kill(process, SIGKILL);
-    ::waitpid(process, nullptr, 0);
-    ::munmap(memory, 2 * page_bytes);
-    ::munmap(shared, page_bytes);
-  }
-  FilledChild(const FilledChild&) = delete;
-  FilledChild& operator=(const FilledChild&) = delete;
-
-  bool is_filled() const {
-    std::memset(memory, 7, page_bytes);
-    shared->guard.open_for(5);
-    shared->proof.store(42);
-    while (shared->guard.phase_of(5) != FillGuard::done) ::sched_yield();
-    return std::all_of(memory, memory + page_bytes, [](std::byte byte) { return byte == std::byte{9}; });
-  }
-  bool fill(std::uint64_t number, std::size_t place, std::size_t bytes) const {
-    const std::vector<std::byte> nines(bytes, std::byte{9});
-    const ProcessMemory its{process,
-                            {.address = reinterpret_cast<std::uintptr_t>(&shared->proof), .value = 42}};
-    return its.fill(shared->guard, reinterpret_cast<std::uintptr_t>(&shared->guard), number,
-                    reinterpret_cast<std::uintptr_t>(memory) + place, nines.data(), bytes);
-  }
-};
-
-TEST(memory_to_fill, is_full_when_its_owner_sees_that_it_is_done) {
-  if (!ProcessMemory::can_fill) GTEST_SKIP() << "stores of a system call are not seen in order here";
-  const FilledChild child;
-  ASSERT_TRUE(child.fill(5, 0, page_bytes)) << "not allowed here: " << describe_errno(errno);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child.process, &status, 0), child.process);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "it found something else";
-}
-
-TEST(memory_to_fill, is_left_alone_under_another_number_and_when_it_is_closed) {
-  const FilledChild child;
-  EXPECT_FALSE(child.fill(4, 0, page_bytes));
-  EXPECT_EQ(child.shared->guard.phase_of(5), FillGuard::open);
-  EXPECT_EQ(child.shared->guard.settle(5, [] { return false; }), FillGuard::Settled::not_filled);
-  EXPECT_FALSE(child.fill(5, 0, page_bytes));
-  EXPECT_EQ(child.shared->guard.phase_of(5), FillGuard::closed);
-  const ProcessMemory its{child.process,
-                          {.address = reinterpret_cast<std::uintptr_t>(&child.shared->proof), .value = 42}};
-  std::vector<std::byte> memory(page_bytes);
-  ASSERT_EQ(its.copy(memory.data(), reinterpret_cast<std::uintptr_t>(child.memory), page_bytes), 0);
-  EXPECT_TRUE(holds_only(memory, std::byte{7}));
-}
-
-TEST(memory_to_fill, that_ends_in_the_middle_goes_back_to_its_owner_undone) {
-  const FilledChild child;
-  EXPECT_FALSE(child.fill(5, 0, 2 * page_bytes));
-  EXPECT_EQ(child.shared->guard.phase_of(5), FillGuard::closed);
-  EXPECT_EQ(child.shared->guard.settle(5, [] { return false; }), FillGuard::Settled::not_filled);
-}
-
 TEST(process_memory, tells_a_process_that_has_ended_from_one_that_lives) {
   Child child;
   const ProcessMemory memory = child.shown();
-  EXPECT_FALSE(memory.ends_soon());
+  EXPECT_FALSE(memory.has_ended());
   child.end();
-  EXPECT_TRUE(memory.ends_soon());
-}
-
-TEST(memory_to_fill, by_a_process_that_has_gone_in_the_middle_goes_back_to_its_owner) {
-  FillGuard guard{};
-  guard.open_for(1);
-  ASSERT_TRUE(guard.begin(1));
-  int asked = 0;
-  EXPECT_EQ(guard.settle(1, [&] { return ++asked == 3; }), FillGuard::Settled::not_filled);
-  EXPECT_EQ(asked, 3);
-}
-
-TEST(a_share, of_what_another_fills_follows_who_had_to_wait_for_whom) {
-  constexpr std::size_t bytes = std::size_t{1} << 20;
-  FillShare share;
-  const std::size_t at_first = bytes - share.first_bytes(bytes);
-  for (int i = 0; i < 100; ++i) share.learn(FillGuard::Settled::not_filled);
-  EXPECT_EQ(bytes - share.first_bytes(bytes), at_first) << "it was not there, which says nothing";
-  for (int i = 0; i < 100; ++i) share.learn(FillGuard::Settled::done_before);
-  EXPECT_EQ(bytes - share.first_bytes(bytes), bytes / 16 * 12);
-  for (int i = 0; i < 100; ++i) share.learn(FillGuard::Settled::awaited);
-  EXPECT_EQ(bytes - share.first_bytes(bytes), bytes / 16) << "never nothing, or it would not be asked again";
-  EXPECT_EQ(share.first_bytes(filled_bytes_min) % 4096, 0U);
-  EXPECT_LT(share.first_bytes(filled_bytes_min), filled_bytes_min);
+  EXPECT_TRUE(memory.has_ended());
 }
 
 TEST(fail_points, fail_the_chosen_call_alone_with_its_error) {

@@ -75,9 +75,10 @@ std::string documented(const OptionRow& row) {
 TEST(option_table, has_a_row_for_every_field) {
   // Does not compile when a field is added: then give it a row too, and a name here.
   const auto& [transport, require, notification, init, handshake, operation, stall, arena, payload_ring,
-               network_ring, register_min, rendezvous, cma, eager, unexpected_bytes, unexpected_messages,
-               spin, device, gid_index, netdev, subnet, link_timeout, algorithms, tuning, log] = Options{};
-  const std::array<const void*, 25> fields{&transport,
+               network_ring, register_min, rendezvous, cma, cooperative_copy, eager, unexpected_bytes,
+               unexpected_messages, spin, device, gid_index, netdev, subnet, link_timeout, algorithms, tuning,
+               log] = Options{};
+  const std::array<const void*, 26> fields{&transport,
                                            &require,
                                            &notification,
                                            &init,
@@ -90,6 +91,7 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &register_min,
                                            &rendezvous,
                                            &cma,
+                                           &cooperative_copy,
                                            &eager,
                                            &unexpected_bytes,
                                            &unexpected_messages,

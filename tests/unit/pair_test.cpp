@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -18,45 +19,37 @@
 namespace qpmesh::messaging {
 namespace {
 
-// To a rank in this process, whose memory is private to it all the same.
-class NearConnection final : public transport::Connection {
+// A rank in this process, whose memory is private to it all the same.
+class Near final : public transport::Neighbour {
  public:
-  explicit NearConnection(transport::Arena& peer)
-      : peer_{peer}, own_{0, peer_}, capabilities_{own_.capabilities()} {
-    capabilities_.copies_private_memory = capabilities_.fills_private_memory = true;
-  }
+  enum class Fills : std::uint8_t { at_once, never, when_let };
+
+  explicit Near(const transport::Arena& arena) : Neighbour{arena} {}
 
   std::function<void()> at_first_copy = [] {};
-  bool may_fill = true;
-  std::vector<std::size_t> copies;
+  Fills fills = Fills::at_once;
+  bool ended = false;
+  mutable std::vector<std::size_t> copies;
+  mutable std::function<void()> let_go = [] {};  // of what it holds in the middle of filling
 
-  const transport::Capabilities& capabilities() const noexcept override { return capabilities_; }
-  transport::Post post(std::span<const transport::Write> chain) noexcept override { return own_.post(chain); }
-  std::uint64_t completed() const noexcept override { return own_.completed(); }
-  std::optional<std::uint32_t> take_arrival() noexcept override { return std::nullopt; }
-  const std::byte* load(transport::RemoteAddress source, std::size_t bytes) noexcept override {
-    return own_.load(source, bytes);
-  }
-  bool copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) noexcept override {
+  bool copies_private() const noexcept override { return true; }
+  int copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept override {
     if (copies.empty()) at_first_copy();
     copies.push_back(bytes);
-    return memory_.copy(target, address, bytes) == 0;
+    std::memcpy(target, reinterpret_cast<const std::byte*>(address), bytes);
+    return 0;
   }
-  bool fill_private(const transport::PrivateTarget& target,
-                    std::span<const std::byte> source) noexcept override {
-    if (!may_fill) return false;
-    auto& guard = *reinterpret_cast<base::FillGuard*>(peer_.at(target.guard.offset, sizeof(base::FillGuard)));
-    return memory_.fill(guard, target.guard_address, target.number, target.address, source.data(),
-                        source.size());
+  bool fill(transport::FillGuard& guard, const transport::FillTarget& target,
+            std::span<const std::byte> source) const noexcept override {
+    if (fills == Fills::never || !guard.begin(target.number)) return false;
+    let_go = [&guard, target, source] {
+      std::memcpy(reinterpret_cast<std::byte*>(target.address), source.data(), source.size());
+      guard.end(target.number);
+    };
+    if (fills == Fills::at_once) let_go();
+    return true;
   }
-  void sever() noexcept override { own_.sever(); }
-  const transport::Fault* fault() const noexcept override { return own_.fault(); }
-
- private:
-  transport::Neighbour peer_;
-  transport::shm::ShmConnection own_;
-  transport::Capabilities capabilities_;
-  base::ProcessMemory memory_ = base::ProcessMemory::of_simulated_rank();
+  bool has_ended() const noexcept override { return ended; }
 };
 
 struct Pair : Listener {
@@ -66,7 +59,8 @@ struct Pair : Listener {
     Rank(Pair& pair, int number, transport::Arena& own, transport::Arena& other, bool own_core)
         : arena{own},
           shm{number, own, -1},
-          connection{other},
+          neighbour{other},
+          connection{1 - number, neighbour},
           messaging{engine,
                     pair.system,
                     pair.log,
@@ -74,7 +68,7 @@ struct Pair : Listener {
                     {.eager_bytes_max = 1024,
                      .unexpected_bytes_max = 1 << 16,
                      .unexpected_messages_max = 100,
-                     .own_core = own_core,
+                     .cooperative_copies = own_core,
                      .revocations = &own.header().revocations},
                     2},
           machine{messaging, engine.pool()},
@@ -89,7 +83,8 @@ struct Pair : Listener {
 
     transport::Arena& arena;
     transport::shm::ShmTransport shm;
-    NearConnection connection;
+    Near neighbour;
+    transport::shm::ShmConnection connection;
     progress::Engine engine;
     Messaging messaging;
     collectives::RealMachine machine;
@@ -107,6 +102,7 @@ struct Pair : Listener {
           1 - rank,
           {.transport = &at[own]->shm,
            .connection = &at[own]->connection,
+           .neighbour = &at[own]->neighbour,
            .layout = layout,
            .slot = arenas[own].data() + slots[own],
            .remote_slot = {.region = 0, .offset = slots[other]},
@@ -134,13 +130,13 @@ struct Pair : Listener {
     ReceiveOperation receive = receiver().group().receive_operation(0, in);
     SendOperation send = sender().group().send_operation(1, out);
     receive.key = send.key = tag_key(1);
-    receiver().connection.copies.clear();
+    receiver().neighbour.copies.clear();
     receiver().messaging.start(receive);
     sender().messaging.start(send);
     step_both();
     EXPECT_TRUE(receive.done && send.done);
     EXPECT_TRUE(in == out);
-    return receiver().connection.copies;
+    return receiver().neighbour.copies;
   }
 
   bool admit(int, std::uint64_t, std::uint64_t, std::uint32_t) override { return true; }
@@ -158,9 +154,10 @@ struct Pair : Listener {
 using Copies = std::vector<std::size_t>;
 
 TEST(a_sender_that_polls, copies_the_second_half_while_the_receiver_copies_the_first) {
-  if (!base::ProcessMemory::can_fill) GTEST_SKIP() << "stores of a system call are not seen in order here";
+  if (!base::ProcessMemory::stores_in_order)
+    GTEST_SKIP() << "stores of a system call are not seen in order here";
   Pair pair;
-  pair.receiver().connection.at_first_copy = [&] { pair.sender().engine.step(); };
+  pair.receiver().neighbour.at_first_copy = [&] { pair.sender().engine.step(); };
   for (const std::size_t bytes : {base::filled_bytes_min, base::filled_bytes_min + 1, std::size_t{1234567}})
     EXPECT_EQ(pair.copies_of(bytes).size(), 1U) << bytes;
   EXPECT_EQ(pair.receiver().messaging.counters().helped_pulls, 3U);
@@ -188,6 +185,99 @@ TEST(a_sender_that_polls, when_the_receive_has_ended_writes_nothing_into_its_buf
   pair.step_both();
   EXPECT_TRUE(send.done);
   EXPECT_TRUE(std::ranges::all_of(in, [](std::byte byte) { return byte == std::byte{2}; }));
+}
+
+// ---- a sender that is held up in the middle of its copy ----
+
+// A receive whose end the sender has begun to fill, and does not end before it is let.
+struct Held {
+  explicit Held(Pair& with) : pair{with} {
+    pair.sender().neighbour.fills = pair.receiver().neighbour.fills = Near::Fills::when_let;
+    pair.receiver().neighbour.at_first_copy = [this] { pair.sender().engine.step(); };
+    receive = pair.receiver().group().receive_operation(0, in);
+    send = pair.sender().group().send_operation(1, out);
+    receive.key = send.key = tag_key(1);
+    pair.receiver().messaging.start(receive);
+    pair.sender().messaging.start(send);
+    pair.step_both();
+  }
+  void let_go() { pair.sender().neighbour.let_go(); }
+  // Messages between the two, of another communicator.
+  void expect_others_go_on() {
+    std::vector<std::byte> there(100, std::byte{3});
+    std::vector<std::byte> here(100);
+    SendOperation another = pair.sender().group().send_operation(1, there);
+    ReceiveOperation its = pair.receiver().group().receive_operation(0, here);
+    another.communicator = its.communicator = 10;
+    another.key = its.key = tag_key(1);
+    pair.receiver().messaging.start(its);
+    pair.sender().messaging.start(another);
+    pair.step_both();
+    EXPECT_TRUE(another.done && its.done);
+    EXPECT_EQ(here, there);
+  }
+
+  Pair& pair;
+  std::vector<std::byte> out = std::vector<std::byte>(base::filled_bytes_min, std::byte{1});
+  std::vector<std::byte> in = std::vector<std::byte>(base::filled_bytes_min);
+  SendOperation send;
+  ReceiveOperation receive;
+};
+
+TEST(a_sender_that_is_held_up, while_it_copies_keeps_the_receive_and_nothing_else) {
+  Pair pair;
+  Held held{pair};
+  EXPECT_FALSE(held.receive.done);
+  EXPECT_EQ(pair.receiver().messaging.fills(9), 0);
+  EXPECT_EQ(pair.receiver().messaging.fills(10), std::nullopt);
+  EXPECT_EQ(pair.receiver().messaging.awaited(9), 0);
+  held.expect_others_go_on();
+  held.let_go();
+  pair.step_both();
+  EXPECT_TRUE(held.receive.done && held.send.done);
+  EXPECT_EQ(held.receive.failure, nullptr);
+  EXPECT_EQ(held.in, held.out);
+  EXPECT_EQ(pair.receiver().messaging.fills(9), std::nullopt);
+}
+
+TEST(a_sender_that_is_held_up, is_not_asked_for_help_with_the_next_message) {
+  Pair pair;
+  Held held{pair};
+  pair.receiver().neighbour.at_first_copy = [] {};
+  EXPECT_EQ(pair.copies_of(base::filled_bytes_min), Copies{base::filled_bytes_min});
+  held.let_go();
+  pair.step_both();
+  EXPECT_EQ(held.in, held.out);
+}
+
+TEST(a_sender_that_is_held_up, keeps_a_failed_receive_until_it_has_written_the_last_byte) {
+  Pair pair;
+  Held held{pair};
+  const Error failure{{.code = ErrorCode::timeout}};
+  pair.receiver().messaging.fail(9, failure);
+  pair.receiver().messaging.sever(9);
+  pair.step_both();
+  EXPECT_FALSE(held.receive.done);
+  EXPECT_EQ(pair.receiver().messaging.fills(9), 0);
+  held.expect_others_go_on();
+  held.let_go();
+  pair.step_both();
+  EXPECT_TRUE(held.receive.done);
+  EXPECT_EQ(held.receive.failure, &failure);
+}
+
+TEST(a_sender_that_is_held_up, and_dies_gives_the_receive_back_when_its_process_is_gone) {
+  Pair pair;
+  Held held{pair};
+  const Error failure{{.code = ErrorCode::peer_dead}};
+  pair.receiver().messaging.give_up(0);
+  pair.receiver().messaging.fail(9, failure);
+  pair.receiver().messaging.look_at_links();
+  EXPECT_FALSE(held.receive.done) << "a hang-up says nothing about what its threads still do";
+  pair.receiver().neighbour.ended = true;
+  pair.receiver().messaging.look_at_links();
+  EXPECT_TRUE(held.receive.done);
+  EXPECT_EQ(held.receive.failure, &failure);
 }
 
 // The cell overtakes it: what it carries is older by exactly a turn of 16 bits, and would read as "nothing is in flight".
@@ -241,8 +331,8 @@ TEST(a_record, that_was_unread_while_the_cell_told_a_whole_turn_of_credits_bring
 
 TEST(a_sender_that_polls, and_whom_the_system_forbids_to_fill_leaves_the_second_half_to_the_receiver) {
   Pair pair;
-  pair.receiver().connection.at_first_copy = [&] { pair.sender().engine.step(); };
-  pair.sender().connection.may_fill = false;
+  pair.receiver().neighbour.at_first_copy = [&] { pair.sender().engine.step(); };
+  pair.sender().neighbour.fills = Near::Fills::never;
   EXPECT_EQ(pair.copies_of(base::filled_bytes_min).size(), 2U);
 }
 

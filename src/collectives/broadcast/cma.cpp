@@ -1,8 +1,7 @@
 // Cross memory attach: every rank copies the vector straight from where the root has it. The root, which would only wait, copies too where each
 // rank has a core (base/fill_guard.hpp).
 // See node/cma.hpp.
-#include <span>
-#include <utility>
+#include <exception>
 
 #include "base/fill_guard.hpp"
 #include "collectives/algorithm.hpp"
@@ -12,26 +11,7 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Where each rank has a core the root fills as much for every reader as leaves all of them the same to do. The reader's target is
-// private again when this ends, however it ends.
-class FilledTarget {
- public:
-  FilledTarget(NodeOperation& node, int root, std::span<std::byte> vector) noexcept
-      : node_{node}, root_{root}, begin_{node.open_to_fill(vector)} {}
-  ~FilledTarget() { settle(); }
-  FilledTarget(const FilledTarget&) = delete;
-  FilledTarget& operator=(const FilledTarget&) = delete;
-
-  std::size_t begin() const noexcept { return begin_; }
-  bool settle() noexcept { return !std::exchange(settled_, true) && node_.settle_fill(root_); }
-
- private:
-  NodeOperation& node_;
-  int root_;
-  std::size_t begin_;
-  bool settled_ = false;
-};
-
+// Where each rank has a core the root fills as much for every reader as leaves all of them the same to do.
 Task broadcast_filled(Group group, NodeOperation& node, const Arguments& arguments) {
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();
@@ -45,12 +25,19 @@ Task broadcast_filled(Group group, NodeOperation& node, const Arguments& argumen
     co_await node.all(2);
     co_return;
   }
-  FilledTarget rest{node, root, {arguments.out, bytes}};
-  node.publish({});
-  co_await node.member(root, 1);
-  const std::size_t begin = rest.begin();
-  bool copied = node.copy_in_place(root, arguments.out, 0, begin);
-  if (!rest.settle())
+  const std::size_t begin = node.open_to_fill({arguments.out, bytes});
+  bool copied = false;
+  std::exception_ptr failure;
+  try {
+    node.publish({});
+    co_await node.member(root, 1);
+    copied = node.copy_in_place(root, arguments.out, 0, begin);
+  } catch (...) {
+    failure = std::current_exception();  // which nobody hears before the vector is private again
+  }
+  co_await node.settle_fill(root);
+  if (failure) std::rethrow_exception(failure);
+  if (!node.is_filled())
     copied = copied && node.copy_in_place(root, arguments.out + begin, begin, bytes - begin);
   if (!copied) co_await node.failure_of(root);
   node.advance(2);

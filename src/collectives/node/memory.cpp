@@ -17,7 +17,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listene
       size_{static_cast<int>(setup.members.size())},
       rank_{setup.rank},
       communicator_{setup.communicator},
-      own_core_{setup.own_core},
+      fills_together_{setup.cooperative_copies && setup.cma && base::ProcessMemory::stores_in_order},
       fill_share_{static_cast<int>(setup.members.size()) - 1},
       spins_max_{std::max(setup.spins_max, 1)},
       cma_{setup.cma} {
@@ -59,8 +59,7 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
 }
 
 bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const {
-  const int error =
-      peers_[static_cast<std::size_t>(rank)].memory->private_memory().copy(target, address, bytes);
+  const int error = peers_[static_cast<std::size_t>(rank)].memory->copy_private(target, address, bytes);
   if (is_withdrawn(rank) || error == ESRCH) return false;  // withdrawn memory need not even be there
   if (error == 0) return true;
   throw Error{{.code = ErrorCode::no_resource,
@@ -104,10 +103,8 @@ void NodeMemory::check_calls() noexcept {
 }
 
 bool NodeMemory::enlist(NodeWait& wait) noexcept {
-  if (failure_ != nullptr) {
-    wait.failure = failure_;
-    return true;
-  }
+  wait.failure = failure_;
+  if (failure_ != nullptr && wait.what != NodeWait::For::fill) return true;
   if (waits_ == nullptr) engine_.poll_also(*this);
   wait.previous_wait = nullptr;
   wait.next_wait = waits_;
@@ -128,7 +125,7 @@ bool NodeMemory::poll() {
     NodeWait* const following = wait->next_wait;
     if (look(*wait)) {
       remove(*wait);
-      engine_.complete(*wait);
+      engine_.complete(*wait, wait->failure);
       worked = true;
     }
     wait = following;
@@ -139,10 +136,15 @@ bool NodeMemory::poll() {
 void NodeMemory::fail(const Error& failure) noexcept {
   failure_ = &failure;
   own_.withdraw();
-  while (waits_ != nullptr) {
-    NodeWait& wait = *waits_;
-    remove(wait);
-    engine_.complete(wait, &failure);
+  for (NodeWait* wait = waits_; wait != nullptr;) {
+    NodeWait* const following = wait->next_wait;
+    if (wait->what == NodeWait::For::fill) {
+      wait->failure = &failure;
+    } else {
+      remove(*wait);
+      engine_.complete(*wait, &failure);
+    }
+    wait = following;
   }
 }
 
@@ -162,11 +164,27 @@ bool NodeMemory::waits_for(int rank) noexcept {
   return false;
 }
 
-bool NodeMemory::awaits_end() const noexcept {
+bool NodeMemory::awaits_unrung() const noexcept {
   for (const NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
-    if (wait->what == NodeWait::For::end) return true;
+    if (wait->what != NodeWait::For::stage) return true;
   }
   return false;
+}
+
+std::optional<int> NodeMemory::filler() const noexcept {
+  for (const NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
+    if (wait->what == NodeWait::For::fill) return wait->next;
+  }
+  return std::nullopt;
+}
+
+void NodeMemory::end_fills_of_the_dead() noexcept {
+  for (NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
+    if (wait->what != NodeWait::For::fill) continue;
+    transport::FillGuard& guard = own_slab().slots[wait->slot].guard;
+    const bool gone = peers_[static_cast<std::size_t>(wait->next)].memory->has_ended();
+    if (gone && guard.phase_of(wait->stage) == transport::FillGuard::begun) guard.give_up(wait->stage);
+  }
 }
 
 bool NodeMemory::is_quiet() const noexcept {

@@ -41,6 +41,7 @@ struct NodeWait : progress::Operation {
   enum class For : std::uint8_t {
     stage,  // a slot's, of this operation
     end,    // NodeSlab::done to reach `stage`
+    fill,   // the guard of our slot to be settled, which `next` has begun to fill for the operation `stage`
   };
   std::uint64_t stage;
   std::uint64_t call;  // what members must have called, too
@@ -60,9 +61,9 @@ class NodeMemory final : public progress::Pollable {
     std::vector<int> context_ranks{};
     int rank = 0;
     std::uint64_t communicator = 0;
-    bool cma = false;       // all members read each other's private memory
-    bool own_core = false;  // of each member
-    int spins_max = 0;      // of a short wait where it stands
+    bool cma = false;                 // all members read each other's private memory
+    bool cooperative_copies = false;  // members that wait for the same long vector copy it together
+    int spins_max = 0;                // of a short wait where it stands
   };
   NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener);
   ~NodeMemory() override;
@@ -90,17 +91,12 @@ class NodeMemory final : public progress::Pollable {
   bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
 
   // Do the members copy long vectors together, each on a core of its own? The same on all of them.
-  bool fills_together() const noexcept { return cma_ && base::ProcessMemory::can_fill && own_core_; }
-  // Fills what a member has opened for the operation, if it still may.
-  void fill(int rank, NodeSlot& slot, std::uint64_t number,
-            std::span<const std::byte> source) const noexcept {
-    peers_[static_cast<std::size_t>(rank)].memory->private_memory().fill(
-        slot.guard, slot.guard_address, number, slot.target_address, source.data(), source.size());
+  bool fills_together() const noexcept { return fills_together_; }
+  // Fills what a member has opened in its slot, if it still may.
+  void fill(int rank, NodeSlot& slot, std::span<const std::byte> source) const noexcept {
+    peers_[static_cast<std::size_t>(rank)].memory->fill(slot.guard, slot.target, source);
   }
   base::FillShare& fill_share() noexcept { return fill_share_; }
-  bool ends_soon(int rank) const noexcept {
-    return peers_[static_cast<std::size_t>(rank)].memory->private_memory().ends_soon();
-  }
 
   std::uint32_t begin() noexcept { return next_number_++; }
   // A set of staging buffers for this operation, and which operation must be done before it is written.
@@ -133,11 +129,16 @@ class NodeMemory final : public progress::Pollable {
     return enlist(wait);
   }
   bool poll() override;
-  void fail(const Error& failure) noexcept;     // of the communicator: ends all waits, now and later
+  // Of the communicator: ends all waits, now and later; those for who fills our memory when it does no more.
+  void fail(const Error& failure) noexcept;
   std::optional<int> awaited() const noexcept;  // rank in the communicator
   bool waits_for(int rank) noexcept;            // after another look
-  // Does it wait for the end of a member's operation? Nobody rings for that.
-  bool awaits_end() const noexcept;
+  // Does it wait for what nobody rings for? The end of a member's operation, and of what it fills.
+  bool awaits_unrung() const noexcept;
+  // The member that fills our memory, which would otherwise be its owner's again.
+  std::optional<int> filler() const noexcept;
+  // A member that had begun to fill and is gone fills no more. Costs calls of the system.
+  void end_fills_of_the_dead() noexcept;
   // Has a member called something else than we did? For a rank that waits for something else and did not need to look, as the
   // root of a broadcast: the error comes through the listener.
   void check_calls() noexcept;
@@ -159,6 +160,8 @@ class NodeMemory final : public progress::Pollable {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     // This rank waits for a step that it has come to itself. Its own line is not looked at: it would be fetched back from the members
     // who read it, which doubled the time of a small allreduce.
+    if (wait.what == NodeWait::For::fill) [[unlikely]]
+      return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
     if (rank == rank_)
       return wait.what == NodeWait::For::stage ||
              has_reached(own_.done(), static_cast<std::uint32_t>(wait.stage));
@@ -182,7 +185,7 @@ class NodeMemory final : public progress::Pollable {
   int rank_;
   OwnNodeWords<base::ProcessAtomics> own_;
   std::uint64_t communicator_;
-  bool own_core_;
+  bool fills_together_;
   base::FillShare fill_share_;
   int spins_max_;
   std::uint32_t next_number_ = 0;

@@ -133,23 +133,26 @@ class NodeOperation {
   // Before this rank publishes: another member may fill the end of this vector, until it is settled. Returns where that begins.
   std::size_t open_to_fill(std::span<std::byte> vector) noexcept {
     NodeSlot& slot = own();
-    slot.guard_address = reinterpret_cast<std::uintptr_t>(&slot.guard);
     slot.target_begin = memory_.fill_share().first_bytes(vector.size());
-    slot.target_address = reinterpret_cast<std::uintptr_t>(vector.data()) + slot.target_begin;
+    slot.target = {.address = reinterpret_cast<std::uintptr_t>(vector.data()) + slot.target_begin,
+                   .guard_address = reinterpret_cast<std::uintptr_t>(&slot.guard),
+                   .number = number_};
     slot.guard.open_for(number_);
     return slot.target_begin;
   }
-  // Nobody fills it any more. True: that member has.
-  bool settle_fill(int by) noexcept {
-    const auto settled = own().guard.settle(number_, [&] { return memory_.ends_soon(by); });
-    memory_.fill_share().learn(settled);
-    return settled != base::FillGuard::Settled::not_filled;
+  // Until nobody fills it any more, whatever becomes of the communicator. What it opened must come to this.
+  Awaiter settle_fill(int by) noexcept {
+    const auto phase = own().guard.take_back(number_);
+    if (phase == transport::FillGuard::done) memory_.fill_share().it_was_faster();
+    if (phase == transport::FillGuard::begun) memory_.fill_share().it_was_awaited();
+    return {memory_, NodeWait::For::fill, number_ % node_slot_count, number_, 0, by, by + 1};
   }
+  // Settled: has the other one filled it?
+  bool is_filled() const noexcept { return own().guard.phase_of(number_) == transport::FillGuard::done; }
   // The end of the vector, of a member that has come, if it has not settled meanwhile.
   void fill(int rank, std::span<const std::byte> vector) const noexcept {
     NodeSlot& slot = memory_.slab(rank).slot(number_);
-    if (slot.target_begin <= vector.size())
-      memory_.fill(rank, slot, number_, vector.subspan(slot.target_begin));
+    if (slot.target_begin <= vector.size()) memory_.fill(rank, slot, vector.subspan(slot.target_begin));
   }
   // A member's staging buffer for the n-th chunk; every rank takes the same set.
   std::byte* staging(int rank, std::size_t chunk) const noexcept {

@@ -44,9 +44,8 @@ struct alignas(128) NodeSlotWords {
   std::uint64_t result_offset;
   Place result_place;
   // Private memory that another member may fill: addresses in the owner's process.
-  alignas(128) base::FillGuard guard;
-  std::uint64_t guard_address;
-  std::uint64_t target_address;
+  alignas(128) base::FillGuard<Atomics> guard;
+  base::FillTarget target;
   std::uint64_t target_begin;  // in the vector; to its end
 
   void put(std::span<const std::byte> bytes) noexcept {

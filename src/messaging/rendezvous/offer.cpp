@@ -74,7 +74,7 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
   if (send.readable) {
     record.header().flags |= flag_source_readable;
   } else if (core.config.revocations != nullptr) {
-    const bool cma = !address && peer.capabilities.copies_private_memory;
+    const bool cma = !address && peer.copies_private();
     if (address) record.header().flags |= flag_source_open;
     if (cma) record.header().flags |= flag_source_private;
     if (cma) body.offset = reinterpret_cast<std::uintptr_t>(send.data);
@@ -92,7 +92,11 @@ void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const Rende
   if ((flags & (flag_source_open | flag_source_private)) != 0 && pull(core, peer, receive, offered, flags))
     return;
   if ((flags & flag_source_readable) != 0 && begin_read(core, peer, receive, offered)) return;
-  if (answer(core, peer, receive, offered.sender_operation)) return;
+  answer_or_fail(core, peer, receive, offered.sender_operation);
+}
+
+void answer_or_fail(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation) {
+  if (answer(core, peer, receive, sender_operation)) return;
   core.matching.post(receive);  // where the failing communicator finds it
   fail_without_number(core, peer, receive);
 }

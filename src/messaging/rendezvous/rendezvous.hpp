@@ -28,6 +28,8 @@ void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const Rende
                   std::uint8_t flags);
 // Opens the receive to the peer, in whichever way it can be, and says so. False: no number is left for it.
 bool answer(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
+// The same, or else the communicator fails.
+void answer_or_fail(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
 void handle_clear_to_send(Core& core, Peer& peer, const Record& record);
 // A send has met its answer.
 void proceed(Core& core, Peer& peer, SendOperation& send, std::uint8_t flags, const RendezvousBody& body);
@@ -47,6 +49,10 @@ void fail_without_number(Core& core, const Peer& peer, const ReceiveOperation& r
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
           std::uint8_t flags);
 void handle_help(Core& core, Peer& peer, const HelpBody& body);
+// Ends receives whose senders have ended filling them.
+void look_at_fillings(Core& core);
+// And those whose senders are gone. Costs calls of the system.
+void end_fillings_of_the_dead(Core& core);
 
 // ---- read.cpp: the receiver's device reads ----
 

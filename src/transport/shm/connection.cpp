@@ -74,15 +74,8 @@ const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) no
   return source.region == 0 ? memory_.at(source.offset, bytes) : nullptr;
 }
 
-bool ShmConnection::fill_private(const PrivateTarget& target, std::span<const std::byte> source) noexcept {
-  auto* const guard =
-      reinterpret_cast<base::FillGuard*>(memory_.at(target.guard.offset, sizeof(base::FillGuard)));
-  if (severed_ || guard == nullptr) return false;
-  return memory_.private_memory().fill(*guard, target.guard_address, target.number, target.address,
-                                       source.data(), source.size());
-}
-
-// Peers write rings and Buffers, and private memory only while its owner waits for that: there is nothing to fence beyond our own posts.
+// Peers write rings and Buffers, and private memory only under a guard that its owner settles: there is nothing
+// to fence beyond our own posts.
 void ShmConnection::sever() noexcept {
   if (severed_) return;
   severed_ = true;
