@@ -36,8 +36,8 @@ struct UntypedCalls;
 // Move-only. One thread at a time per context: a communicator, its children and its requests belong together,
 // and a second thread takes independent(). Overlapping calls are reported as Error{bad_argument}. Only
 // abort() may be called from any thread. In a child that was forked off, all calls on what the parent made are
-// Error{bad_argument}, and handles go without a trace. After an error other than bad_argument, truncated, or the timeout of
-// an unmatched receive, the communicator is broken: every further call throws the same error. The destructor
+// Error{bad_argument}, and handles go without a trace. After an error other than bad_argument, truncated, the mismatch
+// of a message's type, or the timeout of an unmatched receive, the communicator is broken: every further call throws the same error. The destructor
 // is local, may run in any order, and never waits for a peer's call.
 class QPMESH_API Communicator {
  public:
@@ -57,7 +57,8 @@ class QPMESH_API Communicator {
   void send(const S& data, int destination, int tag = 0, const CallOptions& options = {}) {
     send_elements(detail::const_elements(data), destination, tag, options);
   }
-  // The message must fit: otherwise Error{truncated} with both sizes, and it stays first in line.
+  // The message must fit, and its elements must be of the buffer's type, or one of the two bytes: otherwise Error{truncated} with
+  // both sizes, or Error{mismatch} with both types, and it stays first in line.
   template <Target T>
   Status receive(T&& data, int source = any_source, int tag = any_tag, const CallOptions& options = {}) {
     return receive_elements(detail::elements(data), source, tag, options);

@@ -88,7 +88,7 @@ QPMESH_API int qpmesh_size(const qpmesh_communicator* world);
 // Returns when data may be reused; a large send may wait for its receive. Tags are 0 and more.
 QPMESH_API int qpmesh_send(qpmesh_communicator* world, const void* data, size_t count, qpmesh_type type,
                            int destination, int tag);
-// The message must fit. status may be null.
+// The message must fit, and be of the type, or one of the two QPMESH_BYTE. status may be null.
 QPMESH_API int qpmesh_receive(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type,
                               int source, int tag, qpmesh_status* status);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collectives/kernels/reducer.hpp"
+#include "messaging/elements.hpp"
 
 namespace qpmesh::calls {
 namespace {
@@ -15,6 +16,22 @@ Error truncated(const PendingOperation& request) {
                 .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes,
                                      receive.capacity_bytes),
                 .hint = "the message stays in line for the next receive; probe() tells its size"}};
+}
+
+std::string elements_in(std::uint32_t signature) {
+  return context::describe_elements(messaging::type_in(signature), messaging::element_bytes_in(signature));
+}
+
+Error mistyped(const PendingOperation& request) {
+  const messaging::ReceiveOperation& receive = request.receive;
+  return Error{
+      {.code = ErrorCode::mismatch,
+       .peer = request.communicator->rank_of(receive.message_source),
+       .operation = std::string{request.operation},
+       .cause = fmt::format("the message holds {}, the buffer {}", elements_in(receive.message_signature),
+                            elements_in(receive.signature)),
+       .hint = "receive into elements of the sender's type, or into bytes; the message stays in line for "
+               "the next receive"}};
 }
 
 // Of a communicator that has failed: nothing is left in flight.
@@ -99,6 +116,7 @@ Status settle(PendingOperation& request) {
   const messaging::ReceiveOperation& receive = request.receive;
   if (receive.failure != nullptr) context::throw_failure(*receive.failure, request.operation);
   if (receive.truncated) throw truncated(request);
+  if (receive.mistyped) throw mistyped(request);
   return request.status = received(request);
 }
 

@@ -16,6 +16,11 @@ static_assert(reduction_names.size() == static_cast<std::size_t>(ReductionKind::
 
 }  // namespace
 
+std::string describe_elements(ElementType type, std::size_t element_bytes) {
+  if (type == ElementType::none) return fmt::format("elements of {} bytes", element_bytes);
+  return std::string{type_names[static_cast<std::size_t>(type)]};
+}
+
 std::uint32_t CollectiveCall::signature() const noexcept {
   const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 | static_cast<std::uint64_t>(type) << 16 |
                               std::uint64_t{has_layout} << 8 | reduction;
@@ -31,9 +36,7 @@ std::uint32_t CollectiveCall::signature() const noexcept {
 std::string CollectiveCall::describe() const {
   std::string arguments;
   if (element_bytes > 0) {
-    const bool has_type = type != ElementType::none;
-    const std::string what = has_type ? std::string{type_names[static_cast<std::size_t>(type)]}
-                                      : fmt::format("elements of {} bytes", element_bytes);
+    const std::string what = describe_elements(type, element_bytes);
     arguments = has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
   }
   if (reduction < reduction_names.size()) arguments += fmt::format(", {}", reduction_names[reduction]);

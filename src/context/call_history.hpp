@@ -31,6 +31,9 @@ struct CollectiveName {
   std::uint64_t hash;
 };
 
+// "float32", "elements of 12 bytes".
+std::string describe_elements(ElementType type, std::size_t element_bytes);
+
 // What every rank must say alike when it calls a collective.
 struct CollectiveCall {
   static constexpr std::uint8_t no_reduction = 255;

@@ -11,6 +11,7 @@
 #include "calls/collective_call.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
+#include "messaging/elements.hpp"
 #include "startup/init.hpp"
 
 namespace qpmesh {
@@ -44,6 +45,7 @@ void prepare_send(PendingOperation& request, const ConstElements& data, int dest
   send.data = static_cast<const std::byte*>(data.data);
   send.bytes = bytes;
   send.target = state.context_rank(destination);
+  send.signature = messaging::element_signature(data.type, data.element_bytes, data.element_count);
 }
 
 void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& state, int source, int tag) {
@@ -64,6 +66,7 @@ void prepare_receive(PendingOperation& request, const Elements& data, int source
   set_pattern(request.receive, state, source, tag);
   request.receive.data = static_cast<std::byte*>(data.data);
   request.receive.capacity_bytes = bytes;
+  request.receive.signature = messaging::element_signature(data.type, data.element_bytes, data.element_count);
 }
 
 void start(PendingOperation& request) {
@@ -146,7 +149,7 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
                         request, [&] { return messaging.spin_for(receive); }, is_done) ||
                     calls::wait_until(request, is_done);
   if (!done) return calls::finish_late(request);
-  if (receive.failure != nullptr || receive.truncated) return calls::settle(request);
+  if (receive.failure != nullptr || receive.truncated || receive.mistyped) return calls::settle(request);
   return calls::received(request);
 }
 

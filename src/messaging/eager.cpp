@@ -68,7 +68,6 @@ void keep(Core& core, Peer& peer, const Envelope& envelope, const TakenMessage& 
   const RecordHeader& header = message.record.header();
   Unexpected& kept = core.matching.new_message();
   kept.envelope = envelope;
-  kept.signature = header.signature;
   kept.kind = header.kind;
   kept.flags = header.flags;
   if (header.kind == RecordKind::eager_inline) {
@@ -131,25 +130,19 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
   const Envelope envelope{.communicator = header.communicator,
                           .key = header.key,
                           .source = peer.rank,
-                          .bytes = header.total_bytes};
+                          .bytes = header.total_bytes,
+                          .signature = header.signature};
   if (is_collective(header.key) &&
       !core.listener.admit(peer.rank, header.communicator, header.key, header.signature))
     return;
   ReceiveOperation* receive = core.matching.take_posted(envelope);
-  // Too small for the message: told so, and the message stays first in line for the receives behind it.
-  while (receive != nullptr && !receive->announced && envelope.bytes > receive->capacity_bytes) {
-    receive->message_source = envelope.source;
-    receive->message_key = envelope.key;
-    receive->message_bytes = envelope.bytes;
-    receive->truncated = true;
+  // Too small for the message, or of another type: told so, and the message stays first in line for the receives behind it.
+  while (receive != nullptr && !receive->announced && !take_envelope(*receive, envelope)) {
     core.engine.complete(*receive);
     receive = core.matching.take_posted(envelope);
   }
   if (receive == nullptr) return keep(core, peer, envelope, message);
   if (receive->announced) return confirm(core, peer, *receive, header);
-  receive->message_source = envelope.source;
-  receive->message_key = envelope.key;
-  receive->message_bytes = envelope.bytes;
   if (header.kind == RecordKind::rendezvous) {
     return accept_offer(core, peer, *receive, message.record.rendezvous(), header.flags);
   }
@@ -159,13 +152,7 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
 
 void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message) {
   const Envelope envelope = message.envelope;
-  receive.message_source = envelope.source;
-  receive.message_key = envelope.key;
-  receive.message_bytes = envelope.bytes;
-  if (envelope.bytes > receive.capacity_bytes) {
-    receive.truncated = true;
-    return core.engine.complete(receive);
-  }
+  if (!take_envelope(receive, envelope)) return core.engine.complete(receive);
   Peer& peer = core.peer(envelope.source);
   if (message.kind == RecordKind::rendezvous) {
     const RendezvousBody body = message.offer;
@@ -213,7 +200,7 @@ void recheck_unexpected(Core& core, std::uint64_t communicator, std::uint32_t op
   core.matching.for_each_unexpected_collective([&](Unexpected& message) {
     const Envelope& envelope = message.envelope;
     if (envelope.communicator != communicator || operation_of(envelope.key) != operation) return;
-    if (!core.listener.admit(envelope.source, communicator, envelope.key, message.signature))
+    if (!core.listener.admit(envelope.source, communicator, envelope.key, envelope.signature))
       discard(core, message);
   });
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "messaging/elements.hpp"
 #include "messaging/operations.hpp"
 #include "messaging/rings/credits.hpp"
 #include "messaging/rings/record.hpp"
@@ -17,13 +18,24 @@ struct Envelope {
   std::uint64_t key = 0;
   int source = -1;  // rank in the context
   std::size_t bytes = 0;
+  std::uint32_t signature = 0;
 };
+
+// The receive learns what its message is. False: it cannot take that, and knows why; the message stays first in line.
+inline bool take_envelope(ReceiveOperation& receive, const Envelope& envelope) noexcept {
+  receive.message_source = envelope.source;
+  receive.message_key = envelope.key;
+  receive.message_bytes = envelope.bytes;
+  receive.message_signature = envelope.signature;
+  receive.mistyped = !is_collective(envelope.key) && !elements_agree(envelope.signature, receive.signature);
+  receive.truncated = !receive.mistyped && envelope.bytes > receive.capacity_bytes;
+  return !receive.mistyped && !receive.truncated;
+}
 
 // A message that came before its receive. Its payload lies in one of three
 // places, or is still at the sender (offer).
 struct Unexpected {
   Envelope envelope;
-  std::uint32_t signature = 0;
   RecordKind kind = RecordKind::eager_inline;
   std::uint8_t flags = 0;
   RendezvousBody offer{};

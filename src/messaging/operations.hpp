@@ -81,7 +81,7 @@ struct SendOperation : progress::Operation {
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
   int target = -1;              // rank in the context
-  std::uint32_t signature = 0;  // collectives
+  std::uint32_t signature = 0;  // of the collective call, or of the elements (elements.hpp)
 
   State state = State::idle;
   std::uint32_t number = 0;  // ours, of the rendezvous
@@ -125,14 +125,17 @@ struct ReceiveOperation : progress::Operation {
   Combine combine = nullptr;
   const std::byte* operand = nullptr;
   const void* context = nullptr;
-  std::uint32_t signature = 0;  // collectives
+  std::uint32_t signature = 0;  // of the collective call, or of the elements (elements.hpp)
 
   State state = State::idle;
-  bool truncated = false;  // done, but message_bytes > capacity_bytes: the message is still first in line
+  // Done, but the message is still first in line: message_bytes > capacity_bytes, or it holds elements of another type.
+  bool truncated = false;
+  bool mistyped = false;
   bool announced = false;  // answered before its offer came: streaming or open, and still posted
   int message_source = -1;
   std::uint64_t message_key = 0;
   std::size_t message_bytes = 0;
+  std::uint32_t message_signature = 0;
   std::size_t moved_bytes = 0;
   std::uint32_t number = 0;
   std::optional<std::uint32_t> region{};  // registered for this operation alone

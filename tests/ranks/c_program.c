@@ -32,6 +32,8 @@ static void test_messages(qpmesh_communicator* world, int rank, int size) {
   EXPECT(qpmesh_send(world, out, 3, QPMESH_INT32, rank, 6) == QPMESH_OK);
   EXPECT(qpmesh_receive(world, in, 2, QPMESH_INT32, rank, 6, NULL) == QPMESH_TRUNCATED);
   EXPECT(strstr(qpmesh_error_text(), "12 bytes") != NULL);
+  EXPECT(qpmesh_receive(world, in, 3, QPMESH_FLOAT32, rank, 6, NULL) == QPMESH_MISMATCH);
+  EXPECT(strstr(qpmesh_error_text(), "the message holds int32, the buffer float32") != NULL);
   EXPECT(qpmesh_receive(world, in, sizeof out, QPMESH_BYTE, rank, 6, NULL) == QPMESH_OK);
   EXPECT(memcmp(in, out, sizeof out) == 0);
 }

@@ -100,7 +100,7 @@ int main(int count, char** values) {
        {message_scenarios(), async_scenarios(), group_scenarios(), argument_scenarios(),
         collective_scenarios(), collective_argument_scenarios(), reduction_failure_scenarios(),
         node_scenarios(), large_scenarios(), differing_call_scenarios(), differing_pair_scenarios(),
-        request_scenarios(), fork_scenarios(), error_scenarios(), ending_scenarios(),
+        request_scenarios(), fork_scenarios(), type_scenarios(), error_scenarios(), ending_scenarios(),
         random_scenarios(), economy_scenarios(), link_scenarios()}) {
     for (const Scenario& scenario : scenarios) {
       if (arguments.empty() || scenario.name != arguments[0]) continue;

@@ -73,6 +73,9 @@ INSTANTIATE_TEST_SUITE_P(forks, Scenarios,
                                          Case{"a_forked_child_may_begin_anew", {1, 2}}),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(types, Scenarios,
+                         testing::Values(Case{"elements_of_messages_have_types", {1, 2, 3}}), name_of);
+
 // The sizes: one round of every pattern and several, powers of two and none.
 INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
                          testing::Values(Case{"every_algorithm_of_every_collective", {1, 2, 3, 4, 5, 7, 8}},

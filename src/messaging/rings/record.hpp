@@ -13,7 +13,7 @@
 //   16     8  communicator
 //   24     8  key           what matching compares (matching.hpp)
 //   32     8  total_bytes   of the message
-//   40     4  signature     of the collective operation; 0 for point-to-point
+//   40     4  signature     of the collective call, or of the elements of a point-to-point message
 //   44     …  body          inline payload, or RendezvousBody, or the payload's place
 //  len-4   4  tail          ~sequence
 #pragma once
