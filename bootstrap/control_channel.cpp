@@ -144,6 +144,7 @@ void SocketControlChannel::flush(Peer& peer) noexcept {
     const auto sent =
         stream::send(system_, peer.link.socket.get(), BlobView{peer.outgoing}.subspan(peer.sent_bytes));
     if (sent.error == EAGAIN) return watch_room(peer, true);
+    if (base::descriptor_lost(sent.error)) lose_descriptor();
     // The peer is gone: reading its stream to the end says so, after what it had sent.
     if (sent.error != 0) {
       peer.send_error = sent.error;
@@ -176,6 +177,7 @@ std::vector<base::ControlEvent> SocketControlChannel::poll() {
   const int count = system_.call("epoll_wait", [&] {
     return ::epoll_wait(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), 0);
   });
+  if (count < 0 && errno != EINTR) lose_descriptor();
   // A process whose pidfd is readable sends nothing more: reading its socket after this look finds
   // everything.
   const auto readable = std::span{ready_}.first(static_cast<std::size_t>(std::max(count, 0)));
@@ -186,6 +188,10 @@ std::vector<base::ControlEvent> SocketControlChannel::poll() {
   for (const epoll_event& event : readable) {
     Peer& peer = peers_[event.data.u64 >> 1];
     if (peer.state == State::alive) read(peer, process_ended_[event.data.u64 >> 1], events);
+  }
+  if (descriptor_ == Descriptor::lost) {
+    descriptor_ = Descriptor::told_of;
+    events.push_back({.kind = base::ControlEvent::Kind::descriptor_lost, .bytes = {}, .detail = {}});
   }
   return events;
 }
@@ -198,6 +204,7 @@ void SocketControlChannel::read(Peer& peer, bool process_ended, std::vector<base
         end(peer, State::dead, fmt::format("{} ended (pidfd)", process_of(peer.link)), events);
       return;
     }
+    if (base::descriptor_lost(received.error)) return lose_descriptor();  // says nothing of the peer
     if (received.ended || received.error != 0) {
       const int error = received.ended ? peer.send_error : received.error;
       return end(peer, State::dead, ending(peer.link, error), events);

@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <list>
@@ -87,9 +88,12 @@ class SocketControlChannel final : public base::ControlChannel {
   void end(Peer& peer, State state, std::string detail, std::vector<base::ControlEvent>& events);
   Farewell farewell(Peer& peer) noexcept;
 
+  void lose_descriptor() noexcept { descriptor_ = std::max(descriptor_, Descriptor::lost); }
+
   const base::System& system_;
   const pid_t owner_;
   base::UniqueFd epoll_;
+  enum class Descriptor : std::uint8_t { kept, lost, told_of } descriptor_ = Descriptor::kept;
   std::vector<Peer> peers_;
   std::vector<epoll_event> ready_;
   std::vector<bool> process_ended_;

@@ -18,9 +18,11 @@ struct ControlEvent {
     // The peer closed normally, and everything it had sent before was delivered: not a death.
     goodbye,
     death,  // the peer's process ended without a goodbye, or its connection broke
+    // A descriptor of this very process is gone: nothing is known of anybody any more. Told once.
+    descriptor_lost,
   };
   Kind kind = Kind::frame;
-  int peer = -1;
+  int peer = -1;       // of descriptor_lost: nobody
   Blob bytes;          // frame
   std::string detail;  // death: what was observed ("process 123 ended: pidfd")
 };

@@ -1,6 +1,7 @@
 // Handles that own: a descriptor is closed, a mapping unmapped, when its owner goes.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <utility>
 
@@ -25,6 +26,10 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+// Whether the errno of a call on a descriptor of ours says that it is not ours any more: the
+// application closed it, and the number stands for nothing or for something else.
+constexpr bool descriptor_lost(int error) noexcept { return error == EBADF || error == ENOTSOCK; }
 
 // A range of mmap'ed address space.
 class Mapping {

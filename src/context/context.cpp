@@ -306,6 +306,7 @@ bool Context::poll() {
     events = parts_.control->poll();
   }
   for (const base::ControlEvent& event : events) handle(event);
+  if (waiter_.descriptor_lost()) descriptor_lost();
   messaging_.look_at_links();
   for (const auto& [id, state] : communicators_) state->look_at_node();
   if (!failed_links_.empty()) pass_verdicts();
@@ -333,6 +334,7 @@ void Context::handle(const base::ControlEvent& event) {
   // What the peer wrote before it spoke, or went, is in our memory: it counts.
   for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
   if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
+  if (event.kind == base::ControlEvent::Kind::descriptor_lost) return descriptor_lost();
   if (event.kind == base::ControlEvent::Kind::death) {
     messaging_.give_up(event.peer);
     return peer_gone({.code = ErrorCode::peer_dead, .peer = event.peer, .cause = event.detail});
@@ -434,16 +436,28 @@ void Context::answer_calls(CommunicatorState& state, int peer, const ControlFram
 void Context::abort(std::string_view reason) noexcept {
   if (is_inherited()) return;
   try {
-    const ErrorDetail detail{.code = ErrorCode::aborted, .operation = "abort", .cause = std::string{reason}};
-    if (!begin_abort(detail)) return;
-    const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = detail});
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank()) send_control(peer, frame);
-    }
-    if (parts_.doorbell) transport::Neighbour::ring(parts_.doorbell.get());
+    abort_with({.code = ErrorCode::aborted, .operation = "abort", .cause = std::string{reason}});
   } catch (const std::exception& error) {
     log().error("abort could not reach the peers: {}", error.what());
   }
+}
+
+// Nobody else is to blame, and nobody can be waited for any more.
+void Context::descriptor_lost() {
+  abort_with(
+      {.code = ErrorCode::no_resource,
+       .cause = fmt::format("a descriptor of qpmesh was closed by the application in {}", name_of(rank())),
+       .system_error = EBADF,
+       .hint = "close only what the program itself has opened: no closefrom, no close of a number twice"});
+}
+
+void Context::abort_with(const ErrorDetail& detail) {
+  if (!begin_abort(detail)) return;
+  const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = detail});
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank()) send_control(peer, frame);
+  }
+  if (parts_.doorbell) transport::Neighbour::ring(parts_.doorbell.get());
 }
 
 bool Context::begin_abort(const ErrorDetail& detail) {

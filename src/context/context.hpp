@@ -187,6 +187,8 @@ class Context final : public messaging::Listener,
   void handle_frame(int peer, BlobView frame);
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void take_abort();
+  void descriptor_lost();
+  void abort_with(const ErrorDetail& detail);
   bool begin_abort(const ErrorDetail& detail);  // false: an abort is under way already
   void keep_early_failure(std::uint64_t communicator, const ErrorDetail& detail);
   void end_waits_for_departed();

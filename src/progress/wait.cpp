@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "base/cpu.hpp"
@@ -118,7 +119,8 @@ void Waiter::wake_up(bool rung) noexcept {
   doorbell_.asleep->clear();
   if (!rung) return;
   std::uint64_t rings = 0;
-  [[maybe_unused]] const auto drained = ::read(doorbell_.eventfd, &rings, sizeof rings);  // non-blocking
+  const auto drained = ::read(doorbell_.eventfd, &rings, sizeof rings);  // non-blocking
+  if (drained < 0 && base::descriptor_lost(errno)) descriptor_lost_ = true;
 }
 
 // epoll_wait counts in milliseconds. For ppoll an epoll descriptor is readable when something in it is.
@@ -126,7 +128,8 @@ void Waiter::block(std::chrono::microseconds length, Others others) {
   if (others.empty() && length >= std::chrono::milliseconds{1}) {
     epoll_event event{};
     const auto length_ms = std::chrono::ceil<std::chrono::milliseconds>(length).count();
-    ::epoll_wait(epoll_.get(), &event, 1, static_cast<int>(length_ms));
+    const int count = ::epoll_wait(epoll_.get(), &event, 1, static_cast<int>(length_ms));
+    if (count < 0 && errno != EINTR) descriptor_lost_ = true;
     return;
   }
   const auto seconds = std::chrono::floor<std::chrono::seconds>(length);
@@ -135,12 +138,14 @@ void Waiter::block(std::chrono::microseconds length, Others others) {
   pollfd own{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
   if (others.empty()) {
     ::ppoll(&own, 1, &time, nullptr);
+    descriptor_lost_ |= (own.revents & POLLNVAL) != 0;
     return;
   }
   std::vector<pollfd> all{own};
   for (const Waiter* const other : others)
     all.push_back({.fd = other->epoll_.get(), .events = POLLIN, .revents = 0});
   ::ppoll(all.data(), all.size(), &time, nullptr);
+  descriptor_lost_ |= (all.front().revents & POLLNVAL) != 0;  // another one sees its own when it waits
 }
 
 void Waiter::sleep(const WaitLimit& limit, Others others) {

@@ -72,6 +72,9 @@ class Waiter {
   // transport). Throws Error{no_resource}.
   void watch(int descriptor);
 
+  // The application has closed a descriptor that sleeps depend on: what looks like sleeping would spin.
+  bool descriptor_lost() const noexcept { return descriptor_lost_; }
+
   void set_armable(Armable* armable) noexcept { armable_ = armable; }
 
   // Progresses the whole context until done() or the limit; false: the limit passed first. done is asked after every step;
@@ -130,6 +133,7 @@ class Waiter {
   Doorbell doorbell_;
   Armable* armable_ = nullptr;
   base::UniqueFd epoll_;
+  bool descriptor_lost_ = false;
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices
   std::uint32_t sleeps_for_yield_ = 1;  // when the next yield loses one
 };

@@ -71,6 +71,17 @@ INSTANTIATE_TEST_SUITE_P(ways, WaitingFor,
 INSTANTIATE_TEST_SUITE_P(ways, WaitingForOne,
                          testing::Values("barrier", "receive", "allreduce", "send", "probe"), name_of);
 
+class ClosedDescriptors : public testing::TestWithParam<std::string> {};
+
+TEST_P(ClosedDescriptors, are_said_by_the_rank_whose_application_closed_them_and_blamed_on_nobody_else) {
+  auto ranks = start_ranks(3, rank_program("rank_0_closes_its_descriptors", {GetParam()}));
+  expect_success(ranks);
+  EXPECT_LE(time_of(ranks[0], "told") - time_of(ranks[0], "closed"), 1'500) << ranks[0].output();
+}
+
+INSTANTIATE_TEST_SUITE_P(kinds, ClosedDescriptors, testing::Values("all", "eventpoll", "eventfd", "socket"),
+                         [](const auto& one) { return one.param; });
+
 TEST(endings, an_abort_by_a_second_thread_reaches_every_rank_with_its_reason) {
   auto ranks = start_ranks(4, rank_program("a_second_thread_aborts", {"the disk is full"}));
   expect_success(ranks);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -111,6 +112,25 @@ std::string wire_name(const testing::TestParamInfo<Wire>& tested) {
   return tested.param == Wire::tcp ? "tcp" : "a_unix_socket";
 }
 INSTANTIATE_TEST_SUITE_P(over, ControlChannel, testing::Values(Wire::unix_socket, Wire::tcp), wire_name);
+
+TEST_P(ControlChannel, says_that_its_own_socket_was_closed_and_calls_nobody_dead) {
+  Ends ends = connect(GetParam());
+  const int number = ends.here.get();
+  channel_ = open(them, std::move(ends.here));
+  ASSERT_EQ(::close(number), 0);
+  channel_->send(them, frame(100, 1));
+  const auto all = channel_->poll();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].kind, ControlEvent::Kind::descriptor_lost);
+  EXPECT_TRUE(channel_->poll().empty()) << "it is said once";
+}
+
+TEST_P(ControlChannel, says_that_its_epoll_was_closed) {
+  ASSERT_EQ(::close(channel_->wake_descriptor()), 0);
+  const auto all = channel_->poll();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].kind, ControlEvent::Kind::descriptor_lost);
+}
 
 TEST_P(ControlChannel, carries_frames_of_every_size_both_ways_in_order) {
   const auto other = other_end();

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "program/scenario.hpp"
@@ -44,6 +46,45 @@ void survive(Communicator& world, Communicator& survivors, const std::string& ho
   std::vector<std::int64_t> sums = addends(survivors.rank(), 1000);
   survivors.allreduce(sums, sum);
   check_sum(sums, survivors.size());
+}
+
+// arguments[0]: which descriptors, as /proc/self/fd calls them. Rank 0 closes its own and waits for others, who wait for it.
+void rank_0_closes_its_descriptors(Arguments arguments) {
+  std::set<int> before;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
+    before.insert(std::stoi(entry.path().filename()));
+  Communicator world = init();
+  if (world.rank() != 0) {
+    try {  // rank 0 may be gone before the first one has ended here
+      world.barrier();
+      world.barrier();
+    } catch (const Error& error) {
+      check_equal(error.peer(), 0);
+      return;
+    }
+    check(false, "a rank without descriptors takes part in a barrier");
+  }
+  world.barrier();
+  std::vector<int> own;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+    std::error_code gone;
+    const std::string what = std::filesystem::read_symlink(entry.path(), gone);
+    const int number = std::stoi(entry.path().filename());
+    const bool meant = arguments[0] == "all" || what.find(arguments[0]) != std::string::npos;
+    if (!gone && meant && !before.contains(number)) own.push_back(number);
+  }
+  check(!own.empty(), "there is a descriptor to close");
+  for (const int number : own) ::close(number);
+  say_time("closed");
+  float value = 0;
+  expect_error(
+      [&] {
+        world.receive(std::span{&value, 1}, 1);
+      },
+      {ErrorCode::no_resource, 0, "receive",
+       "a descriptor of qpmesh was closed by the application in rank 0 (pid * on *)",
+       "close only what the program itself has opened: no closefrom, no close of a number twice", EBADF});
+  say_time("told");
 }
 
 // arguments[0]: how to wait. The last rank waits to be killed.
@@ -255,6 +296,7 @@ void a_member_dies_right_after_split(Arguments arguments) {
 
 std::vector<Scenario> ending_scenarios() {
   return {{"the_last_rank_is_killed", the_last_rank_is_killed},
+          {"rank_0_closes_its_descriptors", rank_0_closes_its_descriptors},
           {"the_last_rank_leaves", the_last_rank_leaves},
           {"a_second_thread_aborts", a_second_thread_aborts},
           {"all_others_leave", all_others_leave},
