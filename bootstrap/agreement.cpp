@@ -96,6 +96,17 @@ void Outcome::fail(Failure reported) {
   if (!failure || (failure->consequence && !reported.consequence)) failure = std::move(reported);
 }
 
+void Outcome::fail(int peer, ErrorCode code, std::string cause, int error, std::string hint,
+                   bool consequence) {
+  fail({.detail = {.code = code,
+                   .peer = peer,
+                   .operation = "init",
+                   .cause = std::move(cause),
+                   .system_error = error,
+                   .hint = std::move(hint)},
+        .consequence = consequence});
+}
+
 Blob encode(const Outcome& outcome) {
   base::ByteWriter writer;
   writer.put(outcome_magic).put(static_cast<std::uint32_t>(outcome.proved.size()));

@@ -17,21 +17,23 @@ namespace qpmesh::bootstrap {
 
 struct Failure {
   ErrorDetail detail;
-  bool consequence =
-      false;  // somebody else hung up or kept silent: their own report, if there is one, says more
+  // Somebody else hung up or kept silent: their own report, if there is one, says more.
+  bool consequence = false;
 
   static Failure from_current_exception(int rank);  // inside a catch block
 };
 
 struct Outcome {
   std::vector<int> proved;  // ranks of this host that hold our memory as we hold theirs, ascending
-  bool reads_neighbours =
-      false;  // the private memory of all of these, and there are some; in the second blob only
+  // The private memory of all of these, and there are some; in the second blob only.
+  bool reads_neighbours = false;
   std::vector<HostPort> listens_at;  // for ranks that are not of this host; in the second blob only
   std::optional<Failure> failure;
 
   // Keeps the first report, but a cause in place of a consequence.
   void fail(Failure reported);
+  void fail(int peer, ErrorCode code, std::string cause, int error = 0, std::string hint = {},
+            bool consequence = false);
 };
 
 Blob encode(const Outcome& outcome);

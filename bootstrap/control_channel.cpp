@@ -204,7 +204,8 @@ void SocketControlChannel::read(Peer& peer, bool process_ended, std::vector<base
         end(peer, State::dead, fmt::format("{} ended (pidfd)", process_of(peer.link)), events);
       return;
     }
-    if (base::descriptor_lost(received.error)) return lose_descriptor();  // says nothing of the peer
+    // This says nothing of the peer.
+    if (base::descriptor_lost(received.error)) return lose_descriptor();
     if (received.ended || received.error != 0) {
       const int error = received.ended ? peer.send_error : received.error;
       return end(peer, State::dead, ending(peer.link, error), events);

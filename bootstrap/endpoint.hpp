@@ -38,8 +38,9 @@ class Endpoint {
   virtual std::string local_address(int fd) const = 0;
 
   virtual std::string describe() const = 0;  // for people: "127.0.0.1:4000"
-  virtual std::string terms() const = 0;     // for people: what ranks must have in common to meet here
-  virtual const Key& key() const = 0;        // proofs are made with it
+  // For people: what ranks must have in common to meet here
+  virtual std::string terms() const = 0;
+  virtual const Key& key() const = 0;  // proofs are made with it
   virtual std::string secret_hint() const = 0;
 };
 

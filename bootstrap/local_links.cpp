@@ -97,13 +97,7 @@ class Linker {
   void fail(int peer, ErrorCode code, std::string cause, int error = 0, std::string hint = {},
             bool consequence = false) {
     forget(peer);
-    outcome_.fail({.detail = {.code = code,
-                              .peer = peer,
-                              .operation = "init",
-                              .cause = std::move(cause),
-                              .system_error = error,
-                              .hint = std::move(hint)},
-                   .consequence = consequence});
+    outcome_.fail(peer, code, std::move(cause), error, std::move(hint), consequence);
   }
   void fail_call(int peer, const char* what, int error) {
     const bool hung_up = error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == ESRCH;

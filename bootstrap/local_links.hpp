@@ -27,9 +27,10 @@ struct Link {
 bool same_place(const Introduction& a, const Introduction& b);
 
 // Links with every rank in the same place, and reports what went wrong in outcome: never throws for
-// the doings of a peer. Throws Error{no_resource} where their arenas exceed RLIMIT_AS. Goes on with the others when one fails, so that their ends of it do not
-// fail too. An unauthenticated peer at the listener is dropped: at once when the kernel says that it
-// is another process, after handshake_timeout_ms when it keeps silent. links: in rank order.
+// the doings of a peer. Throws Error{no_resource} where their arenas exceed RLIMIT_AS. Goes on with
+// the others when one fails, so that their ends of it do not fail too. An unauthenticated peer at
+// the listener is dropped: at once when the kernel says that it is another process, after
+// handshake_timeout_ms when it keeps silent. links: in rank order.
 void link_local_peers(const base::System& system, const base::Log& log, int listener, const LocalOffer& offer,
                       std::span<const Introduction> everybody, int rank, std::int64_t handshake_timeout_ms,
                       Deadline deadline, std::vector<Link>& links, Outcome& outcome);

@@ -107,26 +107,17 @@ class RemoteLinker {
     }
     call.problems.resize(call.addresses.size());
     if (call.addresses.empty()) {
-      return fail(peer, ErrorCode::link_failed,
-                  fmt::format("{} told no address at which {} could reach it", name(peer), name(rank_)));
+      return outcome_.fail(
+          peer, ErrorCode::link_failed,
+          fmt::format("{} told no address at which {} could reach it", name(peer), name(rank_)));
     }
     calls_.push_back(std::move(call));
   }
 
-  void fail(int peer, ErrorCode code, std::string cause, int error = 0, std::string hint = {},
-            bool consequence = false) {
-    outcome_.fail({.detail = {.code = code,
-                              .peer = peer,
-                              .operation = "init",
-                              .cause = std::move(cause),
-                              .system_error = error,
-                              .hint = std::move(hint)},
-                   .consequence = consequence});
-  }
   void fail_here(const char* what, int error) {
-    fail(rank_, ErrorCode::no_resource,
-         fmt::format("{} failed while linking with ranks of other hosts", what), error,
-         hint_for_descriptors(error));
+    outcome_.fail(rank_, ErrorCode::no_resource,
+                  fmt::format("{} failed while linking with ranks of other hosts", what), error,
+                  hint_for_descriptors(error));
   }
   void fail_unreachable(const Call& call, ErrorCode code) {
     std::string tried;
@@ -134,10 +125,11 @@ class RemoteLinker {
       tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", to_string(call.addresses[i]),
                            call.problems[i].empty() ? "not yet" : call.problems[i]);
     }
-    fail(call.peer, code, fmt::format("{} cannot reach {}; tried {}", name(rank_), name(call.peer), tried),
-         call.last_error,
-         "every rank must reach every rank of another host by TCP: is there a firewall, is an address of a "
-         "network that the hosts do not share, or was this rank too late?");
+    outcome_.fail(
+        call.peer, code, fmt::format("{} cannot reach {}; tried {}", name(rank_), name(call.peer), tried),
+        call.last_error,
+        "every rank must reach every rank of another host by TCP: is there a firewall, is an address of a "
+        "network that the hosts do not share, or was this rank too late?");
   }
   void give_up() {
     for (const Call& call : calls_) return fail_unreachable(call, ErrorCode::timeout);
@@ -146,9 +138,9 @@ class RemoteLinker {
     for (const HostPort& address : listener_.addresses())
       addresses += (addresses.empty() ? "" : ", ") + to_string(address);
     const int peer = awaited_.front();
-    fail(peer, ErrorCode::timeout,
-         fmt::format("{} did not call {} at {} in time", name(peer), name(rank_), addresses), 0,
-         "is that process stopped, or is there a firewall between the hosts?", true);
+    outcome_.fail(peer, ErrorCode::timeout,
+                  fmt::format("{} did not call {} at {} in time", name(peer), name(rank_), addresses), 0,
+                  "is that process stopped, or is there a firewall between the hosts?", true);
   }
 
   // ---- calls ----

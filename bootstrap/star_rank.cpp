@@ -11,6 +11,7 @@
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/limits.hpp"
 #include "bootstrap/star.hpp"
+#include "bootstrap/stream_socket.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -69,20 +70,13 @@ class StarRank final : public StarHalf {
   Missing missing_;                  // as the root said last
 };
 
-// Waits for events; false when the deadline passed.
+// False when the deadline passed.
 bool StarRank::wait_for(int fd, short events, Deadline deadline) {
-  for (;;) {
-    pollfd entry{.fd = fd, .events = events, .revents = 0};
-    const int ready =
-        system_.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system_, deadline)); });
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) {
-      fail({.code = ErrorCode::no_resource,
-            .cause = "poll failed while waiting for rank 0",
-            .system_error = errno});
-    }
-    if (system_.now() >= deadline) return false;
-  }
+  const int error = stream::await(system_, fd, events, deadline);
+  if (error == 0 || error == ETIMEDOUT) return error == 0;
+  fail({.code = ErrorCode::no_resource,
+        .cause = "poll failed while waiting for rank 0",
+        .system_error = error});
 }
 
 void StarRank::join(Deadline deadline) {

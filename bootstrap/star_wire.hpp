@@ -6,7 +6,7 @@
 //   root  -> rank   Challenge      version, fresh nonce
 //   rank  -> root   Hello          who I am, fresh nonce, proof over challenge and hello
 //   root  -> rank   frame          welcome (proof over both), or refused, or later (come again)
-//   a control link goes on with    caller -> listener acknowledgement: only who heard the welcome counts
+//   a control link goes on with    caller -> listener acknowledgement, or it does not count
 //   a star, once per all_gather:     rank -> root blob;  root -> rank waiting* and everyones
 //   either side, instead:          failed (an Error, as it will be thrown)
 #pragma once

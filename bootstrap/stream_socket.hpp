@@ -18,6 +18,9 @@ struct Received {
 };
 Received receive(const base::System& system, int socket, std::span<std::byte> into);
 
+// Waits for events of one socket. 0, ETIMEDOUT at the deadline, or the errno of poll.
+int await(const base::System& system, int socket, short events, Deadline deadline);
+
 struct Sent {
   std::size_t count = 0;
   int error = 0;  // errno; EAGAIN: full now

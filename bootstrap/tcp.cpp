@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "bootstrap/stream_socket.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -50,18 +51,6 @@ tcp::Address address_of(const addrinfo& found) {
   std::memcpy(&address.storage, found.ai_addr, found.ai_addrlen);
   address.bytes = found.ai_addrlen;
   return address;
-}
-
-// 0 or errno.
-int wait_until_connected(const base::System& system, int fd, Deadline deadline) {
-  for (;;) {
-    pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
-    const int ready =
-        system.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system, deadline)); });
-    if (ready > 0) return tcp::finish_connecting(system, fd);
-    if (ready < 0 && errno != EINTR) return errno;
-    if (system.now() >= deadline) return ETIMEDOUT;
-  }
 }
 
 [[noreturn]] void fail_listen(ErrorCode code, std::string cause, int error, std::string hint) {
@@ -153,7 +142,8 @@ Endpoint::Attempt TcpEndpoint::connect(Deadline deadline) {
     if (attempt.error != 0) continue;
     // Capped, so that an address that swallows packets does not use up the time of the next one.
     const Deadline until = std::min(deadline, system_.now() + std::chrono::milliseconds{attempt_timeout_ms_});
-    attempt.error = wait_until_connected(system_, connecting.socket.get(), until);
+    attempt.error = stream::await(system_, connecting.socket.get(), POLLOUT, until);
+    if (attempt.error == 0) attempt.error = tcp::finish_connecting(system_, connecting.socket.get());
     if (attempt.error != 0) continue;
     attempt.error = tcp::set_up(system_, connecting.socket.get());
     if (attempt.error != 0) {

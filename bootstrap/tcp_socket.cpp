@@ -23,8 +23,8 @@ namespace {
 constexpr int keepalive_idle_s = 1;
 constexpr int keepalive_interval_s = 1;
 constexpr int keepalive_count = 8;
-// Beyond the 5 s for which a hypervisor may stop a host. The kernel counts from the first retransmission: a
-// connection ends about half a second later when idle, and a second when busy.
+// Beyond the 5 s for which a hypervisor may stop a host. The kernel counts from the first
+// retransmission: a connection ends about half a second later when idle, and a second when busy.
 constexpr unsigned user_timeout_ms = 7'500;
 
 // By copy: what a sockaddr_storage holds is not of the type that it is read as.

@@ -42,8 +42,8 @@ base::Mapping map(const base::System& system, std::size_t bytes, int flags, int 
   void* address = system.call(
       "mmap", [&] { return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0); });
   if (address == MAP_FAILED) fail("mmap", bytes, errno, "lower QPMESH_ARENA_BYTES_MAX");
-  // A dump would fault every hole in, of every rank's arena: gigabytes, while the peers wait for news
-  // of this death.
+  // A dump would fault in every hole of every rank's arena: gigabytes, while the peers wait for
+  // news of this death.
   ::madvise(address, bytes, MADV_DONTDUMP);
   return base::Mapping{address, bytes};
 }
