@@ -182,7 +182,7 @@ TEST_F(RanksOnTwoHosts, without_an_address_say_so) {
 }
 
 // No packet tells of it. One side is idle, the other one sends: different timers of TCP.
-TEST_F(RanksOnTwoHosts, take_each_other_for_dead_within_four_seconds_after_the_cable_was_cut) {
+TEST_F(RanksOnTwoHosts, take_each_other_for_dead_within_ten_seconds_after_the_cable_was_cut) {
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
     hosts_.enter(rank);
@@ -195,17 +195,17 @@ TEST_F(RanksOnTwoHosts, take_each_other_for_dead_within_four_seconds_after_the_c
     ranks.all_gather({}, base::after_ms(me.healthy, 10'000));
     const auto begin = std::chrono::steady_clock::now();
     if (rank == 0) control.send(1, Blob(100));
-    const auto ended = events(control, 1, 10'000);
+    const auto ended = events(control, 1, 15'000);
     const auto taken = std::chrono::steady_clock::now() - begin;
     ASSERT_EQ(ended.size(), 1U);
     EXPECT_EQ(ended[0].kind, ControlEvent::Kind::death);
     EXPECT_THAT(ended[0].detail, testing::StartsWith("nothing came from host "));
     EXPECT_THAT(ended[0].detail, testing::HasSubstr(TwoHosts::addresses[static_cast<std::size_t>(1 - rank)]));
-    EXPECT_GT(taken, milliseconds{1'500});
-    EXPECT_LT(taken, milliseconds{5'500});
+    EXPECT_GT(taken, milliseconds{5'000});  // so long a hypervisor may stop a host
+    EXPECT_LT(taken, milliseconds{10'500});
     RecordProperty(rank == 0 ? "busy_ms" : "idle_ms",
                    std::to_string(std::chrono::duration_cast<milliseconds>(taken).count()));
-    ranks.all_gather({}, base::after_ms(me.healthy, 10'000));
+    ranks.all_gather({}, base::after_ms(me.healthy, 20'000));
   });
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
