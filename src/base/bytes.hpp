@@ -89,11 +89,6 @@ constexpr std::optional<std::size_t> checked_multiply(std::size_t a, std::size_t
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
 }
-constexpr std::optional<std::size_t> checked_add(std::size_t a, std::size_t b) noexcept {
-  std::size_t total = 0;
-  if (__builtin_add_overflow(a, b, &total)) return std::nullopt;
-  return total;
-}
 
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) noexcept {
   return (value + multiple - 1) / multiple * multiple;

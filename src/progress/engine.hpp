@@ -65,7 +65,6 @@ class Engine {
   bool run_ready();  // true when anything ran
 
   FramePool& pool() noexcept { return pool_; }
-  std::size_t tasks_in_flight() const noexcept { return tasks_in_flight_; }
 
  private:
   friend struct TaskPromise::FinalAwaiter;

@@ -69,18 +69,4 @@ class FramePool {
   static constinit thread_local FramePool* current_;  // constinit: read without a call to an initialiser
 };
 
-// Uninitialised memory of a pool for the length of a scope.
-class Scratch {
- public:
-  Scratch(FramePool& pool, std::size_t bytes) : data_{static_cast<std::byte*>(pool.allocate(bytes))} {}
-  ~Scratch() { FramePool::free(data_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  std::byte* data() const noexcept { return data_; }
-
- private:
-  std::byte* data_;
-};
-
 }  // namespace qpmesh::progress
