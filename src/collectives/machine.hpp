@@ -3,13 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <span>
 
 #include "collectives/kernels/reducer.hpp"
-#include "messaging/messaging.hpp"
 #include "messaging/operations.hpp"
-#include "progress/frame_pool.hpp"
 
 namespace qpmesh::collectives {
 
@@ -27,29 +24,6 @@ class Machine {
   virtual void copy(std::byte* target, const std::byte* source, std::size_t bytes) = 0;
   virtual void reduce(const Reducer& reducer, std::byte* target, std::span<const std::byte* const> sources,
                       std::size_t bytes) = 0;
-};
-
-// This rank as it is.
-class RealMachine final : public Machine {
- public:
-  RealMachine(messaging::Messaging& messaging, progress::FramePool& pool) noexcept
-      : messaging_{messaging}, pool_{pool} {}
-
-  void start(messaging::SendOperation& send) noexcept override { messaging_.start(send); }
-  void start(messaging::ReceiveOperation& receive) noexcept override { messaging_.start(receive); }
-  std::byte* allocate(std::size_t bytes) override { return static_cast<std::byte*>(pool_.allocate(bytes)); }
-  void free(std::byte* memory) noexcept override { progress::FramePool::free(memory); }
-  void copy(std::byte* target, const std::byte* source, std::size_t bytes) override {
-    if (target != source && bytes > 0) std::memcpy(target, source, bytes);
-  }
-  void reduce(const Reducer& reducer, std::byte* target, std::span<const std::byte* const> sources,
-              std::size_t bytes) override {
-    reducer(target, sources, bytes);
-  }
-
- private:
-  messaging::Messaging& messaging_;
-  progress::FramePool& pool_;
 };
 
 }  // namespace qpmesh::collectives

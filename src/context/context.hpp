@@ -18,7 +18,7 @@
 #include "base/process_mark.hpp"
 #include "base/rank_identity.hpp"
 #include "base/system.hpp"
-#include "collectives/machine.hpp"
+#include "collectives/real_machine.hpp"
 #include "collectives/node/memory.hpp"
 #include "collectives/registry.hpp"
 #include "collectives/topology_params.hpp"

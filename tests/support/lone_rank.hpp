@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/group.hpp"
+#include "collectives/real_machine.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
 #include "transport/shm/transport.hpp"

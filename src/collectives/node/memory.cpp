@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "messaging/messaging.hpp"
 #include "messaging/operations.hpp"
 #include "qpmesh/error.hpp"
 

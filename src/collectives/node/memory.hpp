@@ -17,9 +17,12 @@
 
 #include "base/cpu.hpp"
 #include "collectives/node/words.hpp"
-#include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
 #include "transport/neighbour.hpp"
+
+namespace qpmesh::messaging {
+class Listener;
+}
 
 namespace qpmesh::collectives {
 
