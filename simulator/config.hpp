@@ -51,8 +51,8 @@ struct NetworkConfig {
   int depth = 16;  // writes in flight of one connection; beyond them post answers busy
   double busy_probability = 0.02;  // that post answers busy anyway
   // That a write's bytes are read from the source again and placed a second time. Only while its
-  // completion is outstanding, nothing after it has begun to be placed, and no immediate or ordered flag
-  // has told the receiver that they are final.
+  // completion is outstanding, nothing after it has begun to be placed, and no immediate or ordered
+  // flag has told the receiver that they are final.
   double retransmission_probability = 0.02;
 
   std::int64_t control_delay_min_ns = 10'000;
@@ -81,8 +81,8 @@ inline NetworkConfig shared_memory_network(int rank_count, std::uint64_t seed) {
           .retransmission_probability = 0};
 }
 
-// The same, for algorithms that load without messages: nothing tells the network that a flag was stored, so every rank
-// looks often.
+// The same, for algorithms that load without messages: nothing tells the network that a flag was
+// stored, so every rank looks often.
 inline NetworkConfig one_node_network(int rank_count, std::uint64_t seed) {
   NetworkConfig config = shared_memory_network(rank_count, seed);
   config.one_node = true;

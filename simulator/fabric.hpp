@@ -1,5 +1,6 @@
-// The data path of the simulated network: what is registered where, which endpoints are connected, which
-// writes are on their way. May allocate everywhere: it stands for devices, not for the code under test.
+// The data path of the simulated network: what is registered where, which endpoints are connected,
+// which writes are on their way. May allocate everywhere: it stands for devices, not for the code
+// under test.
 #pragma once
 
 #include <cstdint>
@@ -111,7 +112,8 @@ class Fabric {
   bool store_flag(std::uint32_t endpoint, Flight& flight);
   void retire(std::uint32_t endpoint, std::uint64_t sequence);
   void complete(std::uint32_t endpoint, std::uint64_t sequence);
-  // The region in which memory of ours lies that the device reaches for a message; nothing: none, or not registered so.
+  // The region in which memory of ours lies that the device reaches for a message; nothing: none,
+  // or not registered so.
   std::optional<std::uint32_t> region_of(std::uint32_t port, std::span<const std::byte> memory,
                                          std::optional<std::uint32_t> region) const noexcept;
   std::byte* resolve(const Endpoint& target, RemoteAddress address, std::size_t bytes) const noexcept;

@@ -1,4 +1,5 @@
-// A write or a read on its way: where its bytes come from, the pieces they are cut into, how far it is.
+// A write or a read on its way: where its bytes come from, the pieces they are cut into, how far it
+// is.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +47,8 @@ struct Flight {
 
   // Takes the source's bytes [offset, offset + out.size()) as they are now.
   void read(std::size_t offset, std::span<std::byte> out) const noexcept;
-  // Cuts everything but an ordered flag into at most pieces_max pieces (one more with an ordered flag), in
-  // random places and, unless in_order, random order.
+  // Cuts everything but an ordered flag into at most pieces_max pieces (one more with an ordered
+  // flag), in random places and, unless in_order, random order.
   void cut(int pieces_max, bool in_order, Random& random);
 };
 

@@ -1,5 +1,5 @@
-// What ranks of a simulated node know of each other's memory: all of it lies in this process. A dead rank has
-// no memory any more.
+// What ranks of a simulated node know of each other's memory: all of it lies in this process. A
+// dead rank has no memory any more.
 #pragma once
 
 #include <cerrno>

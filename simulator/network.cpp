@@ -90,7 +90,8 @@ void Network::tick() {
 }
 
 bool Network::run_until(const std::function<bool()>& predicate, Deadline deadline) {
-  // A predicate that never holds must not hang the test that has no deadline: an hour is for ever here.
+  // A predicate that never holds must not hang the test that has no deadline: an hour is for ever
+  // here.
   if (deadline == no_deadline) deadline = now() + std::chrono::hours{1};
   const std::int64_t end_ns = std::chrono::nanoseconds{deadline.time_since_epoch()}.count();
   endless_rank_ = -1;

@@ -41,13 +41,13 @@ class Network {
   std::unique_ptr<transport::Transport> make_transport(int rank);
   std::unique_ptr<base::ControlChannel> make_control_channel(int rank);
 
-  // Driving. A rank is stepped when something touches it (bytes, immediate, completion, control event,
-  // fault), soon after it met busy, when a rank whose memory it loads did something, and every tick;
-  // and again as long as its step reports work.
+  // Driving. A rank is stepped when something touches it (bytes, immediate, completion, control
+  // event, fault), soon after it met busy, when a rank whose memory it loads did something, and
+  // every tick; and again as long as its step reports work.
   void set_step(int rank, Step step);
-  // Steps every rank once, then lets events happen until the predicate holds (it is asked after every event:
-  // keep it cheap), or virtual time reaches the deadline, or a rank reports work without end. Returns whether
-  // the predicate holds; describe() says why not.
+  // Steps every rank once, then lets events happen until the predicate holds (it is asked after
+  // every event: keep it cheap), or virtual time reaches the deadline, or a rank reports work
+  // without end. Returns whether the predicate holds; describe() says why not.
   bool run_until(const std::function<bool()>& predicate, Deadline deadline);
   bool run_for(std::int64_t duration_ns);  // false when a rank reports work without end
   // Steps the rank at that time, or soon.
@@ -59,8 +59,9 @@ class Network {
   // Faults, at this moment; also from within a step.
   void fail_link(int from, int to) { fabric_.fail_link(from, to); }  // both directions
   void fail_control(int from, int to) { control_.break_between(from, to); }
-  // The rank is stepped no more; a part of its pending writes still lands; peers learn later, link and
-  // control channel each in its own time. Its objects may be destroyed at once, or with the network.
+  // The rank is stepped no more; a part of its pending writes still lands; peers learn later, link
+  // and control channel each in its own time. Its objects may be destroyed at once, or with the
+  // network.
   void kill(int rank);
   // It says goodbye and is stepped no more.
   void leave(int rank);

@@ -1,6 +1,7 @@
-// The way of a write, and of a read: posted → pieces placed, one event each → fence (flag stored, immediate delivered) → retired
-// → completed. Strict order begins a write when the one before it has retired; relaxed order begins it when
-// it is posted. Retiring and completing follow the order of posting in both.
+// The way of a write, and of a read: posted → pieces placed, one event each → fence (flag stored,
+// immediate delivered) → retired → completed. Strict order begins a write when the one before it
+// has retired; relaxed order begins it when it is posted. Retiring and completing follow the order
+// of posting in both.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -238,7 +239,8 @@ void Fabric::retransmit(std::uint32_t endpoint, std::uint64_t sequence) {
   scheduler_.touch(mine.peer);
 }
 
-// The fence is an event of its own, so that the receiver can be stepped between the last byte and the flag.
+// The fence is an event of its own, so that the receiver can be stepped between the last byte and
+// the flag.
 void Fabric::bytes_placed(std::uint32_t endpoint, Flight& flight) {
   Endpoint& mine = endpoints_[endpoint];
   const Flight* const previous = find(mine.flights, flight.sequence - 1);

@@ -296,8 +296,8 @@ class Linking {
     }
   }
 
-  // An empty write to every peer, then one of the longest packet, into staging that nobody uses yet: only packets show a
-  // firewall, a wrong route or an MTU that the path does not carry.
+  // An empty write to every peer, then one of the longest packet, into staging that nobody uses
+  // yet: only packets show a firewall, a wrong route or an MTU that the path does not carry.
   void probe() {
     const transport::Write empty{.head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
     for (const int peer : peers_) {

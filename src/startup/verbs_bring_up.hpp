@@ -1,5 +1,5 @@
-// Links between ranks that do not use shared memory with each other: who needs one, agreement on devices and GIDs, queue
-// pairs, rings in registered memory.
+// Links between ranks that do not use shared memory with each other: who needs one, agreement on
+// devices and GIDs, queue pairs, rings in registered memory.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ namespace qpmesh::startup {
 // By shared memory or over the network, for every pair alike on all ranks.
 class Reach {
  public:
-  // Throws Error{no_resource}, on all ranks alike, where two ranks can be joined by nothing that the options allow.
+  // Throws Error{no_resource}, on all ranks alike, where two ranks can be joined by nothing that
+  // the options allow.
   Reach(const Options& options, const std::vector<base::RankIdentity>& ranks);
 
   bool by_network(int a, int b) const noexcept;
@@ -36,8 +37,8 @@ struct NetworkLinks {
   bool busy_neighbour = false;           // the device's work is done by this host's processors
 };
 
-// Collective: every rank calls it, also one that has no such peer. May fall back (see Options::transport), which reach then
-// says. Throws the same Error on all ranks.
+// Collective: every rank calls it, also one that has no such peer. May fall back (see
+// Options::transport), which reach then says. Throws the same Error on all ranks.
 NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
                           Deadline deadline);
 

@@ -1,4 +1,5 @@
-// What ibv_modify_qp is told on the way from RESET to RTS: pure functions of what the two ends agreed on.
+// What ibv_modify_qp is told on the way from RESET to RTS: pure functions of what the two ends
+// agreed on.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,7 +10,8 @@
 
 namespace qpmesh::transport::verbs {
 
-// The two ends of a queue pair, once their endpoints were chosen. psn: 24 bits, random, of that end's sends.
+// The two ends of a queue pair, once their endpoints were chosen. psn: 24 bits, random, of that
+// end's sends.
 struct QueuePairEnd {
   selection::Endpoint endpoint;
   std::uint32_t qpn = 0;
@@ -25,7 +27,8 @@ Attributes to_init(const selection::Endpoint& local, unsigned access);
 Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers);
 Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers);
 
-// How the local end addresses the peer: what to_rtr uses, and what ibv_create_ah proves to have a route.
+// How the local end addresses the peer: what to_rtr uses, and what ibv_create_ah proves to have a
+// route.
 ibv_ah_attr route_to(const selection::Endpoint& local, const selection::Endpoint& peer);
 
 }  // namespace qpmesh::transport::verbs

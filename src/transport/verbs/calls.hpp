@@ -1,5 +1,5 @@
-// Verbs calls through base::System, so that tests can fail each one. libibverbs has two manners: an object or
-// nullptr with errno, and a status that is 0, an errno, or -1 with errno.
+// Verbs calls through base::System, so that tests can fail each one. libibverbs has two manners: an
+// object or nullptr with errno, and a status that is 0, an errno, or -1 with errno.
 #pragma once
 
 #include <cerrno>

@@ -94,11 +94,13 @@ Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint3
   return hand_over(1, number);
 }
 
-// Posts the first `count` of requests_; signalled: up to which request completions will have been asked for.
+// Posts the first `count` of requests_; signalled: up to which request completions will have been
+// asked for.
 Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noexcept {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused); error != 0) {
-    // Room was counted, so this is a broken queue pair. What came before the refused one was posted.
+    // Room was counted, so this is a broken queue pair. What came before the refused one was
+    // posted.
     posted_ += static_cast<std::uint64_t>(refused - requests_.data());
     fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link)), .hint = {}}, error);
     return Post::failed;
@@ -122,7 +124,8 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
     if (id.tell) ++told_;
     return;
   }
-  // A flush follows another error: that one tells the cause, and comes first or from the receive side.
+  // A flush follows another error: that one tells the cause, and comes first or from the receive
+  // side.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && in_error_state_) return;
   unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
   fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write", parts_.link),
@@ -138,8 +141,8 @@ void VerbsConnection::on_arrival(const ibv_wc& completion) noexcept {
   arrivals_[arrived_++ % arrivals_.size()] = ntohl(completion.imm_data);
 }
 
-// A receive request goes back when its immediate is taken: a peer that sends more than its credits allow meets an empty
-// receive queue, not our memory.
+// A receive request goes back when its immediate is taken: a peer that sends more than its credits
+// allow meets an empty receive queue, not our memory.
 std::optional<std::uint32_t> VerbsConnection::take_arrival() noexcept {
   if (taken_ == arrived_) return std::nullopt;
   const std::uint32_t immediate = arrivals_[taken_++ % arrivals_.size()];
@@ -187,7 +190,8 @@ void VerbsConnection::to_error() noexcept {
   ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
 }
 
-// An empty write: it names no memory, and its completion says that all before it has been acknowledged.
+// An empty write: it names no memory, and its completion says that all before it has been
+// acknowledged.
 void VerbsConnection::post_marker() noexcept {
   ibv_send_wr& request = requests_.front();
   request = {};
@@ -197,7 +201,8 @@ void VerbsConnection::post_marker() noexcept {
   hand_over(1, posted_ + 1);
 }
 
-// A completion says that the peer's device has acknowledged. The last writes may have asked for none.
+// A completion says that the peer's device has acknowledged. The last writes may have asked for
+// none.
 bool VerbsConnection::delivered() noexcept {
   if (failed_ || drained()) return true;
   if (signalled_ != posted_ && has_room()) post_marker();
@@ -223,7 +228,8 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
   }
 }
 
-// A queue pair that is destroyed touches no memory any more, the peer's writes as little as our sources.
+// A queue pair that is destroyed touches no memory any more, the peer's writes as little as our
+// sources.
 void VerbsConnection::sever() noexcept {
   fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}}, 0);
   if (awaits_completion()) parts_.transport->end_awaiting();

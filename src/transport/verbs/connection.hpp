@@ -1,7 +1,9 @@
-// Data path of a reliable-connected queue pair: RDMA writes into memory that the peer registered, and reads from it.
+// Data path of a reliable-connected queue pair: RDMA writes into memory that the peer registered,
+// and reads from it.
 //
-// Nothing here allocates or locks; what a post costs is the provider's affair (rxe: one system call). Bytes that fit
-// are inline. Others are read by the device until their completion, and again when it retransmits.
+// Nothing here allocates or locks; what a post costs is the provider's affair (rxe: one system
+// call). Bytes that fit are inline. Others are read by the device until their completion, and again
+// when it retransmits.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -72,7 +74,8 @@ class VerbsConnection final : public Connection {
   const Fault* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 
   const diagnosis::LinkDescription& link() const noexcept { return parts_.link; }
-  // Whether the device says that bytes of a write land in the order of their addresses here. Only known from RTS on.
+  // Whether the device says that bytes of a write land in the order of their addresses here. Only
+  // known from RTS on.
   bool vouches_for_order() const noexcept {
     return ibv_query_qp_data_in_order(parts_.queue_pair.get(), IBV_WR_RDMA_WRITE, 0) != 0;
   }
@@ -85,8 +88,9 @@ class VerbsConnection final : public Connection {
   void on_arrival(const ibv_wc& completion) noexcept;
   // The first cause stays.
   void fail(diagnosis::Explanation explanation, int system_error) noexcept;
-  // Now and then, after the completion queue was emptied: counts how long the peer's device is silent while
-  // it owes an answer, gives up in the device's stead where that never does, and asks on an idle link.
+  // Now and then, after the completion queue was emptied: counts how long the peer's device is
+  // silent while it owes an answer, gives up in the device's stead where that never does, and asks
+  // on an idle link.
   void watch(std::chrono::milliseconds passed) noexcept;
 
  private:
@@ -108,7 +112,8 @@ class VerbsConnection final : public Connection {
   std::uint64_t told_ = 0;
   std::uint64_t retired_at_last_watch_ = 0;
   std::chrono::milliseconds silence_{0};  // since the peer's device last answered, or since it was asked
-  // Immediates that arrived and were not taken; as many as there are receives, so it cannot overflow.
+  // Immediates that arrived and were not taken; as many as there are receives, so it cannot
+  // overflow.
   std::vector<std::uint32_t> arrivals_;
   std::uint64_t arrived_ = 0;  // cumulative
   std::uint64_t taken_ = 0;    // cumulative

@@ -91,8 +91,8 @@ std::int64_t rate_mbps(const ibv_port_attr& port) noexcept {
 void name_interface(selection::GidFacts& gid, unsigned index, std::span<const Interface> all) {
   const auto found = std::ranges::find(all, index, &Interface::index);
   if (index == 0 || found == all.end()) return;
-  // The index counts in the network namespace of the device. In another one it may name a stranger, which
-  // does not hold the IPv4 address that this GID was made from.
+  // The index counts in the network namespace of the device. In another one it may name a stranger,
+  // which does not hold the IPv4 address that this GID was made from.
   if (is_ipv4(gid.gid) &&
       !std::ranges::count(found->addresses, gid.gid, &selection::InterfaceAddress::address))
     return;
@@ -104,7 +104,8 @@ void name_interface(selection::GidFacts& gid, unsigned index, std::span<const In
 void read_gids(const base::System& system, ibv_context* context, selection::DeviceFacts& facts,
                std::size_t entries_max) {
   std::vector<ibv_gid_entry> entries(entries_max);
-  // One call for all ports, which leaves empty entries out; reading them one by one is 1024 calls on rxe.
+  // One call for all ports, which leaves empty entries out; reading them one by one is 1024 calls
+  // on rxe.
   const auto count = system.call(
       "ibv_query_gid_table", [&] { return ibv_query_gid_table(context, entries.data(), entries.size(), 0); });
   if (count < 0) {
@@ -189,9 +190,10 @@ selection::DeviceFacts read_device(const base::System& system, ibv_device* devic
   return facts;
 }
 
-// On kernels before 5.12 a child's first write to a registered page would leave the parent with a copy that
-// the device does not know. Must come before any registration of the process; where something else in it
-// registered first, nothing can be done any more, and nothing is worse than before.
+// On kernels before 5.12 a child's first write to a registered page would leave the parent with a
+// copy that the device does not know. Must come before any registration of the process; where
+// something else in it registered first, nothing can be done any more, and nothing is worse than
+// before.
 void protect_forks() {
   if (ibv_is_fork_initialized() == IBV_FORK_DISABLED) ibv_fork_init();
 }

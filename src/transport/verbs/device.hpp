@@ -10,13 +10,13 @@
 
 namespace qpmesh::transport::verbs {
 
-// Every device, in libibverbs' order. None, or no kernel support, is an empty list. A device that cannot be
-// opened or asked is listed with the reason in `unreadable`; a port or GID that cannot be read is left out.
-// Throws nothing but std::bad_alloc.
+// Every device, in libibverbs' order. None, or no kernel support, is an empty list. A device that
+// cannot be opened or asked is listed with the reason in `unreadable`; a port or GID that cannot be
+// read is left out. Throws nothing but std::bad_alloc.
 std::vector<selection::DeviceFacts> discover(const base::System& system);
 
-// Sees to it first that a fork of this process does not take registered memory away from the device. Throws
-// Error{no_resource} naming the device.
+// Sees to it first that a fork of this process does not take registered memory away from the
+// device. Throws Error{no_resource} naming the device.
 DeviceContext open_device(const base::System& system, std::string_view name);
 
 }  // namespace qpmesh::transport::verbs

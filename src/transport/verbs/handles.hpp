@@ -1,6 +1,6 @@
-// Verbs objects that own: each goes with its owner. A queue pair goes before its completion queues, a region
-// and a queue pair before their protection domain, all before the device: declare members in the opposite
-// order.
+// Verbs objects that own: each goes with its owner. A queue pair goes before its completion queues,
+// a region and a queue pair before their protection domain, all before the device: declare members
+// in the opposite order.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -18,7 +18,8 @@ struct FreeInterfaces {
   void operator()(ifaddrs* first) const noexcept { ::freeifaddrs(first); }
 };
 
-// The bytes of an address or netmask inside its sockaddr; empty for families that GIDs are not made from.
+// The bytes of an address or netmask inside its sockaddr; empty for families that GIDs are not made
+// from.
 std::span<const std::uint8_t> address_bytes(const sockaddr* address, sa_family_t family) noexcept {
   if (address == nullptr) return {};
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(address);

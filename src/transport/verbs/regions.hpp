@@ -22,14 +22,15 @@ class Regions {
     target,   // the same, for one message
     source,   // peers read it, as this device does to send it; for one message
   };
-  // Throws Error{no_resource} telling need, have and remedy where the limit of locked memory is the cause.
+  // Throws Error{no_resource} telling need, have and remedy where the limit of locked memory is the
+  // cause.
   RemoteAddress add(std::span<const std::byte> memory, Kind kind);
   void remove(std::uint32_t remote_key) noexcept;
 
   // Peers name memory by its remote key and its address here. Lasting memory only.
   std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept;
-  // The key under which this device reaches it, or nothing: in the region with this remote key, or in lasting memory. Data path:
-  // a look at the lasting region that was found last.
+  // The key under which this device reaches it, or nothing: in the region with this remote key, or
+  // in lasting memory. Data path: a look at the lasting region that was found last.
   std::optional<std::uint32_t> local_key(std::span<const std::byte> memory,
                                          std::optional<std::uint32_t> remote_key) const noexcept;
 

@@ -1,5 +1,5 @@
-// What a receiver on this device really sees of writes: a few records to ourselves, watched while they land. It may take
-// away what the device is believed to keep, never add to it.
+// What a receiver on this device really sees of writes: a few records to ourselves, watched while
+// they land. It may take away what the device is believed to keep, never add to it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Placement {
   std::string failure;             // why it could not be tried; empty: it could
 };
 
-// Takes a few milliseconds; never longer than a fraction of a second, whatever the device does. Never throws for the device's
-// doings: a test that cannot run is a finding too.
+// Takes a few milliseconds; never longer than a fraction of a second, whatever the device does.
+// Never throws for the device's doings: a test that cannot run is a finding too.
 Placement test_placement(const base::System& system, const selection::Endpoint& endpoint);
 
 struct Findings {

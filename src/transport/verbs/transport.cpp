@@ -19,8 +19,8 @@ namespace {
 
 // Records travel inline: 220 bytes are what one work request of mlx5 can carry on its fast path.
 constexpr std::uint32_t inline_bytes_wanted = 220;
-// Longer zero-copy messages are cut: a lost packet sends less again, memory that is taken back is soon done with, and no
-// device has a smaller limit worth naming.
+// Longer zero-copy messages are cut: a lost packet sends less again, memory that is taken back is
+// soon done with, and no device has a smaller limit worth naming.
 constexpr std::uint32_t write_bytes_max = 256U << 10;
 constexpr std::chrono::microseconds polled_sleep_max{50};
 constexpr std::chrono::milliseconds watch_interval{50};
@@ -301,8 +301,8 @@ void VerbsTransport::poll_async_events() noexcept {
   watch_links();
 }
 
-// Only time in which this process looked for answers counts as silence: what came while it computed, or its
-// host stood still, is in the queue by the next look.
+// Only time in which this process looked for answers counts as silence: what came while it
+// computed, or its host stood still, is in the queue by the next look.
 void VerbsTransport::watch_links() noexcept {
   const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(system_.now() - watched_at_);
   if (passed < watch_interval) return;

@@ -1,8 +1,9 @@
 // RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
 //
-// Bring-up, per peer: prepare (which GIDs may be used) → address_for (queue pair in INIT; carried by the bootstrap) → connect
-// (RTR, RTS). Both ends reach RTS before the first write, because nothing is posted until every rank has connected: a
-// packet that meets a queue pair in INIT is dropped and costs a retransmission timeout.
+// Bring-up, per peer: prepare (which GIDs may be used) → address_for (queue pair in INIT; carried
+// by the bootstrap) → connect (RTR, RTS). Both ends reach RTS before the first write, because
+// nothing is posted until every rank has connected: a packet that meets a queue pair in INIT is
+// dropped and costs a retransmission timeout.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,8 @@ struct PeerPaths {
 
 class VerbsTransport final : public Transport {
  public:
-  // Opens the device. Throws Error{no_resource} naming it and the step that failed; leaves nothing behind.
+  // Opens the device. Throws Error{no_resource} naming it and the step that failed; leaves nothing
+  // behind.
   VerbsTransport(const base::System& system, const base::Log& log, Settings settings);
   ~VerbsTransport() override;
   VerbsTransport(const VerbsTransport&) = delete;
@@ -79,7 +81,6 @@ class VerbsTransport final : public Transport {
   std::chrono::microseconds request_notification() noexcept override;
   void poll_async_events() noexcept override;
 
-
  private:
   friend class VerbsConnection;
   // A queue pair on its way: prepared, then INIT, then handed to its connection.
@@ -93,8 +94,8 @@ class VerbsTransport final : public Transport {
     std::uint32_t inline_bytes_max = 0;
   };
 
-  // Connections that wait for a completion which they asked for. Where there is none the queue need not be looked at: what fails
-  // unasked is found by poll_async_events.
+  // Connections that wait for a completion which they asked for. Where there is none the queue need
+  // not be looked at: what fails unasked is found by poll_async_events.
   void begin_awaiting() noexcept { ++awaiting_; }
   void end_awaiting() noexcept { --awaiting_; }
   int drain_sent() noexcept;  // returns how many completions there were

@@ -1,4 +1,5 @@
-// What completion statuses and asynchronous events mean, what usually causes them, and what to do next.
+// What completion statuses and asynchronous events mean, what usually causes them, and what to do
+// next.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -58,7 +59,8 @@ struct Explanation {
   std::string cause{};
   std::string hint{};
 };
-// Of a failed completion. operation is what was posted ("RDMA write"): a failed completion itself does not say.
+// Of a failed completion. operation is what was posted ("RDMA write"): a failed completion itself
+// does not say.
 Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::string_view operation,
                      const LinkDescription& link);
 // Of an event of a device and, where it concerns one, its port (0: none).

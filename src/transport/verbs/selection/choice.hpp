@@ -1,6 +1,6 @@
-// Which device, port and GID a rank uses: pure functions on plain data, the same on every rank. Each rank
-// offers its best endpoints, all ranks see all offers, and everybody computes alike who uses which port and
-// by which pair of GIDs two ranks connect (pairing.hpp).
+// Which device, port and GID a rank uses: pure functions on plain data, the same on every rank.
+// Each rank offers its best endpoints, all ranks see all offers, and everybody computes alike who
+// uses which port and by which pair of GIDs two ranks connect (pairing.hpp).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ bool contains(const Subnet& subnet, const Gid& address) noexcept;
 
 // Every member here has an initialiser, so that a designated one may leave out what is not known.
 
-// What narrows or guides the choice. A wish that is not met leaves nothing to offer: it is never put aside.
+// What narrows or guides the choice. A wish that is not met leaves nothing to offer: it is never
+// put aside.
 struct Wishes {
   std::string device{};  // empty: any
   int port = 0;          // 0: any
@@ -41,8 +42,9 @@ struct Wishes {
   Gid bootstrap_address{};  // where the ranks met over TCP; zero: unknown. Its interface is preferred
   int numa_node = -1;       // of this rank; its devices are preferred
 };
-// The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws Error{bad_config} when device or
-// subnet cannot be read. bootstrap_address: Bootstrap::local_address, which may know none.
+// The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws
+// Error{bad_config} when device or subnet cannot be read. bootstrap_address:
+// Bootstrap::local_address, which may know none.
 Wishes wishes_of(const Options& options, const std::string& bootstrap_address = {});
 
 // Where a rank can be reached.
@@ -109,7 +111,8 @@ struct Judgement {
   int score = 0;  // the sum of the terms
 };
 
-// Every GID of every device: first those that can be offered, best first, then the refused ones in order.
+// Every GID of every device: first those that can be offered, best first, then the refused ones in
+// order.
 std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes);
 // The best GID of every port, then the next best ones, by score.
 Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std::string host);

@@ -1,5 +1,5 @@
-// What there is to know about RDMA devices before one is chosen, as plain data: discover() fills it in from
-// the machine, tests from recorded tables.
+// What there is to know about RDMA devices before one is chosen, as plain data: discover() fills it
+// in from the machine, tests from recorded tables.
 #pragma once
 
 #include <array>
@@ -31,8 +31,8 @@ std::string_view to_string(GidType type) noexcept;
 std::string_view to_string(LinkLayer layer) noexcept;
 std::string to_string(const Gid& gid);  // "fe80::1", "::ffff:10.0.0.1"
 
-// An address of a network interface, IPv4 mapped as in a GID. prefix_bits counts in that family: 24 of
-// 10.0.0.1/24.
+// An address of a network interface, IPv4 mapped as in a GID. prefix_bits counts in that family: 24
+// of 10.0.0.1/24.
 struct InterfaceAddress {
   Gid address{};
   int prefix_bits = 0;

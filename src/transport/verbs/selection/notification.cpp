@@ -6,8 +6,8 @@
 namespace qpmesh::transport::verbs::selection {
 namespace {
 
-// Adapters that place the writes of one connection in order, by custom: the applications that rely on it are
-// many. Out are those that spread a connection over several paths (ConnectX-8 and later).
+// Adapters that place the writes of one connection in order, by custom: the applications that rely
+// on it are many. Out are those that spread a connection over several paths (ConnectX-8 and later).
 struct StrictDevices {
   std::string_view family;
   std::uint32_t vendor_id;
@@ -31,8 +31,8 @@ DefaultNotification default_notification(const DeviceFacts& device, LinkLayer li
   constexpr auto immediate = Notification::immediate;
   if (!x86) return {immediate, immediate, "this processor may see writes out of order"};
   if (device.software) {
-    // The driver copies packet by packet in order. A second work request costs as much as a message: medium
-    // payloads go with their record in one write.
+    // The driver copies packet by packet in order. A second work request costs as much as a
+    // message: medium payloads go with their record in one write.
     if (device.driver == "rdma_rxe") return {poll, immediate, "SoftRoCE copies writes in order"};
     return {immediate, immediate, "an unknown software device"};
   }

@@ -19,8 +19,9 @@ struct DefaultNotification {
   Notification medium = Notification::immediate;
   std::string_view reason;
 };
-// poll relies on writes of one connection becoming visible in order, which no specification promises: it is
-// for devices known to keep it, seen from processors that keep it too. Everything else gets immediates.
+// poll relies on writes of one connection becoming visible in order, which no specification
+// promises: it is for devices known to keep it, seen from processors that keep it too. Everything
+// else gets immediates.
 DefaultNotification default_notification(const DeviceFacts& device, LinkLayer link_layer,
                                          bool x86 = x86_host);
 

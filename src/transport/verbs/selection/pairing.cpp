@@ -62,8 +62,8 @@ std::string listed(const Offer& offer) {
   return text;
 }
 
-// Where nothing can be connected: both ends' endpoints and every reason, with the hint of the pair that came
-// nearest to working.
+// Where nothing can be connected: both ends' endpoints and every reason, with the hint of the pair
+// that came nearest to working.
 void explain(const Offer& low, const Offer& high, Pairs& found) {
   for (const auto* empty : {&low, &high}) {
     if (!empty->endpoints.empty()) continue;

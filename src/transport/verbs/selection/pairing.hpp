@@ -1,5 +1,5 @@
-// By which ports and GIDs ranks connect: pure functions of all ranks' offers, so that every rank comes to the
-// same result by itself.
+// By which ports and GIDs ranks connect: pure functions of all ranks' offers, so that every rank
+// comes to the same result by itself.
 #pragma once
 
 #include <compare>
@@ -37,9 +37,10 @@ struct PortChoice {
   int port = 0;  // 0: the rank offered nothing
   bool operator==(const PortChoice&) const = default;
 };
-// For every rank: ports that together let all ranks reach each other where there is a network that all
-// share, and otherwise many; within one subnet where that is possible; then the best scores. Ranks with the
-// same node_ids[rank] need no verbs between them; empty: every rank needs every other.
+// For every rank: ports that together let all ranks reach each other where there is a network that
+// all share, and otherwise many; within one subnet where that is possible; then the best scores.
+// Ranks with the same node_ids[rank] need no verbs between them; empty: every rank needs every
+// other.
 std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> node_ids);
 // The endpoints of that port alone, in order.
 Offer restrict_to(const Offer& offer, const PortChoice& choice);

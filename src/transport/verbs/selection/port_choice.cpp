@@ -1,6 +1,7 @@
-// Which port each rank uses. A rank has one, so the ranks' choices depend on each other: start from several
-// simple assignments, let one rank after the other improve its own until nobody can, and take the best. Because
-// reaching is mutual, what is better for one rank is better for the whole: it ends.
+// Which port each rank uses. A rank has one, so the ranks' choices depend on each other: start from
+// several simple assignments, let one rank after the other improve its own until nobody can, and
+// take the best. Because reaching is mutual, what is better for one rank is better for the whole:
+// it ends.
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -43,7 +44,8 @@ Attachment attachment_of(const Endpoint& endpoint) {
   return found;
 }
 
-// Ports that are attached alike reach the same others, so that thousands of ports are a few networks.
+// Ports that are attached alike reach the same others, so that thousands of ports are a few
+// networks.
 struct Network {
   std::vector<Attachment> attachments;  // sorted
   std::vector<Endpoint> sample;         // the endpoints of one of its ports
@@ -101,7 +103,8 @@ Cluster survey(std::span<const Offer> offers) {
   return cluster;
 }
 
-// How many ranks use each network: all of them, and those of each node, who do not count for one another.
+// How many ranks use each network: all of them, and those of each node, who do not count for one
+// another.
 struct Users {
   Users(const Cluster& cluster, const Assignment& assignment, std::span<const int> node_ids)
       : all(cluster.networks.size()) {
