@@ -57,10 +57,6 @@ struct ProcessAtomics {
   static void store_seq_cst(Word* word, Word value) noexcept {
     std::atomic_ref{*word}.store(value, std::memory_order_seq_cst);
   }
-  template <SharedWord Word>
-  static Word exchange_seq_cst(Word* word, Word value) noexcept {
-    return std::atomic_ref{*word}.exchange(value, std::memory_order_seq_cst);
-  }
   // False: expected becomes what the word holds.
   template <SharedWord Word>
   static bool compare_exchange_acq_rel(Word* word, Word& expected, Word desired) noexcept {
@@ -93,12 +89,21 @@ struct ProcessAtomics {
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     std::memcpy(to, from, bytes);
   }
+  // Whole words of eight bytes: what was built from words just now, and wider loads would wait
+  // until those stores have left the core. Volatile, or the compiler makes a memcpy of it.
+  static void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+      *reinterpret_cast<volatile std::uint64_t*>(to + at) =
+          *reinterpret_cast<const volatile std::uint64_t*>(from + at);
+    }
+  }
   static void clear(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
   // Memory that a device or a peer may write meanwhile: its words are of any age until something
   // proves them.
   static void copy_unproven(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     std::memcpy(to, from, bytes);
   }
+  static void clear_unproven(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
 
  private:
   template <SharedWord Word>

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "base/revocation.hpp"
 #include "base/system.hpp"
 #include "messaging/matching.hpp"
 #include "messaging/operations.hpp"
@@ -53,9 +54,9 @@ struct MessagingConfig {
   Rendezvous rendezvous = Rendezvous::write;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
-  int spins_max = 0;                                  // of spin_for; 0 where ranks share cores
-  bool cooperative_copies = false;                    // a sender of the node that only waits copies, too
-  std::atomic<std::uint32_t>* revocations = nullptr;  // ours, where peers can load it: see ArenaHeader
+  int spins_max = 0;                         // of spin_for; 0 where ranks share cores
+  bool cooperative_copies = false;           // a sender of the node that only waits copies, too
+  base::Revocations* revocations = nullptr;  // ours, where peers can load it
 };
 
 // So long a peer may take to answer a withdrawal: beyond, the link between two healthy ranks is given up rather than an error

@@ -3,7 +3,6 @@
 // descriptor to travel.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "base/asleep.hpp"
 #include "base/owned.hpp"
+#include "base/revocation.hpp"
 #include "base/system.hpp"
 
 namespace qpmesh::transport {
@@ -20,11 +20,9 @@ namespace qpmesh::transport {
 struct alignas(128) ArenaHeader {
   std::uint64_t nonce;  // proves that a mapping is this arena
   base::Asleep asleep;  // set while the owner sleeps
-  // Raised by the owner before memory that it had offered for loading goes back to the user; read
-  // by a peer before and after its copy. See messaging/pull.cpp.
-  std::atomic<std::uint32_t> revocations;
+  // Of memory that the owner has offered for loading, and that goes back to the user.
+  base::Revocations revocations;
 };
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 class Arena {
  public:

@@ -78,7 +78,7 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
     if (address) record.header().flags |= flag_source_open;
     if (cma) record.header().flags |= flag_source_private;
     if (cma) body.offset = reinterpret_cast<std::uintptr_t>(send.data);
-    body.place = core.config.revocations->load(std::memory_order_relaxed);
+    body.place = core.config.revocations->current();
   }
   if (address) {
     body.region = address->region;

@@ -174,7 +174,7 @@ void revoke_offers(Core& core, std::uint64_t communicator) noexcept {
   core.sends.for_each([&](SendOperation& send) {
     offered |= send.communicator == communicator && send.state == SendOperation::State::offered;
   });
-  if (offered) core.config.revocations->fetch_add(1, std::memory_order_seq_cst);
+  if (offered) core.config.revocations->revoke();
 }
 
 }  // namespace qpmesh::messaging

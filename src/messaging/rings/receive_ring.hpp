@@ -90,20 +90,22 @@ class ReceiveRing {
   // itself: by its tail where bytes appear in address order, by tail and CRC where they appear in any.
   Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
     const std::uint32_t lines_left = record_ring_lines - head_index();
-    Atomics::copy(record.bytes, line, line_bytes);
     if (capabilities_.ordered_flag) {
+      Atomics::copy(record.bytes, line, line_bytes);
       if (!plausible(record.header(), lines_left)) return Take::corrupt;
       copy_further_lines(record, line);
       return Take::taken;
     }
+    Atomics::copy_unproven(record.bytes, line, line_bytes);
     if (!plausible(record.header(), lines_left)) return partial();
     const std::uint32_t tail =
         Atomics::load_acquire(base::word_at<std::uint32_t>(line + record.length() - sizeof tail));
     if (mutant != Mutant::tail && tail != ~expected) return partial();
     const std::uint8_t length_words = record.header().length_words;
-    Atomics::copy(record.bytes, line, line_bytes);
+    Atomics::copy_unproven(record.bytes, line, line_bytes);
     if (record.header().length_words != length_words) return partial();  // the first look was torn
-    copy_further_lines(record, line);
+    if (record.length() > line_bytes)
+      Atomics::copy_unproven(record.bytes + line_bytes, line + line_bytes, record.length() - line_bytes);
     if (capabilities_.bytes_in_order || mutant == Mutant::crc) return Take::taken;
     const bool proven =
         record.header().sequence == expected && record.header().crc == record_crc(record, seed_);
@@ -170,9 +172,10 @@ class ReceiveRing {
     const RecordKind kind = out.record.header().kind;
     const std::uint32_t lines =
         kind == RecordKind::pad ? record_ring_lines - head_index() : record_lines(out.record.length());
-    const std::uint32_t kept = capabilities_.ordered_flag ? 1 : 0;
-    if (mutant != Mutant::line_clearing && lines > kept)
-      Atomics::clear(head_line() + kept * line_bytes, (lines - kept) * line_bytes);
+    if (mutant != Mutant::line_clearing) {
+      if (!capabilities_.ordered_flag) Atomics::clear_unproven(head_line(), lines * line_bytes);
+      else if (lines > 1) Atomics::clear(head_line() + line_bytes, (lines - 1) * line_bytes);
+    }
     consumed_lines_ += lines;
     if (kind == RecordKind::eager_payload || kind == RecordKind::segment) {
       return accept_payload(out, 0, out.record.place());

@@ -80,7 +80,8 @@ class SendRing {
     const std::uint32_t left = record_ring_lines - line_index();
     const std::uint32_t skip = lines > left ? left : 0;
     const bool keeps_reserve = priority == Priority::data && mutant != Mutant::reserved_lines;
-    return lines_.in_flight() + skip + lines + (keeps_reserve ? reserved_lines : 0) <= record_ring_lines;
+    return lines_.in_flight() + skip + lines + (keeps_reserve ? reserved_lines : 0) <=
+           record_ring_lines + (mutant == Mutant::ring_size ? 1 : 0);
   }
 
   // A write into memory the peer opened; told: its completion number, see completed(). From where the source is, which stays
@@ -313,7 +314,8 @@ class SendRing {
     PayloadCursor::Place place{};
     if (!payload.empty()) {
       place = next_place(units_for(payload.size()));
-      if (place.end - units_.returned() > payload_cursor_.ring_units()) return Sent::no_units;
+      const std::uint32_t ring_units = payload_cursor_.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
+      if (place.end - units_.returned() > ring_units) return Sent::no_units;
       const std::uint32_t unit = payload_cursor_.index(place.start);
       record.set_place(unit);
       chain[writes++] = {.head = {},

@@ -29,8 +29,6 @@ class ShmConnection final : public Connection {
   const Fault* fault() const noexcept override { return severed_ ? &fault_ : nullptr; }
 
  private:
-  void copy(const Write& write) noexcept;
-
   const Neighbour& memory_;
   std::uint64_t completed_ = 0;
   bool severed_ = false;
