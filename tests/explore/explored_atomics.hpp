@@ -67,14 +67,27 @@ struct ExploredAtomics {
     read_plain(from, bytes, where);
     write_plain(to, from, bytes, where);
   }
+  static void copy_words(std::byte* to, const std::byte* from, std::size_t bytes,
+                         Where where = Where::current()) {
+    copy(to, from, bytes, where);
+  }
   static void clear(std::byte* at, std::size_t bytes, Where where = Where::current()) {
     write_plain(at, nullptr, bytes, where);
   }
+  static void clear_unproven(std::byte* at, std::size_t bytes, Where where = Where::current()) {
+    for (std::size_t done = 0; done < bytes;) {
+      const unsigned word_bytes = word_bytes_at(at + done);
+      store(at + done, word_bytes, 0, Order::relaxed, where);
+      done += word_bytes;
+    }
+  }
   static void copy_unproven(std::byte* to, const std::byte* from, std::size_t bytes,
                             Where where = Where::current()) {
-    for (std::size_t done = 0; done < bytes; done += sizeof(std::uint64_t)) {
-      const std::uint64_t word = load(from + done, sizeof word, Order::relaxed, where);
-      std::memcpy(to + done, &word, std::min(sizeof word, bytes - done));
+    for (std::size_t done = 0; done < bytes;) {
+      const unsigned word_bytes = word_bytes_at(from + done);
+      const std::uint64_t word = load(from + done, word_bytes, Order::relaxed, where);
+      std::memcpy(to + done, &word, std::min<std::size_t>(word_bytes, bytes - done));
+      done += word_bytes;
     }
   }
 };

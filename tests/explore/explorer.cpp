@@ -115,6 +115,7 @@ class Explorer {
   void fence(Order order, std::source_location where);
   void read_plain(const void* at, std::size_t bytes, std::source_location where);
   void write_plain(void* at, const void* from, std::size_t bytes, std::source_location where);
+  unsigned word_bytes_at(const void* at) { return memory_.word_bytes_at(at); }
   void wait_for_news();
   void require(bool holds, const char* what, std::source_location where);
   bool either() { return decisions_.decide(2) != 0; }
@@ -157,7 +158,7 @@ class Explorer {
 
   Word word(const void* at, unsigned bytes) { return memory_.word_at(at, bytes); }
   bool others_may_store(Word word) const;
-  void learn_store(Word word);
+  void learn_store(Word word, Time newest);
   void wait_for_store(Word word, Time position);
   Time choose_store(Word word, const std::uint64_t* unless);
   void choose_turn(Word word);
@@ -334,11 +335,13 @@ bool Explorer::others_may_store(Word word) const {
   return false;
 }
 
-void Explorer::learn_store(Word word) {
+// newest: the store's place in modification order, or the place that a compare and exchange would
+// have had, had it come earlier and succeeded.
+void Explorer::learn_store(Word word, Time newest) {
   Stores& known = stores_[memory_.offset_of(word)];
-  if ((known.threads >> current_ & 1) != 0 && memory_.newest(word) <= known.newest) return;
+  if ((known.threads >> current_ & 1) != 0 && newest <= known.newest) return;
   known.threads |= 1U << current_;
-  known.newest = std::max(known.newest, memory_.newest(word));
+  known.newest = std::max(known.newest, newest);
   learnt_ = true;
 }
 
@@ -406,7 +409,7 @@ void Explorer::store(void* at, unsigned bytes, std::uint64_t value, Order order,
   choose_turn(index);
   self().acted = true;
   memory_.store(current_, index, value, order, where);
-  learn_store(index);
+  learn_store(index, memory_.newest(index));
   after_step();
 }
 
@@ -417,7 +420,7 @@ std::uint64_t Explorer::exchange(void* at, unsigned bytes, std::uint64_t value, 
   choose_turn(index);
   self().acted = true;
   const std::uint64_t old = memory_.exchange(current_, index, value, order, where);
-  learn_store(index);
+  learn_store(index, memory_.newest(index));
   after_step();
   return old;
 }
@@ -426,12 +429,12 @@ bool Explorer::compare_exchange(void* at, unsigned bytes, std::uint64_t& expecte
                                 Order order, std::source_location where) {
   order = damaged(order, where, true, true);
   const Word index = word(at, bytes);
+  learn_store(index, static_cast<Time>(memory_.newest(index) + 1));
   const Time position = choose_store(index, &expected);
   const bool succeeds = memory_.value(index, position) == expected;
   if (succeeds) {
     self().acted = true;
     memory_.exchange(current_, index, desired, order, where);
-    learn_store(index);
   } else {
     const Order failed = order == Order::release   ? Order::relaxed
                          : order == Order::acq_rel ? Order::acquire
@@ -579,6 +582,10 @@ void write_plain(void* at, const void* from, std::size_t bytes, std::source_loca
   if (is_explored(at)) return explorer->write_plain(at, from, bytes, where);
   if (from != nullptr) std::memmove(at, from, bytes);
   else std::memset(at, 0, bytes);
+}
+
+unsigned word_bytes_at(const void* at) {
+  return is_explored(at) ? explorer->word_bytes_at(at) : sizeof(std::uint32_t);
 }
 
 void wait_for_news() { explorer->wait_for_news(); }

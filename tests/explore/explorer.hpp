@@ -38,6 +38,9 @@ void read_plain(const void* at, std::size_t bytes, std::source_location where);
 void write_plain(void* at, const void* from, std::size_t bytes,
                  std::source_location where);  // from nullptr: zeroes
 
+// Of the word that lies there, or could: 4 or 8.
+unsigned word_bytes_at(const void* at);
+
 // The loop that calls this has done nothing, and does nothing again until a word that it has read
 // changes.
 void wait_for_news();

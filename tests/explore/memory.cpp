@@ -66,6 +66,13 @@ Memory::Word Memory::word_at(const void* at, unsigned bytes) {
   return index;
 }
 
+unsigned Memory::word_bytes_at(const void* at) {
+  const std::size_t first = granule_of(at);
+  if (const std::uint16_t word = granule(first).word; word != no_word) return words_[word].bytes;
+  const bool whole = first % 2 == 0 && granule(first + 1).word == no_word;
+  return static_cast<unsigned>(whole ? 2 * granule_bytes : granule_bytes);
+}
+
 void Memory::report_race(const char* what, std::size_t thread, std::size_t other, std::size_t index,
                          unsigned other_line, std::source_location where) {
   if (!race_.empty()) return;

@@ -73,6 +73,7 @@ class Memory {
   using Word = std::uint16_t;
   // The word that lies there. All accesses of a word have one size.
   Word word_at(const void* at, unsigned bytes);
+  unsigned word_bytes_at(const void* at);  // as it is accessed; 8 where it is not yet and may be, else 4
   Time oldest(std::size_t thread, Word word) const noexcept { return threads_[thread].now.seen[word]; }
   Time newest(Word word) const noexcept { return static_cast<Time>(words_[word].stores.size() - 1); }
   std::uint64_t value(Word word, Time position) const noexcept { return words_[word].stores[position].value; }

@@ -6,6 +6,7 @@
 
 #include "base/asleep.hpp"
 #include "explore/scenario.hpp"
+#include "support/long_runs.hpp"
 
 namespace {
 
@@ -95,6 +96,7 @@ struct AllPublish {
 TEST(members_of_a_node, use_their_slots_again_when_all_have_read_them) {
   expect_right_and_every_mutant_found<AllPublish<2, 3, 1>>(
       {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
+  if (test::runs_long()) expect_right<AllPublish<3, 2, 1>>();
 }
 
 // One publishes, as the root of a broadcast. It learns what the others have finished from their
