@@ -25,11 +25,11 @@ namespace {
 // Both were to end together: looks at the guard for what the sender may lack then.
 constexpr int looks_before_filling = 400;
 
-// The peer's count of revocations, or nothing where it cannot be loaded.
-std::optional<std::uint32_t> revocations_of(Peer& peer) {
-  const std::byte* const counter = peer.connection.load(peer.remote_revocations, sizeof(std::uint32_t));
-  if (counter == nullptr) return std::nullopt;
-  return ProcessAtomics::load_acquire(base::word_at<std::uint32_t>(counter));
+// Also where the count cannot be loaded.
+bool is_revoked(Peer& peer, const RendezvousBody& offered) {
+  const auto* const revocations = reinterpret_cast<const base::Revocations*>(
+      peer.connection.load(peer.remote_revocations, sizeof(base::Revocations)));
+  return revocations == nullptr || revocations->has_changed_since(offered.place);
 }
 
 // A part of the message, at once. False: it cannot be reached.
@@ -51,8 +51,7 @@ bool take_source(Peer& peer, const Pull& pull, std::size_t begin, std::size_t by
 bool end_pull(Core& core, Peer& peer, const Pull& pull) {
   ReceiveOperation& receive = *pull.receive;
   const std::uint64_t communicator = receive.communicator;
-  base::order_loads();  // the count is looked at after the last byte of the source
-  if (revocations_of(peer) != pull.offered.place) {
+  if (is_revoked(peer, pull.offered)) {
     if (receive.combine == nullptr) return false;
     const Error failure{
         {.code = ErrorCode::aborted, .peer = peer.rank, .cause = "the peer took back what it was sending"}};
@@ -136,7 +135,7 @@ void end_filling(Core& core, Peer& peer) {
 // False: answer the offer in another way.
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
           std::uint8_t flags) {
-  if (!peer.capabilities.loads_peer_memory || revocations_of(peer) != offered.place) return false;
+  if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
   const Pull pull{.receive = &receive, .offered = offered, .flags = flags};
   // A reduction works on what is in the cache, as it comes through the ring: not out of private memory.
   const bool is_private = (flags & flag_source_private) != 0;
