@@ -247,12 +247,8 @@ TEST(a_ring, is_overrun_by_who_believes_that_it_is_one_larger) {
 }
 TEST(credits_over_a_network, are_whole_or_not_taken) {
   expect_right_and_every_mutant_found<Cells>(
-      {{Damage::no_order, "store_by_device", 0, "a device's writes are in order"},
-       {Damage::no_release, "send", 0, "the write behind it has released"}});
+      {{Damage::no_release, "send", 0, "the write behind it has released"}});
 }
-TEST(credits_over_a_network, are_the_newest_that_a_cell_or_a_record_told) {
-  if (test::runs_long()) expect_right<CellAndRecord>();
-  else expect_right<Cells>();
-}
+TEST(credits_over_a_network, are_the_newest_that_a_cell_or_a_record_told) { expect_right<CellAndRecord>(); }
 
 }  // namespace

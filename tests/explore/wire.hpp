@@ -25,7 +25,8 @@ inline void store_in_order(std::byte* to, const transport::Write& write) {
 // flag and the tail of a record are words of four bytes, for that is how they are polled. What is
 // there already need not appear.
 inline void store_by_device(std::byte* to, const transport::Write& write) {
-  ExploredAtomics::order_all();
+  ExploredAtomics::order_loads();
+  ExploredAtomics::order_stores();
   const auto store_word = [&]<class Word>(const std::byte* from, Word) {
     Word word = 0;
     std::memcpy(&word, from, sizeof word);
