@@ -5,9 +5,12 @@
 #include <chrono>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <thread>
+#include <tuple>
 
 #include "job.hpp"
+#include "tests/support/long_runs.hpp"
 
 namespace qpmesh::ranks {
 namespace {
@@ -151,6 +154,28 @@ TEST(endings, ranks_that_are_stopped_again_and_again_while_they_copy_together_ge
   }
   std::ofstream{folder.file("enough")} << "enough\n";
   expect_success(ranks);
+}
+
+// Held at the entry of its copying call, by a filter. Needs a core for each of the two: elsewhere nobody fills.
+class HeldNeighbour : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(while_it_fills, HeldNeighbour,
+                         testing::Combine(testing::Values("message", "broadcast"),
+                                          testing::Values("goes_on", "dies")),
+                         [](const auto& suite) {
+                           return std::string{std::get<0>(suite.param)} + "_" + std::get<1>(suite.param);
+                         });
+
+TEST_P(HeldNeighbour, keeps_the_call_and_is_named_until_it_goes_on_or_ends) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "ranks that share a core do not fill";
+  const auto [way, end] = GetParam();
+  const std::string length_ms = std::to_string(test::times(2'000, 50'000));
+  auto ranks = start_ranks(2, rank_program("a_neighbour_is_held", {way, length_ms, end}),
+                           {.variables = {"QPMESH_STALL_WARNING_MS=1000"}});
+  EXPECT_TRUE(ranks[0].sees("rank 1 (pid " + std::to_string(ranks[1].pid()))) << ranks[0].output();
+  EXPECT_TRUE(ranks[0].sees("held up while it copies into the buffer of this call")) << ranks[0].output();
+  const bool dies = std::string_view{end} == "dies";
+  EXPECT_EQ(ranks[1].wait(100'000), dies ? 128 + SIGKILL : 0) << ranks[1].output();
+  EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].output();
 }
 
 TEST(endings, a_sender_that_sleeps_returns_with_its_last_credit) {

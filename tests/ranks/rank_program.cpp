@@ -96,12 +96,26 @@ Scenario in_world(std::string_view name, void (*run)(Communicator& world, Argume
 int main(int count, char** values) {
   using namespace qpmesh::ranks;
   const std::vector<std::string> arguments{values + 1, values + count};
-  for (const auto& scenarios :
-       {message_scenarios(), async_scenarios(), group_scenarios(), argument_scenarios(),
-        collective_scenarios(), collective_argument_scenarios(), reduction_failure_scenarios(),
-        node_scenarios(), large_scenarios(), differing_call_scenarios(), differing_pair_scenarios(),
-        request_scenarios(), fork_scenarios(), type_scenarios(), error_scenarios(), ending_scenarios(),
-        random_scenarios(), economy_scenarios(), link_scenarios()}) {
+  for (const auto& scenarios : {message_scenarios(),
+                                async_scenarios(),
+                                group_scenarios(),
+                                argument_scenarios(),
+                                collective_scenarios(),
+                                collective_argument_scenarios(),
+                                reduction_failure_scenarios(),
+                                node_scenarios(),
+                                large_scenarios(),
+                                differing_call_scenarios(),
+                                differing_pair_scenarios(),
+                                request_scenarios(),
+                                fork_scenarios(),
+                                type_scenarios(),
+                                error_scenarios(),
+                                ending_scenarios(),
+                                random_scenarios(),
+                                economy_scenarios(),
+                                link_scenarios(),
+                                held_scenarios()}) {
     for (const Scenario& scenario : scenarios) {
       if (arguments.empty() || scenario.name != arguments[0]) continue;
       try {

@@ -119,5 +119,6 @@ std::vector<Scenario> ending_scenarios();
 std::vector<Scenario> random_scenarios();
 std::vector<Scenario> economy_scenarios();
 std::vector<Scenario> link_scenarios();
+std::vector<Scenario> held_scenarios();
 
 }  // namespace qpmesh::ranks
