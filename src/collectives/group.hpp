@@ -68,7 +68,7 @@ class Group {
   messaging::SendOperation send_operation(int to, std::span<const std::byte> data) const noexcept {
     messaging::SendOperation send;
     send.communicator = members_->communicator;
-    send.key = messaging::collective_key(operation_, lane);
+    send.key = messaging::collective_key(operation_);
     send.data = data.data();
     send.bytes = data.size();
     send.target = members_->context_ranks[to];
@@ -78,7 +78,7 @@ class Group {
   messaging::ReceiveOperation receive_operation(int from, std::span<std::byte> data) const noexcept {
     messaging::ReceiveOperation receive;
     receive.communicator = members_->communicator;
-    receive.key = messaging::collective_key(operation_, lane);
+    receive.key = messaging::collective_key(operation_);
     receive.data = data.data();
     receive.capacity_bytes = data.size();
     receive.source = members_->context_ranks[from];
@@ -87,7 +87,6 @@ class Group {
   }
 
  private:
-  static constexpr std::uint8_t lane = 0;  // no algorithm runs two strands of itself side by side
 
   const Members* members_;
   std::uint32_t operation_;

@@ -246,9 +246,8 @@ void Context::Entry::throw_in_use(std::string_view operation) {
 
 // ---- what messaging found ----
 
-bool Context::admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) {
+bool Context::agrees(int peer, std::uint64_t communicator, std::uint32_t operation, std::uint32_t signature) {
   CommunicatorState* const state = find(communicator);
-  const std::uint32_t operation = messaging::operation_of(key);
   if (state == nullptr || state->history().agrees(operation, signature)) return true;
   if (state->failure() != nullptr) return false;
   state->tell_calls(peer, true);  // the error comes when both have said what they called first

@@ -171,7 +171,8 @@ class Context final : public messaging::Listener,
   };
 
   // messaging::Listener
-  bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) override;
+  bool agrees(int peer, std::uint64_t communicator, std::uint32_t operation,
+              std::uint32_t signature) override;
   void link_failed(ErrorDetail detail) override;
   void communicator_failed(std::uint64_t communicator, ErrorDetail detail) override;
 

@@ -31,7 +31,7 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
       [[fallthrough]];
     case RecordKind::eager_payload: handle_message(core, peer, message); break;
     case RecordKind::rendezvous:
-      if (message.record.rendezvous().sender_operation == 0)
+      if (message.record.offer().sender_operation == 0)
         return link_failed(core, peer, ErrorCode::corrupt, "an offer of no operation");
       handle_message(core, peer, message);
       break;
@@ -61,6 +61,7 @@ bool sweep(Core& core, Peer& peer) {
   bool worked = false;
   TakenMessage message;
   for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
+    peer.out.note_answer();  // first: what it fetches is needed before the payload's lines
     const auto result =
         peer.in.take(message, [&](const Immediate& credits) { peer.out.take_credits(credits); });
     if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
@@ -69,7 +70,6 @@ bool sweep(Core& core, Peer& peer) {
       return true;
     }
     worked = true;
-    peer.out.note_answer();
     handle(core, peer, message);
     if (peer.failed) return true;
     // Not only behind the last message: each may be a long copy, and the peer had nothing to copy until then.
@@ -80,10 +80,8 @@ bool sweep(Core& core, Peer& peer) {
     peer.out.note_all_read();
     if (!peer.idle_out()) advance(core, peer);
   }
-  // Where a reply may follow, credits come after it; where nothing does, the next poll finds nothing to do.
-  const auto owed = peer.out.owed(peer.in.consumed());
-  peer.owes_some = worked && owed == Ring::Owed::some;
-  if (peer.owes(owed) || (!worked && owed == Ring::Owed::some)) return_credits(core, peer);
+  peer.freed_payload = false;
+  if (peer.credits_due()) return_credits(core, peer);
   return worked;
 }
 
@@ -132,11 +130,14 @@ void advance(Core& core, Peer& peer) {
   }
   while (SendOperation* const send = peer.queued.first()) {
     peer.queued.remove(*send);  // first: a send that completes may be gone
-    if (!try_send(core, peer, *send)) {
-      send->state = SendOperation::State::queued;
-      peer.queued.push_front(*send);
-      return;
+    bool sent = false;
+    try {
+      sent = try_send(core, peer, *send);
+    } catch (...) {  // where a failing communicator finds it
+      if (send->state == SendState::queued) peer.queued.push_front(*send);
+      throw;
     }
+    if (!sent) return peer.queued.push_front(*send);
   }
   while (SendOperation* const send = peer.streams.first()) {
     if (!stream(core, peer, *send)) break;

@@ -51,7 +51,7 @@ void unpin(Core& core, Unexpected& message) noexcept {
   message.next_pinned = nullptr;
   message.ring_payload = nullptr;
   peer.in.free_until(peer.first_pinned != nullptr ? peer.first_pinned->place.start : peer.in.next_unit());
-  peer.owes_some = true;  // perhaps: no record of the peer need come before it sends again
+  peer.freed_payload = true;
 }
 
 void keep(Core& core, Peer& peer, const Envelope& envelope, const TakenMessage& message) {
@@ -73,7 +73,7 @@ void keep(Core& core, Peer& peer, const Envelope& envelope, const TakenMessage& 
   if (header.kind == RecordKind::eager_inline) {
     std::memcpy(kept.inline_payload, message.record.body(), envelope.bytes);
   } else if (header.kind == RecordKind::rendezvous) {
-    kept.offer = message.record.rendezvous();
+    kept.offer = message.record.offer();
   } else {
     kept.ring_payload = message.payload;
     kept.place = message.place;
@@ -119,7 +119,8 @@ bool try_send(Core& core, Peer& peer, SendOperation& send) {
     send.number = 0;
     return false;
   }
-  send.state = SendOperation::State::offered;
+  const bool readable = (record.header().flags & flag_source_readable) != 0;
+  enter(send, readable ? SendState::readable : SendState::offered);
   peer.offered.push_back(send);
   if (!peer.announcements.empty()) take_announcement(core, peer, send);
   return true;
@@ -133,18 +134,18 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
                           .bytes = header.total_bytes,
                           .signature = header.signature};
   if (is_collective(header.key) &&
-      !core.listener.admit(peer.rank, header.communicator, header.key, header.signature))
+      !core.listener.agrees(peer.rank, header.communicator, operation_of(header.key), header.signature))
     return;
   ReceiveOperation* receive = core.matching.take_posted(envelope);
   // Too small for the message, or of another type: told so, and the message stays first in line for the receives behind it.
-  while (receive != nullptr && !receive->announced && !take_envelope(*receive, envelope)) {
+  while (receive != nullptr && !is_preposted(receive->state) && !take_envelope(*receive, envelope)) {
     core.engine.complete(*receive);
     receive = core.matching.take_posted(envelope);
   }
   if (receive == nullptr) return keep(core, peer, envelope, message);
-  if (receive->announced) return confirm(core, peer, *receive, header);
+  if (is_preposted(receive->state)) return confirm(core, peer, *receive, header);
   if (header.kind == RecordKind::rendezvous) {
-    return accept_offer(core, peer, *receive, message.record.rendezvous(), header.flags);
+    return accept_offer(core, peer, *receive, message.record.offer(), header.flags);
   }
   deliver(core, *receive, envelope,
           header.kind == RecordKind::eager_inline ? message.record.body() : message.payload);
@@ -155,14 +156,14 @@ void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message)
   if (!take_envelope(receive, envelope)) return core.engine.complete(receive);
   Peer& peer = core.peer(envelope.source);
   if (message.kind == RecordKind::rendezvous) {
-    const RendezvousBody body = message.offer;
+    const OfferBody offered = message.offer;
     const std::uint8_t flags = message.flags;
     discard(core, message);
-    return accept_offer(core, peer, receive, body, flags);
+    return accept_offer(core, peer, receive, offered, flags);
   }
   deliver(core, receive, envelope, message.payload());
   discard(core, message);
-  if (peer.owes(peer.out.owed(peer.in.consumed()))) return_credits(core, peer);
+  if (peer.credits_due()) return_credits(core, peer);
 }
 
 void discard(Core& core, Unexpected& message) noexcept {
@@ -200,7 +201,7 @@ void recheck_unexpected(Core& core, std::uint64_t communicator, std::uint32_t op
   core.matching.for_each_unexpected_collective([&](Unexpected& message) {
     const Envelope& envelope = message.envelope;
     if (envelope.communicator != communicator || operation_of(envelope.key) != operation) return;
-    if (!core.listener.admit(envelope.source, communicator, envelope.key, envelope.signature))
+    if (!core.listener.agrees(envelope.source, communicator, operation, envelope.signature))
       discard(core, message);
   });
 }

@@ -87,7 +87,7 @@ void fail(Core& core, std::uint64_t communicator, const Error& failure) {
   core.matching.for_each_posted([&](ReceiveOperation& receive) {
     if (receive.communicator != communicator) return;
     core.matching.unpost(receive);
-    if (!receive.announced)
+    if (!is_preposted(receive.state))
       core.engine.complete(receive, &failure);  // else it is one of those that have a number
   });
   core.receives.for_each([&](ReceiveOperation& receive) {
@@ -98,7 +98,7 @@ void fail(Core& core, std::uint64_t communicator, const Error& failure) {
     if (ReceiveOperation* const receive = peer->filling.receive;
         receive != nullptr && receive->communicator == communicator) {
       receive->failure = &failure;
-      receive->state = ReceiveOperation::State::closing;
+      enter(*receive, ReceiveState::settling);
     }
     peer->queued.for_each([&](SendOperation& send) {
       if (send.communicator != communicator) return;

@@ -38,7 +38,7 @@ struct Unexpected {
   Envelope envelope;
   RecordKind kind = RecordKind::eager_inline;
   std::uint8_t flags = 0;
-  RendezvousBody offer{};
+  OfferBody offer{};
   const std::byte* ring_payload = nullptr;  // eager_payload: still in the payload ring, which it pins
   PayloadCursor::Place place{};
   std::unique_ptr<std::byte[]> copy;  // eager_payload: moved out of the ring

@@ -20,6 +20,7 @@ constexpr std::chrono::microseconds filling_sleep_max{1'000};
 
 void begin(Core& core, SendOperation& send) {
   Peer& peer = core.peer(send.target);
+  send.state = SendState::idle;
   send.moved_bytes = 0;
   if (!core.failed.empty()) {
     if (const Error* const failure = failure_of(core, send.communicator))
@@ -27,11 +28,12 @@ void begin(Core& core, SendOperation& send) {
   }
   const bool in_order = peer.queued.empty() || mutant == Mutant::pair_order;
   if (in_order && try_send(core, peer, send)) return;
-  send.state = SendOperation::State::queued;
+  enter(send, SendState::queued);
   peer.queued.push_back(send);
 }
 
 void begin(Core& core, ReceiveOperation& receive) {
+  receive.state = ReceiveState::idle;
   receive.moved_bytes = 0;
   if (!core.failed.empty()) {
     if (const Error* const failure = failure_of(core, receive.communicator))
@@ -40,7 +42,7 @@ void begin(Core& core, ReceiveOperation& receive) {
   if (Unexpected* const message = core.matching.find_unexpected(receive)) {
     take_unexpected(core, receive, *message);
   } else {
-    receive.state = ReceiveOperation::State::posted;
+    enter(receive, ReceiveState::posted);
     core.matching.post(receive);
     if (receive.capacity_bytes > inline_bytes_max && is_collective(receive.key)) announce(core, receive);
   }
@@ -57,9 +59,7 @@ void start_or_fail(Core& core, Operation& operation) noexcept {
                                       {.code = ErrorCode::no_resource, .cause = error.what()});
     const Error* const failure = failure_of(core, operation.communicator);
     assert(failure != nullptr);
-    const bool closing =
-        operation.state == Operation::State::closing;  // ends when no device touches its buffer
-    if (!operation.done && !closing) core.engine.complete(operation, failure);
+    if (!operation.done && !is_closing(operation.state)) core.engine.complete(operation, failure);
   }
 }
 
@@ -105,9 +105,9 @@ bool Messaging::poll() {
 }
 
 bool Messaging::cancel(ReceiveOperation& receive) noexcept {
-  if (receive.done || receive.state != ReceiveOperation::State::posted) return false;
+  if (receive.done || receive.state != ReceiveState::posted) return false;
   core_->matching.unpost(receive);
-  receive.state = ReceiveOperation::State::idle;
+  enter(receive, ReceiveState::idle);
   return true;
 }
 

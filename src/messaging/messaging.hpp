@@ -31,13 +31,18 @@
 
 namespace qpmesh::messaging {
 
-// What messaging tells the floor above.
-class Listener {
+// Who knows which collectives this rank has called.
+class CallChecker {
  public:
-  virtual ~Listener() = default;
-  // A collective record was drained: does its signature agree with our own call? False: the
-  // record is dropped, a report is under way.
-  virtual bool admit(int peer, std::uint64_t communicator, std::uint64_t key, std::uint32_t signature) = 0;
+  virtual ~CallChecker() = default;
+  // Does a peer's collective agree with our own call of this number? False: a report is under way.
+  virtual bool agrees(int peer, std::uint64_t communicator, std::uint32_t operation,
+                      std::uint32_t signature) = 0;
+};
+
+// What messaging tells the floor above. A record of a collective that does not agree is dropped.
+class Listener : public CallChecker {
+ public:
   // The connection to detail.peer is unusable; called once per peer.
   virtual void link_failed(ErrorDetail detail) = 0;
   // One communicator cannot go on.

@@ -7,23 +7,22 @@
 #include <optional>
 #include <type_traits>
 
+#include "messaging/rendezvous/states.hpp"
 #include "progress/operation.hpp"
 #include "transport/connection.hpp"
 
 namespace qpmesh::messaging {
 
 // What matching compares within a communicator. Point-to-point: the tag, ordered per (source,
-// tag). Collectives: operation number and lane, first in first out per (operation, lane,
-// source); their receives know exactly what comes.
+// tag). Collectives: the number of the operation, first in first out per (operation, source);
+// their receives know exactly what comes.
 inline constexpr std::uint64_t collective_key_bit = std::uint64_t{1} << 63;
 constexpr std::uint64_t tag_key(int tag) noexcept { return static_cast<std::uint32_t>(tag); }
-constexpr std::uint64_t collective_key(std::uint32_t operation, std::uint8_t lane) noexcept {
-  return collective_key_bit | std::uint64_t{operation} << 8 | lane;
+constexpr std::uint64_t collective_key(std::uint32_t operation) noexcept {
+  return collective_key_bit | operation;
 }
 constexpr bool is_collective(std::uint64_t key) noexcept { return (key & collective_key_bit) != 0; }
-constexpr std::uint32_t operation_of(std::uint64_t key) noexcept {
-  return static_cast<std::uint32_t>(key >> 8);
-}
+constexpr std::uint32_t operation_of(std::uint64_t key) noexcept { return static_cast<std::uint32_t>(key); }
 
 inline constexpr int any_peer = -1;
 
@@ -66,15 +65,7 @@ class List {
 };
 
 struct SendOperation : progress::Operation {
-  enum class State : std::uint8_t {
-    idle,
-    queued,      // in the peer's queue: no line, or others are before it
-    offered,     // rendezvous: request sent, not answered
-    streaming,   // rendezvous through the payload ring
-    writing,     // zero-copy: writes being posted
-    completing,  // zero-copy: nothing more is posted, the source is still read
-    closing,     // failed, and the source is still read
-  };
+  using State = SendState;
 
   std::uint64_t communicator = 0;
   std::uint64_t key = 0;
@@ -88,15 +79,11 @@ struct SendOperation : progress::Operation {
   std::uint32_t receiver_number = 0;
   std::size_t moved_bytes = 0;
   transport::RemoteAddress destination{};
-  std::uint64_t told = 0;
-  bool readable = false;                             // the peer's device may read the source
+  std::uint64_t completion = 0;                      // of the last piece posted
   bool staged = false;                               // the source is copied before the device reads it
   std::optional<transport::RemoteAddress> opened{};  // the source, registered for this operation alone
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;
-
-  // Waits for the peer's word that its device reads no more.
-  bool is_taken_back() const noexcept { return state == State::closing && readable; }
 };
 
 // How arriving bytes become part of the target where they are not just copied:
@@ -105,16 +92,7 @@ using Combine = void (*)(std::byte* target, const std::byte* operand, const std:
                          std::size_t bytes, const void* context);
 
 struct ReceiveOperation : progress::Operation {
-  enum class State : std::uint8_t {
-    idle,
-    posted,     // waits for its message
-    streaming,  // rendezvous through the payload ring
-    open,       // zero-copy: the peer writes into data
-    reading,    // zero-copy: our device reads the peer's source into data
-    filling,    // the peer copies the end of the message into data, and has not ended yet
-    stopped,    // the peer takes the source back: what was posted is still read
-    closing,    // failed, and the peer or our device may still write into data
-  };
+  using State = ReceiveState;
 
   std::uint64_t communicator = 0;
   std::uint64_t key = 0;
@@ -131,7 +109,6 @@ struct ReceiveOperation : progress::Operation {
   // Done, but the message is still first in line: message_bytes > capacity_bytes, or it holds elements of another type.
   bool truncated = false;
   bool mistyped = false;
-  bool announced = false;  // answered before its offer came: streaming or open, and still posted
   int message_source = -1;
   std::uint64_t message_key = 0;
   std::size_t message_bytes = 0;
@@ -140,13 +117,10 @@ struct ReceiveOperation : progress::Operation {
   std::uint32_t number = 0;
   std::optional<std::uint32_t> region{};  // registered for this operation alone
   std::uint32_t sender_number = 0;        // while our device reads
-  std::uint64_t told = 0;
+  std::uint64_t completion = 0;           // of the last piece posted
   transport::RemoteAddress origin{};
   ReceiveOperation* previous = nullptr;
   ReceiveOperation* next = nullptr;
-
-  // Waits for the peer's word that its device writes no more.
-  bool is_taken_back() const noexcept { return state == State::closing && sender_number == 0; }
 };
 static_assert(std::is_trivially_destructible_v<SendOperation> &&
               std::is_trivially_destructible_v<ReceiveOperation>);

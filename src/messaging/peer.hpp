@@ -28,7 +28,7 @@ struct Announcement {
 // A message that its receiver copies by itself.
 struct Pull {
   ReceiveOperation* receive = nullptr;
-  RendezvousBody offered{};
+  OfferBody offered{};
   std::uint8_t flags = 0;
   // Where the sender fills the rest: so many bytes are ours to copy, and are they?
   std::size_t first_bytes = 0;
@@ -94,19 +94,20 @@ struct Peer {
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
   bool wants_credit = false;
-  bool owes_some = false;  // credits that are returned when nothing else is to be done
-  bool starved = false;    // we wait for the peer's credits: say so in the next record
+  bool freed_payload = false;  // outside of a sweep: credits may be due
+  bool starved = false;        // we wait for the peer's credits: say so in the next record
 
   bool failed = false;  // nothing is sent or taken any more
   bool reported = false;
   ErrorDetail failure;
 
   // Much, or anything when the peer says that it is short.
-  bool owes(SendRing<ProcessAtomics>::Owed owed) const noexcept {
-    return owed == SendRing<ProcessAtomics>::Owed::much || (wants_credit && !out.has_told(in.consumed()));
+  bool credits_due() const noexcept {
+    const Credits consumed = in.consumed();
+    return out.owes(consumed) || (wants_credit && !out.has_told(consumed));
   }
   bool copies_private() const noexcept { return neighbour != nullptr && neighbour->copies_private(); }
-  bool has_more_to_do() const noexcept { return wants_credit || owes_some || !idle_out(); }
+  bool has_more_to_do() const noexcept { return wants_credit || freed_payload || !idle_out(); }
   bool idle_out() const noexcept {
     return control.empty() && queued.empty() && streams.empty() && writes.empty() && reads.empty();
   }

@@ -40,7 +40,7 @@ struct LoneRank final : messaging::Listener {
     for (int i = 0; i < 10; ++i) engine.step();
   }
 
-  bool admit(int, std::uint64_t, std::uint64_t, std::uint32_t) override { return true; }
+  bool agrees(int, std::uint64_t, std::uint32_t, std::uint32_t) override { return true; }
   void link_failed(ErrorDetail detail) override { failures.push_back(std::move(detail)); }
   void communicator_failed(std::uint64_t id, ErrorDetail detail) override {
     failures.push_back(detail);

@@ -140,7 +140,7 @@ struct Pair : Listener {
     return receiver().neighbour.copies;
   }
 
-  bool admit(int, std::uint64_t, std::uint64_t, std::uint32_t) override { return true; }
+  bool agrees(int, std::uint64_t, std::uint32_t, std::uint32_t) override { return true; }
   void link_failed(ErrorDetail detail) override { ADD_FAILURE() << detail.cause; }
   void communicator_failed(std::uint64_t, ErrorDetail detail) override { ADD_FAILURE() << detail.cause; }
 

@@ -12,9 +12,9 @@
 
 namespace qpmesh::collectives {
 
-NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener)
+NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChecker& calls)
     : engine_{engine},
-      listener_{listener},
+      calls_{calls},
       size_{static_cast<int>(setup.members.size())},
       rank_{setup.rank},
       communicator_{setup.communicator},
@@ -89,9 +89,8 @@ void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
 // Another call than ours: the error comes through the control channel, and ends the wait.
 void NodeMemory::report(const Peer& peer, std::uint64_t call) noexcept {
   if (reported_) return;
-  reported_ = !listener_.admit(peer.context_rank, communicator_,
-                               messaging::collective_key(static_cast<std::uint32_t>(call), 0),
-                               static_cast<std::uint32_t>(call >> 32));
+  reported_ = !calls_.agrees(peer.context_rank, communicator_, static_cast<std::uint32_t>(call),
+                             static_cast<std::uint32_t>(call >> 32));
 }
 
 void NodeMemory::check_calls() noexcept {

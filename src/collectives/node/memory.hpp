@@ -21,7 +21,7 @@
 #include "transport/neighbour.hpp"
 
 namespace qpmesh::messaging {
-class Listener;
+class CallChecker;
 }
 
 namespace qpmesh::collectives {
@@ -68,7 +68,7 @@ class NodeMemory final : public progress::Pollable {
     bool cooperative_copies = false;  // members that wait for the same long vector copy it together
     int spins_max = 0;                // of a short wait where it stands
   };
-  NodeMemory(Setup setup, progress::Engine& engine, messaging::Listener& listener);
+  NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChecker& calls);
   ~NodeMemory() override;
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
@@ -182,7 +182,7 @@ class NodeMemory final : public progress::Pollable {
   void remove(NodeWait& wait) noexcept;
 
   progress::Engine& engine_;
-  messaging::Listener& listener_;
+  messaging::CallChecker& calls_;
   std::vector<Peer> peers_;
   int size_;
   int rank_;

@@ -57,28 +57,28 @@ void close_target(Peer& peer, ReceiveOperation& receive) noexcept {
 // Leaves number 0 where none is left.
 void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
   auto address = peer.transport.address_of({send.data, send.bytes});
-  send.readable = core.config.rendezvous == Rendezvous::read && peer.capabilities.reads_peer_memory;
-  if (send.readable && !address) {
+  bool readable = core.config.rendezvous == Rendezvous::read && peer.capabilities.reads_peer_memory;
+  if (readable && !address) {
     if (!send.opened) open_source(core, peer, send);  // kept from attempt to attempt
     address = send.opened;
-    send.readable = address.has_value();
+    readable = address.has_value();
   }
   send.number = core.sends.add(send);
-  RendezvousBody body{.sender_operation = send.number};
+  OfferBody body{.sender_operation = send.number};
   start_record(record, {.kind = RecordKind::rendezvous,
                         .body_bytes = sizeof body,
                         .communicator = send.communicator,
                         .key = send.key,
                         .total_bytes = send.bytes,
                         .signature = send.signature});
-  if (send.readable) {
+  if (readable) {
     record.header().flags |= flag_source_readable;
   } else if (core.config.revocations != nullptr) {
     const bool cma = !address && peer.copies_private();
     if (address) record.header().flags |= flag_source_open;
     if (cma) record.header().flags |= flag_source_private;
     if (cma) body.offset = reinterpret_cast<std::uintptr_t>(send.data);
-    body.place = core.config.revocations->current();
+    body.revocations = core.config.revocations->current();
   }
   if (address) {
     body.region = address->region;
@@ -87,7 +87,7 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
   std::memcpy(record.body(), &body, sizeof body);
 }
 
-void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
+void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
                   std::uint8_t flags) {
   if ((flags & (flag_source_open | flag_source_private)) != 0 && pull(core, peer, receive, offered, flags))
     return;
@@ -112,13 +112,14 @@ bool answer(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sen
                       .total_bytes = receive.message_bytes,
                       .signature = receive.signature};
   RendezvousBody body{.sender_operation = sender_operation, .receiver_operation = receive.number};
+  const bool preposted = sender_operation == 0;
   if (const auto address = open_target(core, peer, receive)) {
-    receive.state = ReceiveOperation::State::open;
+    enter(receive, preposted ? ReceiveState::preposted_open : ReceiveState::open);
     fields.flags = flag_zero_copy;
     body.region = address->region;
     body.offset = address->offset;
   } else {
-    receive.state = ReceiveOperation::State::streaming;
+    enter(receive, preposted ? ReceiveState::preposted_streaming : ReceiveState::streaming);
     ++peer.streams_in;
     move_out_of_ring(core, peer);
   }
@@ -130,7 +131,7 @@ void handle_clear_to_send(Core& core, Peer& peer, const Record& record) {
   const RendezvousBody body = record.rendezvous();
   if (body.sender_operation == 0) return handle_announcement(core, peer, record.header(), body);
   SendOperation* const send = core.sends.find(body.sender_operation);
-  if (send == nullptr || send->target != peer.rank || send->state != SendOperation::State::offered) {
+  if (send == nullptr || send->target != peer.rank || !is_offered(send->state)) {
     return count_stale(core);
   }
   proceed(core, peer, *send, record.header().flags, body);
@@ -148,10 +149,9 @@ void proceed(Core& core, Peer& peer, SendOperation& send, std::uint8_t flags, co
                        "an answer to a rendezvous that names memory which is not the peer's");
   }
   peer.offered.remove(send);
-  send.readable = false;
   send.receiver_number = body.receiver_operation;
   if (!zero_copy) {
-    send.state = SendOperation::State::streaming;
+    enter(send, SendState::streaming);
     peer.streams.push_back(send);
     while (peer.streams.first() == &send && stream(core, peer, send)) {}
     return;
@@ -161,9 +161,9 @@ void proceed(Core& core, Peer& peer, SendOperation& send, std::uint8_t flags, co
   if (!reachable) open_source(core, peer, send);
   send.staged = !reachable && !send.opened;
   ++core.counters.zero_copy_sends;
-  send.state = SendOperation::State::writing;
+  enter(send, SendState::writing);
   send.destination = {body.region, body.offset};
-  send.told = 0;
+  send.completion = 0;
   peer.writes.push_back(send);
   write_through(core, peer, send);
 }
@@ -173,15 +173,16 @@ void handle_finished(Core& core, Peer& peer, const Record& record) {
   if ((record.header().flags & flag_to_receiver) != 0) {
     ReceiveOperation* const receive = core.receives.find(body.receiver_operation);
     if (receive == nullptr || receive->message_source != peer.rank) return count_stale(core);
-    if (receive->is_taken_back()) return end_closing(core, *receive);  // nothing comes behind this
-    if (receive->announced || receive->state != ReceiveOperation::State::open) return count_stale(core);
+    if (receive->state == ReceiveState::recalled)
+      return end_closing(core, *receive);  // nothing comes behind this
+    if (receive->state != ReceiveState::open) return count_stale(core);
     finish_receive(core, *receive);
     return core.engine.complete(*receive);
   }
   SendOperation* const send = core.sends.find(body.sender_operation);
   if (send == nullptr || send->target != peer.rank) return count_stale(core);
-  if (send->is_taken_back()) return end_closing(core, *send);
-  if (send->state != SendOperation::State::offered) return count_stale(core);
+  if (send->state == SendState::recalled) return end_closing(core, *send);
+  if (!is_offered(send->state)) return count_stale(core);
   finish_send(core, *send);
   core.engine.complete(*send);
 }
@@ -189,27 +190,41 @@ void handle_finished(Core& core, Peer& peer, const Record& record) {
 void finish_send(Core& core, SendOperation& send) noexcept {
   Peer& peer = core.peer(send.target);
   switch (send.state) {
-    case SendOperation::State::offered: peer.offered.remove(send); break;
-    case SendOperation::State::streaming: peer.streams.remove(send); break;
-    case SendOperation::State::writing:
-    case SendOperation::State::completing: peer.writes.remove(send); break;
-    case SendOperation::State::closing:
-      if (!send.readable) peer.writes.remove(send);
-      break;
-    default: break;
+    case SendState::offered:
+    case SendState::readable: peer.offered.remove(send); break;
+    case SendState::streaming: peer.streams.remove(send); break;
+    case SendState::writing:
+    case SendState::written:
+    case SendState::draining: peer.writes.remove(send); break;
+    case SendState::idle:
+    case SendState::queued:
+    case SendState::recalled: break;
   }
   close_source(peer, send);
   send.staged = false;
-  send.state = SendOperation::State::idle;
+  enter(send, SendState::idle);
   core.sends.remove(send.number);
 }
 
 void finish_receive(Core& core, ReceiveOperation& receive) noexcept {
   Peer& peer = core.peer(receive.message_source);
-  if (receive.state == ReceiveOperation::State::streaming) --peer.streams_in;
-  leave_read(peer, receive);
+  switch (receive.state) {
+    case ReceiveState::streaming:
+    case ReceiveState::preposted_streaming: --peer.streams_in; break;
+    case ReceiveState::reading:
+    case ReceiveState::stopped:
+    case ReceiveState::draining: peer.reads.remove(receive); break;
+    case ReceiveState::idle:
+    case ReceiveState::posted:
+    case ReceiveState::preposted_open:
+    case ReceiveState::open:
+    case ReceiveState::filling:
+    case ReceiveState::released:
+    case ReceiveState::settling:
+    case ReceiveState::recalled: break;
+  }
   close_target(peer, receive);
-  receive.state = ReceiveOperation::State::idle;
+  enter(receive, ReceiveState::idle);
   core.receives.remove(receive.number);
 }
 

@@ -31,18 +31,14 @@ void announce(Core& core, ReceiveOperation& receive) {
   receive.message_source = receive.source;
   receive.message_key = receive.key;
   receive.message_bytes = receive.capacity_bytes;
-  receive.announced = true;
-  if (answer(core, peer, receive, 0)) {
-    ++core.counters.announcements;
-  } else {
-    receive.announced = false;
-    fail_without_number(core, peer, receive);
-  }
+  if (answer(core, peer, receive, 0)) ++core.counters.announcements;
+  else fail_without_number(core, peer, receive);
 }
 
 // The message of an announced receive has come up in its order.
 void confirm(Core& core, Peer& peer, ReceiveOperation& receive, const RecordHeader& header) {
-  receive.announced = false;
+  const bool open = receive.state == ReceiveState::preposted_open;
+  enter(receive, open ? ReceiveState::open : ReceiveState::streaming);
   if (header.kind == RecordKind::rendezvous && header.total_bytes == receive.capacity_bytes) return;
   core.listener.communicator_failed(receive.communicator,
                                     wrong_step_length(peer.rank, header.total_bytes, receive.capacity_bytes));

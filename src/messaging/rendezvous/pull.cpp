@@ -26,10 +26,10 @@ namespace {
 constexpr int looks_before_filling = 400;
 
 // Also where the count cannot be loaded.
-bool is_revoked(Peer& peer, const RendezvousBody& offered) {
+bool is_revoked(Peer& peer, const OfferBody& offered) {
   const auto* const revocations = reinterpret_cast<const base::Revocations*>(
       peer.connection.load(peer.remote_revocations, sizeof(base::Revocations)));
-  return revocations == nullptr || revocations->has_changed_since(offered.place);
+  return revocations == nullptr || revocations->has_changed_since(offered.revocations);
 }
 
 // A part of the message, at once. False: it cannot be reached.
@@ -110,7 +110,7 @@ bool pull_together(Core& core, Peer& peer, Pull pull) {
     phase = peer.guard.phase_of(peer.helps);
   }
   if (phase != FillGuard::begun) return end_together(core, peer, pull, phase == FillGuard::done);
-  pull.receive->state = ReceiveOperation::State::filling;
+  enter(*pull.receive, ReceiveState::filling);
   peer.filling = pull;
   ++core.fillings;
   return true;
@@ -120,8 +120,7 @@ void end_filling(Core& core, Peer& peer) {
   const Pull pull = std::exchange(peer.filling, {});
   ReceiveOperation& receive = *pull.receive;
   --core.fillings;
-  if (receive.state == ReceiveOperation::State::closing)
-    return core.engine.complete(receive, receive.failure);
+  if (receive.state == ReceiveState::settling) return core.engine.complete(receive, receive.failure);
   try {
     if (end_together(core, peer, pull, peer.guard.phase_of(peer.helps) == FillGuard::done)) return;
     answer_or_fail(core, peer, receive, pull.offered.sender_operation);
@@ -133,8 +132,7 @@ void end_filling(Core& core, Peer& peer) {
 }  // namespace
 
 // False: answer the offer in another way.
-bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
-          std::uint8_t flags) {
+bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered, std::uint8_t flags) {
   if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
   const Pull pull{.receive = &receive, .offered = offered, .flags = flags};
   // A reduction works on what is in the cache, as it comes through the ring: not out of private memory.
@@ -160,8 +158,7 @@ void end_fillings_of_the_dead(Core& core) {
 
 void handle_help(Core& core, Peer& peer, const HelpBody& body) {
   const SendOperation* const send = core.sends.find(body.sender_operation);
-  const bool offered =
-      send != nullptr && send->target == peer.rank && send->state == SendOperation::State::offered;
+  const bool offered = send != nullptr && send->target == peer.rank && is_offered(send->state);
   if (!offered || peer.remote_guard == nullptr) return count_stale(core);
   if (body.begin > send->bytes || body.bytes > send->bytes - body.begin)
     return link_failed(core, peer, ErrorCode::corrupt, "it asks for more of a message than there is");

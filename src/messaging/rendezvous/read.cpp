@@ -7,7 +7,7 @@
 namespace qpmesh::messaging {
 
 // False: answer the offer in another way.
-bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered) {
+bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered) {
   if (!peer.capabilities.reads_peer_memory || receive.message_bytes == 0) return false;
   if (!open_target(core, peer, receive)) return false;
   receive.number = core.receives.add(receive);  // where the failing communicator finds it
@@ -15,10 +15,10 @@ bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const Rendezv
     close_target(peer, receive);
     return false;
   }
-  receive.state = ReceiveOperation::State::reading;
+  enter(receive, ReceiveState::reading);
   receive.sender_number = offered.sender_operation;
   receive.origin = {offered.region, offered.offset};
-  receive.told = 0;
+  receive.completion = 0;
   ++core.counters.reads;
   peer.reads.push_back(receive);
   read_through(core, peer, receive);
@@ -27,13 +27,13 @@ bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const Rendezv
 
 // Posts what the connection takes, then waits for the completion and tells the sender. True: nothing is left to do.
 bool read_through(Core& core, Peer& peer, ReceiveOperation& receive) {
-  while (receive.state == ReceiveOperation::State::reading && receive.moved_bytes < receive.message_bytes) {
-    if (!peer.out.has_room_behind(receive.told)) return false;
+  while (receive.state == ReceiveState::reading && receive.moved_bytes < receive.message_bytes) {
+    if (!peer.out.has_room_behind(receive.completion)) return false;
     const std::size_t bytes =
         std::min(peer.capabilities.write_bytes_max, receive.message_bytes - receive.moved_bytes);
-    const Ring::Sent sent =
-        peer.out.read({receive.data + receive.moved_bytes, bytes}, receive.region,
-                      {receive.origin.region, receive.origin.offset + receive.moved_bytes}, receive.told);
+    const Ring::Sent sent = peer.out.read(
+        {receive.data + receive.moved_bytes, bytes}, receive.region,
+        {receive.origin.region, receive.origin.offset + receive.moved_bytes}, receive.completion);
     if (sent == Ring::Sent::failed) {
       link_failed(core, peer, ErrorCode::link_failed, "the connection failed");
       return false;
@@ -41,24 +41,20 @@ bool read_through(Core& core, Peer& peer, ReceiveOperation& receive) {
     if (sent != Ring::Sent::posted) return false;
     receive.moved_bytes += bytes;
   }
-  if (!peer.out.completed(receive.told)) return false;
+  if (!peer.out.completed(receive.completion)) return false;
   const RendezvousBody body{.sender_operation = receive.sender_number};
   const RecordFields fields = finished_record(receive.communicator);
-  if (receive.state == ReceiveOperation::State::closing) {
+  if (receive.state == ReceiveState::draining) {
     end_closing(core, receive);
   } else if (receive.moved_bytes < receive.message_bytes) {
-    leave_read(peer, receive);  // stopped: its communicator fails, and ends it
+    peer.reads.remove(receive);
+    enter(receive, ReceiveState::released);
   } else {
     finish_receive(core, receive);
     core.engine.complete(receive);
   }
   send_control(core, peer, fields, body);
   return true;
-}
-
-void leave_read(Peer& peer, ReceiveOperation& receive) noexcept {
-  if (receive.sender_number != 0) peer.reads.remove(receive);
-  receive.sender_number = 0;
 }
 
 }  // namespace qpmesh::messaging

@@ -24,9 +24,10 @@ namespace qpmesh::messaging {
 // Makes the record that offers a send. Leaves number 0 where none is left.
 void offer(Core& core, Peer& peer, SendOperation& send, Record& record);
 // A receive has met its offer.
-void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
+void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
                   std::uint8_t flags);
-// Opens the receive to the peer, in whichever way it can be, and says so. False: no number is left for it.
+// Opens the receive to the peer, in whichever way it can be, and says so; sender_operation: 0 before there is
+// an offer. False: no number is left for it.
 bool answer(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
 // The same, or else the communicator fails.
 void answer_or_fail(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation);
@@ -46,8 +47,7 @@ void fail_without_number(Core& core, const Peer& peer, const ReceiveOperation& r
 // ---- pull.cpp: the receiver copies ----
 
 // False: answer the offer in another way.
-bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered,
-          std::uint8_t flags);
+bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered, std::uint8_t flags);
 void handle_help(Core& core, Peer& peer, const HelpBody& body);
 // Ends receives whose senders have ended filling them.
 void look_at_fillings(Core& core);
@@ -57,10 +57,9 @@ void end_fillings_of_the_dead(Core& core);
 // ---- read.cpp: the receiver's device reads ----
 
 // False: answer the offer in another way.
-bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const RendezvousBody& offered);
+bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered);
 // Posts what the connection takes. True: nothing is left to do.
 bool read_through(Core& core, Peer& peer, ReceiveOperation& receive);
-void leave_read(Peer& peer, ReceiveOperation& receive) noexcept;
 
 // ---- write.cpp: the sender's device writes ----
 

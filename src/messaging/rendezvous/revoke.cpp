@@ -6,8 +6,6 @@
 // for the completion. Only where that takes too long the connection is severed, which ends all of it.
 #include <algorithm>
 #include <new>
-#include <type_traits>
-#include <utility>
 
 #include "messaging/eager.hpp"
 #include "messaging/failure.hpp"
@@ -21,9 +19,10 @@ namespace {
 constexpr std::size_t control_waiting_max = 1U << 17;
 
 template <class Operation>
-void begin_closing(Core& core, Operation& operation, const Error& failure) noexcept {
+void begin_closing(Core& core, Operation& operation, typename Operation::State state,
+                   const Error& failure) noexcept {
   operation.failure = &failure;
-  operation.state = Operation::State::closing;
+  enter(operation, state);
   ++core.closing;
   core.closing_until = base::after_ms(core.system, withdrawal_ms_max);
 }
@@ -45,8 +44,8 @@ void stop_writing(Peer& peer, std::uint32_t receiver_number) noexcept {
     return announcement.body.receiver_operation == receiver_number;
   });
   peer.writes.for_each([&](SendOperation& send) {
-    if (send.receiver_number == receiver_number && send.state == SendOperation::State::writing)
-      send.state = SendOperation::State::completing;
+    if (send.receiver_number == receiver_number && send.state == SendState::writing)
+      enter(send, SendState::written);
   });
 }
 
@@ -56,7 +55,7 @@ bool stop_reading(Core& core, Peer& peer, std::uint32_t sender_number) noexcept 
   peer.reads.for_each([&](ReceiveOperation& receive) {
     if (receive.sender_number != sender_number) return;
     under_way = true;
-    if (receive.state == ReceiveOperation::State::reading) receive.state = ReceiveOperation::State::stopped;
+    if (receive.state == ReceiveState::reading) enter(receive, ReceiveState::stopped);
   });
   if (under_way) return false;
   core.matching.for_each_unexpected([&](Unexpected& message) {
@@ -71,8 +70,7 @@ template <class F>
 void sever_closing(Core& core, F&& concerns) noexcept {
   if (core.closing == 0) return;
   const auto end = [&](auto& operation, int rank) {
-    using State = typename std::remove_reference_t<decltype(operation)>::State;
-    if (operation.state != State::closing || !concerns(operation.communicator, rank)) return;
+    if (!is_closing(operation.state) || !concerns(operation.communicator, rank)) return;
     core.peer(rank).connection.sever();
     end_closing(core, operation);
   };
@@ -84,16 +82,16 @@ void sever_closing(Core& core, F&& concerns) noexcept {
 
 void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept {
   Peer& peer = core.peer(receive.message_source);
-  const bool announced = std::exchange(receive.announced, false);
-  const bool open = receive.state == ReceiveOperation::State::open;
-  const bool reading = receive.sender_number != 0;
+  const bool preposted = is_preposted(receive.state);
+  const bool open = receive.state == ReceiveState::open || receive.state == ReceiveState::preposted_open;
+  const bool reading = receive.state == ReceiveState::reading || receive.state == ReceiveState::stopped;
   if ((!open && !reading) || mutant == Mutant::withdrawal) {
-    // Nothing of it is exposed, but the peer need not keep the announcement.
-    if (announced && !peer.failed) send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number);
+    // Nothing of it is exposed, but the peer need not keep the answer.
+    if (preposted && !peer.failed) send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number);
     finish_receive(core, receive);
     return core.engine.complete(receive, &failure);
   }
-  begin_closing(core, receive, failure);
+  begin_closing(core, receive, reading ? ReceiveState::draining : ReceiveState::recalled, failure);
   if (!peer.failed && (reading || send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number)))
     return;
   peer.connection.sever();
@@ -102,16 +100,15 @@ void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept
 
 void close(Core& core, SendOperation& send, const Error& failure) noexcept {
   Peer& peer = core.peer(send.target);
-  const bool writing =
-      send.state == SendOperation::State::writing || send.state == SendOperation::State::completing;
-  const bool read_by_peer = send.state == SendOperation::State::offered && send.readable;
-  const bool untouched = !read_by_peer && (!writing || peer.out.completed(send.told));
+  const bool writing = send.state == SendState::writing || send.state == SendState::written;
+  const bool readable = send.state == SendState::readable;
+  const bool untouched = !readable && (!writing || peer.out.completed(send.completion));
   if (untouched || mutant == Mutant::withdrawal) {
     finish_send(core, send);
     return core.engine.complete(send, &failure);
   }
-  if (read_by_peer) peer.offered.remove(send);
-  begin_closing(core, send, failure);
+  if (readable) peer.offered.remove(send);
+  begin_closing(core, send, readable ? SendState::recalled : SendState::draining, failure);
   if (!peer.failed && (writing || send_withdrawal(core, peer, RecordKind::withdraw, send.number, 0))) return;
   peer.connection.sever();
   end_closing(core, send);
@@ -132,12 +129,14 @@ void handle_withdraw(Core& core, Peer& peer, const RendezvousBody& body) {
 void handle_withdrawn(Core& core, Peer& peer, const RendezvousBody& body) {
   if (body.receiver_operation != 0) {
     ReceiveOperation* const receive = core.receives.find(body.receiver_operation);
-    if (receive == nullptr || receive->message_source != peer.rank || !receive->is_taken_back())
+    if (receive == nullptr || receive->message_source != peer.rank ||
+        receive->state != ReceiveState::recalled)
       return count_stale(core);
     return end_closing(core, *receive);
   }
   SendOperation* const send = core.sends.find(body.sender_operation);
-  if (send == nullptr || send->target != peer.rank || !send->is_taken_back()) return count_stale(core);
+  if (send == nullptr || send->target != peer.rank || send->state != SendState::recalled)
+    return count_stale(core);
   end_closing(core, *send);
 }
 
@@ -171,9 +170,8 @@ void sever_communicator(Core& core, std::uint64_t communicator) noexcept {
 void revoke_offers(Core& core, std::uint64_t communicator) noexcept {
   if (core.config.revocations == nullptr) return;
   bool offered = false;
-  core.sends.for_each([&](SendOperation& send) {
-    offered |= send.communicator == communicator && send.state == SendOperation::State::offered;
-  });
+  core.sends.for_each(
+      [&](SendOperation& send) { offered |= send.communicator == communicator && is_offered(send.state); });
   if (offered) core.config.revocations->revoke();
 }
 

@@ -18,7 +18,7 @@ bool stream(Core& core, Peer& peer, SendOperation& send) {
     }
   }
   Record record;
-  const RendezvousBody body{.sender_operation = send.number, .receiver_operation = send.receiver_number};
+  const SegmentBody body{.place = 0, .receiver_operation = send.receiver_number};
   start_record(record, {.kind = RecordKind::segment,
                         .body_bytes = sizeof body,
                         .communicator = send.communicator,
@@ -38,13 +38,12 @@ bool stream(Core& core, Peer& peer, SendOperation& send) {
 }
 
 void handle_segment(Core& core, Peer& peer, const TakenMessage& message) {
-  const RendezvousBody body = message.record.rendezvous();
+  const SegmentBody body = message.record.segment();
   ReceiveOperation* const receive = core.receives.find(body.receiver_operation);
-  // Still announced: its offer was dropped, because its signature is not ours.
-  if (receive == nullptr || receive->announced) return count_stale(core);
+  // Still waits for its offer: that offer was dropped, because its signature is not ours.
+  if (receive == nullptr || is_preposted(receive->state)) return count_stale(core);
   const std::size_t bytes = message.record.header().total_bytes;
-  const bool expected = receive->message_source == peer.rank &&
-                        receive->state == ReceiveOperation::State::streaming &&
+  const bool expected = receive->message_source == peer.rank && receive->state == ReceiveState::streaming &&
                         bytes <= receive->message_bytes - receive->moved_bytes;
   if (!expected)
     return link_failed(core, peer, ErrorCode::corrupt, "a segment of a message that was not asked for");

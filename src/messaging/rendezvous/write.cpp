@@ -11,15 +11,16 @@ namespace qpmesh::messaging {
 // completion: the device reads the source until then. True: nothing is left to do.
 bool write_through(Core& core, Peer& peer, SendOperation& send) {
   const auto source_region = send.opened ? std::optional{send.opened->region} : std::nullopt;
-  while (send.state == SendOperation::State::writing) {
-    if (!peer.out.has_room_behind(send.told)) return false;
+  while (send.state == SendState::writing) {
+    if (!peer.out.has_room_behind(send.completion)) return false;
     const std::size_t bytes_max =
         send.staged ? peer.out.staged_bytes_max() : peer.capabilities.write_bytes_max;
     const std::size_t bytes = std::min(bytes_max, send.bytes - send.moved_bytes);
     const transport::RemoteAddress target{send.destination.region,
                                           send.destination.offset + send.moved_bytes};
-    const Ring::Sent sent = peer.out.write({send.data + send.moved_bytes, bytes}, source_region, target,
-                                           send.staged ? Ring::From::staging : Ring::From::source, send.told);
+    const Ring::Sent sent =
+        peer.out.write({send.data + send.moved_bytes, bytes}, source_region, target,
+                       send.staged ? Ring::From::staging : Ring::From::source, send.completion);
     if (sent == Ring::Sent::failed) {
       link_failed(core, peer, ErrorCode::link_failed, "the connection failed");
       return false;
@@ -27,12 +28,12 @@ bool write_through(Core& core, Peer& peer, SendOperation& send) {
     if (sent != Ring::Sent::posted) return false;
     send.moved_bytes += bytes;
     if (send.moved_bytes < send.bytes) continue;
-    send.state = SendOperation::State::completing;
+    enter(send, SendState::written);
     send_control(core, peer, finished_record(send.communicator, flag_to_receiver),
                  {.sender_operation = send.number, .receiver_operation = send.receiver_number});
   }
-  if (!peer.out.completed(send.told)) return false;
-  if (send.state == SendOperation::State::closing) {
+  if (!peer.out.completed(send.completion)) return false;
+  if (send.state == SendState::draining) {
     end_closing(core, send);
     return true;
   }

@@ -77,15 +77,32 @@ static_assert(offsetof(RecordHeader, communicator) == 16 && std::is_trivially_co
 // Where a payload begins in the payload ring, in units: an assertion. The body of eager_payload, so that its record is one line.
 using PayloadPlace = std::uint32_t;
 
-// Body of rendezvous, clear_to_send, segment, finished, withdraw and withdrawn.
+// Body of rendezvous: an offer.
+struct OfferBody {
+  std::uint32_t sender_operation = 0;  // the sender's number
+  std::uint32_t revocations = 0;       // the sender's count of them
+  std::uint32_t region = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t offset = 0;  // of the source in its region, or its address
+};
+static_assert(sizeof(OfferBody) == 24);
+
+// Body of clear_to_send, finished, withdraw and withdrawn.
 struct RendezvousBody {
-  PayloadPlace place = 0;                // segment
   std::uint32_t sender_operation = 0;    // the sender's number
   std::uint32_t receiver_operation = 0;  // the receiver's number
   std::uint32_t region = 0;
-  std::uint64_t offset = 0;  // of the source or the target in its region
+  std::uint32_t unused = 0;
+  std::uint64_t offset = 0;  // of the target in its region
 };
-static_assert(sizeof(RendezvousBody) == 24 && offsetof(RendezvousBody, place) == 0);
+static_assert(sizeof(RendezvousBody) == 24);
+
+// Body of segment.
+struct SegmentBody {
+  PayloadPlace place = 0;
+  std::uint32_t receiver_operation = 0;  // the receiver's number
+};
+static_assert(sizeof(SegmentBody) == 8 && offsetof(SegmentBody, place) == 0);
 
 // Body of help.
 struct HelpBody {
@@ -127,25 +144,23 @@ struct alignas(line_bytes) Record {
   const std::byte* body() const noexcept { return bytes + record_body_offset; }
   std::size_t length() const noexcept { return std::size_t{header().length_words} * 8; }
 
-  RendezvousBody rendezvous() const noexcept {
-    RendezvousBody value;
-    std::memcpy(&value, body(), sizeof value);
-    return value;
-  }
+  OfferBody offer() const noexcept { return body_as<OfferBody>(); }
+  RendezvousBody rendezvous() const noexcept { return body_as<RendezvousBody>(); }
+  SegmentBody segment() const noexcept { return body_as<SegmentBody>(); }
+  HelpBody help() const noexcept { return body_as<HelpBody>(); }
 
-  HelpBody help() const noexcept {
-    HelpBody value;
-    std::memcpy(&value, body(), sizeof value);
-    return value;
-  }
-
-  // Of eager_payload and segment. The body lies on four bytes only: its fields are copied, never referred to.
-  PayloadPlace place() const noexcept {
-    PayloadPlace value = 0;
-    std::memcpy(&value, body(), sizeof value);
-    return value;
-  }
+  // Of eager_payload and segment.
+  PayloadPlace place() const noexcept { return body_as<PayloadPlace>(); }
   void set_place(PayloadPlace value) noexcept { std::memcpy(body(), &value, sizeof value); }
+
+ private:
+  // The body lies on four bytes only: its fields are copied, never referred to.
+  template <class Body>
+  Body body_as() const noexcept {
+    Body value;
+    std::memcpy(&value, body(), sizeof value);
+    return value;
+  }
 };
 
 constexpr std::size_t record_length(std::size_t body_bytes) noexcept {

@@ -72,8 +72,7 @@ class SendRing {
   std::size_t segment_bytes_max() const noexcept {
     const std::size_t eighth = payload_cursor_.ring_units() / 8 * unit_bytes;
     const bool gathered = capabilities_.medium == transport::Notification::immediate;
-    const std::size_t record =
-        gathered ? record_lines(record_length(sizeof(RendezvousBody))) * line_bytes : 0;
+    const std::size_t record = gathered ? record_lines(record_length(sizeof(SegmentBody))) * line_bytes : 0;
     return eighth > record ? eighth - record : unit_bytes;
   }
   bool has_lines(std::uint32_t lines, Priority priority) const noexcept {
@@ -146,14 +145,10 @@ class SendRing {
     const transport::Write write = count_write(offsetof(Credits, units), consumed.units, false);
     if (post({&write, 1}) == Sent::posted) hinted_units_ = consumed.units;
   }
-  // The peer does not know that so much of its rings is its own again.
-  enum class Owed : std::uint8_t { little, some, much };
-  Owed owed(const Credits& consumed) const noexcept {
-    const std::uint64_t lines = consumed.lines - told_.lines;
-    const std::uint64_t units = consumed.units - told_.units;
-    const std::uint32_t ring_units = payload_cursor_.ring_units();
-    if (lines >= record_ring_lines / 2 || units >= ring_units / 4) return Owed::much;
-    return lines >= record_ring_lines / 4 || units >= ring_units / 8 ? Owed::some : Owed::little;
+  // Half of the lines or a quarter of the payload ring is the peer's again, and it does not know.
+  bool owes(const Credits& consumed) const noexcept {
+    return consumed.lines - told_.lines >= record_ring_lines / 2 ||
+           consumed.units - told_.units >= payload_cursor_.ring_units() / 4;
   }
   bool has_told(const Credits& consumed) const noexcept { return consumed == told_; }
 
