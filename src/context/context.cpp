@@ -196,10 +196,12 @@ void Context::add(CommunicatorState& communicator) {
     cause.peer = communicator.rank_of(peer);
     return communicator.fail(std::move(cause), true);
   }
-  const auto early = std::find_if(early_failures_.begin(), early_failures_.end(),
-                                  [&](const auto& failure) { return failure.first == communicator.id(); });
+  const auto early = std::find_if(early_failures_.begin(), early_failures_.end(), [&](const auto& failure) {
+    return failure.communicator == communicator.id();
+  });
   if (early == early_failures_.end()) return;
-  communicator.fail(std::move(early->second), false);
+  if (early->is_ours) early->detail.peer = communicator.rank_of(early->detail.peer);
+  communicator.fail(std::move(early->detail), early->is_ours);
   early_failures_.erase(early);
 }
 
@@ -270,9 +272,10 @@ void Context::pass_verdicts() {
 }
 
 void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail) {
+  if (detail.peer == no_peer) detail.peer = rank();  // nobody else: it is ours
   CommunicatorState* const state = find(communicator);
-  if (state == nullptr) return;
-  detail.peer = state->rank_of(detail.peer == no_peer ? rank() : detail.peer);  // nobody else: it is ours
+  if (state == nullptr) return keep_early_failure({communicator, std::move(detail), true});
+  detail.peer = state->rank_of(detail.peer);
   state->fail(std::move(detail), true);
 }
 
@@ -390,7 +393,7 @@ void Context::handle_frame(int peer, BlobView bytes) {
     if (state != nullptr) {
       state->fail(frame->detail, false);
     } else {
-      keep_early_failure(frame->communicator, frame->detail);
+      keep_early_failure({frame->communicator, frame->detail, false});
     }
     return;
   }
@@ -483,12 +486,13 @@ void Context::take_abort() {
 }
 
 // The newest are kept: what comes for communicators that are gone here already would fill any list.
-void Context::keep_early_failure(std::uint64_t communicator, const ErrorDetail& detail) {
-  const bool known = std::any_of(early_failures_.begin(), early_failures_.end(),
-                                 [=](const auto& failure) { return failure.first == communicator; });
+void Context::keep_early_failure(EarlyFailure failure) {
+  const bool known = std::any_of(early_failures_.begin(), early_failures_.end(), [&](const auto& earlier) {
+    return earlier.communicator == failure.communicator;
+  });
   if (known) return;
   if (early_failures_.size() == early_failures_max) early_failures_.erase(early_failures_.begin());
-  early_failures_.emplace_back(communicator, detail);
+  early_failures_.push_back(std::move(failure));
 }
 
 }  // namespace qpmesh::context

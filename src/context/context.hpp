@@ -191,7 +191,13 @@ class Context final : public messaging::Listener,
   void descriptor_lost();
   void abort_with(const ErrorDetail& detail);
   bool begin_abort(const ErrorDetail& detail);  // false: an abort is under way already
-  void keep_early_failure(std::uint64_t communicator, const ErrorDetail& detail);
+  // Of a communicator that does not exist here yet.
+  struct EarlyFailure {
+    std::uint64_t communicator;
+    ErrorDetail detail;  // its peer is a rank of the communicator, or of the context where is_ours
+    bool is_ours;        // this rank found it, and the others have not heard of it
+  };
+  void keep_early_failure(EarlyFailure failure);
   void end_waits_for_departed();
   CommunicatorState* find(std::uint64_t communicator) noexcept;
   [[noreturn]] void throw_inherited(std::string_view operation) const;
@@ -216,8 +222,7 @@ class Context final : public messaging::Listener,
   bool any_departed_ = false;
   // Ranks that died or cannot be reached, with the first cause.
   std::vector<std::pair<int, ErrorDetail>> gone_;
-  std::vector<std::pair<std::uint64_t, ErrorDetail>>
-      early_failures_;  // of communicators that do not exist here yet
+  std::vector<EarlyFailure> early_failures_;
   // Links that failed: when a rank dies, its links may say so before the control channel does.
   struct FailedLink {
     ErrorDetail detail;

@@ -72,6 +72,17 @@ Script sends_after(SimulatedJob* job, int rank, std::int64_t duration_ns, Commun
   request.wait();
 }
 
+// And time for all of them to arrive.
+Script sends(SimulatedJob* job, Communicator* communicator, int target, int messages) {
+  const std::vector<std::byte> data(8);
+  for (int i = 0; i < messages; ++i) {
+    Request request = communicator->send_async(data, target, 1);
+    co_await until(request);
+    request.wait();
+  }
+  co_await job->until_after(communicator->rank(), 10'000'000);
+}
+
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 class FaultsOnEveryNetwork : public testing::TestWithParam<Flavour> {
@@ -80,6 +91,27 @@ class FaultsOnEveryNetwork : public testing::TestWithParam<Flavour> {
     return GetParam().config(rank_count, seed);
   }
 };
+
+TEST_P(FaultsOnEveryNetwork, messages_beyond_the_limit_for_a_communicator_not_made_here_yet_fail_it) {
+  Options options = small_rings();
+  options.unexpected_messages_max = 20;
+  SimulatedJob job{network(2, 1), options};
+  {
+    Communicator first = job.communicator(0, 400, {0, 1});
+    job.start(0, sends(&job, &first, 1, 30));
+    ASSERT_EQ(job.run(), "");
+    Communicator second = job.communicator(1, 400, {0, 1});
+    End end;
+    job.start(1, receives(&second, 0, 8, &end));
+    ASSERT_EQ(job.run(), "");
+    ASSERT_TRUE(end.error.has_value()) << "the receive got a message, though one before it is lost";
+    EXPECT_EQ(end.error->code, ErrorCode::no_resource);
+    EXPECT_EQ(end.error->peer, 0);
+    EXPECT_EQ(end.error->cause, "20 messages wait for receives that were never posted");
+    EXPECT_EQ(end.error->hint, "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX");
+  }
+  EXPECT_EQ(job.close(), "");
+}
 
 TEST_P(FaultsOnEveryNetwork, a_dead_rank_ends_only_the_communicators_that_hold_it) {
   constexpr int size = 4;
