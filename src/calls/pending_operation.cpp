@@ -61,7 +61,10 @@ void end_expired(PendingOperation& request) {
   context::CommunicatorState& communicator = *request.communicator;
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
   communicator.context().log().error("{}: {}; {}", request.operation, detail.cause, detail.hint);
-  if (take_back(request)) throw Error{detail};
+  if (take_back(request)) {
+    communicator.remember_error(detail);
+    throw Error{detail};
+  }
   communicator.fail(detail, true);
   end_all_but_fills(request);
 }

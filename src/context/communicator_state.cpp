@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/bytes.hpp"
 #include "context/control_frames.hpp"
@@ -13,6 +14,10 @@ namespace {
 // A wait that lasts so long tells the awaited rank what was called here: soon enough for an error within a second, too late for waits
 // that are as usual.
 constexpr std::int64_t first_tell_ms = 200;
+// So long before its deadline a wait asks whom it waits for, and that one the next; at most this part of the whole wait.
+constexpr std::int64_t ask_before_ms = 250;
+constexpr std::int64_t ask_before_part = 4;
+constexpr std::int64_t never_ms = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
@@ -58,16 +63,19 @@ void CommunicatorState::throw_unusable(std::string_view operation) const {
                .hint = "finish() is the last call on a communicator"}};
 }
 
-void CommunicatorState::fail(ErrorDetail detail, bool tell) {
+void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   if (failure_) return;
+  remember_error(detail);
   auto failure = std::make_unique<const Error>(std::move(detail));
   context_->messaging().fail(id_, *failure);  // before anything else that may throw: now no operation is left
   failure_ = std::move(failure);
   if (node_) node_->fail(*failure_);
   context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
   if (tell) {
-    const Blob frame =
-        encode({.kind = ControlFrame::Kind::failure, .communicator = id_, .detail = failure_->detail()});
+    const Blob frame = encode({.kind = ControlFrame::Kind::failure,
+                               .communicator = id_,
+                               .detail = failure_->detail(),
+                               .says_who_saw = says_who_saw});
     for (const int member : context_ranks_) {
       if (member != context_->rank()) context_->send_control(member, frame);
     }
@@ -112,17 +120,26 @@ void CommunicatorState::warn_filled(std::string_view operation) {
       operation, context_->name_of(*peer));
 }
 
-std::int64_t CommunicatorState::first_stall_ms() const noexcept {
+CommunicatorState::StallTimes CommunicatorState::stall_times(std::int64_t timeout_ms) const noexcept {
   const std::int64_t warning_ms = context_->options().stall_warning_ms;
-  return warning_ms == 0 ? first_tell_ms : std::min(first_tell_ms, warning_ms);
+  const std::int64_t before_ms = std::min(ask_before_ms, timeout_ms / ask_before_part);
+  return {.tell_ms = warning_ms == 0 ? first_tell_ms : std::min(first_tell_ms, warning_ms),
+          .ask_ms = timeout_ms == 0 ? never_ms : std::max<std::int64_t>(1, timeout_ms - before_ms)};
 }
 
 // Where calls differ in who sends, as in their roots, nothing comes by which either side would see it: so the awaited rank is told what
 // was called here, again and again, since it may come to its own call later. Along those who wait for each other, if that is why they
 // wait, two neighbours differ.
-std::int64_t CommunicatorState::stalled(std::string_view operation, std::int64_t stall_ms) {
+std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& times) {
   const std::int64_t warning_ms = context_->options().stall_warning_ms;
+  const std::int64_t stall_ms = times.next_ms();
   const auto peer = awaited_context_rank();
+  if (stall_ms == times.ask_ms) {
+    times.ask_ms = never_ms;
+    asked_.clear();
+    if (peer && *peer != context_->rank()) ask_awaited(*peer);
+  }
+  if (stall_ms != times.tell_ms) return times.next_ms();
   if (filler() && stall_ms >= warning_ms) {
     warn_filled(operation);
   } else if (stall_ms == warning_ms) {
@@ -132,8 +149,30 @@ std::int64_t CommunicatorState::stalled(std::string_view operation, std::int64_t
   }
   tell_calls(peer.value_or(context_rank((rank_ + 1) % size())),
              false);  // who waits for anybody asks the next one
-  if (stall_ms < warning_ms) return std::min(2 * stall_ms, warning_ms);
-  return warning_ms == 0 ? 2 * stall_ms : stall_ms + warning_ms;
+  if (stall_ms < warning_ms) times.tell_ms = std::min(2 * stall_ms, warning_ms);
+  else times.tell_ms = warning_ms == 0 ? 2 * stall_ms : stall_ms + warning_ms;
+  return times.next_ms();
+}
+
+void CommunicatorState::ask_awaited(int context_rank) {
+  asked_.push_back(context_rank);
+  context_->send_control(context_rank,
+                         encode({.kind = ControlFrame::Kind::whom_do_you_await, .communicator = id_}));
+}
+
+// Who waits for nobody here, or does not answer, is the one that all the others wait for. Those who wait in a circle are all to blame:
+// then it is the one that this rank waits for.
+void CommunicatorState::hear_awaited(int peer, int awaited) {
+  if (asked_.empty() || asked_.back() != peer || awaited == no_peer || rank_of(awaited) < 0) return;
+  const bool circle = awaited == context_->rank() || std::ranges::find(asked_, awaited) != asked_.end();
+  if (!circle) return ask_awaited(awaited);
+  asked_.resize(1);
+}
+
+void CommunicatorState::remember_error(ErrorDetail detail) {
+  const bool is_member = detail.peer >= 0 && detail.peer < size();  // what came from a peer may be anything
+  detail.peer = is_member ? context_rank(detail.peer) : no_peer;
+  context_->remember_error(std::move(detail));
 }
 
 void CommunicatorState::tell_calls(int context_rank, bool differ) {
@@ -150,21 +189,31 @@ ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, std::i
   const auto peer = awaited_context_rank();
   ErrorDetail detail{.code = ErrorCode::timeout, .operation = std::string{operation}};
   if (peer) {
-    detail.peer = rank_of(*peer);
+    const bool was_asked = !asked_.empty() && asked_.front() == *peer;
+    const int late = was_asked ? asked_.back() : *peer;
+    detail.peer = rank_of(late);
     detail.cause = fmt::format("{} did not do its part within {} ms; it is alive as far as the kernel knows",
-                               context_->name_of(*peer), timeout_ms);
+                               context_->name_of(late), timeout_ms);
+    if (late != *peer) {
+      detail.cause += fmt::format(", and {}, which is awaited here, waits for it{}", context_->name_of(*peer),
+                                  asked_.size() > 2 ? " by way of others" : "");
+    }
   } else {
     detail.cause = fmt::format("nothing came within {} ms", timeout_ms);
   }
   detail.hint =
-      fmt::format("last operations here: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
-                  context_->operations().describe(4));
+      fmt::format("last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
+                  rank_, context_->operations().describe(4));
   return detail;
 }
 
+// An error that another operation has met says so: it is no new one.
 void throw_failure(const Error& failure, std::string_view operation) {
   ErrorDetail detail = failure.detail();
-  if (detail.operation.empty()) detail.operation = operation;
+  const bool is_its_own = detail.operation.empty() || detail.operation == operation;
+  if (!is_its_own && detail.code != ErrorCode::aborted)
+    detail.cause = fmt::format("the communicator failed in {}: {}", detail.operation, detail.cause);
+  if (is_its_own || detail.code != ErrorCode::aborted) detail.operation = operation;
   throw Error{std::move(detail)};
 }
 

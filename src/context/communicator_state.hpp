@@ -1,6 +1,7 @@
 // A group inside a context, and the state of its operations.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,9 +55,14 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
       throw_unusable(operation);
   }
   const Error* failure() const noexcept { return failure_.get(); }
-  // The first cause counts. tell: the other members learn it.
-  void fail(ErrorDetail detail, bool tell);
-  void mark_finished() noexcept { finished_ = true; }
+  // The first cause counts. tell: the other members learn it, before anything that this rank does because of it. says_who_saw: it came
+  // from another rank, and its text says from which.
+  void fail(ErrorDetail detail, bool tell, bool says_who_saw = false);
+  bool finished() const noexcept { return finished_; }
+  void finish() {
+    finished_ = true;
+    context_->finished(*this);
+  }
 
   // A collective begins: the call that was filled in with history().next(), checked against what peers already sent of it.
   collectives::Group begin();
@@ -97,10 +103,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   template <class Done>
   bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms,
             progress::Waiter::Others others = {}) {
-    std::int64_t stall_ms = first_stall_ms();
+    StallTimes times = stall_times(timeout_ms);
     return context_->waiter().wait_until(
-        done, {.timeout_ms = timeout_ms, .stall_ms = stall_ms},
-        [&] { return stall_ms = stalled(operation, stall_ms); }, others);
+        done, {.timeout_ms = timeout_ms, .stall_ms = times.next_ms()},
+        [&] { return stalled(operation, times); }, others);
   }
   // The rank in the context that fills a buffer of an operation here.
   std::optional<int> filler() const noexcept;
@@ -117,15 +123,26 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   void tell_calls(int context_rank, bool differ);
   // Who an operation that did not end waits for: rank here, or -1.
   int awaited() const;
+  std::optional<int> awaited_context_rank() const;
   ErrorDetail timeout_detail(std::string_view operation, std::int64_t timeout_ms) const;
+  // The answer of a rank that was asked shortly before a deadline.
+  void hear_awaited(int peer, int awaited);
+  // What the caller is told, with ranks of the context: see Context::remember_error.
+  void remember_error(ErrorDetail detail);
 
  private:
+  // When a wait is looked at next, counted from its begin.
+  struct StallTimes {
+    std::int64_t tell_ms;
+    std::int64_t ask_ms;
+    std::int64_t next_ms() const noexcept { return std::min(tell_ms, ask_ms); }
+  };
   int search_rank(int context_rank) const noexcept;
-  std::optional<int> awaited_context_rank() const;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
-  std::int64_t first_stall_ms() const noexcept;
-  // The wait has lasted for stall_ms. Returns when it is to be looked at next.
-  std::int64_t stalled(std::string_view operation, std::int64_t stall_ms);
+  StallTimes stall_times(std::int64_t timeout_ms) const noexcept;
+  // The wait has lasted until the next of the times. Returns when it is to be looked at next.
+  std::int64_t stalled(std::string_view operation, StallTimes& times);
+  void ask_awaited(int context_rank);
   void warn_filled(std::string_view operation);
 
   std::shared_ptr<Context> context_;
@@ -139,6 +156,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;
+  // Who was asked before the deadline, one after the other: each but the last has named the next. Ranks of the context.
+  std::vector<int> asked_;
   std::unique_ptr<const Error> failure_;
   CallHistory history_;
   messaging::List<HeldRequest> requests_;

@@ -5,7 +5,7 @@
 namespace qpmesh::context {
 namespace {
 
-constexpr std::uint8_t frame_version = 2;
+constexpr std::uint8_t frame_version = 3;
 constexpr std::size_t text_bytes_max = 1024;  // five texts stay far below the channel's limit
 
 std::string_view cut(const std::string& text) { return std::string_view{text}.substr(0, text_bytes_max); }
@@ -24,6 +24,7 @@ Blob encode(const ControlFrame& frame) {
   out.put_text(cut(frame.detail.cause))
       .put(static_cast<std::int32_t>(frame.detail.system_error))
       .put_text(cut(frame.detail.hint));
+  out.put(static_cast<std::uint8_t>(frame.says_who_saw)).put(frame.reason).put(frame.awaited);
   return std::move(out).blob();
 }
 
@@ -47,8 +48,11 @@ std::optional<ControlFrame> decode_control_frame(BlobView bytes) {
   frame.detail.cause = in.get_text();
   frame.detail.system_error = in.get<std::int32_t>();
   frame.detail.hint = in.get_text();
-  const bool known = frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::calls &&
-                     frame.detail.code <= ErrorCode::internal;
+  frame.says_who_saw = in.get<std::uint8_t>() != 0;
+  frame.reason = in.get<Farewell::Reason>();
+  frame.awaited = in.get<std::int32_t>();
+  const bool known = frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::awaits &&
+                     frame.reason <= Farewell::Reason::finished && frame.detail.code <= ErrorCode::internal;
   if (version != frame_version || !in.finished() || !known) return std::nullopt;
   return frame;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "context/call_history.hpp"
+#include "context/peer_health.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/error.hpp"
 
@@ -18,6 +19,9 @@ struct ControlFrame {
     abort,         // the sender's context was aborted
     calls,  // the sender's last collectives, because it waits for long or has seen that they differ: who finds the
             // first difference says so
+    leaving,            // the sender's next words are its goodbye, and why
+    whom_do_you_await,  // the sender's wait for us is about to end in a timeout
+    awaits,             // the answer
   };
   Kind kind = Kind::failure;
   std::uint64_t communicator = 0;
@@ -25,7 +29,10 @@ struct ControlFrame {
   CallHistory::Signatures signatures{};  // calls
   bool reply_wanted = false;             // mismatch; calls: they differ, says the sender
   std::string call{};                    // mismatch: "allreduce(1024 float32, sum)"
-  ErrorDetail detail{};                  // failure, abort
+  ErrorDetail detail{};                  // failure, abort; leaving: the last error, if it has a cause
+  bool says_who_saw = false;             // failure: the detail came from another rank, and says so
+  Farewell::Reason reason = Farewell::Reason::closed;  // leaving
+  std::int32_t awaited = no_peer;                      // awaits: a rank of the context
 };
 
 Blob encode(const ControlFrame& frame);

@@ -105,7 +105,7 @@ Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_v
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
   auto* const request = ::new (memory) RequestState{state, operation, options};
   try {
-    request->held = {context.allocation_at(read), context.allocation_at(written)};
+    request->held = {context.allocations().at(read), context.allocations().at(written)};
     prepare(*request);
   } catch (...) {  // nothing was started: arguments are checked before
     request->~RequestState();
@@ -199,7 +199,8 @@ Status Communicator::probe(int source, int tag, const CallOptions& options) {
   };
   // What a departed rank had sent before it went is found first; nothing comes from it any more.
   const auto source_left = [&] {
-    if (source == any_source || !state_->context().departed(state_->context_rank(source))) return false;
+    if (source == any_source || !state_->context().health().has_left(state_->context_rank(source)))
+      return false;
     state_->context().fail_for_departed(*state_, state_->context_rank(source));
     return true;
   };
@@ -273,7 +274,7 @@ void Communicator::finish(const CallOptions& options) {
                                    : collectives::barrier_dissemination.run(group, collectives::no_arguments);
     });
   });
-  state_->mark_finished();
+  state_->finish();
 }
 
 void Communicator::abort(std::string_view reason) noexcept { state_->context().abort(reason); }

@@ -199,10 +199,7 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
   std::shared_ptr<context::Allocation> allocation;
   {
     const CallScope scope{*state_, "allocate", options};
-    if (const auto offset = context.arena().allocate(bytes)) {
-      allocation = std::make_shared<context::Allocation>(state_->context_pointer(), *offset, bytes);
-      context.add_allocation(allocation);
-    }
+    allocation = context::Allocations::allocate({state_->context_pointer(), &context.allocations()}, bytes);
   }
   const CollectiveCall what{.operation = "allocate",
                             .element_count = count,
@@ -217,7 +214,7 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
   const auto ranks = gather_values(state_, what, mine, options);
   require_arenas(ranks, bytes);
   require_memory(*state_, ranks, bytes);
-  context.register_allocation(*allocation);
+  context.allocations().register_with_devices(*allocation);
   return {allocation, allocation->data()};
 }
 

@@ -112,6 +112,7 @@ int main(int count, char** values) {
                                 type_scenarios(),
                                 error_scenarios(),
                                 ending_scenarios(),
+                                death_scenarios(),
                                 random_scenarios(),
                                 economy_scenarios(),
                                 link_scenarios(),

@@ -107,7 +107,8 @@ TEST_P(FaultsOnEveryNetwork, messages_beyond_the_limit_for_a_communicator_not_ma
     ASSERT_TRUE(end.error.has_value()) << "the receive got a message, though one before it is lost";
     EXPECT_EQ(end.error->code, ErrorCode::no_resource);
     EXPECT_EQ(end.error->peer, 0);
-    EXPECT_EQ(end.error->cause, "20 messages wait for receives that were never posted");
+    EXPECT_EQ(end.error->cause,
+              "the communicator failed in receive: 20 messages wait for receives that were never posted");
     EXPECT_EQ(end.error->hint, "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX");
   }
   EXPECT_EQ(job.close(), "");

@@ -187,7 +187,7 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
             row(Collective::allreduce, "recursive_multiplying"));
   EXPECT_EQ(refusal([&] { selector.select({.size = 4, .uneven = true}, Collective::gather, {}); },
                     {ErrorCode::bad_argument, no_peer, "",
-                     "binomial does not apply to blocks of unequal lengths", "these do: direct"}),
+                     "binomial does not apply to blocks of unequal lengths", "these do: linear"}),
             "");
   EXPECT_EQ(
       refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },

@@ -341,7 +341,7 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
            .out_layout = BlockLayout{counts},
            .root = world.rank(),
            .call = {.algorithm = "binomial"}},
-          "binomial" + unequal, "these do: direct");
+          "binomial" + unequal, "these do: linear");
   refused(world,
           {.collective = Collective::scatter,
            .in = memory.whole(),
@@ -349,7 +349,7 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
            .in_layout = BlockLayout{counts},
            .root = world.rank(),
            .call = {.algorithm = "binomial"}},
-          "binomial" + unequal, "these do: direct");
+          "binomial" + unequal, "these do: linear");
   refused(world,
           {.collective = Collective::alltoall,
            .in = memory.whole(),

@@ -17,7 +17,7 @@ namespace {
 // What is said behind the name of a rank that was killed, and of one that closed everything without finish().
 const std::string died = ": process * on host *";  // ended, or hung up: whichever the kernel tells first
 const std::string died_hint = "look at what that rank said before it ended, and how its launcher saw it end";
-const std::string left = " has left: it closed its communicators or ended normally";
+const std::string left = " has left: it closed its communicators or ended normally*";
 const std::string left_hint = "call finish() on every rank before the first one leaves";
 
 // Waits for the last rank, in the way that is asked for.
@@ -175,7 +175,9 @@ void a_sender_takes_its_buffer_back(Arguments arguments) {
   await_file(arguments[0]);
   Bytes in(data.size());
   // The sender's own words, which name whom it had waited for.
-  expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); }, expected);
+  expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); },
+               {ErrorCode::timeout, 1, "receive", expected.cause + ", seen by rank 0 (pid * on *) in send",
+                timeout_hint});
   make_file(arguments[1]);
 }
 

@@ -70,7 +70,7 @@ void check_sum(std::span<const std::int64_t> data, int size, Place place = Place
 using Expected = test::ExpectedError;
 // The last operations of the rank, and which limit passed.
 inline const std::string timeout_hint =
-    "last operations here: *; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms";
+    "last operations of rank *: *; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms";
 constexpr int any_peer_at_all = -1000;  // the error may blame any rank
 
 void check_error(const Error& error, const Expected& expected, Place place = Place::current());
@@ -116,6 +116,7 @@ std::vector<Scenario> fork_scenarios();
 std::vector<Scenario> type_scenarios();
 std::vector<Scenario> error_scenarios();
 std::vector<Scenario> ending_scenarios();
+std::vector<Scenario> death_scenarios();
 std::vector<Scenario> random_scenarios();
 std::vector<Scenario> economy_scenarios();
 std::vector<Scenario> link_scenarios();

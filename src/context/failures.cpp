@@ -1,0 +1,345 @@
+// What a context learns of its peers, from the control channel and from messaging, and what follows for its communicators.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cerrno>
+
+#include "context/communicator_state.hpp"
+#include "context/context.hpp"
+#include "context/control_frames.hpp"
+
+namespace qpmesh::context {
+namespace {
+
+constexpr std::int64_t farewell_ms = 2'000;
+constexpr std::int64_t link_verdict_ms = 100;  // so long a failed link may turn out to be its rank's death
+// Members of a node do not ring when they end an operation or a copy: it would cost each of them more than this one's looks.
+constexpr std::chrono::microseconds unrung_sleep_max{1'000};
+constexpr int drain_polls_max = 100'000;  // a peer's rings hold far less
+
+// What to do about a peer that is lost.
+const char* hint_for_loss(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::peer_dead:
+      return "look at what that rank said before it ended, and how its launcher saw it end";
+    case ErrorCode::link_failed: return "the rank lives: look at what is between the two";
+    case ErrorCode::corrupt: return "start every rank with the same build of qpmesh";
+    default: return "";
+  }
+}
+
+const char* in_words(Farewell::Reason reason) {
+  switch (reason) {
+    case Farewell::Reason::unwound: return "an exception unwound through its communicators";
+    case Farewell::Reason::finished: return "it has called finish() and ended";
+    case Farewell::Reason::closed: break;
+  }
+  return "it closed its communicators or ended normally";
+}
+
+}  // namespace
+
+// ---- what messaging found ----
+
+bool Context::agrees(int peer, std::uint64_t communicator, std::uint32_t operation, std::uint32_t signature) {
+  CommunicatorState* const state = find(communicator);
+  if (state == nullptr || state->history().agrees(operation, signature)) return true;
+  if (state->failure() != nullptr) return false;
+  state->tell_calls(peer, true);  // the error comes when both have said what they called first
+  return false;
+}
+
+void Context::link_failed(ErrorDetail detail) {
+  if (detail.code != ErrorCode::link_failed) return peer_lost(std::move(detail));
+  health_.doubts(std::move(detail), base::after_ms(system(), link_verdict_ms));
+}
+
+void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail) {
+  if (detail.peer == no_peer) detail.peer = rank();  // nobody else: it is ours
+  CommunicatorState* const state = find(communicator);
+  if (state == nullptr) return health_.keep_early_failure({communicator, std::move(detail), true});
+  detail.peer = state->rank_of(detail.peer);
+  state->fail(std::move(detail), true);
+}
+
+void Context::peer_lost(ErrorDetail detail) {
+  const int peer = detail.peer;
+  if (health_.at(peer).state == PeerHealth::State::lost) return;
+  log().info("{}: {}", name_of(peer), detail.cause);
+  detail.cause = fmt::format("{}: {}", name_of(peer), detail.cause);
+  if (detail.hint.empty()) detail.hint = hint_for_loss(detail.code);
+  health_.loses(detail);  // for communicators that are still to be made
+  for (const auto& [id, state] : communicators_) {
+    detail.peer = state->rank_of(peer);
+    if (detail.peer >= 0) state->fail(detail, true);
+  }
+}
+
+// ---- the control channel ----
+
+void Context::send_control(int peer, BlobView frame) {
+  const std::lock_guard lock{control_mutex_};
+  parts_.control->send(peer, frame);
+}
+
+bool Context::poll() {
+  std::vector<base::ControlEvent> events;
+  {
+    const std::lock_guard lock{control_mutex_};
+    events = parts_.control->poll();
+  }
+  for (const base::ControlEvent& event : events) handle(event);
+  if (waiter_.descriptor_lost()) descriptor_lost();
+  messaging_.look_at_links();
+  for (const auto& [id, state] : communicators_) state->look_at_node();
+  for (ErrorDetail& cause : health_.verdicts(system().now())) peer_lost(std::move(cause));
+  if (health_.abort_waits()) take_abort();
+  end_waits_for_departed();
+  return !events.empty();
+}
+
+std::chrono::microseconds Context::arm() noexcept {
+  auto longest = messaging_.sleep_max();
+  for (const auto& [id, state] : communicators_) {
+    state->check_node_calls();  // nothing else would wake us for it
+    if (state->awaits_unrung_on_node()) longest = std::min(longest, unrung_sleep_max);
+  }
+  if (const Deadline verdict = health_.next_verdict(); verdict != no_deadline) {
+    const auto left = std::chrono::ceil<std::chrono::microseconds>(verdict - system().now());
+    longest = std::min(longest, std::max(left, std::chrono::microseconds{0}));
+  }
+  for (const auto& transport : parts_.transports)
+    longest = std::min(longest, transport->request_notification());
+  return longest;
+}
+
+void Context::handle(const base::ControlEvent& event) {
+  // What the peer wrote before it spoke, or went, is in our memory: it counts.
+  for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
+  if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
+  if (event.kind == base::ControlEvent::Kind::descriptor_lost) return descriptor_lost();
+  const bool died = event.kind == base::ControlEvent::Kind::death;
+  if (died && !health_.may_end(event.peer)) {
+    messaging_.give_up(event.peer);
+    return peer_lost({.code = ErrorCode::peer_dead, .peer = event.peer, .cause = event.detail});
+  }
+  health_.leaves(event.peer);
+}
+
+// A rank that left with a goodbye may have done its part of everything; only what still waits for it fails.
+void Context::end_waits_for_departed() {
+  if (!health_.any_left()) return;
+  for (const auto& [id, state] : communicators_) {
+    if (state->failure() != nullptr) continue;
+    int here = 0;
+    for (const int member : state->context_ranks()) {
+      if (!health_.has_left(member)) {
+        ++here;
+      } else if (messaging_.waits_for(id, member) || state->waits_on_node_for(member)) {
+        fail_for_departed(*state, member);
+        break;
+      }
+    }
+    // Who receives from anybody, and is the last one here, waits for nobody.
+    const bool alone = here == 1 && state->size() > 1;
+    if (alone && state->failure() == nullptr && messaging_.waits_for_anybody(id)) {
+      fail_for_departed(*state, state->context_rank(state->rank() == 0 ? 1 : 0));
+    }
+  }
+}
+
+// The other members are told: what they wait for may be ours to send, and we have stopped. Who left after an error that another
+// member is to blame for says so, and that one is named.
+void Context::fail_for_departed(CommunicatorState& communicator, int member) {
+  const Farewell farewell = health_.at(member).farewell.value_or(Farewell{});
+  ErrorDetail detail{
+      .code = ErrorCode::peer_dead,
+      .peer = communicator.rank_of(member),
+      .cause = fmt::format("{} has left: {}", name_of(member), in_words(farewell.reason)),
+      .hint = farewell.reason == Farewell::Reason::unwound
+                  ? "look at what that rank said before it ended, and how its launcher saw it end"
+                  : "call finish() on every rank before the first one leaves"};
+  if (const auto& error = farewell.last_error) {
+    const int culprit = error->peer == no_peer ? no_peer : communicator.rank_of(error->peer);
+    if (culprit != no_peer && culprit != communicator.rank() && culprit != detail.peer) {
+      detail.code = error->code;
+      detail.peer = culprit;
+      detail.hint = error->hint;
+      detail.cause = fmt::format("{}; {}", error->cause, detail.cause);
+    } else {
+      detail.cause += fmt::format(", after {}: {}", to_string(error->code), error->cause);
+    }
+  }
+  communicator.fail(std::move(detail), true);
+}
+
+void Context::handle_frame(int peer, BlobView bytes) {
+  const auto frame = decode_control_frame(bytes);
+  if (!frame)
+    return peer_lost({.code = ErrorCode::corrupt,
+                      .peer = peer,
+                      .cause = "a control frame that no rank of this version sends"});
+  using Kind = ControlFrame::Kind;
+  switch (frame->kind) {
+    case Kind::failure: return handle_failure(peer, *frame);
+    case Kind::abort:
+      if (health_.begin_abort(frame->detail)) take_abort();
+      return;
+    case Kind::leaving:
+      return health_.says_farewell(
+          peer, {.reason = frame->reason,
+                 .last_error = frame->detail.cause.empty() ? std::nullopt : std::optional{frame->detail}});
+    default: break;
+  }
+  CommunicatorState* const state = find(frame->communicator);
+  if (state == nullptr || state->failure() != nullptr) return;
+  switch (frame->kind) {
+    case Kind::calls: return answer_calls(*state, peer, *frame);
+    case Kind::mismatch: return handle_mismatch(*state, peer, *frame);
+    case Kind::whom_do_you_await:
+      return send_control(peer, encode({.kind = Kind::awaits,
+                                        .communicator = state->id(),
+                                        .awaited = state->awaited_context_rank().value_or(no_peer)}));
+    case Kind::awaits: return state->hear_awaited(peer, frame->awaited);
+    default: return;
+  }
+}
+
+// The rank that saw it is named, once, however often it is passed on; not where it blames itself.
+void Context::handle_failure(int peer, const ControlFrame& frame) {
+  CommunicatorState* const state = find(frame.communicator);
+  ErrorDetail detail = frame.detail;
+  const bool blames_itself = state != nullptr && detail.peer == state->rank_of(peer);
+  if (!frame.says_who_saw && !blames_itself) {
+    detail.cause += fmt::format(", seen by {}", name_of(peer));
+    if (!detail.operation.empty()) detail.cause += fmt::format(" in {}", detail.operation);
+    detail.operation.clear();
+  }
+  if (state != nullptr) {
+    // Of calls that differ each side is told by the other, and a third rank's word must not come first.
+    const bool pass_on = detail.code != ErrorCode::mismatch;
+    state->fail(std::move(detail), pass_on, true);
+  } else {
+    health_.keep_early_failure({frame.communicator, std::move(detail), false});
+  }
+}
+
+void Context::handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame) {
+  const std::string call = state.history().describe(frame.operation);
+  if (frame.reply_wanted) {
+    send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
+                               .communicator = frame.communicator,
+                               .operation = frame.operation,
+                               .call = call}));
+  }
+  // Where the first call that differs is not remembered any more, those that are may be the same.
+  const std::string cause =
+      call == frame.call
+          ? fmt::format("calls differ at or before operation {} of the communicator, {} on ranks {} and {}",
+                        frame.operation, call, state.rank(), state.rank_of(peer))
+          : fmt::format("operation {} of the communicator is {} on rank {} and {} on rank {}",
+                        frame.operation, call, state.rank(), frame.call, state.rank_of(peer));
+  state.fail({.code = ErrorCode::mismatch,
+              .peer = state.rank_of(peer),
+              .cause = cause,
+              .hint = "every rank must call the same collectives with the same arguments in the same order"},
+             true);
+}
+
+// The first difference is what both ranks are told of: this one says its call, and wants to hear the peer's.
+void Context::answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame) {
+  auto operation = state.history().first_difference(frame.signatures);
+  // The peer has seen one, but what one of the two remembers ends before the other's begins.
+  if (!operation && frame.reply_wanted) operation = frame.signatures.first_operation;
+  if (!operation) return;
+  send_control(peer, encode({.kind = ControlFrame::Kind::mismatch,
+                             .communicator = state.id(),
+                             .operation = *operation,
+                             .reply_wanted = true,
+                             .call = state.history().describe(*operation)}));
+}
+
+// ---- abort ----
+
+void Context::abort(std::string_view reason) noexcept {
+  if (is_inherited()) return;
+  try {
+    abort_with(
+        {.code = ErrorCode::aborted, .peer = rank(), .operation = "abort", .cause = std::string{reason}});
+  } catch (const std::exception& error) {
+    log().error("abort could not reach the peers: {}", error.what());
+  }
+}
+
+// Nobody else is to blame, and nobody can be waited for any more.
+void Context::descriptor_lost() {
+  abort_with(
+      {.code = ErrorCode::no_resource,
+       .peer = rank(),
+       .cause = fmt::format("a descriptor of qpmesh was closed by the application in {}", name_of(rank())),
+       .system_error = EBADF,
+       .hint = "close only what the program itself has opened: no closefrom, no close of a number twice"});
+}
+
+void Context::abort_with(const ErrorDetail& detail) {
+  if (!health_.begin_abort(detail)) return;
+  tell_abort(detail);
+  if (parts_.doorbell) transport::Neighbour::ring(parts_.doorbell.get());
+}
+
+void Context::tell_abort(const ErrorDetail& detail) {
+  const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = detail});
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank()) send_control(peer, frame);
+  }
+}
+
+// This rank's share of an abort, on the thread that uses the context. It is passed on before anything ends: the caller may leave at
+// once, and no peer may see that before it hears of the abort.
+void Context::take_abort() {
+  ErrorDetail detail = health_.take_abort();
+  tell_abort(detail);
+  const int aborter = detail.peer;
+  for (const auto& [id, state] : communicators_) {
+    detail.peer = state->rank_of(aborter);
+    state->fail(detail, false);
+    messaging_.sever(id);  // nobody needs a link any more
+  }
+}
+
+// ---- leaving ----
+
+void Context::finished(const CommunicatorState& communicator) {
+  const auto is_finished = [](const auto& each) { return each.second->finished(); };
+  if (std::ranges::all_of(communicators_, is_finished)) return leave(Farewell::Reason::finished);
+  if (communicator.size() == size()) tell_farewell(Farewell::Reason::finished);
+}
+
+void Context::tell_farewell(Farewell::Reason reason) {
+  const Blob frame = encode({.kind = ControlFrame::Kind::leaving,
+                             .detail = health_.last_error().value_or(ErrorDetail{}),
+                             .reason = reason});
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank()) send_control(peer, frame);
+  }
+}
+
+// Whatever the peers still need from us leaves first (an answer that waits for a line), and has arrived: what a network loses when the
+// queue pair has gone is lost for good. Then the goodbye.
+void Context::leave(Farewell::Reason reason) noexcept {
+  if (std::exchange(has_left_, true)) return;
+  try {
+    const auto is_there = [&](int peer) { return peer != rank() && !health_.has_left(peer); };
+    const auto all_gone = [&] { return messaging_.flush() && messaging_.delivered(is_there); };
+    waiter_.wait_until(all_gone, {.timeout_ms = farewell_ms});
+    const auto sent = messaging_.counters();
+    log().info("sent {} records, {} payload segments, {} credit writes, {} zero-copy messages",
+               sent.records_sent, sent.segments_sent, sent.credit_writes, sent.zero_copy_sends);
+    tell_farewell(reason);
+  } catch (const std::exception& error) {
+    log().error("while leaving: {}", error.what());
+  }
+  const std::lock_guard lock{control_mutex_};
+  parts_.control->say_goodbye(base::after_ms(system(), farewell_ms));
+}
+
+}  // namespace qpmesh::context

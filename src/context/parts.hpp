@@ -1,0 +1,56 @@
+// What a context is built from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/control_channel.hpp"
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/process_mark.hpp"
+#include "base/rank_identity.hpp"
+#include "base/system.hpp"
+#include "collectives/topology_params.hpp"
+#include "messaging/messaging.hpp"
+#include "progress/wait.hpp"
+#include "qpmesh/options.hpp"
+#include "transport/connection.hpp"
+#include "transport/memory.hpp"
+#include "transport/neighbour.hpp"
+
+namespace qpmesh::context {
+
+// How a rank reaches another one (or itself).
+struct PeerLink {
+  std::unique_ptr<transport::Connection> connection;
+  messaging::PeerPlaces places;  // without connection and seeds
+};
+
+// Everything a context is built from; by init from the real world, by the simulation from a simulated one.
+struct ContextParts {
+  int rank = 0;
+  Options options;
+  base::Log log;
+  std::shared_ptr<const base::System> system;
+  base::ProcessMark process{};
+  std::uint64_t epoch = 0;
+  std::vector<base::RankIdentity> identities;  // in rank order
+  std::unique_ptr<transport::Arena> arena;
+  std::unique_ptr<const std::uint64_t>
+      private_nonce{};  // peers look for it before they copy out of our private memory
+  std::vector<std::unique_ptr<transport::Transport>> transports;
+  std::vector<PeerLink> links;  // in rank order
+  std::unique_ptr<base::ControlChannel> control;
+  base::UniqueFd doorbell;  // eventfd, or none
+  progress::WaitPolicy wait_policy;
+  bool own_core = false;                                    // this node has a core for each of its ranks
+  int spins_max = 0;                                        // of a short wait where it stands
+  collectives::TopologyParams near{.shares_memory = true};  // of ranks on one node; the same on every rank
+  // In rank order; nullptr: not of this node. Empty: memory is not shared. The transports own them.
+  std::vector<const transport::Neighbour*> neighbours{};
+};
+
+messaging::RingLayout ring_layout(const Options& options) noexcept;
+
+}  // namespace qpmesh::context

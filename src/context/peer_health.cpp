@@ -1,0 +1,91 @@
+#include "context/peer_health.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace qpmesh::context {
+namespace {
+
+constexpr std::size_t early_failures_max = 256;
+
+}  // namespace
+
+const PeerHealth::Peer* PeerHealth::first_lost(const std::vector<int>& ranks) const noexcept {
+  const auto lost = std::ranges::find_if(ranks, [&](int rank) { return at(rank).state == State::lost; });
+  return lost == ranks.end() ? nullptr : &at(*lost);
+}
+
+void PeerHealth::leaves(int rank) noexcept {
+  if (peer(rank).state == State::doubtful) --doubtful_;
+  peer(rank).state = State::left;
+  any_left_ = true;
+}
+
+void PeerHealth::doubts(ErrorDetail cause, Deadline verdict) {
+  Peer& doubted = peer(cause.peer);
+  if (doubted.state != State::here) return;
+  doubted.state = State::doubtful;
+  doubted.cause = std::move(cause);
+  doubted.verdict = verdict;
+  ++doubtful_;
+}
+
+void PeerHealth::loses(ErrorDetail cause) {
+  Peer& lost = peer(cause.peer);
+  if (lost.state == State::lost) return;
+  if (lost.state == State::doubtful) --doubtful_;
+  lost.state = State::lost;
+  lost.cause = std::move(cause);
+}
+
+std::vector<ErrorDetail> PeerHealth::verdicts(Deadline now) {
+  std::vector<ErrorDetail> due;
+  if (doubtful_ == 0) return due;
+  for (const Peer& peer : peers_) {
+    if (peer.state == State::doubtful && peer.verdict <= now) due.push_back(peer.cause);
+  }
+  return due;
+}
+
+Deadline PeerHealth::next_verdict() const noexcept {
+  Deadline next = no_deadline;
+  if (doubtful_ == 0) return next;
+  for (const Peer& peer : peers_) {
+    if (peer.state == State::doubtful) next = std::min(next, peer.verdict);
+  }
+  return next;
+}
+
+// The newest are kept: what comes for communicators that are gone here already would fill any list.
+void PeerHealth::keep_early_failure(EarlyFailure failure) {
+  const bool known = std::ranges::any_of(early_failures_, [&](const EarlyFailure& earlier) {
+    return earlier.communicator == failure.communicator;
+  });
+  if (known) return;
+  if (early_failures_.size() == early_failures_max) early_failures_.erase(early_failures_.begin());
+  early_failures_.push_back(std::move(failure));
+}
+
+std::optional<PeerHealth::EarlyFailure> PeerHealth::take_early_failure(std::uint64_t communicator) {
+  const auto early = std::ranges::find(early_failures_, communicator, &EarlyFailure::communicator);
+  if (early == early_failures_.end()) return std::nullopt;
+  EarlyFailure failure = std::move(*early);
+  early_failures_.erase(early);
+  return failure;
+}
+
+bool PeerHealth::begin_abort(ErrorDetail detail) {
+  const std::lock_guard lock{abort_mutex_};
+  if (aborting_.load(std::memory_order_relaxed)) return false;
+  abort_ = std::move(detail);
+  aborting_.store(true, std::memory_order_release);
+  return true;
+}
+
+ErrorDetail PeerHealth::take_abort() {
+  abort_taken_ = true;
+  const std::lock_guard lock{abort_mutex_};
+  return abort_;
+}
+
+}  // namespace qpmesh::context

@@ -1,0 +1,99 @@
+// What this rank knows of how the ranks of its context fare: every death, goodbye and failed link, and the abort of all. One table;
+// what follows for communicators is the context's to do.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "qpmesh/deadline.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::context {
+
+// How a rank left, as it says itself. Ranks in it are those of the context.
+struct Farewell {
+  enum class Reason : std::uint8_t {
+    closed,    // its communicators are gone, and their last call was no finish()
+    unwound,   // an exception unwound through them
+    finished,  // finish() has returned
+  };
+  Reason reason = Reason::closed;
+  std::optional<ErrorDetail> last_error{};  // that ended an operation or a communicator there
+};
+
+class PeerHealth {
+ public:
+  enum class State : std::uint8_t {
+    here,
+    doubtful,  // its link failed; its death may still show, and would be the better name for it
+    left,      // after a goodbye
+    lost,      // dead or out of reach
+  };
+  struct Peer {
+    State state = State::here;
+    std::optional<Farewell> farewell{};  // said before it left
+    ErrorDetail cause{};                 // doubtful, lost: the first one
+    Deadline verdict{};                  // doubtful: then it is lost
+  };
+
+  explicit PeerHealth(int size) : peers_(static_cast<std::size_t>(size)) {}
+
+  const Peer& at(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  bool has_left(int rank) const noexcept { return at(rank).state == State::left; }
+  bool any_left() const noexcept { return any_left_; }
+  // The first of these ranks that is lost.
+  const Peer* first_lost(const std::vector<int>& ranks) const noexcept;
+
+  void says_farewell(int rank, Farewell farewell) { peer(rank).farewell = std::move(farewell); }
+  // Also one whose link failed: nobody answers for a rank that has left, and what waits for it learns that.
+  void leaves(int rank) noexcept;
+  // A process that ends after finish() has left, whatever the kernel saw of its end.
+  bool may_end(int rank) const noexcept {
+    return at(rank).farewell && at(rank).farewell->reason == Farewell::Reason::finished;
+  }
+  void doubts(ErrorDetail cause, Deadline verdict);
+  void loses(ErrorDetail cause);
+  // Of those who are doubtful: the causes of those whose time is over, to be lost; and when the next one's is.
+  std::vector<ErrorDetail> verdicts(Deadline now);
+  Deadline next_verdict() const noexcept;
+
+  // The error that this rank would say it left after. The newest counts: it is what the caller saw.
+  void remember(ErrorDetail last_error) { last_error_ = std::move(last_error); }
+  const std::optional<ErrorDetail>& last_error() const noexcept { return last_error_; }
+
+  // Of a communicator that does not exist here yet.
+  struct EarlyFailure {
+    std::uint64_t communicator;
+    ErrorDetail detail;  // its peer is a rank of the communicator, or of the context where is_ours
+    bool is_ours;        // this rank found it, and the others have not heard of it
+  };
+  void keep_early_failure(EarlyFailure failure);
+  std::optional<EarlyFailure> take_early_failure(std::uint64_t communicator);
+
+  // ---- abort: begun by any thread, once; taken by the one that uses the context ----
+
+  bool begin_abort(ErrorDetail detail);  // detail.peer: who aborts. False: one is under way already
+  bool aborting() const noexcept { return aborting_.load(std::memory_order_acquire); }
+  bool abort_waits() const noexcept { return aborting() && !abort_taken_; }
+  ErrorDetail take_abort();
+
+ private:
+  Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<Peer> peers_;
+  bool any_left_ = false;
+  int doubtful_ = 0;
+  std::optional<ErrorDetail> last_error_;
+  std::vector<EarlyFailure> early_failures_;
+
+  std::mutex abort_mutex_;
+  std::atomic<bool> aborting_{false};  // released after abort_ is written
+  bool abort_taken_ = false;
+  ErrorDetail abort_;  // written once
+};
+
+}  // namespace qpmesh::context
