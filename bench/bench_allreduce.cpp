@@ -1,5 +1,5 @@
-// Allreduce, the sum of floats. Bytes: the vector of each rank. Every rank sends and receives 2(N-1)/N of it at
-// least: that is its bus factor.
+// Allreduce, the sum of floats. Bytes: the vector of each rank. Every rank sends and receives
+// 2(N-1)/N of it at least: that is its bus factor.
 #include "bench/harness/floats.hpp"
 
 namespace {
@@ -24,9 +24,9 @@ class Allreduce final : public FloatCase {
 
 int main(int argc, char** argv) {
   const auto bus_factor = [](int ranks) { return 2.0 * (ranks - 1) / ranks; };
-  return run_program(
-      {.name = "allreduce",
-       .collectives = {Collective::allreduce},
-       .series = {float_series("float_sum", LimitKind::slices, bus_factor, make_float_case<Allreduce>)}},
-      argc, argv);
+  return run_program({.name = "allreduce",
+                      .collectives = {Collective::allreduce},
+                      .series = {float_series("float_sum", LimitKind::slices, bus_factor,
+                                              make_float_case<Allreduce>)}},
+                     argc, argv);
 }

@@ -1,4 +1,5 @@
-// Alltoall of floats. Bytes: the vector that each rank gives, a block for every rank, which is as long as the one it gets.
+// Alltoall of floats. Bytes: the vector that each rank gives, a block for every rank, which is as
+// long as the one it gets.
 #include <vector>
 
 #include "bench/harness/floats.hpp"
@@ -39,8 +40,9 @@ class Alltoall final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program({.name = "alltoall",
-                      .collectives = {Collective::alltoall},
-                      .series = block_series("float", LimitKind::exchange, false, make_float_case<Alltoall>)},
-                     argc, argv);
+  return run_program(
+      {.name = "alltoall",
+       .collectives = {Collective::alltoall},
+       .series = block_series("float", LimitKind::exchange, false, make_float_case<Alltoall>)},
+      argc, argv);
 }

@@ -22,7 +22,8 @@ class Barrier final : public Case {
 
   // One rank, another for each seed, comes late enough that a barrier that does nothing is caught.
   void prepare(std::uint64_t seed) override {
-    const bool late = static_cast<int>(seed % static_cast<std::uint64_t>(world_.size())) == world_.rank();
+    const bool late =
+        static_cast<int>(seed % static_cast<std::uint64_t>(world_.size())) == world_.rank();
     const std::int64_t enters_ns = now_ns() + (late ? 200'000 : 0);
     while (now_ns() < enters_ns) {}
     entered_ns_ = now_ns();
@@ -54,9 +55,10 @@ int main(int argc, char** argv) {
   const Program program{
       .name = "barrier",
       .collectives = {qpmesh::Collective::barrier},
-      .series = {{.name = "all",
-                  .limit = LimitKind::exchange,
-                  .bus_factor = [](int) { return 0.0; },
-                  .make = [](auto& world, auto, auto) { return std::make_unique<Barrier>(world); }}}};
+      .series = {
+          {.name = "all",
+           .limit = LimitKind::exchange,
+           .bus_factor = [](int) { return 0.0; },
+           .make = [](auto& world, auto, auto) { return std::make_unique<Barrier>(world); }}}};
   return run_program(program, argc, argv);
 }

@@ -6,7 +6,8 @@ namespace {
 using namespace qpmesh::bench;
 using qpmesh::Collective;
 
-// The root sends its inputs, the others receive into their outputs: so each is known to be one or the other.
+// The root sends its inputs, the others receive into their outputs: so each is known to be one or
+// the other.
 class Broadcast final : public FloatCase {
  public:
   Broadcast(qpmesh::Communicator& world, Buffers buffers, const Cut& cut)
@@ -32,9 +33,9 @@ class Broadcast final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program(
-      {.name = "broadcast",
-       .collectives = {Collective::broadcast},
-       .series = {float_series("float", LimitKind::one_way, whole_vector, make_float_case<Broadcast>)}},
-      argc, argv);
+  return run_program({.name = "broadcast",
+                      .collectives = {Collective::broadcast},
+                      .series = {float_series("float", LimitKind::one_way, whole_vector,
+                                              make_float_case<Broadcast>)}},
+                     argc, argv);
 }

@@ -31,8 +31,9 @@ class Gather final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program({.name = "gather",
-                      .collectives = {Collective::gather},
-                      .series = block_series("float", LimitKind::one_way, false, make_float_case<Gather>)},
-                     argc, argv);
+  return run_program(
+      {.name = "gather",
+       .collectives = {Collective::gather},
+       .series = block_series("float", LimitKind::one_way, false, make_float_case<Gather>)},
+      argc, argv);
 }

@@ -1,4 +1,5 @@
-// Reduce_scatter, the sum of floats. Bytes: the vector that each rank gives, of which it gets one block.
+// Reduce_scatter, the sum of floats. Bytes: the vector that each rank gives, of which it gets one
+// block.
 #include "bench/harness/floats.hpp"
 
 namespace {
@@ -28,9 +29,9 @@ class ReduceScatter final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program(
-      {.name = "reduce_scatter",
-       .collectives = {Collective::reduce_scatter},
-       .series = block_series("float_sum", LimitKind::exchange, true, make_float_case<ReduceScatter>)},
-      argc, argv);
+  return run_program({.name = "reduce_scatter",
+                      .collectives = {Collective::reduce_scatter},
+                      .series = block_series("float_sum", LimitKind::exchange, true,
+                                             make_float_case<ReduceScatter>)},
+                     argc, argv);
 }

@@ -1,5 +1,5 @@
-// Scan and exscan, the sums of floats over the ranks up to each one. Bytes: the vector of each rank. nccl-tests have no
-// bus factor for them: almost every rank sends its vector on once.
+// Scan and exscan, the sums of floats over the ranks up to each one. Bytes: the vector of each
+// rank. nccl-tests have no bus factor for them: almost every rank sends its vector on once.
 #include "bench/harness/floats.hpp"
 
 namespace {
@@ -37,11 +37,11 @@ class Exscan final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program(
-      {.name = "scan",
-       .collectives = {Collective::scan, Collective::exscan},
-       .series = {float_series("float_sum", LimitKind::one_way, whole_vector, make_float_case<Scan>),
-                  float_series("exclusive_float_sum", LimitKind::one_way, whole_vector,
-                               make_float_case<Exscan>)}},
-      argc, argv);
+  return run_program({.name = "scan",
+                      .collectives = {Collective::scan, Collective::exscan},
+                      .series = {float_series("float_sum", LimitKind::one_way, whole_vector,
+                                              make_float_case<Scan>),
+                                 float_series("exclusive_float_sum", LimitKind::one_way,
+                                              whole_vector, make_float_case<Exscan>)}},
+                     argc, argv);
 }

@@ -1,4 +1,5 @@
-// Scatter of floats from rank after rank. Bytes: the root's vector, of which every rank gets one block.
+// Scatter of floats from rank after rank. Bytes: the root's vector, of which every rank gets one
+// block.
 #include "bench/harness/floats.hpp"
 
 namespace {
@@ -29,8 +30,9 @@ class Scatter final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program({.name = "scatter",
-                      .collectives = {Collective::scatter},
-                      .series = block_series("float", LimitKind::one_way, true, make_float_case<Scatter>)},
-                     argc, argv);
+  return run_program(
+      {.name = "scatter",
+       .collectives = {Collective::scatter},
+       .series = block_series("float", LimitKind::one_way, true, make_float_case<Scatter>)},
+      argc, argv);
 }

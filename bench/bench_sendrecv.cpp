@@ -1,6 +1,6 @@
-// Point to point between neighbours 0-1, 2-3, …: the time one message takes on its way (half a round
-// trip), and what a window of messages in flight carries, in one direction and in both at once. An odd
-// last rank only takes part in the agreement.
+// Point to point between neighbours 0-1, 2-3, …: the time one message takes on its way (half a
+// round trip), and what a window of messages in flight carries, in one direction and in both at
+// once. An odd last rank only takes part in the agreement.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -35,10 +35,13 @@ class Pair : public Case {
   }
   std::size_t wrong(std::uint64_t seed) override {
     if (!receives()) return 0;
-    return count_wrong(in_.view(),
-                       [seed, this](std::size_t index) { return input_value<Word>(seed, peer(), index); });
+    return count_wrong(in_.view(), [seed, this](std::size_t index) {
+      return input_value<Word>(seed, peer(), index);
+    });
   }
-  std::span<std::byte> output() override { return receives() ? in_.bytes() : std::span<std::byte>{}; }
+  std::span<std::byte> output() override {
+    return receives() ? in_.bytes() : std::span<std::byte>{};
+  }
 
  protected:
   virtual bool receives() const { return paired(); }
@@ -49,7 +52,9 @@ class Pair : public Case {
   std::span<const Word> outgoing(std::size_t message) const {
     return out_.view().subspan(message * words_, words_);
   }
-  std::span<Word> incoming(std::size_t message) const { return in_.span().subspan(message * words_, words_); }
+  std::span<Word> incoming(std::size_t message) const {
+    return in_.span().subspan(message * words_, words_);
+  }
   Baseline::Outgoing baseline_outgoing(std::size_t message) const {
     return {std::as_bytes(outgoing(message)), peer()};
   }
@@ -70,7 +75,8 @@ class Pair : public Case {
 
 class Latency final : public Pair {
  public:
-  Latency(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes) : Pair{world, buffers, bytes, 1} {}
+  Latency(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes)
+      : Pair{world, buffers, bytes, 1} {}
 
   void run() override {
     if (!paired()) return;
@@ -162,13 +168,17 @@ int main(int argc, char** argv) {
            .element_bytes = sizeof(Word),
            .limit = LimitKind::streaming,
            .bus_factor = once,
-           .make = [](auto& world, auto buffers,
-                      auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, false); }},
+           .make =
+               [](auto& world, auto buffers, auto bytes) {
+                 return std::make_unique<Bandwidth>(world, buffers, bytes, false);
+               }},
           {.name = "both_ways",
            .element_bytes = sizeof(Word),
            .limit = LimitKind::streaming,
            .bus_factor = [](int) { return 2.0; },
-           .make = [](auto& world, auto buffers,
-                      auto bytes) { return std::make_unique<Bandwidth>(world, buffers, bytes, true); }}}};
+           .make =
+               [](auto& world, auto buffers, auto bytes) {
+                 return std::make_unique<Bandwidth>(world, buffers, bytes, true);
+               }}}};
   return run_program(program, argc, argv);
 }

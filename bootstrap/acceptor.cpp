@@ -23,7 +23,11 @@ constexpr milliseconds line_pause{1000};
 
 Acceptor::Acceptor(const AcceptorSettings& settings, Endpoint& endpoint, const base::System& system,
                    const base::Log& log)
-    : settings_{settings}, endpoint_{endpoint}, system_{system}, log_{log}, listener_{endpoint.listen()} {
+    : settings_{settings},
+      endpoint_{endpoint},
+      system_{system},
+      log_{log},
+      listener_{endpoint.listen()} {
   unauthenticated_.reserve(settings.unauthenticated_peers_max);
 }
 
@@ -73,7 +77,8 @@ void Acceptor::accept_peers() {
       continue;
     }
     if (const int error = endpoint_.prepare(fd.get()); error != 0) {
-      log_.debug("a connection to {} broke at once: {}", endpoint_.describe(), base::describe_errno(error));
+      log_.debug("a connection to {} broke at once: {}", endpoint_.describe(),
+                 base::describe_errno(error));
       continue;
     }
     if (unauthenticated_.size() >= settings_.unauthenticated_peers_max) {
@@ -81,7 +86,8 @@ void Acceptor::accept_peers() {
         drop(unauthenticated_.front(), "too many connections that had said no hello");
       unauthenticated_.erase(unauthenticated_.begin());
     }
-    UnauthenticatedPeer& peer = unauthenticated_.emplace_back(UnauthenticatedPeer{.fd = std::move(fd)});
+    UnauthenticatedPeer& peer =
+        unauthenticated_.emplace_back(UnauthenticatedPeer{.fd = std::move(fd)});
     peer.deadline = system_.now() + milliseconds{settings_.handshake_timeout_ms};
     system_.random(peer.challenge.nonce);
     const auto bytes = std::as_bytes(std::span{&peer.challenge, 1});
@@ -103,13 +109,14 @@ void Acceptor::accept_peers() {
 bool Acceptor::hello_here(UnauthenticatedPeer& peer) {
   while (peer.input_bytes < peer.input.size()) {
     const auto got = system_.call("recv", [&] {
-      return ::recv(peer.fd.get(), peer.input.data() + peer.input_bytes, peer.input.size() - peer.input_bytes,
-                    MSG_DONTWAIT);
+      return ::recv(peer.fd.get(), peer.input.data() + peer.input_bytes,
+                    peer.input.size() - peer.input_bytes, MSG_DONTWAIT);
     });
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     if (got <= 0) {
-      log_.debug("a connection to {} closed after {} bytes", endpoint_.describe(), peer.input_bytes);
+      log_.debug("a connection to {} closed after {} bytes", endpoint_.describe(),
+                 peer.input_bytes);
       leave(peer);
       return false;
     }
@@ -130,14 +137,16 @@ void Acceptor::judge(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& 
   peer.done = true;
   if (caller.hello.version != star_version) {
     const std::string cause =
-        fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}", caller.hello.rank,
-                    caller.hello.version, settings_.rank, star_version);
+        fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
+                    caller.hello.rank, caller.hello.version, settings_.rank, star_version);
     refuse(std::move(caller), ErrorCode::mismatch, cause, same_library_hint);
-  } else if (!proves(caller.hello.proof, endpoint_.key(), Role::rank, caller.challenge, caller.hello)) {
-    const std::string cause =
-        fmt::format("rank {} at {} did not accept the secret", settings_.rank, endpoint_.describe());
-    answer(std::move(caller.fd), FrameKind::refused,
-           encode_error({.code = ErrorCode::authentication, .peer = settings_.rank, .cause = cause}));
+  } else if (!proves(caller.hello.proof, endpoint_.key(), Role::rank, caller.challenge,
+                     caller.hello)) {
+    const std::string cause = fmt::format("rank {} at {} did not accept the secret", settings_.rank,
+                                          endpoint_.describe());
+    answer(
+        std::move(caller.fd), FrameKind::refused,
+        encode_error({.code = ErrorCode::authentication, .peer = settings_.rank, .cause = cause}));
     constexpr std::string_view why = "did not prove that it knows the secret of this job";
     // Anybody can get here: a rank that did prove who it is has more to say.
     if (last_refusal_.empty()) last_refusal_ = fmt::format("a connection was refused: it {}", why);
@@ -147,9 +156,11 @@ void Acceptor::judge(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& 
   }
 }
 
-void Acceptor::refuse(AuthenticatedPeer caller, ErrorCode code, const std::string& cause, std::string hint) {
+void Acceptor::refuse(AuthenticatedPeer caller, ErrorCode code, const std::string& cause,
+                      std::string hint) {
   answer(std::move(caller.fd), FrameKind::refused,
-         encode_error({.code = code, .peer = settings_.rank, .cause = cause, .hint = std::move(hint)}));
+         encode_error(
+             {.code = code, .peer = settings_.rank, .cause = cause, .hint = std::move(hint)}));
   last_refusal_ = fmt::format("{} was refused: {}", sender_of(caller.hello), cause);
   report(last_refusal_);
 }

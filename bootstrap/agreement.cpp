@@ -22,11 +22,12 @@ enum class Verdict : std::uint8_t { fine, cause, consequence };
 std::string_view shortened(std::string_view text) { return text.substr(0, text_bytes_max); }
 
 [[noreturn]] void corrupt(int rank, std::size_t bytes) {
-  throw Error{{.code = ErrorCode::corrupt,
-               .peer = rank,
-               .operation = "init",
-               .cause = fmt::format("the {} bytes of rank {} are no outcome of a meeting", bytes, rank),
-               .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
+  throw Error{
+      {.code = ErrorCode::corrupt,
+       .peer = rank,
+       .operation = "init",
+       .cause = fmt::format("the {} bytes of rank {} are no outcome of a meeting", bytes, rank),
+       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
 }
 
 Outcome read_one(BlobView blob, int rank, int size) {
@@ -86,7 +87,8 @@ Failure Failure::from_current_exception(int rank) {
     failure.detail = {
         .code = ErrorCode::no_resource, .operation = "init", .cause = "out of memory", .hint = {}};
   } catch (const std::exception& error) {
-    failure.detail = {.code = ErrorCode::internal, .operation = "init", .cause = error.what(), .hint = {}};
+    failure.detail = {
+        .code = ErrorCode::internal, .operation = "init", .cause = error.what(), .hint = {}};
   }
   if (failure.detail.peer == no_peer) failure.detail.peer = rank;
   return failure;
@@ -113,7 +115,8 @@ Blob encode(const Outcome& outcome) {
   for (const int peer : outcome.proved) writer.put(std::int32_t{peer});
   writer.put(static_cast<std::uint8_t>(outcome.reads_neighbours ? 1 : 0));
   writer.put(static_cast<std::uint32_t>(outcome.listens_at.size()));
-  for (const HostPort& address : outcome.listens_at) writer.put_text(address.host).put(address.port);
+  for (const HostPort& address : outcome.listens_at)
+    writer.put_text(address.host).put(address.port);
   if (!outcome.failure) return std::move(writer.put(Verdict::fine)).blob();
   const Failure& failure = *outcome.failure;
   writer.put(failure.consequence ? Verdict::consequence : Verdict::cause);
@@ -128,11 +131,13 @@ Blob encode(const Outcome& outcome) {
 
 std::vector<Outcome> read_outcomes(std::span<const Blob> blobs, int size) {
   std::vector<Outcome> outcomes;
-  for (const Blob& blob : blobs) outcomes.push_back(read_one(blob, static_cast<int>(outcomes.size()), size));
+  for (const Blob& blob : blobs)
+    outcomes.push_back(read_one(blob, static_cast<int>(outcomes.size()), size));
   if (outcomes.size() == static_cast<std::size_t>(size)) return outcomes;
   throw Error{{.code = ErrorCode::mismatch,
                .operation = "init",
-               .cause = fmt::format("the bootstrap says {} ranks and gathered {} blobs", size, blobs.size()),
+               .cause = fmt::format("the bootstrap says {} ranks and gathered {} blobs", size,
+                                    blobs.size()),
                .hint = "all_gather must return one blob per rank"}};
 }
 
@@ -166,14 +171,16 @@ std::vector<int> number_nodes(std::span<const Outcome> outcomes) {
       throw Error{{.code = ErrorCode::mismatch,
                    .peer = rank,
                    .operation = "init",
-                   .cause = fmt::format("ranks {} and {} disagree on whether they share memory", other, rank),
+                   .cause = fmt::format("ranks {} and {} disagree on whether they share memory",
+                                        other, rank),
                    .hint = "QPMESH_LOG=info says what each rank saw of its neighbours"}};
     }
   }
   return node_of;
 }
 
-std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const std::function<Blob()>& step) {
+std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline,
+                        const std::function<Blob()>& step) {
   Outcome outcome;
   Blob result;
   try {
@@ -181,8 +188,8 @@ std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const std::func
   } catch (...) {
     outcome.fail(Failure::from_current_exception(bootstrap.rank()));
   }
-  const auto blobs =
-      bootstrap.all_gather(base::ByteWriter{}.put_bytes(encode(outcome)).put_bytes(result).blob(), deadline);
+  const auto blobs = bootstrap.all_gather(
+      base::ByteWriter{}.put_bytes(encode(outcome)).put_bytes(result).blob(), deadline);
   std::vector<Blob> outcomes;
   std::vector<Blob> results;
   for (const Blob& blob : blobs) {

@@ -13,8 +13,9 @@
 
 namespace qpmesh::bootstrap {
 
-std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal, const Options& options,
-                                          const base::System& system, const base::Log& log) {
+std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
+                                          const Options& options, const base::System& system,
+                                          const base::Log& log) {
   if (identity.size == 1) return std::make_unique<Alone>();
   std::unique_ptr<Endpoint> endpoint;
   if (identity.root.empty()) {
@@ -32,21 +33,22 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
     if (identity.secret.empty()) fail_config("a job over TCP needs a secret and has none");
     if (identity.secret_made_now)
       log.warning("made a new secret for jobs over TCP: {}", identity.secret_source);
-    endpoint = std::make_unique<TcpEndpoint>(parse_host_port(identity.root, "QPMESH_ROOT"),
-                                             key_from_secret(identity.secret), identity.secret_source,
-                                             options.handshake_timeout_ms, system);
+    endpoint = std::make_unique<TcpEndpoint>(
+        parse_host_port(identity.root, "QPMESH_ROOT"), key_from_secret(identity.secret),
+        identity.secret_source, options.handshake_timeout_ms, system);
   }
   log.debug("rank {} of {} (launcher {}) meets the others at {}", identity.rank, identity.size,
             identity.launcher, endpoint->describe());
-  const StarSettings settings{
-      .rank = identity.rank,
-      .size = identity.size,
-      .ordinal = ordinal,
-      .job = identity.job,
-      .ended_ranks_socket = identity.launcher == "qpmesh" ? ended_ranks_socket(identity.job) : std::string{},
-      .size_variable = identity.size_variable,
-      .handshake_timeout_ms = options.handshake_timeout_ms,
-      .progress_ms = options.stall_warning_ms};
+  const StarSettings settings{.rank = identity.rank,
+                              .size = identity.size,
+                              .ordinal = ordinal,
+                              .job = identity.job,
+                              .ended_ranks_socket = identity.launcher == "qpmesh"
+                                                        ? ended_ranks_socket(identity.job)
+                                                        : std::string{},
+                              .size_variable = identity.size_variable,
+                              .handshake_timeout_ms = options.handshake_timeout_ms,
+                              .progress_ms = options.stall_warning_ms};
   return std::make_unique<Star>(settings, std::move(endpoint), system, log);
 }
 

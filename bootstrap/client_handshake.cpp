@@ -19,14 +19,16 @@ HandshakeEnd retryable(std::string what, int error = 0) {
 
 std::string ClientHandshake::silence() const {
   if (challenged()) return fmt::format("rank {} did not answer the hello", callee_.rank);
-  if (challenge_bytes_ == 0) return fmt::format("connected, but rank {} said nothing", callee_.rank);
+  if (challenge_bytes_ == 0)
+    return fmt::format("connected, but rank {} said nothing", callee_.rank);
   return fmt::format("connected, but rank {} said only {} bytes", callee_.rank, challenge_bytes_);
 }
 
 std::optional<HandshakeEnd> ClientHandshake::step(const base::System& system) {
   if (!challenged()) {
     if (auto end = hear_challenge(system)) return end;
-    const bool strange = challenge_bytes_ >= sizeof challenge_.magic && challenge_.magic != star_magic;
+    const bool strange =
+        challenge_bytes_ >= sizeof challenge_.magic && challenge_.magic != star_magic;
     if (!challenged() && !strange) return std::nullopt;
     if (auto end = answer(system)) return end;
   }
@@ -40,8 +42,8 @@ std::optional<HandshakeEnd> ClientHandshake::hear_challenge(const base::System& 
     if (received.error == EAGAIN) return std::nullopt;
     if (received.error != 0) return retryable("connected, but could not read", received.error);
     if (received.ended)
-      return retryable(
-          fmt::format("rank {} closed the connection after {} bytes", callee_.rank, challenge_bytes_));
+      return retryable(fmt::format("rank {} closed the connection after {} bytes", callee_.rank,
+                                   challenge_bytes_));
     challenge_bytes_ += received.count;
     // Another service may say less than a challenge has, and then wait for us.
     if (challenge_bytes_ >= sizeof challenge_.magic && challenge_.magic != star_magic) break;
@@ -56,18 +58,19 @@ std::optional<HandshakeEnd> ClientHandshake::answer(const base::System& system) 
         .detail = {
             .code = ErrorCode::authentication,
             .peer = callee_.rank,
-            .cause = fmt::format(
-                "what answers at {} is no rank {} of qpmesh: it began with {:#018x} instead of {:#018x}",
-                callee_.endpoint, callee_.rank, challenge_.magic, star_magic)}};
+            .cause = fmt::format("what answers at {} is no rank {} of qpmesh: it began with "
+                                 "{:#018x} instead of {:#018x}",
+                                 callee_.endpoint, callee_.rank, challenge_.magic, star_magic)}};
   }
   if (challenge_.version != star_version) {
     return HandshakeEnd{
         .kind = HandshakeEnd::Kind::refusal,
-        .detail = {.code = ErrorCode::mismatch,
-                   .peer = callee_.rank,
-                   .cause = fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
-                                        hello_.rank, star_version, callee_.rank, challenge_.version),
-                   .hint = same_library_hint}};
+        .detail = {
+            .code = ErrorCode::mismatch,
+            .peer = callee_.rank,
+            .cause = fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
+                                 hello_.rank, star_version, callee_.rank, challenge_.version),
+            .hint = same_library_hint}};
   }
   hello_.proof = prove(callee_.key, Role::rank, challenge_, hello_);
   // A new socket takes 128 bytes at once; one that does not is broken.
@@ -80,8 +83,9 @@ std::optional<HandshakeEnd> ClientHandshake::hear_verdict(const base::System& sy
   stream_.fill(system);
   const auto frame = stream_.take();
   if (!frame && stream_.ended()) {
-    return retryable(fmt::format("rank {} closed the connection during the handshake", callee_.rank),
-                     stream_.error());
+    return retryable(
+        fmt::format("rank {} closed the connection during the handshake", callee_.rank),
+        stream_.error());
   }
   if (!frame && stream_.oversize()) {
     return HandshakeEnd{.kind = HandshakeEnd::Kind::refusal,
@@ -102,10 +106,10 @@ std::optional<HandshakeEnd> ClientHandshake::hear_verdict(const base::System& sy
   if (proves(proof, callee_.key, Role::root, challenge_, hello_)) return HandshakeEnd{};
   return HandshakeEnd{
       .kind = HandshakeEnd::Kind::refusal,
-      .detail = {
-          .code = ErrorCode::authentication,
-          .peer = callee_.rank,
-          .cause = fmt::format("what answers at {} does not know the secret of this job", callee_.endpoint)}};
+      .detail = {.code = ErrorCode::authentication,
+                 .peer = callee_.rank,
+                 .cause = fmt::format("what answers at {} does not know the secret of this job",
+                                      callee_.endpoint)}};
 }
 
 }  // namespace qpmesh::bootstrap

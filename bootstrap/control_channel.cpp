@@ -27,7 +27,8 @@ enum class SocketControlChannel::FrameKind : std::uint8_t { frame, goodbye, prog
 namespace {
 
 constexpr std::size_t header_bytes = sizeof(std::uint32_t) + sizeof(std::uint8_t);
-constexpr std::size_t frame_bytes_on_wire_max = header_bytes + base::ControlChannel::frame_bytes_max;
+constexpr std::size_t frame_bytes_on_wire_max =
+    header_bytes + base::ControlChannel::frame_bytes_max;
 
 // What a peer may have unread, over TCP. A kernel of default settings has room for more (measured:
 // 100 KiB, in frames of 20 bytes too).
@@ -66,8 +67,9 @@ std::string ending(const ControlLink& link, int error) {
   if (error == ECONNRESET || error == EPIPE)
     return fmt::format("the connection to {} ({}) was reset", process_of(link), link.address);
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-    return fmt::format("nothing came from host {} ({}) for more than 2 s, and process {} ran there: {}",
-                       link.host, link.address, link.pid, base::describe_errno(error));
+    return fmt::format(
+        "nothing came from host {} ({}) for more than 2 s, and process {} ran there: {}", link.host,
+        link.address, link.pid, base::describe_errno(error));
   }
   return fmt::format("reading from {} failed: {}", process_of(link), base::describe_errno(error));
 }
@@ -82,15 +84,17 @@ Blob encode(std::uint8_t kind, BlobView bytes) {
 
 }  // namespace
 
-SocketControlChannel::SocketControlChannel(const base::System& system, std::vector<ControlLink> links)
+SocketControlChannel::SocketControlChannel(const base::System& system,
+                                           std::vector<ControlLink> links)
     : system_{system},
       owner_{::getpid()},
       epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
   if (!epoll_) fail("epoll_create1", errno);
   const auto watch = [&](int descriptor, std::uint64_t name) {
     epoll_event event{.events = EPOLLIN, .data = {.u64 = name}};
-    if (system_.call("epoll_ctl",
-                     [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event); }) != 0) {
+    if (system_.call("epoll_ctl", [&] {
+          return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+        }) != 0) {
       fail("epoll_ctl", errno);
     }
   };
@@ -108,15 +112,17 @@ SocketControlChannel::SocketControlChannel(const base::System& system, std::vect
 SocketControlChannel::~SocketControlChannel() = default;
 
 SocketControlChannel::Peer* SocketControlChannel::find(int peer) noexcept {
-  const auto found =
-      std::find_if(peers_.begin(), peers_.end(), [&](const Peer& each) { return each.link.peer == peer; });
+  const auto found = std::find_if(peers_.begin(), peers_.end(),
+                                  [&](const Peer& each) { return each.link.peer == peer; });
   return found == peers_.end() ? nullptr : &*found;
 }
 
 void SocketControlChannel::send(int peer, BlobView frame) {
   assert(frame.size() <= frame_bytes_max);
   Peer* const found = find(peer);
-  if (found == nullptr || found->state == State::dead || found->said_goodbye || ::getpid() != owner_) return;
+  if (found == nullptr || found->state == State::dead || found->said_goodbye ||
+      ::getpid() != owner_)
+    return;
   queue(*found, FrameKind::frame, frame);
   flush(*found);
 }
@@ -141,8 +147,8 @@ void SocketControlChannel::release(Peer& peer) {
 
 void SocketControlChannel::flush(Peer& peer) noexcept {
   while (peer.sent_bytes < peer.outgoing.size()) {
-    const auto sent =
-        stream::send(system_, peer.link.socket.get(), BlobView{peer.outgoing}.subspan(peer.sent_bytes));
+    const auto sent = stream::send(system_, peer.link.socket.get(),
+                                   BlobView{peer.outgoing}.subspan(peer.sent_bytes));
     if (sent.error == EAGAIN) return watch_room(peer, true);
     if (base::descriptor_lost(sent.error)) lose_descriptor();
     // The peer is gone: reading its stream to the end says so, after what it had sent.
@@ -191,12 +197,14 @@ std::vector<base::ControlEvent> SocketControlChannel::poll() {
   }
   if (descriptor_ == Descriptor::lost) {
     descriptor_ = Descriptor::told_of;
-    events.push_back({.kind = base::ControlEvent::Kind::descriptor_lost, .bytes = {}, .detail = {}});
+    events.push_back(
+        {.kind = base::ControlEvent::Kind::descriptor_lost, .bytes = {}, .detail = {}});
   }
   return events;
 }
 
-void SocketControlChannel::read(Peer& peer, bool process_ended, std::vector<base::ControlEvent>& events) {
+void SocketControlChannel::read(Peer& peer, bool process_ended,
+                                std::vector<base::ControlEvent>& events) {
   for (std::size_t read_bytes = 0; read_bytes < read_bytes_max;) {
     const auto received = stream::receive(system_, peer.link.socket.get(), chunk_);
     if (received.error == EAGAIN) {
@@ -224,14 +232,15 @@ bool SocketControlChannel::take_frames(Peer& peer, std::vector<base::ControlEven
     base::ByteReader header{rest};
     const std::size_t bytes = header.get<std::uint32_t>();
     const auto kind = header.get<FrameKind>();
-    const bool sound = kind == FrameKind::frame      ? bytes <= frame_bytes_max
-                       : kind == FrameKind::progress ? peer.remote() && bytes == sizeof(std::uint32_t)
-                                                     : kind == FrameKind::goodbye && bytes == 0;
+    const bool sound = kind == FrameKind::frame ? bytes <= frame_bytes_max
+                       : kind == FrameKind::progress
+                           ? peer.remote() && bytes == sizeof(std::uint32_t)
+                           : kind == FrameKind::goodbye && bytes == 0;
     if (!sound) {
       end(peer, State::dead,
-          fmt::format(
-              "{} sent a frame of kind {} and {} bytes, which no correct peer does: connection dropped",
-              process_of(peer.link), static_cast<int>(kind), bytes),
+          fmt::format("{} sent a frame of kind {} and {} bytes, which no correct peer does: "
+                      "connection dropped",
+                      process_of(peer.link), static_cast<int>(kind), bytes),
           events);
       return false;
     }
@@ -256,7 +265,8 @@ bool SocketControlChannel::take_frames(Peer& peer, std::vector<base::ControlEven
                       .detail = {}});
     tell_what_was_read(peer, header_bytes + bytes);
   }
-  peer.incoming.erase(peer.incoming.begin(), peer.incoming.end() - static_cast<std::ptrdiff_t>(rest.size()));
+  peer.incoming.erase(peer.incoming.begin(),
+                      peer.incoming.end() - static_cast<std::ptrdiff_t>(rest.size()));
   return true;
 }
 
@@ -312,7 +322,8 @@ void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
       std::erase_if(waiting, [&](Peer* peer) {
         const Farewell wants = farewell(*peer);
         if (wants == Farewell::nothing) return true;
-        if (wants == Farewell::acknowledgement) timeout_ms = std::min(timeout_ms, acknowledgement_poll_ms);
+        if (wants == Farewell::acknowledgement)
+          timeout_ms = std::min(timeout_ms, acknowledgement_poll_ms);
         const short events = wants == Farewell::room ? POLLOUT : 0;
         polled.push_back({.fd = peer->link.socket.get(), .events = events, .revents = 0});
         return false;

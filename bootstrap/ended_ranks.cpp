@@ -10,13 +10,16 @@
 
 namespace qpmesh::bootstrap {
 
-std::string ended_ranks_socket(const std::string& job) { return one_host_name(::geteuid(), "run:" + job, 0); }
+std::string ended_ranks_socket(const std::string& job) {
+  return one_host_name(::geteuid(), "run:" + job, 0);
+}
 
 EndedRanks::EndedRanks(const base::System& system, const std::string& socket) {
   if (socket.empty()) return;
   local::Connecting connecting = local::connect_to(system, socket);
   local::Credentials there;
-  if (!connecting.socket || local::read_credentials(system, connecting.socket.get(), there) != 0) return;
+  if (!connecting.socket || local::read_credentials(system, connecting.socket.get(), there) != 0)
+    return;
   if (there.uid == ::geteuid()) socket_ = std::move(connecting.socket);
 }
 
@@ -37,8 +40,8 @@ std::vector<EndedRank> EndedRanks::read(const base::System& system) {
 }
 
 std::string to_string(const EndedRank& ended) {
-  return fmt::format("rank {} (pid {}) ended with code {} before it joined the start-up", ended.rank,
-                     ended.pid, ended.code);
+  return fmt::format("rank {} (pid {}) ended with code {} before it joined the start-up",
+                     ended.rank, ended.pid, ended.code);
 }
 
 }  // namespace qpmesh::bootstrap

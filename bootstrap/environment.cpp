@@ -17,11 +17,13 @@ std::string hint_for(std::string_view name) {
   return "the launcher sets it; where QPMESH_RANK and QPMESH_SIZE are set, no launcher is asked";
 }
 
-[[noreturn]] void fail_missing(std::string_view name, std::string_view launcher, std::string_view allowed) {
-  fail_config(fmt::format("{} is not set, although the environment is that of {}; allowed is {}", name,
-                          launcher, allowed),
-              name.starts_with("QPMESH_") ? "QPMESH_RANK and QPMESH_SIZE are set together, or neither"
-                                          : hint_for(name));
+[[noreturn]] void fail_missing(std::string_view name, std::string_view launcher,
+                               std::string_view allowed) {
+  fail_config(fmt::format("{} is not set, although the environment is that of {}; allowed is {}",
+                          name, launcher, allowed),
+              name.starts_with("QPMESH_")
+                  ? "QPMESH_RANK and QPMESH_SIZE are set together, or neither"
+                  : hint_for(name));
 }
 
 }  // namespace
@@ -70,8 +72,8 @@ std::optional<std::int64_t> Variables::number(std::string_view name, std::int64_
   return parsed;
 }
 
-std::int64_t Variables::required_number(std::string_view name, std::int64_t least, std::int64_t most,
-                                        std::string_view launcher) const {
+std::int64_t Variables::required_number(std::string_view name, std::int64_t least,
+                                        std::int64_t most, std::string_view launcher) const {
   if (const auto value = number(name, least, most)) return *value;
   fail_missing(name, launcher, fmt::format("a number from {} to {}", least, most));
 }

@@ -15,8 +15,8 @@ inline constexpr std::int64_t ranks_max = 65'536;
 
 [[noreturn]] void fail_config(std::string cause, std::string hint = {});
 // Without a hint of its own: where the variable is explained, or who sets it.
-[[noreturn]] void fail_variable(std::string_view name, std::string_view value, std::string_view allowed,
-                                std::string hint = {});
+[[noreturn]] void fail_variable(std::string_view name, std::string_view value,
+                                std::string_view allowed, std::string hint = {});
 
 // All of text as a decimal number, or nothing. No sign, no blanks, no "0x".
 std::optional<std::int64_t> parse_number(std::string_view text) noexcept;
@@ -29,7 +29,8 @@ class Variables {
   std::optional<std::string> text(std::string_view name) const { return environment_(name); }
   // Throws Error{bad_config} when the variable is missing: launcher says that it should be there.
   std::string required_text(std::string_view name, std::string_view launcher) const;
-  std::optional<std::int64_t> number(std::string_view name, std::int64_t least, std::int64_t most) const;
+  std::optional<std::int64_t> number(std::string_view name, std::int64_t least,
+                                     std::int64_t most) const;
   std::int64_t required_number(std::string_view name, std::int64_t least, std::int64_t most,
                                std::string_view launcher) const;
 

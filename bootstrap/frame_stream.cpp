@@ -48,7 +48,8 @@ void FrameStream::fill(const base::System& system) {
   while (!ended_ && !frame_here() && !oversize()) {
     const auto received = stream::receive(system, fd_.get(), chunk);
     if (received.error == EAGAIN) return;
-    input_.insert(input_.end(), chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(received.count));
+    input_.insert(input_.end(), chunk.begin(),
+                  chunk.begin() + static_cast<std::ptrdiff_t>(received.count));
     ended_ = received.ended || received.error != 0;
     error_ = received.error;
   }

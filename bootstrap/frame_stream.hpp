@@ -27,8 +27,12 @@ class FrameStream {
 
   // The next whole frame. A frame longer than allowed makes oversize() true and is never read.
   std::optional<Frame> take();
-  bool oversize() const noexcept { return header_seen() && header().payload_bytes > payload_bytes_max_; }
-  std::uint32_t claimed_bytes() const noexcept { return header_seen() ? header().payload_bytes : 0; }
+  bool oversize() const noexcept {
+    return header_seen() && header().payload_bytes > payload_bytes_max_;
+  }
+  std::uint32_t claimed_bytes() const noexcept {
+    return header_seen() ? header().payload_bytes : 0;
+  }
 
   // The other side closed, or error() says what broke.
   bool ended() const noexcept { return ended_; }
@@ -47,7 +51,8 @@ class FrameStream {
   bool header_seen() const noexcept { return input_.size() >= sizeof(FrameHeader); }
   FrameHeader header() const noexcept;
   bool frame_here() const noexcept {
-    return header_seen() && !oversize() && input_.size() >= sizeof(FrameHeader) + header().payload_bytes;
+    return header_seen() && !oversize() &&
+           input_.size() >= sizeof(FrameHeader) + header().payload_bytes;
   }
 
   base::UniqueFd fd_;

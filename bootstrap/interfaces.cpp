@@ -23,11 +23,14 @@ tcp::Address address_of(const sockaddr& found) {
   return address;
 }
 
-tcp::Address read(const std::string& host) { return tcp::numeric({host, 0}).value_or(tcp::Address{}); }
+tcp::Address read(const std::string& host) {
+  return tcp::numeric({host, 0}).value_or(tcp::Address{});
+}
 
 }  // namespace
 
-std::vector<std::string> interface_addresses(const base::System& system, std::string_view interface) {
+std::vector<std::string> interface_addresses(const base::System& system,
+                                             std::string_view interface) {
   ifaddrs* list = nullptr;
   if (system.call("getifaddrs", [&] { return ::getifaddrs(&list); }) != 0) {
     throw Error{{.code = ErrorCode::no_resource,

@@ -14,7 +14,8 @@ namespace qpmesh::bootstrap {
 // with a carrier come before those without, IPv4 before IPv6. Link-local IPv6 addresses, which mean
 // nothing on another host, are left out. interface: only this one's; empty: every one's. Throws
 // Error{no_resource}.
-std::vector<std::string> interface_addresses(const base::System& system, std::string_view interface = {});
+std::vector<std::string> interface_addresses(const base::System& system,
+                                             std::string_view interface = {});
 
 // Which ranks must be reached, beside those in the same place.
 struct Reach {

@@ -23,10 +23,12 @@ namespace {
 
 std::string read_boot_id(const base::System& system) {
   constexpr const char* path = "/proc/sys/kernel/random/boot_id";
-  const base::UniqueFd file{system.call("open", [&] { return ::open(path, O_RDONLY | O_CLOEXEC); })};
+  const base::UniqueFd file{
+      system.call("open", [&] { return ::open(path, O_RDONLY | O_CLOEXEC); })};
   if (!file) fail(path, errno);
   std::array<char, 64> text{};
-  const ssize_t count = system.call("read", [&] { return ::read(file.get(), text.data(), text.size()); });
+  const ssize_t count =
+      system.call("read", [&] { return ::read(file.get(), text.data(), text.size()); });
   if (count <= 0) fail(path, count < 0 ? errno : 0);
   std::string_view id{text.data(), static_cast<std::size_t>(count)};
   while (!id.empty() && id.back() == '\n') id.remove_suffix(1);
@@ -42,7 +44,8 @@ std::uint64_t namespace_inode(const base::System& system, const char* path) {
 std::string host_name(const base::System& system) {
   std::array<char, 256> name{};
   // Names longer than the buffer are cut without a terminator: the last byte stays ours.
-  if (system.call("gethostname", [&] { return ::gethostname(name.data(), name.size() - 1); }) != 0) {
+  if (system.call("gethostname", [&] { return ::gethostname(name.data(), name.size() - 1); }) !=
+      0) {
     fail("the host's name", errno);
   }
   return name.data();
@@ -59,11 +62,12 @@ Token get_token(base::ByteReader& reader) {
 }
 
 [[noreturn]] void corrupt(int rank, std::string cause) {
-  throw Error{{.code = ErrorCode::corrupt,
-               .peer = rank,
-               .operation = "init",
-               .cause = std::move(cause),
-               .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
+  throw Error{
+      {.code = ErrorCode::corrupt,
+       .peer = rank,
+       .operation = "init",
+       .cause = std::move(cause),
+       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
 }
 
 [[noreturn]] void mismatch(int rank, std::string cause, std::string hint) {
@@ -83,7 +87,8 @@ Introduction read_one(BlobView blob, int rank) {
   Introduction read;
   read.protocol = reader.get<std::uint32_t>();
   if (!reader.ok())
-    corrupt(rank, fmt::format("the introduction of rank {} ends after {} bytes", rank, blob.size()));
+    corrupt(rank,
+            fmt::format("the introduction of rank {} ends after {} bytes", rank, blob.size()));
   if (read.protocol != protocol_version) return read;
   read.library_version = reader.get_text();
   read.rank = reader.get<std::int32_t>();
@@ -104,8 +109,9 @@ Introduction read_one(BlobView blob, int rank) {
   const BlobView facts = reader.get_bytes();
   read.facts.assign(facts.begin(), facts.end());
   if (!reader.finished()) {
-    corrupt(rank, fmt::format("the introduction of rank {} has {} bytes, which is not what its fields say",
-                              rank, blob.size()));
+    corrupt(rank, fmt::format(
+                      "the introduction of rank {} has {} bytes, which is not what its fields say",
+                      rank, blob.size()));
   }
   return read;
 }
@@ -139,7 +145,9 @@ Blob encode(const Introduction& introduction) {
   writer.put_text(introduction.place.boot_id).put(std::uint32_t{introduction.place.uid});
   writer.put(introduction.place.pid_namespace).put(introduction.place.net_namespace);
   writer.put(introduction.place.user_namespace);
-  writer.put(std::int32_t{introduction.pid}).put_text(introduction.host).put_text(introduction.listener);
+  writer.put(std::int32_t{introduction.pid})
+      .put_text(introduction.host)
+      .put_text(introduction.listener);
   put_token(writer, introduction.token);
   writer.put(introduction.nonce).put(introduction.arena_bytes);
   writer.put(introduction.private_nonce_address);
@@ -150,7 +158,8 @@ Blob encode(const Introduction& introduction) {
 
 std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int size) {
   if (blobs.size() != static_cast<std::size_t>(size)) {
-    mismatch(no_peer, fmt::format("the bootstrap says {} ranks and gathered {} blobs", size, blobs.size()),
+    mismatch(no_peer,
+             fmt::format("the bootstrap says {} ranks and gathered {} blobs", size, blobs.size()),
              "all_gather must return one blob per rank");
   }
   std::vector<Introduction> all;
@@ -163,29 +172,29 @@ std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int si
     const Introduction& other = all[static_cast<std::size_t>(rank)];
     if (other.protocol == first.protocol) continue;
     mismatch(rank,
-             fmt::format("rank 0 speaks protocol {}, rank {} speaks protocol {}", first.protocol, rank,
-                         other.protocol),
+             fmt::format("rank 0 speaks protocol {}, rank {} speaks protocol {}", first.protocol,
+                         rank, other.protocol),
              "start every rank with the same version of qpmesh");
   }
   if (first.protocol != protocol_version) {
     mismatch(0,
-             fmt::format("this rank speaks protocol {}, every blob says protocol {}", protocol_version,
-                         first.protocol),
+             fmt::format("this rank speaks protocol {}, every blob says protocol {}",
+                         protocol_version, first.protocol),
              "the bootstrap must hand blobs over as they are");
   }
   for (int rank = 0; rank < size; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];
     if (other.library_version != first.library_version) {
       mismatch(rank,
-               fmt::format("rank 0 runs qpmesh {}, rank {} runs qpmesh {}", first.library_version, rank,
-                           other.library_version),
+               fmt::format("rank 0 runs qpmesh {}, rank {} runs qpmesh {}", first.library_version,
+                           rank, other.library_version),
                "start every rank with the same version of qpmesh");
     }
     if (other.size != size) {
-      mismatch(
-          rank,
-          fmt::format("{} ranks were gathered, rank {} was started as one of {}", size, rank, other.size),
-          "start every rank with the same number of ranks");
+      mismatch(rank,
+               fmt::format("{} ranks were gathered, rank {} was started as one of {}", size, rank,
+                           other.size),
+               "start every rank with the same number of ranks");
     }
     if (other.rank != rank) {
       mismatch(rank, fmt::format("the blob in place {} is rank {}'s", rank, other.rank),
@@ -198,11 +207,12 @@ std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int si
 std::uint64_t epoch_of(std::span<const Introduction> introductions) {
   base::ByteWriter writer;
   writer.put_text("qpmesh epoch");
-  for (const Introduction& introduction : introductions) put_token(writer, introduction.contribution);
+  for (const Introduction& introduction : introductions)
+    put_token(writer, introduction.contribution);
   const Blob& text = writer.blob();
   std::array<unsigned char, crypto_generichash_BYTES> digest{};
-  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(text.data()),
-                     text.size(), nullptr, 0);
+  crypto_generichash(digest.data(), digest.size(),
+                     reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr, 0);
   std::uint64_t epoch = 0;
   std::memcpy(&epoch, digest.data(), sizeof epoch);
   return epoch;

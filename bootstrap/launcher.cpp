@@ -30,8 +30,9 @@ RankAndSize read_rank_and_size(const Variables& variables, std::string_view rank
   const auto size = variables.required_number(size_name, 1, ranks_max, launcher);
   const auto rank = variables.required_number(rank_name, 0, ranks_max - 1, launcher);
   if (rank >= size) {
-    fail_variable(rank_name, fmt::format("{}", rank),
-                  fmt::format("a number from 0 to {}, because {} is {}", size - 1, size_name, size));
+    fail_variable(
+        rank_name, fmt::format("{}", rank),
+        fmt::format("a number from 0 to {}, because {} is {}", size - 1, size_name, size));
   }
   return {static_cast<int>(rank), static_cast<int>(size), std::string{size_name}};
 }
@@ -42,8 +43,8 @@ std::optional<int> read_local_size(const Variables& variables, std::string_view 
   return static_cast<int>(*value);
 }
 
-Identity make_identity(std::string launcher, const RankAndSize& claimed, std::optional<int> local_size,
-                       std::string job) {
+Identity make_identity(std::string launcher, const RankAndSize& claimed,
+                       std::optional<int> local_size, std::string job) {
   Identity identity;
   identity.launcher = std::move(launcher);
   identity.rank = claimed.rank;
@@ -57,16 +58,17 @@ Identity make_identity(std::string launcher, const RankAndSize& claimed, std::op
 // QPMESH_RANK, QPMESH_SIZE: set by hand or by qpmesh-run.
 std::optional<Identity> from_qpmesh(const Variables& variables) {
   if (!variables.has("QPMESH_RANK") && !variables.has("QPMESH_SIZE")) return std::nullopt;
-  const RankAndSize claimed =
-      read_rank_and_size(variables, "QPMESH_RANK", "QPMESH_SIZE", "a rank started by hand or by qpmesh-run");
-  return make_identity("qpmesh", claimed, read_local_size(variables, "QPMESH_LOCAL_SIZE", claimed.size),
-                       "default");
+  const RankAndSize claimed = read_rank_and_size(variables, "QPMESH_RANK", "QPMESH_SIZE",
+                                                 "a rank started by hand or by qpmesh-run");
+  return make_identity("qpmesh", claimed,
+                       read_local_size(variables, "QPMESH_LOCAL_SIZE", claimed.size), "default");
 }
 
 std::optional<Identity> from_open_mpi(const Variables& variables) {
-  if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
-  const RankAndSize claimed =
-      read_rank_and_size(variables, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun");
+  if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE"))
+    return std::nullopt;
+  const RankAndSize claimed = read_rank_and_size(variables, "OMPI_COMM_WORLD_RANK",
+                                                 "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun");
   return make_identity("open_mpi", claimed,
                        read_local_size(variables, "OMPI_COMM_WORLD_LOCAL_SIZE", claimed.size),
                        variables.text("PMIX_NAMESPACE").value_or(""));
@@ -111,8 +113,10 @@ std::optional<Identity> from_hydra(const Variables& variables) {
   if (!variables.has("PMI_RANK") && !variables.has("PMI_SIZE")) return std::nullopt;
   // Under srun with a PMI plugin the two are set as well; only Hydra adds the local size.
   if (!variables.has("MPI_LOCALNRANKS") && variables.has("SLURM_STEP_ID")) return std::nullopt;
-  const RankAndSize claimed = read_rank_and_size(variables, "PMI_RANK", "PMI_SIZE", "Hydra's mpiexec");
-  return make_identity("hydra", claimed, read_local_size(variables, "MPI_LOCALNRANKS", claimed.size),
+  const RankAndSize claimed =
+      read_rank_and_size(variables, "PMI_RANK", "PMI_SIZE", "Hydra's mpiexec");
+  return make_identity("hydra", claimed,
+                       read_local_size(variables, "MPI_LOCALNRANKS", claimed.size),
                        hydra_job(variables));
 }
 
@@ -142,8 +146,9 @@ std::optional<int> srun_local_size(const Variables& variables, int size) {
     const auto node = variables.number("SLURM_NODEID", 0, ranks_max).value_or(0);
     const auto tasks = tasks_of_node(*list, node);
     if (!tasks || *tasks > size) {
-      fail_variable(name, *list,
-                    fmt::format("a list like 4(x2),3 that gives node {} from 1 to {} tasks", node, size));
+      fail_variable(
+          name, *list,
+          fmt::format("a list like 4(x2),3 that gives node {} from 1 to {} tasks", node, size));
     }
     return static_cast<int>(*tasks);
   }
@@ -207,7 +212,8 @@ void apply_own_variables(const Variables& variables, Identity& identity) {
   }
   if (const auto job = variables.text("QPMESH_JOB")) {
     const bool printable =
-        job->find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-") ==
+        job->find_first_not_of(
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-") ==
         std::string::npos;
     if (job->empty() || job->size() > 64 || !printable) {
       fail_variable("QPMESH_JOB", *job, "1 to 64 characters out of letters, digits and . _ : @ -");
@@ -228,11 +234,10 @@ Identity identify(const Environment& environment) {
   }
   if (identity.root.empty()) {
     if (identity.local_size < identity.size) {
-      fail_config(
-          fmt::format(
-              "{} says that {} ranks run on several hosts ({} on this one), but nothing says how to meet",
-              identity.launcher, identity.size, identity.local_size),
-          "set QPMESH_ROOT=host:port to an address of rank 0's host");
+      fail_config(fmt::format("{} says that {} ranks run on several hosts ({} on this one), but "
+                              "nothing says how to meet",
+                              identity.launcher, identity.size, identity.local_size),
+                  "set QPMESH_ROOT=host:port to an address of rank 0's host");
     }
     if (identity.job.empty()) {
       fail_config(fmt::format("{} says that we are one of {} ranks, but nothing names the job",
@@ -243,9 +248,9 @@ Identity identify(const Environment& environment) {
   }
   // Over TCP the job must be the same on every host, and Hydra's proxies are one per host.
   if (identity.launcher == "hydra" && !variables.has("QPMESH_JOB")) identity.job = "hydra";
-  const std::string_view launcher_key = identity.launcher == "open_mpi"
-                                            ? std::string_view{"OMPI_MCA_orte_precondition_transports"}
-                                            : std::string_view{};
+  const std::string_view launcher_key =
+      identity.launcher == "open_mpi" ? std::string_view{"OMPI_MCA_orte_precondition_transports"}
+                                      : std::string_view{};
   Secret secret = find_secret(environment, launcher_key);
   identity.secret = std::move(secret.value);
   identity.secret_source = std::move(secret.source);

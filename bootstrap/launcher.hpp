@@ -45,8 +45,9 @@ Identity identify(const Environment& environment);
 // The bootstrap that fits the identity: alone, one host over a Unix socket, or TCP. ordinal counts
 // init calls of this process, so that a second init of the same job does not meet the first. system
 // and log must outlive the bootstrap.
-std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal, const Options& options,
-                                          const base::System& system, const base::Log& log);
+std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
+                                          const Options& options, const base::System& system,
+                                          const base::Log& log);
 
 }  // namespace qpmesh::bootstrap
 

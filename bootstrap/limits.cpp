@@ -15,11 +15,13 @@
 namespace qpmesh::bootstrap {
 
 std::string hint_for_descriptors(int error) {
-  if (error == ENFILE) return "the host is out of open files: raise fs.file-max, or end other programs";
+  if (error == ENFILE)
+    return "the host is out of open files: raise fs.file-max, or end other programs";
   if (error != EMFILE) return {};
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  return fmt::format("raise the limit on open files (ulimit -n): this process may have {}", limit.rlim_cur);
+  return fmt::format("raise the limit on open files (ulimit -n): this process may have {}",
+                     limit.rlim_cur);
 }
 
 // The first number of statm: pages of address space.
@@ -34,14 +36,15 @@ void require_address_space(const base::System& system, int arenas, std::uint64_t
     std::from_chars(text.data(), text.data() + text.size(), pages);
   const std::uint64_t used = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (used + bytes <= limit.rlim_cur) return;
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .operation = "init",
-       .cause = fmt::format("RLIMIT_AS allows {} bytes: this process uses {}, and the arenas of {} other "
-                            "ranks of this host need {} together",
-                            limit.rlim_cur, used, arenas, bytes),
-       .hint = fmt::format("raise it to {} at least (ulimit -v {}), or lower QPMESH_ARENA_BYTES_MAX",
-                           used + bytes, (used + bytes) / 1024 + 1)}};
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "init",
+               .cause = fmt::format(
+                   "RLIMIT_AS allows {} bytes: this process uses {}, and the arenas of {} other "
+                   "ranks of this host need {} together",
+                   limit.rlim_cur, used, arenas, bytes),
+               .hint = fmt::format(
+                   "raise it to {} at least (ulimit -v {}), or lower QPMESH_ARENA_BYTES_MAX",
+                   used + bytes, (used + bytes) / 1024 + 1)}};
 }
 
 }  // namespace qpmesh::bootstrap

@@ -51,12 +51,13 @@ Listener::Listener(const Settings& settings, std::span<const Introduction> every
                    const base::System& system, const base::Log& log)
     : key_{key_of_listener(everybody, settings.rank)} {
   const Introduction& mine = everybody[static_cast<std::size_t>(settings.rank)];
-  std::vector<std::string> hosts =
-      addresses_for(reach_of(everybody, mine), settings.bootstrap_address, interface_addresses(system));
+  std::vector<std::string> hosts = addresses_for(
+      reach_of(everybody, mine), settings.bootstrap_address, interface_addresses(system));
   if (hosts.size() > addresses_max) hosts.resize(addresses_max);
-  const AcceptorSettings acceptor{.rank = settings.rank,
-                                  .handshake_timeout_ms = settings.handshake_timeout_ms,
-                                  .unauthenticated_peers_max = unauthenticated_peers_max + everybody.size()};
+  const AcceptorSettings acceptor{
+      .rank = settings.rank,
+      .handshake_timeout_ms = settings.handshake_timeout_ms,
+      .unauthenticated_peers_max = unauthenticated_peers_max + everybody.size()};
   std::string tried;
   int last_error = 0;
   for (const std::string& host : hosts) {
@@ -64,22 +65,26 @@ Listener::Listener(const Settings& settings, std::span<const Introduction> every
       bound_.emplace_back(host, key_, acceptor, system, log);
     } catch (const Error& error) {
       last_error = error.system_error();
-      tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", host, base::describe_errno(last_error));
-      log.info("cannot hear ranks of other hosts at {}: {}", host, base::describe_errno(last_error));
+      tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", host,
+                           base::describe_errno(last_error));
+      log.info("cannot hear ranks of other hosts at {}: {}", host,
+               base::describe_errno(last_error));
     }
   }
   if (!bound_.empty()) return;
-  throw Error{{.code = ErrorCode::no_resource,
-               .peer = settings.rank,
-               .operation = "init",
-               .cause = tried.empty()
-                            ? fmt::format("host {} has no address at which ranks of other hosts could reach "
-                                          "rank {}",
-                                          mine.host, settings.rank)
-                            : fmt::format("rank {} on host {} cannot listen at any of its addresses: {}",
-                                          settings.rank, mine.host, tried),
-               .system_error = last_error,
-               .hint = "is a network interface up, with an IPv4 or a global IPv6 address?"}};
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .peer = settings.rank,
+       .operation = "init",
+       .cause =
+           tried.empty()
+               ? fmt::format("host {} has no address at which ranks of other hosts could reach "
+                             "rank {}",
+                             mine.host, settings.rank)
+               : fmt::format("rank {} on host {} cannot listen at any of its addresses: {}",
+                             settings.rank, mine.host, tried),
+       .system_error = last_error,
+       .hint = "is a network interface up, with an IPv4 or a global IPv6 address?"}};
 }
 
 std::vector<HostPort> Listener::addresses() const {

@@ -35,8 +35,8 @@ class Listener {
 
   // An address at which this rank cannot listen is left out, with a line in the log. Throws
   // Error{no_resource} where none is left.
-  Listener(const Settings& settings, std::span<const Introduction> everybody, const base::System& system,
-           const base::Log& log);
+  Listener(const Settings& settings, std::span<const Introduction> everybody,
+           const base::System& system, const base::Log& log);
 
   std::vector<HostPort> addresses() const;
   const Key& key() const noexcept { return key_; }

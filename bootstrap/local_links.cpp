@@ -17,7 +17,8 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr const char* hint_for_forgery = "no correct rank does that: start every rank with the same qpmesh";
+constexpr const char* hint_for_forgery =
+    "no correct rank does that: start every rank with the same qpmesh";
 
 constexpr int full_queue_retry_ms = 5;  // poll cannot tell when a listener's queue has room again
 
@@ -36,7 +37,9 @@ struct Conversation {
   bool over = false;
 
   // An incoming caller hears nothing from us before it proved who it is.
-  bool wants_to_send() const { return sent_bytes < greeting_bytes && (!incoming || rank != no_peer); }
+  bool wants_to_send() const {
+    return sent_bytes < greeting_bytes && (!incoming || rank != no_peer);
+  }
   bool wants_to_receive() const { return received_bytes < greeting_bytes; }
 };
 
@@ -100,15 +103,16 @@ class Linker {
     outcome_.fail(peer, code, std::move(cause), error, std::move(hint), consequence);
   }
   void fail_call(int peer, const char* what, int error) {
-    const bool hung_up = error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == ESRCH;
+    const bool hung_up =
+        error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == ESRCH;
     if (hung_up) {
       fail(peer, ErrorCode::peer_dead,
-           fmt::format("rank {} (pid {} on host {}) hung up during the handshake: {}", peer, about(peer).pid,
-                       about(peer).host, what),
+           fmt::format("rank {} (pid {} on host {}) hung up during the handshake: {}", peer,
+                       about(peer).pid, about(peer).host, what),
            error, "look at what that rank said before it ended", true);
     } else {
-      fail(rank_, ErrorCode::no_resource, fmt::format("{} failed while linking with rank {}", what, peer),
-           error,
+      fail(rank_, ErrorCode::no_resource,
+           fmt::format("{} failed while linking with rank {}", what, peer), error,
            error == EPERM ? "does a seccomp filter of a container refuse this call? allow it"
                           : hint_for_descriptors(error));
       forget(peer);
@@ -137,12 +141,14 @@ class Linker {
       }
       std::erase(to_call_, peer);
       local::Credentials there;
-      if (const int error = local::read_credentials(system_, connecting.socket.get(), there); error != 0) {
+      if (const int error = local::read_credentials(system_, connecting.socket.get(), there);
+          error != 0) {
         fail_call(peer, "getsockopt(SO_PEERCRED)", error);
       } else if (there.uid != about(peer).place.uid || there.pid != about(peer).pid) {
         fail(peer, ErrorCode::authentication,
-             fmt::format("rank {} said it is pid {} of uid {}; its socket belongs to pid {} of uid {}", peer,
-                         about(peer).pid, about(peer).place.uid, there.pid, there.uid),
+             fmt::format(
+                 "rank {} said it is pid {} of uid {}; its socket belongs to pid {} of uid {}",
+                 peer, about(peer).pid, about(peer).place.uid, there.pid, there.uid),
              0, hint_for_forgery);
       } else {
         Conversation& conversation = conversations_.emplace_back();
@@ -166,8 +172,8 @@ class Linker {
     polled_.clear();
     if (hears_callers()) polled_.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
     for (const Conversation& conversation : conversations_) {
-      const int events =
-          (conversation.wants_to_send() ? POLLOUT : 0) | (conversation.wants_to_receive() ? POLLIN : 0);
+      const int events = (conversation.wants_to_send() ? POLLOUT : 0) |
+                         (conversation.wants_to_receive() ? POLLIN : 0);
       polled_.push_back(
           {.fd = conversation.socket.get(), .events = static_cast<short>(events), .revents = 0});
     }
@@ -178,8 +184,9 @@ class Linker {
 
   void answer_callers() {
     while (!waiting_.empty()) {
-      base::UniqueFd socket{system_.call(
-          "accept4", [&] { return ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); })};
+      base::UniqueFd socket{system_.call("accept4", [&] {
+        return ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      })};
       if (!socket) {
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
         if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -200,8 +207,9 @@ class Linker {
                               return peer > rank_ && about(peer).pid == caller.caller.pid;
                             });
       if (!expected) {
-        log_.info("dropped a connection from another process at the meeting's socket: pid {} of uid {}",
-                  caller.caller.pid, caller.caller.uid);
+        log_.info(
+            "dropped a connection from another process at the meeting's socket: pid {} of uid {}",
+            caller.caller.pid, caller.caller.uid);
         continue;
       }
       caller.socket = std::move(socket);
@@ -212,7 +220,8 @@ class Linker {
 
   void drop_silent_callers() {
     for (Conversation& conversation : conversations_) {
-      if (conversation.over || conversation.rank != no_peer || system_.now() < conversation.deadline)
+      if (conversation.over || conversation.rank != no_peer ||
+          system_.now() < conversation.deadline)
         continue;
       drop(conversation, "it did not greet in time");
     }
@@ -231,10 +240,10 @@ class Linker {
       if (!greet(conversation) || !hear(conversation)) return;
       if (proven_rank(conversation.greeting, everybody_) != conversation.rank) {
         conversation.over = true;
-        return fail(
-            conversation.rank, ErrorCode::authentication,
-            fmt::format("what answers at the socket of rank {} does not know its token", conversation.rank),
-            0, hint_for_forgery);
+        return fail(conversation.rank, ErrorCode::authentication,
+                    fmt::format("what answers at the socket of rank {} does not know its token",
+                                conversation.rank),
+                    0, hint_for_forgery);
       }
     }
     conversation.over = true;
@@ -245,9 +254,9 @@ class Linker {
     while (conversation.sent_bytes < greeting_bytes) {
       const std::array<int, 2> descriptors{offer_.arena_fd, offer_.doorbell_fd};
       const bool first = conversation.sent_bytes == 0;
-      const auto sent = local::send(system_, conversation.socket.get(),
-                                    BlobView{greeting_}.subspan(conversation.sent_bytes),
-                                    first ? std::span<const int>{descriptors} : std::span<const int>{});
+      const auto sent = local::send(
+          system_, conversation.socket.get(), BlobView{greeting_}.subspan(conversation.sent_bytes),
+          first ? std::span<const int>{descriptors} : std::span<const int>{});
       if (sent.error == EAGAIN) return false;
       if (sent.error != 0) {
         conversation.over = true;
@@ -262,9 +271,10 @@ class Linker {
   bool hear(Conversation& conversation) {
     while (conversation.received_bytes < greeting_bytes) {
       // Never more than the greeting: what follows belongs to the control channel.
-      const auto received = local::receive(
-          system_, conversation.socket.get(),
-          std::span{conversation.greeting}.subspan(conversation.received_bytes), conversation.descriptors);
+      const auto received =
+          local::receive(system_, conversation.socket.get(),
+                         std::span{conversation.greeting}.subspan(conversation.received_bytes),
+                         conversation.descriptors);
       if (received.error == EAGAIN) return false;
       if (received.error != 0 || received.ended) {
         if (conversation.rank == no_peer) {
@@ -297,15 +307,18 @@ class Linker {
     const int peer = conversation.rank;
     if (conversation.truncated) return fail_call(peer, "receiving descriptors", EMFILE);
     if (!conversation.descriptors[1]) {
-      return fail(peer, ErrorCode::authentication,
-                  fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer), 0,
-                  hint_for_forgery);
+      return fail(
+          peer, ErrorCode::authentication,
+          fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer), 0,
+          hint_for_forgery);
     }
-    ArenaExamination examination = examine_arena(system_, conversation.descriptors[0].get(), about(peer));
+    ArenaExamination examination =
+        examine_arena(system_, conversation.descriptors[0].get(), about(peer));
     if (examination.failed_call != nullptr)
       return fail_call(peer, examination.failed_call, examination.system_error);
     if (!examination.forgery.empty())
-      return fail(peer, ErrorCode::authentication, std::move(examination.forgery), 0, hint_for_forgery);
+      return fail(peer, ErrorCode::authentication, std::move(examination.forgery), 0,
+                  hint_for_forgery);
     add_link(conversation);
   }
 
@@ -320,7 +333,8 @@ class Linker {
       }));
       if (!link.pidfd && errno != ENOSYS) return fail_call(peer, "pidfd_open", errno);
       if (!link.pidfd)
-        log_.warning("this kernel has no pidfds: the death of rank {} is seen by its hang-up only", peer);
+        log_.warning("this kernel has no pidfds: the death of rank {} is seen by its hang-up only",
+                     peer);
     }
     link.memory.rank = peer;
     link.memory.arena_bytes = about(peer).arena_bytes;
@@ -336,11 +350,13 @@ class Linker {
   // dumpable, another namespace.
   base::ProcessMemory try_private_memory(const Introduction& peer) const {
     if (offer_.private_nonce_address == 0 || peer.private_nonce_address == 0) return {};
-    const base::ProcessMemory memory{peer.pid, {.address = peer.private_nonce_address, .value = peer.nonce}};
+    const base::ProcessMemory memory{peer.pid,
+                                     {.address = peer.private_nonce_address, .value = peer.nonce}};
     const int error = memory.copy(nullptr, 0, 0);
     if (error == 0) return memory;
-    log_.info("the private memory of rank {} cannot be read, so it is copied through shared memory: {}",
-              peer.rank, base::describe_errno(error));
+    log_.info(
+        "the private memory of rank {} cannot be read, so it is copied through shared memory: {}",
+        peer.rank, base::describe_errno(error));
     return {};
   }
 
@@ -368,18 +384,21 @@ bool same_place(const Introduction& a, const Introduction& b) {
   return !a.listener.empty() && !b.listener.empty() && a.place == b.place;
 }
 
-void link_local_peers(const base::System& system, const base::Log& log, int listener, const LocalOffer& offer,
-                      std::span<const Introduction> everybody, int rank, std::int64_t handshake_timeout_ms,
-                      Deadline deadline, std::vector<Link>& links, Outcome& outcome) {
+void link_local_peers(const base::System& system, const base::Log& log, int listener,
+                      const LocalOffer& offer, std::span<const Introduction> everybody, int rank,
+                      std::int64_t handshake_timeout_ms, Deadline deadline,
+                      std::vector<Link>& links, Outcome& outcome) {
   int arenas = 0;
   std::uint64_t bytes = 0;
   for (const Introduction& other : everybody) {
-    if (other.rank == rank || !same_place(other, everybody[static_cast<std::size_t>(rank)])) continue;
+    if (other.rank == rank || !same_place(other, everybody[static_cast<std::size_t>(rank)]))
+      continue;
     ++arenas;
     bytes += other.arena_bytes;
   }
   require_address_space(system, arenas, bytes);
-  Linker{system, log, listener, offer, everybody, rank, handshake_timeout_ms, links, outcome}.run(deadline);
+  Linker{system, log, listener, offer, everybody, rank, handshake_timeout_ms, links, outcome}.run(
+      deadline);
   std::sort(links.begin(), links.end(),
             [](const Link& a, const Link& b) { return a.memory.rank < b.memory.rank; });
   for (const Link& link : links) outcome.proved.push_back(link.memory.rank);

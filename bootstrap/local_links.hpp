@@ -31,8 +31,9 @@ bool same_place(const Introduction& a, const Introduction& b);
 // the others when one fails, so that their ends of it do not fail too. An unauthenticated peer at
 // the listener is dropped: at once when the kernel says that it is another process, after
 // handshake_timeout_ms when it keeps silent. links: in rank order.
-void link_local_peers(const base::System& system, const base::Log& log, int listener, const LocalOffer& offer,
-                      std::span<const Introduction> everybody, int rank, std::int64_t handshake_timeout_ms,
-                      Deadline deadline, std::vector<Link>& links, Outcome& outcome);
+void link_local_peers(const base::System& system, const base::Log& log, int listener,
+                      const LocalOffer& offer, std::span<const Introduction> everybody, int rank,
+                      std::int64_t handshake_timeout_ms, Deadline deadline,
+                      std::vector<Link>& links, Outcome& outcome);
 
 }  // namespace qpmesh::bootstrap

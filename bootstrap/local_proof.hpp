@@ -13,12 +13,14 @@
 namespace qpmesh::bootstrap {
 
 // The first bytes on a connection, in both directions: magic, rank, token.
-inline constexpr std::size_t greeting_bytes = sizeof(std::uint64_t) + sizeof(std::int32_t) + sizeof(Token);
+inline constexpr std::size_t greeting_bytes =
+    sizeof(std::uint64_t) + sizeof(std::int32_t) + sizeof(Token);
 
 Blob greeting_of(const Introduction& mine);
 
 // The rank that a greeting proves to be from, or no_peer.
-int proven_rank(std::span<const std::byte, greeting_bytes> greeting, std::span<const Introduction> everybody);
+int proven_rank(std::span<const std::byte, greeting_bytes> greeting,
+                std::span<const Introduction> everybody);
 
 struct ArenaExamination {
   const char* failed_call = nullptr;  // could not be examined
@@ -28,6 +30,7 @@ struct ArenaExamination {
 
 // Looks at size, seals and nonce. Before anything is mapped: a memory that could shrink would end
 // this process with SIGBUS.
-ArenaExamination examine_arena(const base::System& system, int arena, const Introduction& announced);
+ArenaExamination examine_arena(const base::System& system, int arena,
+                               const Introduction& announced);
 
 }  // namespace qpmesh::bootstrap

@@ -28,8 +28,8 @@ Address abstract_address(std::string_view name) {
 }
 
 base::UniqueFd open_socket(const base::System& system) {
-  return base::UniqueFd{
-      system.call("socket", [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); })};
+  return base::UniqueFd{system.call(
+      "socket", [] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); })};
 }
 
 union ControlBuffer {
@@ -38,7 +38,8 @@ union ControlBuffer {
 };
 
 void take_descriptors(msghdr& message, std::span<base::UniqueFd> places) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
@@ -61,7 +62,8 @@ Listening listen_at(const base::System& system, std::string_view name) {
   if (!listening.socket ||
       system.call("bind",
                   [&] {
-                    return ::bind(socket, reinterpret_cast<const sockaddr*>(&address.name), address.bytes);
+                    return ::bind(socket, reinterpret_cast<const sockaddr*>(&address.name),
+                                  address.bytes);
                   }) != 0 ||
       system.call("listen", [&] { return ::listen(socket, SOMAXCONN); }) != 0)
     return {.socket = {}, .error = errno};
@@ -74,7 +76,8 @@ Connecting connect_to(const base::System& system, std::string_view name) {
   const Address address = abstract_address(name);
   // A Unix connect never stays in progress: it is done, refused, or finds the queue full.
   if (system.call("connect", [&] {
-        return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.name), address.bytes);
+        return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.name),
+                         address.bytes);
       }) != 0) {
     return {.socket = {}, .error = errno};
   }
@@ -84,8 +87,9 @@ Connecting connect_to(const base::System& system, std::string_view name) {
 int read_credentials(const base::System& system, int socket, Credentials& credentials) {
   ucred read{};
   socklen_t bytes = sizeof read;
-  if (system.call("getsockopt",
-                  [&] { return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &read, &bytes); }) != 0)
+  if (system.call("getsockopt", [&] {
+        return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &read, &bytes);
+      }) != 0)
     return errno;
   credentials = {.pid = read.pid, .uid = read.uid};
   return 0;
@@ -102,8 +106,8 @@ Received receive(const base::System& system, int socket, std::span<std::byte> in
   message.msg_controllen = control.bytes.size();
   ssize_t count = -1;
   do {
-    count =
-        system.call("recvmsg", [&] { return ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
+    count = system.call(
+        "recvmsg", [&] { return ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
   } while (count < 0 && errno == EINTR);
   if (count < 0) return {.error = errno == EWOULDBLOCK ? EAGAIN : errno};
   take_descriptors(message, descriptors);
@@ -112,7 +116,8 @@ Received receive(const base::System& system, int socket, std::span<std::byte> in
           .truncated = (message.msg_flags & MSG_CTRUNC) != 0};
 }
 
-stream::Sent send(const base::System& system, int socket, BlobView bytes, std::span<const int> descriptors) {
+stream::Sent send(const base::System& system, int socket, BlobView bytes,
+                  std::span<const int> descriptors) {
   assert(descriptors.size() <= descriptors_max);
   iovec part{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
   ControlBuffer control{};
@@ -122,13 +127,15 @@ stream::Sent send(const base::System& system, int socket, BlobView bytes, std::s
   if (!descriptors.empty()) {
     message.msg_control = control.bytes.data();
     message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-    control.header = {
-        .cmsg_len = CMSG_LEN(descriptors.size_bytes()), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    control.header = {.cmsg_len = CMSG_LEN(descriptors.size_bytes()),
+                      .cmsg_level = SOL_SOCKET,
+                      .cmsg_type = SCM_RIGHTS};
     std::memcpy(CMSG_DATA(&control.header), descriptors.data(), descriptors.size_bytes());
   }
   ssize_t count = -1;
   do {
-    count = system.call("sendmsg", [&] { return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+    count = system.call("sendmsg",
+                        [&] { return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
   } while (count < 0 && errno == EINTR);
   if (count < 0) return {.error = errno == EWOULDBLOCK ? EAGAIN : errno};
   return {.count = static_cast<std::size_t>(count)};

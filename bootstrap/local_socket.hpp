@@ -52,6 +52,7 @@ Received receive(const base::System& system, int socket, std::span<std::byte> in
                  std::span<base::UniqueFd> descriptors);
 
 // Descriptors travel with the first byte.
-stream::Sent send(const base::System& system, int socket, BlobView bytes, std::span<const int> descriptors);
+stream::Sent send(const base::System& system, int socket, BlobView bytes,
+                  std::span<const int> descriptors);
 
 }  // namespace qpmesh::bootstrap::local

@@ -38,13 +38,15 @@ struct Preparation {
   base::UniqueFd listener;
 };
 
-void prepare(const base::System& system, const LocalOffer& offer, BlobView facts, Preparation& preparation) {
+void prepare(const base::System& system, const LocalOffer& offer, BlobView facts,
+             Preparation& preparation) {
   Introduction& mine = preparation.mine;
   if (facts.size() > facts_bytes_max) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = "init",
-                 .cause = fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
-                 .hint = "facts are what init tells of itself: start fewer ranks, or report it"}};
+    throw Error{
+        {.code = ErrorCode::bad_argument,
+         .operation = "init",
+         .cause = fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
+         .hint = "facts are what init tells of itself: start fewer ranks, or report it"}};
   }
   mine.facts.assign(facts.begin(), facts.end());
   mine.nonce = offer.nonce;
@@ -71,7 +73,8 @@ void check_own_blob(const Introduction& sent, const Introduction& returned) {
       {.code = ErrorCode::corrupt,
        .peer = sent.rank,
        .operation = "init",
-       .cause = fmt::format("all_gather returned a blob for rank {} that this rank did not send", sent.rank),
+       .cause = fmt::format("all_gather returned a blob for rank {} that this rank did not send",
+                            sent.rank),
        .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
 }
 
@@ -87,7 +90,8 @@ bool attempt(Outcome& outcome, int rank, Step&& step) {
   return !outcome.failure;
 }
 
-std::unique_ptr<base::ControlChannel> open_control(const base::System& system, std::vector<Link>& local,
+std::unique_ptr<base::ControlChannel> open_control(const base::System& system,
+                                                   std::vector<Link>& local,
                                                    std::vector<RemoteLink>& remote,
                                                    std::span<const Introduction> everybody) {
   std::vector<ControlLink> control;
@@ -101,7 +105,8 @@ std::unique_ptr<base::ControlChannel> open_control(const base::System& system, s
                        .pidfd = std::move(pidfd)});
   };
   for (Link& link : local) add(link.memory.rank, {}, std::move(link.socket), std::move(link.pidfd));
-  for (RemoteLink& link : remote) add(link.rank, std::move(link.address), std::move(link.socket), {});
+  for (RemoteLink& link : remote)
+    add(link.rank, std::move(link.address), std::move(link.socket), {});
   return std::make_unique<SocketControlChannel>(system, std::move(control));
 }
 
@@ -117,8 +122,8 @@ void check_place(int rank, int size) {
 
 // Two gathers where all ranks are in one place, three where they are not, on every path: a rank
 // that failed takes part in the next one all the same, or the others would wait for it.
-Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
-             const LocalOffer& offer, BlobView facts, Deadline deadline) {
+Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system,
+             const base::Log& log, const LocalOffer& offer, BlobView facts, Deadline deadline) {
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
   check_place(rank, size);
@@ -156,7 +161,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
         outcome.listens_at = listener->addresses();
       }
       link_local_peers(system, log, preparation.listener.get(), offer, everybody, rank,
-                       options.handshake_timeout_ms, linking_deadline(system, deadline), links, outcome);
+                       options.handshake_timeout_ms, linking_deadline(system, deadline), links,
+                       outcome);
       if (!several_places) meeting.control = open_control(system, links, remote_links, everybody);
     });
   }
@@ -170,12 +176,15 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   if (several_places) {
     Outcome remote_outcome;
     attempt(remote_outcome, rank, [&] {
-      link_remote_peers(system, log, *listener, everybody, outcomes, rank, options.handshake_timeout_ms,
-                        linking_deadline(system, deadline), remote_links, remote_outcome);
-      if (!remote_outcome.failure) meeting.control = open_control(system, links, remote_links, everybody);
+      link_remote_peers(system, log, *listener, everybody, outcomes, rank,
+                        options.handshake_timeout_ms, linking_deadline(system, deadline),
+                        remote_links, remote_outcome);
+      if (!remote_outcome.failure)
+        meeting.control = open_control(system, links, remote_links, everybody);
     });
     listener.reset();
-    throw_agreed_failure(read_outcomes(bootstrap.all_gather(encode(remote_outcome), deadline), size));
+    throw_agreed_failure(
+        read_outcomes(bootstrap.all_gather(encode(remote_outcome), deadline), size));
   }
 
   for (Introduction& each : everybody) {

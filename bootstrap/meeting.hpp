@@ -54,7 +54,7 @@ void check_place(int rank, int size);
 // rank: mismatch (size, versions: both values), authentication, timeout (naming who is missing),
 // link_failed (between which hosts, and every address that was tried), no_resource. Nothing is left
 // behind on failure.
-Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system, const base::Log& log,
-             const LocalOffer& offer, BlobView facts, Deadline deadline);
+Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system,
+             const base::Log& log, const LocalOffer& offer, BlobView facts, Deadline deadline);
 
 }  // namespace qpmesh::bootstrap

@@ -18,8 +18,11 @@ namespace {
 constexpr int too_long = -1;
 
 [[noreturn]] void fail(ErrorCode code, std::string cause, std::string hint, int peer = no_peer) {
-  throw Error{
-      {.code = code, .peer = peer, .operation = "init", .cause = std::move(cause), .hint = std::move(hint)}};
+  throw Error{{.code = code,
+               .peer = peer,
+               .operation = "init",
+               .cause = std::move(cause),
+               .hint = std::move(hint)}};
 }
 
 void check(int result, std::string_view call) {
@@ -28,7 +31,8 @@ void check(int result, std::string_view call) {
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
   fail(ErrorCode::internal,
-       fmt::format("{} failed: {}", call, std::string_view{text.data(), static_cast<std::size_t>(length)}),
+       fmt::format("{} failed: {}", call,
+                   std::string_view{text.data(), static_cast<std::size_t>(length)}),
        "MPI itself is in trouble: look at what it says");
 }
 
@@ -37,7 +41,8 @@ void check_running() {
   int finalised = 0;
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
-  if (initialised == 0) fail(ErrorCode::bad_argument, "MPI is not initialised", "call MPI_Init first");
+  if (initialised == 0)
+    fail(ErrorCode::bad_argument, "MPI is not initialised", "call MPI_Init first");
   if (finalised != 0)
     fail(ErrorCode::bad_argument, "MPI is finalised already", "call MPI_Finalize after init");
 }
@@ -57,8 +62,8 @@ void check_not_alone_among_many(MPI_Comm communicator) {
   std::string_view library{text.data(), static_cast<std::size_t>(length)};
   library = library.substr(0, library.find_first_of(",\n"));
   fail(ErrorCode::bad_config,
-       fmt::format("{} says {} ranks, but to {} this process is alone", claimed.variable, claimed.size,
-                   library),
+       fmt::format("{} says {} ranks, but to {} this process is alone", claimed.variable,
+                   claimed.size, library),
        "start the program with the mpirun of the MPI that it is linked with");
 }
 
@@ -67,7 +72,8 @@ void check_not_alone_among_many(MPI_Comm communicator) {
 MpiBootstrap::MpiBootstrap(MPI_Comm communicator) {
   check_running();
   if (communicator == MPI_COMM_NULL)
-    fail(ErrorCode::bad_argument, "the communicator is MPI_COMM_NULL", "only its members may start from it");
+    fail(ErrorCode::bad_argument, "the communicator is MPI_COMM_NULL",
+         "only its members may start from it");
   int between_groups = 0;
   check(MPI_Comm_test_inter(communicator, &between_groups), "MPI_Comm_test_inter");
   if (between_groups != 0)
@@ -101,29 +107,31 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
   const bool fits = mine.size() <= bootstrap::blob_bytes_max;
   const int my_bytes = fits ? static_cast<int>(mine.size()) : too_long;
   std::vector<int> bytes(ranks);
-  check(MPI_Allgather(&my_bytes, 1, MPI_INT, bytes.data(), 1, MPI_INT, communicator_), "MPI_Allgather");
+  check(MPI_Allgather(&my_bytes, 1, MPI_INT, bytes.data(), 1, MPI_INT, communicator_),
+        "MPI_Allgather");
 
   std::vector<int> offsets(ranks);
   std::size_t total = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (bytes[rank] < 0) {
-      const std::string cause =
-          fits ? fmt::format("rank {}'s blob is longer than {} bytes", rank, bootstrap::blob_bytes_max)
-               : fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(),
-                             bootstrap::blob_bytes_max);
+      const std::string cause = fits ? fmt::format("rank {}'s blob is longer than {} bytes", rank,
+                                                   bootstrap::blob_bytes_max)
+                                     : fmt::format("a blob of {} bytes; at most {} are allowed",
+                                                   mine.size(), bootstrap::blob_bytes_max);
       fail(ErrorCode::bad_argument, cause, "all_gather is for addresses and keys, not for data",
            static_cast<int>(rank));
     }
     offsets[rank] = static_cast<int>(total);
     total += static_cast<std::size_t>(bytes[rank]);
     if (total > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      fail(ErrorCode::no_resource, fmt::format("the blobs of {} ranks exceed MPI's 2 GiB per call", ranks),
+      fail(ErrorCode::no_resource,
+           fmt::format("the blobs of {} ranks exceed MPI's 2 GiB per call", ranks),
            "meet over TCP: QPMESH_ROOT=host:port");
     }
   }
   Blob everyones(total);
-  check(MPI_Allgatherv(mine.data(), my_bytes, MPI_BYTE, everyones.data(), bytes.data(), offsets.data(),
-                       MPI_BYTE, communicator_),
+  check(MPI_Allgatherv(mine.data(), my_bytes, MPI_BYTE, everyones.data(), bytes.data(),
+                       offsets.data(), MPI_BYTE, communicator_),
         "MPI_Allgatherv");
   std::vector<Blob> blobs;
   blobs.reserve(ranks);

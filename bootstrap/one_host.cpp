@@ -32,8 +32,8 @@ std::string hexadecimal(std::span<const unsigned char> bytes) {
 }
 
 bool plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-         c == '-' || c == ':' || c == '@';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-' || c == ':' || c == '@';
 }
 
 }  // namespace
@@ -62,12 +62,13 @@ base::UniqueFd OneHostEndpoint::listen() {
   if (listening.error == EADDRINUSE && taken_by_another_user()) {
     taken = std::exchange(name_, private_name_(true));
     if (name_.empty()) {
-      throw Error{{.code = ErrorCode::bad_config,
-                   .peer = 0,
-                   .operation = "init",
-                   .cause = fmt::format("another user has taken the socket name @{}", taken),
-                   .system_error = EADDRINUSE,
-                   .hint = "set QPMESH_SECRET_FILE on every rank, for a name that others cannot know"}};
+      throw Error{
+          {.code = ErrorCode::bad_config,
+           .peer = 0,
+           .operation = "init",
+           .cause = fmt::format("another user has taken the socket name @{}", taken),
+           .system_error = EADDRINUSE,
+           .hint = "set QPMESH_SECRET_FILE on every rank, for a name that others cannot know"}};
     }
     listening = local::listen_at(system_, name_);
   }
@@ -77,9 +78,10 @@ base::UniqueFd OneHostEndpoint::listen() {
       {.code = in_use ? ErrorCode::bad_config : ErrorCode::no_resource,
        .peer = 0,
        .operation = "init",
-       .cause = in_use ? fmt::format("the socket name {} is in use: another living job, or a second rank 0 "
-                                     "of this one",
-                                     describe())
+       .cause = in_use ? fmt::format(
+                             "the socket name {} is in use: another living job, or a second rank 0 "
+                             "of this one",
+                             describe())
                        : fmt::format("rank 0 cannot listen at {}", describe()),
        .system_error = listening.error,
        .hint = in_use ? "end the other job, or give each job a QPMESH_JOB of its own"
@@ -105,18 +107,21 @@ Endpoint::Attempt OneHostEndpoint::connect(Deadline) {
   if (connecting.error == EMFILE) return {{}, EMFILE, fmt::format("connect to {}", describe())};
   if (second_name_.empty()) second_name_ = private_name_(other_user);
   if (second_name_.empty())
-    return {std::move(connecting.socket), connecting.error, fmt::format("connect to {}", describe())};
+    return {std::move(connecting.socket), connecting.error,
+            fmt::format("connect to {}", describe())};
   local::Connecting privately = local::connect_to(system_, second_name_);
   if (privately.socket) return {std::move(privately.socket), 0, {}};
-  return {
-      {},
-      privately.error,
-      fmt::format("connect to {}{}", describe(),
-                  other_user ? fmt::format(", which another user has taken, and to @{}", second_name_) : "")};
+  return {{},
+          privately.error,
+          fmt::format("connect to {}{}", describe(),
+                      other_user
+                          ? fmt::format(", which another user has taken, and to @{}", second_name_)
+                          : "")};
 }
 
 std::string OneHostEndpoint::terms() const {
-  return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)", ::geteuid());
+  return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)",
+                     ::geteuid());
 }
 
 std::optional<std::string> OneHostEndpoint::reject_reason(int fd) const {
@@ -124,7 +129,8 @@ std::optional<std::string> OneHostEndpoint::reject_reason(int fd) const {
   if (const int error = local::read_credentials(system_, fd, there); error != 0)
     return fmt::format("the kernel does not say whose process it is (errno {})", error);
   if (there.uid == ::geteuid()) return std::nullopt;
-  return fmt::format("its user is uid {}, ours is uid {} (pid {})", there.uid, ::geteuid(), there.pid);
+  return fmt::format("its user is uid {}, ours is uid {} (pid {})", there.uid, ::geteuid(),
+                     there.pid);
 }
 
 }  // namespace qpmesh::bootstrap

@@ -102,7 +102,8 @@ class RemoteLinker {
     for (const HostPort& address : outcomes_[static_cast<std::size_t>(peer)].listens_at) {
       // Loopback leads to them only where it is the same one.
       const auto there = tcp::numeric(address);
-      if (!there || (tcp::is_loopback(*there) && !same_network(about(peer), about(rank_)))) continue;
+      if (!there || (tcp::is_loopback(*there) && !same_network(about(peer), about(rank_))))
+        continue;
       call.addresses.push_back(address);
     }
     call.problems.resize(call.addresses.size());
@@ -125,11 +126,12 @@ class RemoteLinker {
       tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", to_string(call.addresses[i]),
                            call.problems[i].empty() ? "not yet" : call.problems[i]);
     }
-    outcome_.fail(
-        call.peer, code, fmt::format("{} cannot reach {}; tried {}", name(rank_), name(call.peer), tried),
-        call.last_error,
-        "every rank must reach every rank of another host by TCP: is there a firewall, is an address of a "
-        "network that the hosts do not share, or was this rank too late?");
+    outcome_.fail(call.peer, code,
+                  fmt::format("{} cannot reach {}; tried {}", name(rank_), name(call.peer), tried),
+                  call.last_error,
+                  "every rank must reach every rank of another host by TCP: is there a firewall, "
+                  "is an address of a "
+                  "network that the hosts do not share, or was this rank too late?");
   }
   void give_up() {
     for (const Call& call : calls_) return fail_unreachable(call, ErrorCode::timeout);
@@ -138,9 +140,10 @@ class RemoteLinker {
     for (const HostPort& address : listener_.addresses())
       addresses += (addresses.empty() ? "" : ", ") + to_string(address);
     const int peer = awaited_.front();
-    outcome_.fail(peer, ErrorCode::timeout,
-                  fmt::format("{} did not call {} at {} in time", name(peer), name(rank_), addresses), 0,
-                  "is that process stopped, or is there a firewall between the hosts?", true);
+    outcome_.fail(
+        peer, ErrorCode::timeout,
+        fmt::format("{} did not call {} at {} in time", name(peer), name(rank_), addresses), 0,
+        "is that process stopped, or is there a firewall between the hosts?", true);
   }
 
   // ---- calls ----
@@ -152,7 +155,8 @@ class RemoteLinker {
     call.connecting = std::move(connecting.socket);
     if (connecting.error == EMFILE || connecting.error == ENFILE)
       return fail_here("socket", connecting.error);
-    if (connecting.error != 0) no_luck(call, base::describe_errno(connecting.error), connecting.error);
+    if (connecting.error != 0)
+      no_luck(call, base::describe_errno(connecting.error), connecting.error);
   }
 
   // The next address, or the next round.
@@ -192,10 +196,10 @@ class RemoteLinker {
       if (auto end = call.handshake->step(system_)) return finish(call, std::move(*end));
     }
     if (call.waits() || system_.now() < call.until) return;
-    no_luck(
-        call,
-        call.handshake ? call.handshake->silence() : fmt::format("no answer in {} ms", handshake_timeout_ms_),
-        ETIMEDOUT, true);
+    no_luck(call,
+            call.handshake ? call.handshake->silence()
+                           : fmt::format("no answer in {} ms", handshake_timeout_ms_),
+            ETIMEDOUT, true);
   }
 
   void finish(Call& call, HandshakeEnd end) {
@@ -204,10 +208,12 @@ class RemoteLinker {
     FrameStream stream = call.handshake->take();
     if (stream.unread()) return no_luck(call, "more than a welcome came", 0);
     const FrameHeader acknowledgement{.kind = FrameKind::acknowledgement, .payload_bytes = 0};
-    const auto sent = stream::send(system_, stream.fd(), std::as_bytes(std::span{&acknowledgement, 1}));
+    const auto sent =
+        stream::send(system_, stream.fd(), std::as_bytes(std::span{&acknowledgement, 1}));
     if (sent.count != sizeof acknowledgement)
       return no_luck(call, "could not acknowledge the welcome", sent.error);
-    links_.push_back({.rank = call.peer, .socket = stream.release(), .address = to_string(call.address())});
+    links_.push_back(
+        {.rank = call.peer, .socket = stream.release(), .address = to_string(call.address())});
     call.handshake.reset();
     call.peer = no_peer;
   }
@@ -218,11 +224,13 @@ class RemoteLinker {
     const Hello hello = caller.hello;
     const bool expected = hello.rank > rank_ && hello.rank < static_cast<int>(everybody_.size()) &&
                           hello.size == static_cast<int>(everybody_.size()) &&
-                          hello.pid == about(hello.rank).pid && !same_place(about(hello.rank), about(rank_));
+                          hello.pid == about(hello.rank).pid &&
+                          !same_place(about(hello.rank), about(rank_));
     if (!expected) {
       return listener_.refuse(
-          std::move(caller), fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",
-                                         hello.rank, hello.pid, hello.size, rank_, everybody_.size()));
+          std::move(caller),
+          fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",
+                      hello.rank, hello.pid, hello.size, rank_, everybody_.size()));
     }
     std::string address = to_string(tcp::host_port(tcp::remote_address(caller.fd.get())));
     FrameStream stream{std::move(caller.fd), 0};
@@ -263,15 +271,17 @@ class RemoteLinker {
       wake = std::min(wake, caller.until);
       polled_.push_back({.fd = caller.stream.fd(), .events = POLLIN, .revents = 0});
     }
-    const int ready = system_.call(
-        "poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
+    const int ready = system_.call("poll", [&] {
+      return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
+    });
     if (ready < 0 && errno != EINTR) return fail_here("poll", errno);
 
     const std::span<const pollfd> entries{polled_};
     std::size_t entry = first_call;
     for (Call& call : calls_) step(call, entries[entry++].revents != 0);
     for (UnacknowledgedPeer& caller : unacknowledged_) hear(caller, entries[entry++].revents != 0);
-    for (AuthenticatedPeer& caller : listener_.serve(entries.first(first_call))) judge(std::move(caller));
+    for (AuthenticatedPeer& caller : listener_.serve(entries.first(first_call)))
+      judge(std::move(caller));
   }
 
   const base::System& system_;
@@ -294,17 +304,20 @@ class RemoteLinker {
 
 bool scattered(std::span<const Introduction> everybody) {
   const auto prepared = [](const Introduction& each) { return !each.listener.empty(); };
-  const auto elsewhere = [&](const Introduction& each) { return !same_place(each, everybody.front()); };
+  const auto elsewhere = [&](const Introduction& each) {
+    return !same_place(each, everybody.front());
+  };
   return std::all_of(everybody.begin(), everybody.end(), prepared) &&
          std::any_of(everybody.begin(), everybody.end(), elsewhere);
 }
 
 void link_remote_peers(const base::System& system, const base::Log& log, Listener& listener,
-                       std::span<const Introduction> everybody, std::span<const Outcome> outcomes, int rank,
-                       std::int64_t handshake_timeout_ms, Deadline deadline, std::vector<RemoteLink>& links,
-                       Outcome& outcome) {
-  RemoteLinker{system, log, listener, everybody, outcomes, rank, handshake_timeout_ms, links, outcome}.run(
-      deadline);
+                       std::span<const Introduction> everybody, std::span<const Outcome> outcomes,
+                       int rank, std::int64_t handshake_timeout_ms, Deadline deadline,
+                       std::vector<RemoteLink>& links, Outcome& outcome) {
+  RemoteLinker{system, log,    listener, everybody, outcomes, rank, handshake_timeout_ms,
+               links,  outcome}
+      .run(deadline);
   if (outcome.failure) links.clear();
   std::sort(links.begin(), links.end(),
             [](const RemoteLink& a, const RemoteLink& b) { return a.rank < b.rank; });

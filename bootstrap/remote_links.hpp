@@ -37,8 +37,8 @@ bool scattered(std::span<const Introduction> everybody);
 // here, and all links are hung up; ranks that wait for this one learn of it at their deadline.
 // links: in rank order.
 void link_remote_peers(const base::System& system, const base::Log& log, Listener& listener,
-                       std::span<const Introduction> everybody, std::span<const Outcome> outcomes, int rank,
-                       std::int64_t handshake_timeout_ms, Deadline deadline, std::vector<RemoteLink>& links,
-                       Outcome& outcome);
+                       std::span<const Introduction> everybody, std::span<const Outcome> outcomes,
+                       int rank, std::int64_t handshake_timeout_ms, Deadline deadline,
+                       std::vector<RemoteLink>& links, Outcome& outcome);
 
 }  // namespace qpmesh::bootstrap

@@ -20,7 +20,8 @@ namespace qpmesh::bootstrap {
 namespace {
 
 constexpr const char* hint_for_secret =
-    "set QPMESH_SECRET_FILE, or QPMESH_SECRET, to one secret for all ranks, for example of openssl rand "
+    "set QPMESH_SECRET_FILE, or QPMESH_SECRET, to one secret for all ranks, for example of openssl "
+    "rand "
     "-hex 32";
 
 [[noreturn]] void fail_file(const std::string& what, const std::string& path, std::string_view why,
@@ -45,16 +46,20 @@ std::string read_secret_file(const std::string& what, const std::string& path) {
   const base::UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   const std::string wanted =
       fmt::format("it must be a file of uid {}, mode 0600, that holds the secret", ::geteuid());
-  if (!fd) fail_file(what, path, errno == ELOOP ? "is a symbolic link" : "cannot be opened", errno, wanted);
+  if (!fd)
+    fail_file(what, path, errno == ELOOP ? "is a symbolic link" : "cannot be opened", errno,
+              wanted);
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) fail_file(what, path, "cannot be examined", errno, wanted);
   if (!S_ISREG(status.st_mode)) fail_file(what, path, "is no plain file", 0, wanted);
   if (status.st_uid != ::geteuid()) {
-    fail_file(what, path, fmt::format("belongs to uid {}, not to us, uid {}", status.st_uid, ::geteuid()), 0,
+    fail_file(what, path,
+              fmt::format("belongs to uid {}, not to us, uid {}", status.st_uid, ::geteuid()), 0,
               wanted);
   }
   if ((status.st_mode & 077U) != 0) {
-    fail_file(what, path, fmt::format("has mode {:04o}; allowed is 0600 or 0400", status.st_mode & 07777U), 0,
+    fail_file(what, path,
+              fmt::format("has mode {:04o}; allowed is 0600 or 0400", status.st_mode & 07777U), 0,
               fmt::format("chmod 600 {}", path));
   }
   // A newline, and one to notice that it is too long.
@@ -80,8 +85,9 @@ std::string home_directory(const Environment& environment) {
   std::vector<char> text(16 * 1024);
   if (::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found) == 0 && found != nullptr)
     return found->pw_dir;
-  fail_config("a job over TCP needs a secret, none is set, and there is no home directory to keep one in",
-              hint_for_secret);
+  fail_config(
+      "a job over TCP needs a secret, none is set, and there is no home directory to keep one in",
+      hint_for_secret);
 }
 
 void make_directory(const std::string& path) {
@@ -100,23 +106,26 @@ bool make_secret_file(const std::string& directory, const std::string& path) {
   std::string draft = directory + "/secret.XXXXXX";
   const base::UniqueFd fd{::mkostemp(draft.data(), O_CLOEXEC)};  // 0600
   if (!fd) fail_file("the file", path, "cannot be made", errno, hint_for_secret);
-  const bool written = ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       ::fsync(fd.get()) == 0;
+  const bool written =
+      ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(fd.get()) == 0;
   int error = written ? 0 : errno;
   const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0;
   if (written && !linked) error = errno;
   ::unlink(draft.c_str());
-  if (!linked && error != EEXIST) fail_file("the file", path, "cannot be made", error, hint_for_secret);
+  if (!linked && error != EEXIST)
+    fail_file("the file", path, "cannot be made", error, hint_for_secret);
   return linked;
 }
 
 }  // namespace
 
-Secret find_secret(const Environment& environment, std::string_view launcher_variable, bool may_make) {
+Secret find_secret(const Environment& environment, std::string_view launcher_variable,
+                   bool may_make) {
   if (const auto path = environment("QPMESH_SECRET_FILE")) {
     if (path->empty()) fail_variable("QPMESH_SECRET_FILE", *path, "the path of a file");
-    return {read_secret_file("QPMESH_SECRET_FILE", *path), "the file " + *path + " (QPMESH_SECRET_FILE)",
-            false};
+    return {read_secret_file("QPMESH_SECRET_FILE", *path),
+            "the file " + *path + " (QPMESH_SECRET_FILE)", false};
   }
   for (const std::string_view name : {std::string_view{"QPMESH_SECRET"}, launcher_variable}) {
     if (name.empty()) continue;

@@ -23,6 +23,7 @@ struct Secret {
 // where it has one), else ~/.config/qpmesh/secret, which is made at first use. Throws
 // Error{bad_config}.
 // Without may_make: the value is empty where the file is not there yet.
-Secret find_secret(const Environment& environment, std::string_view launcher_variable, bool may_make = true);
+Secret find_secret(const Environment& environment, std::string_view launcher_variable,
+                   bool may_make = true);
 
 }  // namespace qpmesh::bootstrap

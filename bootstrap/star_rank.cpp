@@ -25,7 +25,8 @@ constexpr int retry_wait_ms_max = 50;
 
 class StarRank final : public StarHalf {
  public:
-  StarRank(const StarSettings& settings, Endpoint& endpoint, const base::System& system, const base::Log& log)
+  StarRank(const StarSettings& settings, Endpoint& endpoint, const base::System& system,
+           const base::Log& log)
       : settings_{settings},
         endpoint_{endpoint},
         system_{system},
@@ -82,13 +83,15 @@ bool StarRank::wait_for(int fd, short events, Deadline deadline) {
 void StarRank::join(Deadline deadline) {
   RetryableError last{0, "no attempt was made"};
   int attempts = 0;
-  for (int wait_ms = 1; system_.now() < deadline; wait_ms = std::min(2 * wait_ms, retry_wait_ms_max)) {
+  for (int wait_ms = 1; system_.now() < deadline;
+       wait_ms = std::min(2 * wait_ms, retry_wait_ms_max)) {
     ++attempts;
     auto attempt = endpoint_.connect(deadline);
     if (attempt.error == EMFILE) {
       fail({.code = ErrorCode::no_resource,
             .peer = settings_.rank,
-            .cause = fmt::format("rank {} has no descriptor left: {}", settings_.rank, attempt.problem),
+            .cause =
+                fmt::format("rank {} has no descriptor left: {}", settings_.rank, attempt.problem),
             .system_error = attempt.error,
             .hint = hint_for_descriptors(attempt.error)});
     }
@@ -105,9 +108,10 @@ void StarRank::join(Deadline deadline) {
   }
   fail({.code = ErrorCode::timeout,
         .peer = 0,
-        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: {}",
-                             settings_.rank, endpoint_.describe(), attempts, attempts == 1 ? "" : "s",
-                             elapsed_ms(), last.what),
+        .cause =
+            fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: {}",
+                        settings_.rank, endpoint_.describe(), attempts, attempts == 1 ? "" : "s",
+                        elapsed_ms(), last.what),
         .system_error = last.error,
         .hint = fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms())});
 }
@@ -118,7 +122,10 @@ void StarRank::hear_of_ended_root(Deadline wake) {
   ::poll(&entry, 1, base::remaining_ms(system_, wake));
   for (const EndedRank& ended : ended_ranks_.read(system_)) {
     if (ended.rank != 0) continue;
-    fail({.code = ErrorCode::peer_dead, .peer = 0, .cause = to_string(ended), .hint = hint_for_ended_rank});
+    fail({.code = ErrorCode::peer_dead,
+          .peer = 0,
+          .cause = to_string(ended),
+          .hint = hint_for_ended_rank});
   }
 }
 
@@ -128,7 +135,8 @@ std::optional<StarRank::RetryableError> StarRank::knock(base::UniqueFd fd, Deadl
   if (const auto reason = endpoint_.reject_reason(fd.get())) {
     fail({.code = ErrorCode::authentication,
           .peer = 0,
-          .cause = fmt::format("what answers at {} is not of this job: {}", endpoint_.describe(), *reason),
+          .cause = fmt::format("what answers at {} is not of this job: {}", endpoint_.describe(),
+                               *reason),
           .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
   }
   ClientHandshake handshake{
@@ -139,7 +147,8 @@ std::optional<StarRank::RetryableError> StarRank::knock(base::UniqueFd fd, Deadl
   for (;;) {
     auto end = handshake.step(system_);
     if (!end) {
-      if (!wait_for(handshake.fd(), POLLIN, deadline)) return RetryableError{0, handshake.silence()};
+      if (!wait_for(handshake.fd(), POLLIN, deadline))
+        return RetryableError{0, handshake.silence()};
       continue;
     }
     ErrorDetail& detail = end->detail;
@@ -176,8 +185,9 @@ std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
       }
       fail({.code = ErrorCode::corrupt,
             .peer = 0,
-            .cause = fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
-                                 static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
+            .cause =
+                fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
+                            static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
             .hint = same_library_hint});
     }
     if (root_->oversize()) {
@@ -190,7 +200,8 @@ std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
     if (root_->ended()) {
       fail({.code = ErrorCode::peer_dead,
             .peer = 0,
-            .cause = fmt::format("rank 0 closed the connection at {} during start-up", endpoint_.describe()),
+            .cause = fmt::format("rank 0 closed the connection at {} during start-up",
+                                 endpoint_.describe()),
             .system_error = root_->error(),
             .hint = "look at what rank 0 said before it ended"});
     }
@@ -205,12 +216,12 @@ void StarRank::give_up() {
   ErrorDetail detail{.code = ErrorCode::timeout, .peer = 0, .operation = "init"};
   if (missing_.count > 0) {
     detail.peer = missing_.named.empty() ? no_peer : missing_.named.front();
-    detail.cause =
-        fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size, elapsed_ms());
+    detail.cause = fmt::format("{} of {} missing after {} ms", to_string(missing_), settings_.size,
+                               elapsed_ms());
     detail.hint = hint_for_missing(settings_, endpoint_);
   } else {
-    detail.cause =
-        fmt::format("rank 0 at {} took no notice for {} ms; it is alive", endpoint_.describe(), elapsed_ms());
+    detail.cause = fmt::format("rank 0 at {} took no notice for {} ms; it is alive",
+                               endpoint_.describe(), elapsed_ms());
     detail.hint = "look at rank 0: it may be stopped, or busy with something else than init";
   }
   root_->queue(FrameKind::failed, encode_error(detail));

@@ -34,17 +34,23 @@ bool hung_up(int fd) {
 
 class StarRoot final : public StarHalf {
  public:
-  StarRoot(const StarSettings& settings, Endpoint& endpoint, const base::System& system, const base::Log& log)
+  StarRoot(const StarSettings& settings, Endpoint& endpoint, const base::System& system,
+           const base::Log& log)
       : settings_{settings},
         endpoint_{endpoint},
         system_{system},
         log_{log},
-        acceptor_{{.rank = 0, .handshake_timeout_ms = settings.handshake_timeout_ms}, endpoint, system, log},
+        acceptor_{{.rank = 0, .handshake_timeout_ms = settings.handshake_timeout_ms},
+                  endpoint,
+                  system,
+                  log},
         ended_ranks_{system, settings.ended_ranks_socket},
         members_(static_cast<std::size_t>(settings.size)) {}
 
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
-  std::string local_address() const override { return endpoint_.local_address(acceptor_.listener()); }
+  std::string local_address() const override {
+    return endpoint_.local_address(acceptor_.listener());
+  }
 
  private:
   // The loop's steps.
@@ -87,7 +93,8 @@ class StarRoot final : public StarHalf {
 
 std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
   started_ = system_.now();
-  progress_due_ = settings_.progress_ms > 0 ? started_ + milliseconds{settings_.progress_ms} : no_deadline;
+  progress_due_ =
+      settings_.progress_ms > 0 ? started_ + milliseconds{settings_.progress_ms} : no_deadline;
   waiting_due_ = started_;
   waiting_changed_ = true;
   members_[0].blob = Blob(mine.begin(), mine.end());
@@ -123,7 +130,8 @@ void StarRoot::turn(Deadline wake, bool sending) {
     const FrameStream& stream = *members_[rank].stream;
     // While gathering, members whose blob is here are read too: they may give up or die. While
     // sending they are not: what comes then belongs to the next all_gather.
-    const auto events = static_cast<short>((sending ? 0 : POLLIN) | (stream.unsent() ? POLLOUT : 0));
+    const auto events =
+        static_cast<short>((sending ? 0 : POLLIN) | (stream.unsent() ? POLLOUT : 0));
     // With no event asked for, a hang-up would still be told, at once and for ever.
     if (events == 0) continue;
     // Absent ranks have no entry: poll takes no more entries than the process may have descriptors.
@@ -131,11 +139,14 @@ void StarRoot::turn(Deadline wake, bool sending) {
     polled_ranks_.push_back(static_cast<int>(rank));
   }
   polled_.push_back({.fd = ended_ranks_.fd(), .events = POLLIN, .revents = 0});
-  const int ready = system_.call(
-      "poll", [&] { return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake)); });
+  const int ready = system_.call("poll", [&] {
+    return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
+  });
   if (ready < 0 && errno != EINTR) {
-    fail_everyone(
-        {.code = ErrorCode::no_resource, .peer = 0, .cause = "poll failed at rank 0", .system_error = errno});
+    fail_everyone({.code = ErrorCode::no_resource,
+                   .peer = 0,
+                   .cause = "poll failed at rank 0",
+                   .system_error = errno});
   }
 
   for (std::size_t i = 0; i < polled_ranks_.size(); ++i) {
@@ -180,29 +191,31 @@ void StarRoot::judge(AuthenticatedPeer caller) {
   const Hello hello = caller.hello;
   if (hello.size != settings_.size) {
     return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank,
-                                        hello.size, settings_.size),
+                            fmt::format("rank {} was started as one of {}, rank 0 as one of {}",
+                                        hello.rank, hello.size, settings_.size),
                             "start every rank with the same size");
   }
   if (hello.job != hash_of_job(settings_.job)) {
-    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
-                                        settings_.job, endpoint_.describe()),
-                            "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
+    return acceptor_.refuse(
+        std::move(caller), ErrorCode::mismatch,
+        fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
+                    settings_.job, endpoint_.describe()),
+        "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
   }
   if (hello.rank < 1 || hello.rank >= settings_.size) {
-    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for",
-                                        hello.rank, settings_.size - 1),
-                            "give every process a rank of its own");
+    return acceptor_.refuse(
+        std::move(caller), ErrorCode::mismatch,
+        fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank,
+                    settings_.size - 1),
+        "give every process a rank of its own");
   }
   if (hello.ordinal > settings_.ordinal) {  // it has left this start already, and we have not
     return acceptor_.send_away(std::move(caller));
   }
   if (hello.ordinal < settings_.ordinal) {
     return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank,
-                                        hello.ordinal + 1, settings_.ordinal + 1),
+                            fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.",
+                                        hello.rank, hello.ordinal + 1, settings_.ordinal + 1),
                             "init is collective: every rank calls it equally often");
   }
   Member& member = members_[static_cast<std::size_t>(hello.rank)];
@@ -211,8 +224,8 @@ void StarRoot::judge(AuthenticatedPeer caller) {
       return acceptor_.send_away(std::move(caller));
     }
     return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} is here already: {}; the second one is {}", hello.rank,
-                                        member.who, sender_of(hello)),
+                            fmt::format("rank {} is here already: {}; the second one is {}",
+                                        hello.rank, member.who, sender_of(hello)),
                             "give every process a rank of its own");
   }
   const Proof proof = prove(endpoint_.key(), Role::root, caller.challenge, hello);
@@ -242,33 +255,37 @@ void StarRoot::read_member(int rank) {
       }
       fail_everyone(theirs);
     }
-    fail_everyone({.code = ErrorCode::corrupt,
-                   .peer = rank,
-                   .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank,
-                                        member.who, static_cast<std::uint32_t>(frame->kind)),
-                   .hint = same_library_hint});
+    fail_everyone(
+        {.code = ErrorCode::corrupt,
+         .peer = rank,
+         .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank,
+                              member.who, static_cast<std::uint32_t>(frame->kind)),
+         .hint = same_library_hint});
   }
   if (member.stream->oversize()) {
-    fail_everyone({.code = ErrorCode::corrupt,
-                   .peer = rank,
-                   .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
-                                        member.who, member.stream->claimed_bytes(), blob_bytes_max),
-                   .hint = same_library_hint});
+    fail_everyone(
+        {.code = ErrorCode::corrupt,
+         .peer = rank,
+         .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
+                              member.who, member.stream->claimed_bytes(), blob_bytes_max),
+         .hint = same_library_hint});
   }
   if (member.stream->ended()) fail_dead(rank);
 }
 
 void StarRoot::fail_dead(int rank) {
   const Member& member = members_[static_cast<std::size_t>(rank)];
-  fail_everyone({.code = ErrorCode::peer_dead,
-                 .peer = rank,
-                 .cause = fmt::format("rank {} ({}) closed its connection during start-up", rank, member.who),
-                 .system_error = member.stream->error(),
-                 .hint = "look at what that rank said before it ended"});
+  fail_everyone(
+      {.code = ErrorCode::peer_dead,
+       .peer = rank,
+       .cause = fmt::format("rank {} ({}) closed its connection during start-up", rank, member.who),
+       .system_error = member.stream->error(),
+       .hint = "look at what that rank said before it ended"});
 }
 
 bool StarRoot::all_here() const {
-  return std::ranges::all_of(members_, [](const Member& member) { return member.blob.has_value(); });
+  return std::ranges::all_of(members_,
+                             [](const Member& member) { return member.blob.has_value(); });
 }
 
 bool StarRoot::all_sent() const {
@@ -297,7 +314,8 @@ Missing StarRoot::missing() const {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     if (members_[rank].blob) continue;
     ++missing.count;
-    if (missing.named.size() < missing_named_max) missing.named.push_back(static_cast<std::int32_t>(rank));
+    if (missing.named.size() < missing_named_max)
+      missing.named.push_back(static_cast<std::int32_t>(rank));
   }
   return missing;
 }
@@ -318,8 +336,8 @@ void StarRoot::tell_missing() {
 void StarRoot::report_progress() {
   if (system_.now() < progress_due_) return;
   progress_due_ += milliseconds{settings_.progress_ms};
-  log_.info("start-up at {}: waiting for {} of {} for {} ms", endpoint_.describe(), to_string(missing()),
-            settings_.size, elapsed_ms());
+  log_.info("start-up at {}: waiting for {} of {} for {} ms", endpoint_.describe(),
+            to_string(missing()), settings_.size, elapsed_ms());
 }
 
 void StarRoot::fail_everyone(ErrorDetail detail) {
@@ -345,9 +363,11 @@ void StarRoot::fail_timeout(std::string_view remark) {
     absent.count = static_cast<std::uint32_t>(absent.named.size());
   }
   if (!absent.named.empty()) detail.peer = absent.named.front();
-  detail.cause = fmt::format("{} of {} missing after {} ms", to_string(absent), settings_.size, elapsed_ms());
+  detail.cause =
+      fmt::format("{} of {} missing after {} ms", to_string(absent), settings_.size, elapsed_ms());
   if (!remark.empty()) detail.cause += fmt::format(" ({})", remark);
-  if (!acceptor_.last_refusal().empty()) detail.cause += fmt::format("; {}", acceptor_.last_refusal());
+  if (!acceptor_.last_refusal().empty())
+    detail.cause += fmt::format("; {}", acceptor_.last_refusal());
   detail.hint = hint_for_missing(settings_, endpoint_);
   fail_everyone(std::move(detail));
 }

@@ -23,14 +23,17 @@ Blob transcript(Role role, const Challenge& challenge, Hello hello) {
   return bytes;
 }
 
-const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
+const unsigned char* raw(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
 unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
 }  // namespace
 
 static_assert(crypto_auth_BYTES == sizeof(Proof) && crypto_auth_KEYBYTES == sizeof(Key));
 
-Hello make_hello(const base::System& system, int rank, int size, int ordinal, std::string_view job) {
+Hello make_hello(const base::System& system, int rank, int size, int ordinal,
+                 std::string_view job) {
   Hello hello;
   hello.rank = rank;
   hello.size = size;
@@ -39,7 +42,8 @@ Hello make_hello(const base::System& system, int rank, int size, int ordinal, st
   hello.job = hash_of_job(job);
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) == 0) {
-    std::copy_n(name.begin(), std::min(std::strlen(name.data()), hello.host.size()), hello.host.begin());
+    std::copy_n(name.begin(), std::min(std::strlen(name.data()), hello.host.size()),
+                hello.host.begin());
   }
   system.random(hello.nonce);
   return hello;
@@ -47,8 +51,8 @@ Hello make_hello(const base::System& system, int rank, int size, int ordinal, st
 
 std::uint32_t hash_of_job(std::string_view job) {
   std::array<unsigned char, crypto_generichash_BYTES_MIN> hash{};
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(job.data()), job.size(),
-                     nullptr, 0);
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(job.data()),
+                     job.size(), nullptr, 0);
   std::uint32_t value = 0;
   std::memcpy(&value, hash.data(), sizeof value);
   return value;
@@ -70,9 +74,11 @@ Proof prove(const Key& key, Role role, const Challenge& challenge, const Hello& 
   return proof;
 }
 
-bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge, const Hello& hello) {
+bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge,
+            const Hello& hello) {
   const Blob bytes = transcript(role, challenge, hello);
-  return crypto_auth_verify(raw(proof.data()), raw(bytes.data()), bytes.size(), raw(key.data())) == 0;
+  return crypto_auth_verify(raw(proof.data()), raw(bytes.data()), bytes.size(), raw(key.data())) ==
+         0;
 }
 
 Blob encode_everyones(const std::vector<Blob>& blobs) {

@@ -67,7 +67,8 @@ std::string sender_of(const Hello& hello);  // "pid 12 on host a"
 // other's.
 enum class Role : std::uint8_t { root = 'R', rank = 'r' };
 Proof prove(const Key& key, Role role, const Challenge& challenge, const Hello& hello);
-bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge, const Hello& hello);
+bool proves(const Proof& proof, const Key& key, Role role, const Challenge& challenge,
+            const Hello& hello);
 
 enum class FrameKind : std::uint32_t {
   welcome = 1,

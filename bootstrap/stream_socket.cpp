@@ -10,7 +10,8 @@ namespace qpmesh::bootstrap::stream {
 Received receive(const base::System& system, int socket, std::span<std::byte> into) {
   ssize_t count = -1;
   do {
-    count = system.call("recv", [&] { return ::recv(socket, into.data(), into.size(), MSG_DONTWAIT); });
+    count =
+        system.call("recv", [&] { return ::recv(socket, into.data(), into.size(), MSG_DONTWAIT); });
   } while (count < 0 && errno == EINTR);
   if (count < 0) return {.error = errno == EWOULDBLOCK ? EAGAIN : errno};
   return {.count = static_cast<std::size_t>(count), .ended = count == 0 && !into.empty()};
@@ -19,8 +20,8 @@ Received receive(const base::System& system, int socket, std::span<std::byte> in
 int await(const base::System& system, int socket, short events, Deadline deadline) {
   for (;;) {
     pollfd entry{.fd = socket, .events = events, .revents = 0};
-    const int ready =
-        system.call("poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system, deadline)); });
+    const int ready = system.call(
+        "poll", [&] { return ::poll(&entry, 1, base::remaining_ms(system, deadline)); });
     if (ready > 0) return 0;
     if (ready < 0 && errno != EINTR) return errno;
     if (system.now() >= deadline) return ETIMEDOUT;
@@ -30,8 +31,9 @@ int await(const base::System& system, int socket, short events, Deadline deadlin
 Sent send(const base::System& system, int socket, BlobView bytes) {
   ssize_t count = -1;
   do {
-    count = system.call(
-        "send", [&] { return ::send(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL); });
+    count = system.call("send", [&] {
+      return ::send(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    });
   } while (count < 0 && errno == EINTR);
   if (count < 0) return {.error = errno == EWOULDBLOCK ? EAGAIN : errno};
   return {.count = static_cast<std::size_t>(count)};

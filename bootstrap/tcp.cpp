@@ -34,12 +34,14 @@ Resolved resolve(const HostPort& address, const base::System& system) {
   wish.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const std::string port = fmt::format("{}", address.port);
-  const int result = system.call(
-      "getaddrinfo", [&] { return ::getaddrinfo(address.host.c_str(), port.c_str(), &wish, &found); });
+  const int result = system.call("getaddrinfo", [&] {
+    return ::getaddrinfo(address.host.c_str(), port.c_str(), &wish, &found);
+  });
   Resolved resolved;
   if (result != 0) {
     resolved.error = result == EAI_SYSTEM ? errno : 0;
-    resolved.problem = fmt::format("the name {} gives no address: {}", address.host, ::gai_strerror(result));
+    resolved.problem =
+        fmt::format("the name {} gives no address: {}", address.host, ::gai_strerror(result));
     return resolved;
   }
   resolved.list.reset(found);
@@ -66,13 +68,12 @@ tcp::Address address_of(const addrinfo& found) {
 
 HostPort parse_host_port(std::string_view text, std::string_view variable, bool zero_port) {
   const auto refuse = [&](std::string_view why) {
-    throw Error{
-        {.code = ErrorCode::bad_config,
-         .operation = "init",
-         .cause = fmt::format(
-             "{} is \"{}\": {}; allowed is host:port or [IPv6 address]:port with a port from 1 to 65535",
-             variable, text, why),
-         .hint = "for example node1:4000, an address of rank 0's host"}};
+    throw Error{{.code = ErrorCode::bad_config,
+                 .operation = "init",
+                 .cause = fmt::format("{} is \"{}\": {}; allowed is host:port or [IPv6 "
+                                      "address]:port with a port from 1 to 65535",
+                                      variable, text, why),
+                 .hint = "for example node1:4000, an address of rank 0's host"}};
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) refuse("it has no port");
@@ -117,18 +118,20 @@ base::UniqueFd TcpEndpoint::listen() {
     }
     last_error = listening.error;
     if (last_error == EADDRINUSE) {
-      fail_listen(ErrorCode::bad_config, fmt::format("the port of {} is in use", describe()), last_error,
+      fail_listen(ErrorCode::bad_config, fmt::format("the port of {} is in use", describe()),
+                  last_error,
                   "another job or service listens there; choose another port with QPMESH_ROOT");
     }
   }
   if (last_error == EADDRNOTAVAIL || last_error == EACCES) {
-    fail_listen(
-        ErrorCode::bad_config,
-        fmt::format("rank 0 cannot listen on {}: {}", describe(),
-                    last_error == EACCES ? "the port is not allowed" : "this is no address of its host"),
-        last_error, "QPMESH_ROOT must be an address of the host of rank 0");
+    fail_listen(ErrorCode::bad_config,
+                fmt::format("rank 0 cannot listen on {}: {}", describe(),
+                            last_error == EACCES ? "the port is not allowed"
+                                                 : "this is no address of its host"),
+                last_error, "QPMESH_ROOT must be an address of the host of rank 0");
   }
-  fail_listen(ErrorCode::no_resource, fmt::format("rank 0 cannot listen on {}", describe()), last_error, "");
+  fail_listen(ErrorCode::no_resource, fmt::format("rank 0 cannot listen on {}", describe()),
+              last_error, "");
 }
 
 Endpoint::Attempt TcpEndpoint::connect(Deadline deadline) {
@@ -141,9 +144,11 @@ Endpoint::Attempt TcpEndpoint::connect(Deadline deadline) {
     attempt.error = connecting.error;
     if (attempt.error != 0) continue;
     // Capped, so that an address that swallows packets does not use up the time of the next one.
-    const Deadline until = std::min(deadline, system_.now() + std::chrono::milliseconds{attempt_timeout_ms_});
+    const Deadline until =
+        std::min(deadline, system_.now() + std::chrono::milliseconds{attempt_timeout_ms_});
     attempt.error = stream::await(system_, connecting.socket.get(), POLLOUT, until);
-    if (attempt.error == 0) attempt.error = tcp::finish_connecting(system_, connecting.socket.get());
+    if (attempt.error == 0)
+      attempt.error = tcp::finish_connecting(system_, connecting.socket.get());
     if (attempt.error != 0) continue;
     attempt.error = tcp::set_up(system_, connecting.socket.get());
     if (attempt.error != 0) {

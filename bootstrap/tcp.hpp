@@ -22,8 +22,8 @@ Key key_from_secret(std::string_view secret);
 class TcpEndpoint final : public Endpoint {
  public:
   // secret_source is for people: where the secret came from.
-  TcpEndpoint(HostPort root, const Key& key, std::string secret_source, std::int64_t attempt_timeout_ms,
-              const base::System& system)
+  TcpEndpoint(HostPort root, const Key& key, std::string secret_source,
+              std::int64_t attempt_timeout_ms, const base::System& system)
       : root_{std::move(root)},
         key_{key},
         secret_source_{std::move(secret_source)},

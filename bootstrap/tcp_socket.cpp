@@ -52,8 +52,8 @@ Address ask(AskForName name, int socket) noexcept {
 
 template <class T>
 bool set(const base::System& system, int socket, int level, int name, T value) {
-  return system.call("setsockopt", [&] { return ::setsockopt(socket, level, name, &value, sizeof value); }) ==
-         0;
+  return system.call("setsockopt",
+                     [&] { return ::setsockopt(socket, level, name, &value, sizeof value); }) == 0;
 }
 
 base::UniqueFd open_socket(const base::System& system, const Address& address) {
@@ -147,7 +147,8 @@ Listening listen_at(const base::System& system, const Address& address) {
   // Connections of an earlier start may linger in TIME_WAIT; a living listener still makes bind
   // fail.
   set(system, socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (system.call("bind", [&] { return ::bind(socket.get(), address.generic(), address.bytes); }) != 0 ||
+  if (system.call("bind", [&] { return ::bind(socket.get(), address.generic(), address.bytes); }) !=
+          0 ||
       system.call("listen", [&] { return ::listen(socket.get(), SOMAXCONN); }) != 0) {
     return {.socket = {}, .error = errno};
   }
@@ -157,8 +158,8 @@ Listening listen_at(const base::System& system, const Address& address) {
 Connecting connect_to(const base::System& system, const Address& address) {
   base::UniqueFd socket = open_socket(system, address);
   if (!socket) return {.socket = {}, .error = errno};
-  if (system.call("connect", [&] { return ::connect(socket.get(), address.generic(), address.bytes); }) !=
-          0 &&
+  if (system.call("connect",
+                  [&] { return ::connect(socket.get(), address.generic(), address.bytes); }) != 0 &&
       errno != EINPROGRESS && errno != EINTR) {
     return {.socket = {}, .error = errno};
   }
@@ -168,8 +169,8 @@ Connecting connect_to(const base::System& system, const Address& address) {
 int finish_connecting(const base::System& system, int socket) {
   int error = 0;
   socklen_t bytes = sizeof error;
-  if (system.call("getsockopt", [&] { return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &bytes); }) !=
-      0)
+  if (system.call("getsockopt",
+                  [&] { return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &bytes); }) != 0)
     return errno;
   if (error != 0) return error;
   return connected_to_itself(socket) ? ECONNREFUSED : 0;

@@ -1,6 +1,7 @@
-// Logistic regression by stochastic gradient descent, data parallel: the samples of every batch are dealt out to the ranks, each computes the
-// gradient of its own, and one allreduce makes them the gradient of the whole batch. All ranks take the same step, because every rank
-// gets the same bits; the weights are never sent. How many ranks there are changes nothing but the order of the sums.
+// Logistic regression by stochastic gradient descent, data parallel: the samples of every batch are
+// dealt out to the ranks, each computes the gradient of its own, and one allreduce makes them the
+// gradient of the whole batch. All ranks take the same step, because every rank gets the same bits;
+// the weights are never sent. How many ranks there are changes nothing but the order of the sums.
 #include <qpmesh/qpmesh.hpp>
 
 #include <algorithm>
@@ -45,18 +46,20 @@ double probability(const Weights& weights, const Weights& features) {
 
 Sample make_sample(std::uint64_t index) {
   Sample sample{};
-  for (std::size_t i = 0; i < feature_count; ++i) sample.features[i] = uniform(index * feature_count + i);
+  for (std::size_t i = 0; i < feature_count; ++i)
+    sample.features[i] = uniform(index * feature_count + i);
   sample.label = dot(true_weights, sample.features) > 0 ? 1 : 0;
   return sample;
 }
 
-// Of the loss over the samples rank, rank + ranks, rank + 2 ranks, … of a batch. Multiplied by the number of ranks, because the average over
-// them follows: then it is right also where the shares are of unequal lengths.
+// Of the loss over the samples rank, rank + ranks, rank + 2 ranks, … of a batch. Multiplied by the
+// number of ranks, because the average over them follows: then it is right also where the shares
+// are of unequal lengths.
 Weights gradient_of_share(const Weights& weights, int batch, int rank, int ranks) {
   Weights gradient{};
   for (int i = rank; i < batch_samples; i += ranks) {
-    const Sample sample =
-        make_sample(static_cast<std::uint64_t>(batch) * batch_samples + static_cast<std::uint64_t>(i));
+    const Sample sample = make_sample(static_cast<std::uint64_t>(batch) * batch_samples +
+                                      static_cast<std::uint64_t>(i));
     const double error = probability(weights, sample.features) - sample.label;
     for (std::size_t f = 0; f < feature_count; ++f)
       gradient[f] += error * sample.features[f] * ranks / batch_samples;
@@ -100,7 +103,8 @@ int main() {
     world.allreduce(good, qpmesh::min);
     if (world.rank() == 0) {
       std::printf("accuracy %.3f on new samples; the weights are %s\n", accuracy(weights),
-                  difference <= tolerance ? "those that one rank learns" : "not those that one rank learns");
+                  difference <= tolerance ? "those that one rank learns"
+                                          : "not those that one rank learns");
     }
     world.finish();
     return good[0] == 1 ? 0 : 1;

@@ -1,6 +1,8 @@
-// Heat in a square plate whose upper edge is hot: every point becomes the mean of its four neighbours, again and again (Jacobi). The ranks
-// share the plate as a grid of tiles; before each step they exchange the tiles' edges, and now and then ask whether anything still moves.
-// At the end every rank computes the whole plate alone and compares: the same sums in the same order give the same bits.
+// Heat in a square plate whose upper edge is hot: every point becomes the mean of its four
+// neighbours, again and again (Jacobi). The ranks share the plate as a grid of tiles; before each
+// step they exchange the tiles' edges, and now and then ask whether anything still moves. At the
+// end every rank computes the whole plate alone and compares: the same sums in the same order give
+// the same bits.
 #include <qpmesh/qpmesh.hpp>
 
 #include <algorithm>
@@ -19,7 +21,8 @@ constexpr int steps = 400;
 struct Tile {
   int rows, columns;
   int first_row, first_column;  // of the plate
-  std::vector<double> points = std::vector<double>(static_cast<std::size_t>((rows + 2) * (columns + 2)));
+  std::vector<double> points =
+      std::vector<double>(static_cast<std::size_t>((rows + 2) * (columns + 2)));
 
   double& at(int row, int column) {
     const int index = (row + 1) * (columns + 2) + column + 1;
@@ -30,10 +33,11 @@ struct Tile {
 Tile make_tile(int tile_row, int tile_rows, int tile_column, int tile_columns) {
   const int row = side * tile_row / tile_rows;
   const int column = side * tile_column / tile_columns;
-  Tile tile{side * (tile_row + 1) / tile_rows - row, side * (tile_column + 1) / tile_columns - column, row,
-            column};
+  Tile tile{side * (tile_row + 1) / tile_rows - row,
+            side * (tile_column + 1) / tile_columns - column, row, column};
   if (row == 0)
-    for (int i = -1; i <= tile.columns; ++i) tile.at(-1, i) = 1.0;  // the hot edge; the others stay at 0
+    for (int i = -1; i <= tile.columns; ++i)
+      tile.at(-1, i) = 1.0;  // the hot edge; the others stay at 0
   return tile;
 }
 
@@ -57,11 +61,15 @@ struct Line {
   int row, column;
   bool down;
 
-  double& point(Tile& tile, int i) const { return tile.at(row + (down ? i : 0), column + (down ? 0 : i)); }
+  double& point(Tile& tile, int i) const {
+    return tile.at(row + (down ? i : 0), column + (down ? 0 : i));
+  }
 };
 
-// Sends the edge to one neighbour and receives the opposite one's into the border. At the plate's edge there is none: -1.
-void exchange_lines(qpmesh::Communicator& world, Tile& tile, Line edge, int to, Line border, int from) {
+// Sends the edge to one neighbour and receives the opposite one's into the border. At the plate's
+// edge there is none: -1.
+void exchange_lines(qpmesh::Communicator& world, Tile& tile, Line edge, int to, Line border,
+                    int from) {
   std::vector<double> out(static_cast<std::size_t>(edge.down ? tile.rows : tile.columns));
   std::vector<double> in(out.size());
   for (int i = 0; double& value : out) value = edge.point(tile, i++);
@@ -111,11 +119,12 @@ int main() {
     std::array<int, 1> different{residual[0] == residual_alone ? 0 : 1};
     for (int row = 0; row < tile.rows; ++row)
       for (int column = 0; column < tile.columns; ++column)
-        different[0] += tile.at(row, column) != plate.at(tile.first_row + row, tile.first_column + column);
+        different[0] +=
+            tile.at(row, column) != plate.at(tile.first_row + row, tile.first_column + column);
     world.allreduce(different, qpmesh::sum);
     if (world.rank() == 0) {
-      std::printf("%d x %d tiles, %d steps: residual %.3e, %d points differ from one rank's\n", tile_rows,
-                  tile_columns, steps, residual[0], different[0]);
+      std::printf("%d x %d tiles, %d steps: residual %.3e, %d points differ from one rank's\n",
+                  tile_rows, tile_columns, steps, residual[0], different[0]);
     }
     world.finish();
     return different[0] == 0 ? 0 : 1;

@@ -1,5 +1,5 @@
 // The smallest whole program: join the job, reduce a vector over all ranks, leave together.
-//   qpmesh-run -np 4 example_hello      mpirun --oversubscribe -np 4 example_hello      example_hello
+//   qpmesh-run -np 4 example_hello      mpirun --oversubscribe -np 4 example_hello example_hello
 #include <qpmesh/qpmesh.hpp>
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 /* The smallest whole program in C: join the job, reduce a vector over all ranks, leave together.
-     cc -std=c99 hello_c.c $(pkg-config --cflags --libs qpmesh) -o hello_c && qpmesh-run -np 4 hello_c */
+     cc -std=c99 hello_c.c $(pkg-config --cflags --libs qpmesh) -o hello_c && qpmesh-run -np 4
+   hello_c */
 #include <qpmesh/qpmesh.h>
 #include <stdio.h>
 
@@ -19,7 +20,8 @@ int main(void) {
   ranks = qpmesh_size(world);
   code = check(qpmesh_allreduce(world, values, values, count, QPMESH_FLOAT32, QPMESH_SUM));
   for (i = 0; i < count; ++i) right = right && values[i] == (float)ranks;
-  if (code == QPMESH_OK && qpmesh_rank(world) == 0) printf("%d ranks, each element %g\n", ranks, values[0]);
+  if (code == QPMESH_OK && qpmesh_rank(world) == 0)
+    printf("%d ranks, each element %g\n", ranks, values[0]);
   if (check(qpmesh_finalize(world)) != QPMESH_OK) code = 1;
   return code == QPMESH_OK && right ? 0 : 1;
 }

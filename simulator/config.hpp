@@ -17,8 +17,8 @@ using transport::Write;
 
 enum class WriteOrder : std::uint8_t {
   strict,   // a connection's writes are placed one after another, each completely before the next
-  relaxed,  // bytes of different writes in flight are placed in any order; only an immediate (or ordered
-            // flag) waits for all before it
+  relaxed,  // bytes of different writes in flight are placed in any order; only an immediate (or
+            // ordered flag) waits for all before it
 };
 
 struct NetworkConfig {
@@ -41,11 +41,12 @@ struct NetworkConfig {
   WriteOrder write_order = WriteOrder::strict;
 
   // Behaviour. Times are virtual.
-  std::int64_t delay_min_ns = 500;  // from post to the first byte, and from the last byte to the completion
+  std::int64_t delay_min_ns =
+      500;  // from post to the first byte, and from the last byte to the completion
   std::int64_t delay_max_ns = 3'000;
   std::int64_t gap_max_ns = 200;  // between two pieces of a write
-  int pieces_max =
-      8;  // a write is placed in 1…pieces_max pieces of any lengths, in any order unless bytes_in_order
+  int pieces_max = 8;  // a write is placed in 1…pieces_max pieces of any lengths, in any order
+                       // unless bytes_in_order
   double peek_probability =
       1.0;         // that the target is stepped between two pieces; less makes many ranks cheaper
   int depth = 16;  // writes in flight of one connection; beyond them post answers busy

@@ -4,7 +4,9 @@ namespace qpmesh::simulator {
 
 Connection::~Connection() { fabric_.close_endpoint(endpoint_); }
 
-Post Connection::post(std::span<const Write> chain) noexcept { return fabric_.post(endpoint_, chain); }
+Post Connection::post(std::span<const Write> chain) noexcept {
+  return fabric_.post(endpoint_, chain);
+}
 
 Post Connection::read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
                       RemoteAddress source) noexcept {
@@ -13,7 +15,9 @@ Post Connection::read(std::span<std::byte> target, std::optional<std::uint32_t> 
 
 std::uint64_t Connection::completed() const noexcept { return fabric_.completed(endpoint_); }
 
-std::optional<std::uint32_t> Connection::take_arrival() noexcept { return fabric_.take_arrival(endpoint_); }
+std::optional<std::uint32_t> Connection::take_arrival() noexcept {
+  return fabric_.take_arrival(endpoint_);
+}
 
 const std::byte* Connection::load(RemoteAddress source, std::size_t bytes) noexcept {
   return fabric_.load(endpoint_, source, bytes);

@@ -7,7 +7,8 @@ namespace qpmesh::simulator {
 
 class Connection final : public transport::Connection {
  public:
-  Connection(Fabric& fabric, std::uint32_t endpoint) noexcept : fabric_{fabric}, endpoint_{endpoint} {}
+  Connection(Fabric& fabric, std::uint32_t endpoint) noexcept
+      : fabric_{fabric}, endpoint_{endpoint} {}
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -20,8 +20,8 @@ void ControlPlane::push(int from, int to, base::ControlEvent event, std::int64_t
   pair.finished = event.kind != base::ControlEvent::Kind::frame;
   pair.on_the_way.push_back(std::move(event));
   // Frames may arrive together, as a stream coalesces them, but never out of order.
-  pair.last_ns =
-      std::max(pair.last_ns, scheduler_.now_ns() + scheduler_.random().between(delay_min_ns, delay_max_ns));
+  pair.last_ns = std::max(
+      pair.last_ns, scheduler_.now_ns() + scheduler_.random().between(delay_min_ns, delay_max_ns));
   scheduler_.at(pair.last_ns, EventKind::control, static_cast<std::uint32_t>(to),
                 static_cast<std::uint64_t>(from));
 }
@@ -39,7 +39,8 @@ void ControlPlane::send(int from, int to, BlobView frame) {
 void ControlPlane::say_goodbye(int from) {
   for (int to = 0; to < config_.rank_count; ++to) {
     if (to == from) continue;
-    push(from, to, {.kind = base::ControlEvent::Kind::goodbye, .peer = from, .bytes = {}, .detail = {}},
+    push(from, to,
+         {.kind = base::ControlEvent::Kind::goodbye, .peer = from, .bytes = {}, .detail = {}},
          config_.control_delay_min_ns, config_.control_delay_max_ns);
   }
 }
@@ -50,7 +51,8 @@ void ControlPlane::end(int rank, const std::string& detail) {
   ending.inbox.clear();
   for (int to = 0; to < config_.rank_count; ++to) {
     if (to == rank) continue;
-    push(rank, to, {.kind = base::ControlEvent::Kind::death, .peer = rank, .bytes = {}, .detail = detail},
+    push(rank, to,
+         {.kind = base::ControlEvent::Kind::death, .peer = rank, .bytes = {}, .detail = detail},
          config_.death_delay_min_ns, config_.death_delay_max_ns);
   }
 }

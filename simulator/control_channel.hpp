@@ -35,11 +35,13 @@ class ControlPlane {
     bool gone = false;
   };
 
-  void push(int from, int to, base::ControlEvent event, std::int64_t delay_min_ns, std::int64_t delay_max_ns);
+  void push(int from, int to, base::ControlEvent event, std::int64_t delay_min_ns,
+            std::int64_t delay_max_ns);
 
   const NetworkConfig& config_;
   Scheduler& scheduler_;
-  std::unordered_map<std::uint64_t, Pair> pairs_;  // never iterated: its order is not the same everywhere
+  std::unordered_map<std::uint64_t, Pair>
+      pairs_;  // never iterated: its order is not the same everywhere
   std::vector<Rank> ranks_;
 };
 

@@ -13,7 +13,8 @@ namespace qpmesh::simulator {
 namespace {
 
 bool contains(std::span<const std::byte> region, std::span<const std::byte> memory) noexcept {
-  const std::less_equal<const std::byte*> not_after;  // total, for pointers of different objects too
+  const std::less_equal<const std::byte*>
+      not_after;  // total, for pointers of different objects too
   const std::byte* const end = region.data() + region.size();
   return not_after(region.data(), memory.data()) && not_after(memory.data(), end) &&
          memory.size() <= static_cast<std::size_t>(end - memory.data());
@@ -47,7 +48,8 @@ void Fabric::close_port(std::uint32_t port) noexcept {
   ports_[port].regions.clear();
 }
 
-std::uint32_t Fabric::register_memory(std::uint32_t port, std::span<std::byte> memory, bool lasting) {
+std::uint32_t Fabric::register_memory(std::uint32_t port, std::span<std::byte> memory,
+                                      bool lasting) {
   // Random, so that a key that was made up or belongs to another rank finds nothing.
   auto& regions = ports_[port].regions;
   for (;;) {
@@ -69,11 +71,13 @@ std::optional<RemoteAddress> Fabric::address_of(std::uint32_t port,
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Fabric::region_of(std::uint32_t port, std::span<const std::byte> memory,
+std::optional<std::uint32_t> Fabric::region_of(std::uint32_t port,
+                                               std::span<const std::byte> memory,
                                                std::optional<std::uint32_t> region) const noexcept {
   if (region) {
     const auto found = ports_[port].regions.find(*region);
-    const bool inside = found != ports_[port].regions.end() && contains(found->second.memory, memory);
+    const bool inside =
+        found != ports_[port].regions.end() && contains(found->second.memory, memory);
     return inside ? region : std::nullopt;
   }
   const auto address = address_of(port, memory);
@@ -153,7 +157,8 @@ void Fabric::mark_changed(std::uint32_t endpoint) {
 void Fabric::settle(std::uint32_t endpoint) {
   Endpoint& mine = endpoints_[endpoint];
   Random& random = scheduler_.random();
-  const bool lands = mine.peer_endpoint != none && !mine.peer_dead && !endpoints_[mine.peer_endpoint].closed;
+  const bool lands =
+      mine.peer_endpoint != none && !mine.peer_dead && !endpoints_[mine.peer_endpoint].closed;
   auto flights = std::exchange(mine.flights, {});
   if (!lands) return;
   std::uint64_t whole = random.below(flights.size() + 1);
@@ -163,7 +168,8 @@ void Fabric::settle(std::uint32_t endpoint) {
         flight.bytes() != 0)
       return;
     if (!flight.began) flight.cut(config_.pieces_max, config_.bytes_in_order, random);
-    const std::size_t end = whole > 0 ? flight.pieces.size() : random.below(flight.pieces.size() + 1);
+    const std::size_t end =
+        whole > 0 ? flight.pieces.size() : random.below(flight.pieces.size() + 1);
     while (flight.placed < end) place(endpoint, flight, flight.pieces[flight.placed++]);
     if (whole == 0) return;
     --whole;
@@ -203,8 +209,9 @@ void Fabric::link_down(std::uint32_t endpoint) {
   Endpoint& mine = endpoints_[endpoint];
   if (mine.closed || mine.fault) return;
   set_fault(endpoint,
-            mine.peer_dead ? fmt::format("rank {} does not answer any more", mine.peer)
-                           : fmt::format("rank {} closed the connection with writes on their way", mine.peer),
+            mine.peer_dead
+                ? fmt::format("rank {} does not answer any more", mine.peer)
+                : fmt::format("rank {} closed the connection with writes on their way", mine.peer),
             mine.peer_dead ? ETIMEDOUT : ECONNRESET);
 }
 
@@ -223,7 +230,8 @@ void Fabric::sever(std::uint32_t endpoint) {
   mine.closed = true;
   mine.flights.clear();
   if (!mine.fault)
-    mine.fault = std::make_unique<Fault>(Fault{mine.peer, "this side severed the connection", ECANCELED});
+    mine.fault =
+        std::make_unique<Fault>(Fault{mine.peer, "this side severed the connection", ECANCELED});
 }
 
 void Fabric::fail_link(int from, int to) {
@@ -246,7 +254,8 @@ void Fabric::kill(int rank) {
     if (dying.peer_endpoint == none) continue;
     const std::uint32_t other = dying.peer_endpoint;
     Endpoint& survivor = endpoints_[other];
-    if (survivor.peer_endpoint != id || survivor.rank == rank || survivor.closed || survivor.fault) continue;
+    if (survivor.peer_endpoint != id || survivor.rank == rank || survivor.closed || survivor.fault)
+      continue;
     survivor.peer_dead = true;
     notice_later(other);
   }
@@ -260,15 +269,15 @@ std::string Fabric::describe(int lines_max) const {
     const std::size_t unread = endpoint.arrivals.size() - endpoint.arrivals_taken;
     if ((endpoint.flights.empty() && unread == 0 && !endpoint.fault) || endpoint.closed) continue;
     if (lines_max-- == 0) return text + "  …\n";
-    text +=
-        fmt::format("  {} -> {}: {} writes posted, {} in flight, {} told complete, {} immediates not taken",
-                    endpoint.rank, endpoint.peer, endpoint.next_sequence, endpoint.flights.size(),
-                    endpoint.completed, unread);
+    text += fmt::format(
+        "  {} -> {}: {} writes posted, {} in flight, {} told complete, {} immediates not taken",
+        endpoint.rank, endpoint.peer, endpoint.next_sequence, endpoint.flights.size(),
+        endpoint.completed, unread);
     if (!endpoint.flights.empty()) {
       const Flight& first = endpoint.flights.front();
-      text +=
-          fmt::format(", first {} of {} bytes at {:#x}+{} has {} of {} pieces", first.sequence, first.bytes(),
-                      first.target.region, first.target.offset, first.placed, first.pieces.size());
+      text += fmt::format(", first {} of {} bytes at {:#x}+{} has {} of {} pieces", first.sequence,
+                          first.bytes(), first.target.region, first.target.offset, first.placed,
+                          first.pieces.size());
     }
     if (endpoint.fault) text += fmt::format(", fault: {}", endpoint.fault->detail);
     text += '\n';

@@ -36,8 +36,8 @@ class Fabric {
   void close_endpoint(std::uint32_t endpoint) noexcept;
 
   Post post(std::uint32_t endpoint, std::span<const Write> chain);
-  Post read(std::uint32_t endpoint, std::span<std::byte> target, std::optional<std::uint32_t> target_region,
-            RemoteAddress source);
+  Post read(std::uint32_t endpoint, std::span<std::byte> target,
+            std::optional<std::uint32_t> target_region, RemoteAddress source);
   const std::byte* load(std::uint32_t endpoint, RemoteAddress source, std::size_t bytes);
   void sever(std::uint32_t endpoint);
   // Completions and arrivals become visible to the rank only here, as a device's do.
@@ -46,7 +46,9 @@ class Fabric {
     return endpoints_[endpoint].completed_seen;
   }
   std::optional<std::uint32_t> take_arrival(std::uint32_t endpoint) noexcept;
-  const Fault* fault(std::uint32_t endpoint) const noexcept { return endpoints_[endpoint].fault.get(); }
+  const Fault* fault(std::uint32_t endpoint) const noexcept {
+    return endpoints_[endpoint].fault.get();
+  }
 
   void handle(const Event& event);
   void fail_link(int from, int to);
@@ -105,7 +107,8 @@ class Fabric {
   Flight flight_of(std::uint32_t port, const Write& write) const;
   void begin(std::uint32_t endpoint, Flight& flight);
   void place_piece(std::uint32_t endpoint, std::uint64_t sequence);
-  bool place(std::uint32_t endpoint, Flight& flight, Piece piece);  // false: the link has failed instead
+  bool place(std::uint32_t endpoint, Flight& flight,
+             Piece piece);  // false: the link has failed instead
   void may_retransmit(std::uint32_t endpoint, const Flight& flight);
   void retransmit(std::uint32_t endpoint, std::uint64_t sequence);
   void bytes_placed(std::uint32_t endpoint, Flight& flight);
@@ -116,12 +119,13 @@ class Fabric {
   // or not registered so.
   std::optional<std::uint32_t> region_of(std::uint32_t port, std::span<const std::byte> memory,
                                          std::optional<std::uint32_t> region) const noexcept;
-  std::byte* resolve(const Endpoint& target, RemoteAddress address, std::size_t bytes) const noexcept;
+  std::byte* resolve(const Endpoint& target, RemoteAddress address,
+                     std::size_t bytes) const noexcept;
   std::string why_unresolved(const Endpoint& target, const Flight& flight) const;
 
   // fabric.cpp: ends.
-  void settle(
-      std::uint32_t endpoint);  // of what is on its way a seeded part still arrives, the rest never does
+  void settle(std::uint32_t endpoint);  // of what is on its way a seeded part still arrives, the
+                                        // rest never does
   void set_fault(std::uint32_t endpoint, std::string detail, int system_error);
   void break_pair(std::uint32_t endpoint, const std::string& detail, int system_error);
   void notice_later(std::uint32_t endpoint);

@@ -17,7 +17,8 @@ void cut_range(std::size_t begin, std::size_t end, std::uint64_t count, Random& 
   }
 }
 
-void copy_range(std::span<const std::byte> from, std::size_t offset, std::span<std::byte> out) noexcept {
+void copy_range(std::span<const std::byte> from, std::size_t offset,
+                std::span<std::byte> out) noexcept {
   if (!out.empty()) std::memcpy(out.data(), from.data() + offset, out.size());
 }
 
@@ -25,7 +26,8 @@ void copy_range(std::span<const std::byte> from, std::size_t offset, std::span<s
 
 void Flight::read(std::size_t offset, std::span<std::byte> out) const noexcept {
   if (!copied.empty()) return copy_range(copied, offset, out);
-  const std::size_t from_head = offset < head.size() ? std::min(out.size(), head.size() - offset) : 0;
+  const std::size_t from_head =
+      offset < head.size() ? std::min(out.size(), head.size() - offset) : 0;
   copy_range(head, offset, out.first(from_head));
   copy_range(body, offset + from_head - head.size(), out.subspan(from_head));
 }

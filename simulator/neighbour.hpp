@@ -16,7 +16,8 @@ class Neighbour final : public transport::Neighbour {
       : transport::Neighbour{arena}, network_{network}, rank_{rank} {}
 
   bool copies_private() const noexcept override { return true; }
-  int copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept override {
+  int copy_private(std::byte* target, std::uint64_t address,
+                   std::size_t bytes) const noexcept override {
     if (has_ended()) return ESRCH;
     if (bytes > 0) std::memcpy(target, reinterpret_cast<const std::byte*>(address), bytes);
     return 0;

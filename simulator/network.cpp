@@ -56,7 +56,8 @@ void Network::step(int rank) {
 }
 
 void Network::step_touched() {
-  for (int rank = scheduler_.take_touched(); rank >= 0; rank = scheduler_.take_touched()) step(rank);
+  for (int rank = scheduler_.take_touched(); rank >= 0; rank = scheduler_.take_touched())
+    step(rank);
 }
 
 void Network::step_all() {
@@ -122,7 +123,8 @@ bool Network::run_for(std::int64_t duration_ns) {
 
 void Network::wake_at(int rank, Deadline time) {
   const std::int64_t time_ns = std::chrono::nanoseconds{time.time_since_epoch()}.count();
-  scheduler_.at(std::max(time_ns, scheduler_.now_ns()), EventKind::wake, static_cast<std::uint32_t>(rank));
+  scheduler_.at(std::max(time_ns, scheduler_.now_ns()), EventKind::wake,
+                static_cast<std::uint32_t>(rank));
 }
 
 void Network::at(Deadline time, std::function<void()> action) {
@@ -154,10 +156,11 @@ void Network::thaw(int rank) {
 
 std::string Network::describe() const {
   std::string text = fmt::format(
-      "simulated network: {} ranks, seed {}, virtual time {} ns, {} events, {} pending, {} steps, trace "
+      "simulated network: {} ranks, seed {}, virtual time {} ns, {} events, {} pending, {} steps, "
+      "trace "
       "{:#018x}\n",
-      config_.rank_count, config_.seed, scheduler_.now_ns(), scheduler_.events(), scheduler_.pending(),
-      steps_, scheduler_.trace_hash());
+      config_.rank_count, config_.seed, scheduler_.now_ns(), scheduler_.events(),
+      scheduler_.pending(), steps_, scheduler_.trace_hash());
   if (endless_rank_ >= 0) {
     text += fmt::format("  rank {} reported work {} times at one instant: it would never end\n",
                         endless_rank_, steps_in_a_row_max);

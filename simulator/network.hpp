@@ -5,7 +5,8 @@
 //   Network network{polled_network(4, seed)};
 //   auto transport = network.make_transport(rank);  …
 //   network.set_step(rank, [&] { return engine.step(); });
-//   EXPECT_TRUE(network.run_until([&] { return all_done; }, network.after_ms(1'000))) << network.describe();
+//   EXPECT_TRUE(network.run_until([&] { return all_done; }, network.after_ms(1'000))) <<
+//   network.describe();
 // The same seed, configuration and steps give the same trace_hash(). What make_…
 // returns must be gone before the network is.
 #pragma once

@@ -38,7 +38,8 @@ void Fabric::handle(const Event& event) {
   assert(false && "not an event of the fabric");
 }
 
-std::byte* Fabric::resolve(const Endpoint& target, RemoteAddress address, std::size_t bytes) const noexcept {
+std::byte* Fabric::resolve(const Endpoint& target, RemoteAddress address,
+                           std::size_t bytes) const noexcept {
   const auto& regions = ports_[target.port].regions;
   const auto region = regions.find(address.region);
   if (region == regions.end()) return nullptr;
@@ -55,9 +56,10 @@ std::string Fabric::why_unresolved(const Endpoint& target, const Flight& flight)
                        flight.is_read() ? "read" : "write", flight.bytes(), flight.target.region,
                        target.rank);
   }
-  return fmt::format("a {} of {} bytes at offset {} is outside region {:#x} of rank {}, which has {} bytes",
-                     flight.is_read() ? "read" : "write", flight.bytes(), flight.target.offset,
-                     flight.target.region, target.rank, region->second.memory.size());
+  return fmt::format(
+      "a {} of {} bytes at offset {} is outside region {:#x} of rank {}, which has {} bytes",
+      flight.is_read() ? "read" : "write", flight.bytes(), flight.target.offset,
+      flight.target.region, target.rank, region->second.memory.size());
 }
 
 // What no correct caller posts; a device would refuse it or corrupt memory.
@@ -74,7 +76,8 @@ std::optional<std::string> Fabric::unusable(std::uint32_t port, const Write& wri
     }
   }
   if (write.flag_offset == Write::no_flag) return std::nullopt;
-  if (write.flag_offset > write.head.size() || write.head.size() - write.flag_offset < write.flag_bytes) {
+  if (write.flag_offset > write.head.size() ||
+      write.head.size() - write.flag_offset < write.flag_bytes) {
     return fmt::format("a flag at {} does not lie in a head of {} bytes", write.flag_offset,
                        write.head.size());
   }
@@ -109,10 +112,11 @@ Post Fabric::read(std::uint32_t endpoint, std::span<std::byte> target,
   flight.target = source;
   flight.tell = true;
   if (!flight.own_region || target.size() > config_.write_bytes_max) {
-    break_pair(endpoint,
-               fmt::format("a read of {} bytes, write_bytes_max is {}, into memory that is {}registered",
-                           target.size(), config_.write_bytes_max, flight.own_region ? "" : "not "),
-               EINVAL);
+    break_pair(
+        endpoint,
+        fmt::format("a read of {} bytes, write_bytes_max is {}, into memory that is {}registered",
+                    target.size(), config_.write_bytes_max, flight.own_region ? "" : "not "),
+        EINVAL);
     return Post::failed;
   }
   if (!admits(mine, 1)) return Post::busy;
@@ -138,7 +142,8 @@ void Fabric::take_off(std::uint32_t endpoint, Flight flight) {
   flight.ready_ns = scheduler_.now_ns() + delay();
   const bool first = mine.flights.empty() || mine.flights.back().retired;
   Flight& last = mine.flights.emplace_back(std::move(flight));
-  if (!mine.peer_dead && (first || config_.write_order == WriteOrder::relaxed)) begin(endpoint, last);
+  if (!mine.peer_dead && (first || config_.write_order == WriteOrder::relaxed))
+    begin(endpoint, last);
 }
 
 Flight Fabric::flight_of(std::uint32_t port, const Write& write) const {
@@ -171,8 +176,8 @@ void Fabric::begin(std::uint32_t endpoint, Flight& flight) {
     scheduler_.at(first, EventKind::piece, endpoint, flight.sequence);
   } else {
     for (std::size_t i = 0; i < flight.pieces.size(); ++i) {
-      scheduler_.at(first + scheduler_.random().between(0, config_.delay_max_ns), EventKind::piece, endpoint,
-                    flight.sequence);
+      scheduler_.at(first + scheduler_.random().between(0, config_.delay_max_ns), EventKind::piece,
+                    endpoint, flight.sequence);
     }
   }
 }
@@ -180,7 +185,8 @@ void Fabric::begin(std::uint32_t endpoint, Flight& flight) {
 void Fabric::place_piece(std::uint32_t endpoint, std::uint64_t sequence) {
   Endpoint& mine = endpoints_[endpoint];
   Flight* const flight = find(mine.flights, sequence);
-  if (flight == nullptr || mine.peer_dead) return;  // to the dead nothing moves, until link_down tells
+  if (flight == nullptr || mine.peer_dead)
+    return;  // to the dead nothing moves, until link_down tells
   const Piece piece = flight->pieces[flight->placed];
   if (!place(endpoint, *flight, piece)) return;
   ++flight->placed;
@@ -204,7 +210,8 @@ bool Fabric::place(std::uint32_t endpoint, Flight& flight, Piece piece) {
     return false;
   }
   if (flight.own_region && !ports_[mine.port].regions.contains(*flight.own_region)) {
-    break_pair(endpoint, fmt::format("rank {} closed memory that its device still uses", mine.rank), EFAULT);
+    break_pair(endpoint, fmt::format("rank {} closed memory that its device still uses", mine.rank),
+               EFAULT);
     return false;
   }
   std::byte* const memory = resolve(target, flight.target, flight.bytes());
@@ -213,7 +220,8 @@ bool Fabric::place(std::uint32_t endpoint, Flight& flight, Piece piece) {
     return false;
   }
   if (flight.is_read()) {
-    if (piece.bytes > 0) std::memcpy(flight.into.data() + piece.offset, memory + piece.offset, piece.bytes);
+    if (piece.bytes > 0)
+      std::memcpy(flight.into.data() + piece.offset, memory + piece.offset, piece.bytes);
   } else {
     flight.read(piece.offset, {memory + piece.offset, piece.bytes});
   }
@@ -222,7 +230,8 @@ bool Fabric::place(std::uint32_t endpoint, Flight& flight, Piece piece) {
 
 void Fabric::may_retransmit(std::uint32_t endpoint, const Flight& flight) {
   if (!scheduler_.random().chance(config_.retransmission_probability)) return;
-  scheduler_.at(scheduler_.now_ns() + delay(), EventKind::retransmission, endpoint, flight.sequence);
+  scheduler_.at(scheduler_.now_ns() + delay(), EventKind::retransmission, endpoint,
+                flight.sequence);
 }
 
 void Fabric::retransmit(std::uint32_t endpoint, std::uint64_t sequence) {
@@ -246,18 +255,21 @@ void Fabric::bytes_placed(std::uint32_t endpoint, Flight& flight) {
   const Flight* const previous = find(mine.flights, flight.sequence - 1);
   if (previous != nullptr && !previous->retired) return;  // its retirement goes on with us
   const std::int64_t earliest = flight.pieces.empty() ? flight.ready_ns : scheduler_.now_ns();
-  scheduler_.at(std::max(earliest, scheduler_.now_ns()) + gap(), EventKind::fence, endpoint, flight.sequence);
+  scheduler_.at(std::max(earliest, scheduler_.now_ns()) + gap(), EventKind::fence, endpoint,
+                flight.sequence);
 }
 
 bool Fabric::store_flag(std::uint32_t endpoint, Flight& flight) {
   if (flight.flag_offset == Write::no_flag) return true;
-  if (!place(endpoint, flight, {0, 0})) return false;  // the target may have gone since the last piece
+  if (!place(endpoint, flight, {0, 0}))
+    return false;  // the target may have gone since the last piece
   std::byte* const memory =
       resolve(endpoints_[endpoints_[endpoint].peer_endpoint], flight.target, flight.bytes());
   const auto store = [&]<class Word>(Word flag) {
     flight.read(flight.flag_offset, std::as_writable_bytes(std::span{&flag, 1}));
     auto* const where = reinterpret_cast<Word*>(memory + flight.flag_offset);
-    assert(reinterpret_cast<std::uintptr_t>(where) % std::atomic_ref<Word>::required_alignment == 0);
+    assert(reinterpret_cast<std::uintptr_t>(where) % std::atomic_ref<Word>::required_alignment ==
+           0);
     std::atomic_ref<Word>{*where}.store(flag, std::memory_order_release);
   };
   if (flight.flag_bytes == sizeof(std::uint64_t)) store(std::uint64_t{0});

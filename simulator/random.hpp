@@ -26,7 +26,8 @@ class Random {
   }
   template <class T>
   void shuffle(std::span<T> items) noexcept {
-    for (std::size_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[below(left)]);
+    for (std::size_t left = items.size(); left > 1; --left)
+      std::swap(items[left - 1], items[below(left)]);
   }
 
  private:

@@ -16,7 +16,8 @@ bool later(const Event& a, const Event& b) noexcept {
 Scheduler::Scheduler(const NetworkConfig& config)
     : config_{config}, random_{config.seed}, ranks_(static_cast<std::size_t>(config.rank_count)) {}
 
-void Scheduler::at(std::int64_t time_ns, EventKind kind, std::uint32_t subject, std::uint64_t argument) {
+void Scheduler::at(std::int64_t time_ns, EventKind kind, std::uint32_t subject,
+                   std::uint64_t argument) {
   assert(time_ns >= now_ns_);
   heap_.push_back({time_ns, random_.next(), argument, subject, kind});
   std::push_heap(heap_.begin(), heap_.end(), later);
@@ -65,7 +66,8 @@ void Scheduler::woken(const Event& event) {
 void Scheduler::met_busy(int rank) {
   Rank& state = ranks_[static_cast<std::size_t>(rank)];
   if (state.wake_pending) return;
-  state.busy_delay_ns = std::clamp(state.busy_delay_ns * 2, config_.delay_min_ns, config_.tick_max_ns);
+  state.busy_delay_ns =
+      std::clamp(state.busy_delay_ns * 2, config_.delay_min_ns, config_.tick_max_ns);
   wake_soon(rank, random_.between(state.busy_delay_ns / 2, state.busy_delay_ns) + 1);
 }
 

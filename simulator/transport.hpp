@@ -17,12 +17,17 @@ class Transport final : public transport::Transport {
   Transport& operator=(const Transport&) = delete;
 
   RemoteAddress register_memory(std::span<std::byte> memory) override { return open(memory, true); }
-  RemoteAddress register_target(std::span<std::byte> memory) override { return open(memory, false); }
+  RemoteAddress register_target(std::span<std::byte> memory) override {
+    return open(memory, false);
+  }
   RemoteAddress register_source(std::span<const std::byte> memory) override {
     return open({const_cast<std::byte*>(memory.data()), memory.size()}, false);
   }
-  void deregister_memory(std::uint32_t region) noexcept override { fabric_.deregister_memory(port_, region); }
-  std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {
+  void deregister_memory(std::uint32_t region) noexcept override {
+    fabric_.deregister_memory(port_, region);
+  }
+  std::optional<RemoteAddress> address_of(
+      std::span<const std::byte> memory) const noexcept override {
     return fabric_.address_of(port_, memory);
   }
   Blob address_for(int peer) override;

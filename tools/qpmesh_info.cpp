@@ -18,14 +18,17 @@ constexpr int failure_code = 1;
 int main(int argc, char** argv) {
   CLI::App app{
       "qpmesh-info [options]\n"
-      "Shows this host's RDMA devices, ports and GIDs, its cores and limits, and which GID qpmesh would use "
-      "and why. QPMESH_DEVICE, QPMESH_GID_INDEX, QPMESH_NETDEV and QPMESH_SUBNET count as they do in a job.",
+      "Shows this host's RDMA devices, ports and GIDs, its cores and limits, and which GID qpmesh "
+      "would use "
+      "and why. QPMESH_DEVICE, QPMESH_GID_INDEX, QPMESH_NETDEV and QPMESH_SUBNET count as they do "
+      "in a job.",
       "qpmesh-info"};
   bool json = false;
   std::string address;
   app.add_flag("--json", json, "one JSON object instead of text");
-  app.add_option("--address", address,
-                 "where the ranks of a job meet on this host, which its choice considers: an IP address");
+  app.add_option(
+      "--address", address,
+      "where the ranks of a job meet on this host, which its choice considers: an IP address");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

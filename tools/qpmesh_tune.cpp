@@ -1,4 +1,5 @@
-// qpmesh-tune: measures the constants that algorithms are chosen by, and shows how well they predict.
+// qpmesh-tune: measures the constants that algorithms are chosen by, and shows how well they
+// predict.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -36,15 +37,16 @@ std::string host_name() {
 std::string processor_name() {
   std::ifstream file{"/proc/cpuinfo"};
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+    if (line.starts_with("model name"))
+      return line.substr(std::min(line.size(), line.find(':') + 2));
   }
   return "unknown processor";
 }
 
 std::string text_of(const tune::Measured& measured) {
   std::string heading =
-      fmt::format("Constants of {}: {}, {} cores, measured by qpmesh-tune between two ranks.\n", host_name(),
-                  processor_name(), std::thread::hardware_concurrency());
+      fmt::format("Constants of {}: {}, {} cores, measured by qpmesh-tune between two ranks.\n",
+                  host_name(), processor_name(), std::thread::hardware_concurrency());
   heading += "Used by QPMESH_TUNING=FILE on rank 0; what is left out has its built-in value.";
   for (const auto& remark : measured.remarks) heading += "\n" + remark;
   std::vector<collectives::ConstantRow> rows;
@@ -83,14 +85,18 @@ int main(int argc, char** argv) {
   bool quick = false;
   CLI::App app{
       "qpmesh-run -np 2 qpmesh-tune --out FILE\n"
-      "Measures the constants of a machine by which algorithms are chosen, between two ranks: on one node "
+      "Measures the constants of a machine by which algorithms are chosen, between two ranks: on "
+      "one node "
       "those of a node, on two "
       "nodes those of the network. QPMESH_TUNING=FILE uses them.",
       "qpmesh-tune"};
-  app.add_option("--out", settings.out_path, "where rank 0 writes them; without it, to standard output");
-  app.add_flag("--check", settings.check,
-               "measures nothing but how well the constants in use predict, on any number of ranks");
-  app.add_option("--max-bytes", settings.sizes.bytes_max, "longest vector of --check, in bytes (4 MiB)");
+  app.add_option("--out", settings.out_path,
+                 "where rank 0 writes them; without it, to standard output");
+  app.add_flag(
+      "--check", settings.check,
+      "measures nothing but how well the constants in use predict, on any number of ranks");
+  app.add_option("--max-bytes", settings.sizes.bytes_max,
+                 "longest vector of --check, in bytes (4 MiB)");
   app.add_flag("--quick", quick, "fewer tries: for trying out");
   try {
     app.parse(argc, argv);

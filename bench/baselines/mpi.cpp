@@ -17,8 +17,10 @@ namespace qpmesh::bench {
 namespace {
 
 [[noreturn]] void refuse(ErrorCode code, std::string cause, std::string hint) {
-  throw Error(
-      {.code = code, .operation = "baseline mpi", .cause = std::move(cause), .hint = std::move(hint)});
+  throw Error({.code = code,
+               .operation = "baseline mpi",
+               .cause = std::move(cause),
+               .hint = std::move(hint)});
 }
 
 // What MPI implementations' launchers give each rank. Without one of them
@@ -26,7 +28,8 @@ namespace {
 bool started_by_mpi_launcher() {
   constexpr std::array variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD"};
   const auto environment = bootstrap::process_environment();
-  return std::ranges::any_of(variables, [&](const char* name) { return environment(name).has_value(); });
+  return std::ranges::any_of(variables,
+                             [&](const char* name) { return environment(name).has_value(); });
 }
 
 class Mpi final : public Baseline {
@@ -40,11 +43,12 @@ class Mpi final : public Baseline {
     if (mpi_rank == rank && mpi_size == size) return;
     MPI_Finalize();
     refuse(ErrorCode::bad_config,
-           fmt::format("this process is rank {} of {} to {}, but rank {} of {} to qpmesh", mpi_rank, mpi_size,
-                       mpi_library_version(), rank, size),
+           fmt::format("this process is rank {} of {} to {}, but rank {} of {} to qpmesh", mpi_rank,
+                       mpi_size, mpi_library_version(), rank, size),
            "start it with the mpirun of the MPI it was built with");
   }
-  // An exception on its way means that other ranks may never reach MPI_Finalize, which waits for them.
+  // An exception on its way means that other ranks may never reach MPI_Finalize, which waits for
+  // them.
   ~Mpi() override {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();
   }
@@ -59,17 +63,19 @@ class Mpi final : public Baseline {
              MPI_COMM_WORLD);
   }
   void receive(Incoming message) override {
-    MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0, MPI_COMM_WORLD,
-             MPI_STATUS_IGNORE);
+    MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0,
+             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
   void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) override {
     requests_.resize(sends.size() + receives.size());
     auto request = requests_.begin();
     for (const auto& [data, source] : receives) {
-      MPI_Irecv(data.data(), mpi_count(data.size()), MPI_BYTE, source, 0, MPI_COMM_WORLD, &*request++);
+      MPI_Irecv(data.data(), mpi_count(data.size()), MPI_BYTE, source, 0, MPI_COMM_WORLD,
+                &*request++);
     }
     for (const auto& [data, destination] : sends) {
-      MPI_Isend(data.data(), mpi_count(data.size()), MPI_BYTE, destination, 0, MPI_COMM_WORLD, &*request++);
+      MPI_Isend(data.data(), mpi_count(data.size()), MPI_BYTE, destination, 0, MPI_COMM_WORLD,
+                &*request++);
     }
     MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
   }
@@ -82,7 +88,8 @@ class Mpi final : public Baseline {
 
 std::unique_ptr<Baseline> make_mpi_baseline(Communicator& world) {
   if (!started_by_mpi_launcher()) {
-    refuse(ErrorCode::bad_config, "no MPI launcher started this process: its environment names no MPI rank",
+    refuse(ErrorCode::bad_config,
+           "no MPI launcher started this process: its environment names no MPI rank",
            "mpirun -np 2 bench_… --baseline mpi");
   }
   return std::make_unique<Mpi>(world.rank(), world.size());

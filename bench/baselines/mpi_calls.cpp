@@ -12,7 +12,9 @@ namespace {
 void equal_blocks(const Baseline::Operation& operation, const void* in, void* out, int count) {
   MPI_Comm world = MPI_COMM_WORLD;
   switch (operation.collective) {
-    case Collective::allgather: MPI_Allgather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world); return;
+    case Collective::allgather:
+      MPI_Allgather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world);
+      return;
     case Collective::reduce_scatter:
       MPI_Reduce_scatter_block(in, out, count, MPI_FLOAT, MPI_SUM, world);
       return;
@@ -22,7 +24,9 @@ void equal_blocks(const Baseline::Operation& operation, const void* in, void* ou
     case Collective::scatter:
       MPI_Scatter(in, count, MPI_FLOAT, out, count, MPI_FLOAT, operation.root, world);
       return;
-    case Collective::alltoall: MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world); return;
+    case Collective::alltoall:
+      MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, world);
+      return;
     default: throw std::logic_error{"a collective without blocks"};
   }
 }
@@ -37,15 +41,20 @@ void unequal_blocks(const Baseline::Operation& operation, const void* in, void* 
     case Collective::allgather:
       MPI_Allgatherv(in, in_count, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, world);
       return;
-    case Collective::reduce_scatter: MPI_Reduce_scatter(in, out, counts, MPI_FLOAT, MPI_SUM, world); return;
+    case Collective::reduce_scatter:
+      MPI_Reduce_scatter(in, out, counts, MPI_FLOAT, MPI_SUM, world);
+      return;
     case Collective::gather:
-      MPI_Gatherv(in, in_count, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, operation.root, world);
+      MPI_Gatherv(in, in_count, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, operation.root,
+                  world);
       return;
     case Collective::scatter:
-      MPI_Scatterv(in, counts, displacements, MPI_FLOAT, out, out_count, MPI_FLOAT, operation.root, world);
+      MPI_Scatterv(in, counts, displacements, MPI_FLOAT, out, out_count, MPI_FLOAT, operation.root,
+                   world);
       return;
     case Collective::alltoall:
-      MPI_Alltoallv(in, counts, displacements, MPI_FLOAT, out, counts, displacements, MPI_FLOAT, world);
+      MPI_Alltoallv(in, counts, displacements, MPI_FLOAT, out, counts, displacements, MPI_FLOAT,
+                    world);
       return;
     default: throw std::logic_error{"a collective without blocks"};
   }
@@ -81,7 +90,9 @@ void mpi_collective(const Baseline::Operation& operation) {
     case Collective::barrier: MPI_Barrier(world); return;
     case Collective::broadcast: MPI_Bcast(out, count(), MPI_FLOAT, operation.root, world); return;
     case Collective::allreduce: MPI_Allreduce(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
-    case Collective::reduce: MPI_Reduce(in, out, count(), MPI_FLOAT, MPI_SUM, operation.root, world); return;
+    case Collective::reduce:
+      MPI_Reduce(in, out, count(), MPI_FLOAT, MPI_SUM, operation.root, world);
+      return;
     case Collective::scan: MPI_Scan(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
     case Collective::exscan: MPI_Exscan(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
     default: break;

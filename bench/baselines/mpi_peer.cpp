@@ -1,8 +1,10 @@
-// A process of MPI alone, with the settings that its mpirun gave it: scripts/compare builds this with each MPI's compiler
-// wrapper and runs it in turn with our programs. Samples are taken by the very functions that take ours; rank 0 prints
-// them, a line a size: bytes and microseconds per call.
+// A process of MPI alone, with the settings that its mpirun gave it: scripts/compare builds this
+// with each MPI's compiler wrapper and runs it in turn with our programs. Samples are taken by the
+// very functions that take ours; rank 0 prints them, a line a size: bytes and microseconds per
+// call.
 //   mpi_peer allgather even 21 64 4096       (even or uneven blocks, samples, sizes in bytes)
-//   mpi_peer latency even 21 64 4096         (of a message between neighbours, as bench_sendrecv takes it)
+//   mpi_peer latency even 21 64 4096         (of a message between neighbours, as bench_sendrecv
+//   takes it)
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -48,15 +50,18 @@ Wish parse(const std::vector<std::string>& words) {
   constexpr std::array<std::string_view, qpmesh::collective_count> names{
       "barrier", "broadcast", "reduce",   "allgather", "reduce_scatter", "allreduce",
       "gather",  "scatter",   "alltoall", "scan",      "exscan"};
-  if (words.size() < 4) throw std::invalid_argument{"usage: mpi_peer OPERATION even|uneven SAMPLES BYTES…"};
+  if (words.size() < 4)
+    throw std::invalid_argument{"usage: mpi_peer OPERATION even|uneven SAMPLES BYTES…"};
   std::optional<Collective> collective;
   if (words[0] != "latency") {
     const auto* const name = std::ranges::find(names, words[0]);
     if (name == names.end()) throw std::invalid_argument{"no operation: " + words[0]};
     collective = static_cast<Collective>(name - names.begin());
   }
-  Wish wish{
-      .collective = collective, .uneven = words[1] == "uneven", .samples = number(words[2]), .sizes = {}};
+  Wish wish{.collective = collective,
+            .uneven = words[1] == "uneven",
+            .samples = number(words[2]),
+            .sizes = {}};
   std::transform(words.begin() + 3, words.end(), std::back_inserter(wish.sizes), number);
   return wish;
 }
@@ -68,7 +73,8 @@ class World {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
   }
-  // An exception on its way means that other ranks may never reach MPI_Finalize, which waits for them.
+  // An exception on its way means that other ranks may never reach MPI_Finalize, which waits for
+  // them.
   ~World() {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();
   }
@@ -81,7 +87,8 @@ class World {
 
 Cut cut_of(const Wish& wish, std::size_t element_count, const World& world) {
   if (!wish.uneven) return Cut::even(element_count, world.size);
-  return Cut::uneven(element_count, world.size, wish.collective == Collective::alltoall ? world.rank : 0);
+  return Cut::uneven(element_count, world.size,
+                     wish.collective == Collective::alltoall ? world.rank : 0);
 }
 
 // There and back; an odd last rank has nobody.
@@ -94,7 +101,8 @@ void ping_pong(std::span<float> in, std::span<float> out, const World& world) {
   if (world.rank > peer) MPI_Send(in.data(), count, MPI_FLOAT, peer, 0, MPI_COMM_WORLD);
 }
 
-// As bench/harness/floats.hpp arranges it for ours: private buffers, and the next rank as root of every call.
+// As bench/harness/floats.hpp arranges it for ours: private buffers, and the next rank as root of
+// every call.
 void measure(const Wish& wish, std::size_t bytes, const World& world) {
   const Cut cut = cut_of(wish, bytes / sizeof(float), world);
   const Ends ends = ends_of(wish.collective.value_or(Collective::broadcast), cut, world.rank);
@@ -124,8 +132,9 @@ void measure(const Wish& wish, std::size_t bytes, const World& world) {
   const Agreement agreement{.align = [] { MPI_Barrier(MPI_COMM_WORLD); },
                             .max_over_ranks =
                                 [](std::span<double> values) {
-                                  MPI_Allreduce(MPI_IN_PLACE, values.data(), mpi_count(values.size()),
-                                                MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+                                  MPI_Allreduce(MPI_IN_PLACE, values.data(),
+                                                mpi_count(values.size()), MPI_DOUBLE, MPI_MAX,
+                                                MPI_COMM_WORLD);
                                 }};
   const double us_per_call = wish.collective ? 1e6 : 0.5e6;
   const Times times = take_samples({.ours = timed}, wish.samples, agreement);

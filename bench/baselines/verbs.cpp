@@ -23,8 +23,9 @@ namespace {
 using namespace transport::verbs;
 using namespace transport::verbs::selection;
 
-constexpr std::uint32_t depth = 128;        // perftest's --tx-depth
-constexpr std::uint32_t signal_every = 64;  // of writes in a stream; perftest's --cq-mod is 100 of 128
+constexpr std::uint32_t depth = 128;  // perftest's --tx-depth
+constexpr std::uint32_t signal_every =
+    64;  // of writes in a stream; perftest's --cq-mod is 100 of 128
 constexpr std::size_t inline_bytes_max = 220;
 constexpr std::size_t buffer_bytes = std::size_t{16} << 20;
 
@@ -97,7 +98,8 @@ class Verbs final : public Baseline {
     const std::size_t bytes = std::min(message.data.size(), buffer_bytes);
     const auto expected = static_cast<unsigned char>(++received_);
     auto* const last = reinterpret_cast<unsigned char*>(memory_.data() + buffer_bytes + bytes - 1);
-    while (std::atomic_ref<unsigned char>{*last}.load(std::memory_order_acquire) != expected) ::sched_yield();
+    while (std::atomic_ref<unsigned char>{*last}.load(std::memory_order_acquire) != expected)
+      ::sched_yield();
   }
   // As ib_write_bw: writes in flight up to the depth, the target the same for all.
   void exchange(std::span<const Outgoing> sends, std::span<const Incoming>) override {
@@ -143,7 +145,8 @@ class Verbs final : public Baseline {
   }
 
   void to_state(Attributes attributes, const char* state) {
-    if (const int error = ibv_modify_qp(queue_pair_.get(), &attributes.values, attributes.mask); error != 0)
+    if (const int error = ibv_modify_qp(queue_pair_.get(), &attributes.values, attributes.mask);
+        error != 0)
       refuse(fmt::format("the queue pair could not be brought to {}", state), error);
   }
 
@@ -200,6 +203,8 @@ class Verbs final : public Baseline {
 
 }  // namespace
 
-std::unique_ptr<Baseline> make_verbs_baseline(Communicator& world) { return std::make_unique<Verbs>(world); }
+std::unique_ptr<Baseline> make_verbs_baseline(Communicator& world) {
+  return std::make_unique<Verbs>(world);
+}
 
 }  // namespace qpmesh::bench

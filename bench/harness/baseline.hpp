@@ -37,7 +37,8 @@ class Baseline {
 
   virtual ~Baseline() = default;
   virtual std::string name() const = 0;  // with its version: "Open MPI 4.1.4"
-  // Whether messages end up in the receiver's buffers; a probe of the machine only takes their time.
+  // Whether messages end up in the receiver's buffers; a probe of the machine only takes their
+  // time.
   virtual bool delivers() const { return true; }
 
   virtual void collective(const Operation& operation) = 0;
@@ -47,8 +48,8 @@ class Baseline {
   virtual void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) = 0;
 };
 
-// What --baseline accepts. make is called once on every rank of the job; where the other library counts ranks too, they must be
-// the world's. Throws Error{bad_config} where it cannot run.
+// What --baseline accepts. make is called once on every rank of the job; where the other library
+// counts ranks too, they must be the world's. Throws Error{bad_config} where it cannot run.
 struct BaselineKind {
   std::string_view name;
   std::unique_ptr<Baseline> (*make)(Communicator& world);

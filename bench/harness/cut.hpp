@@ -23,8 +23,9 @@ class Cut {
       cut.append(element_count / blocks + (block < element_count % blocks ? 1 : 0));
     return cut;
   }
-  // Lengths as 1 : 2 : … : ranks, beginning with the one numbered first; the longest takes what is left over. What rank s
-  // cuts with first = s for rank r is as long as what r cuts for s, so that an alltoall has one cut for both directions.
+  // Lengths as 1 : 2 : … : ranks, beginning with the one numbered first; the longest takes what is
+  // left over. What rank s cuts with first = s for rank r is as long as what r cuts for s, so that
+  // an alltoall has one cut for both directions.
   static Cut uneven(std::size_t element_count, int ranks, int first = 0) {
     const auto blocks = static_cast<std::size_t>(ranks);
     const std::size_t unit = element_count / (blocks * (blocks + 1) / 2);
@@ -41,7 +42,9 @@ class Cut {
   bool is_even() const noexcept { return even_; }
   std::size_t element_count() const noexcept { return element_count_; }
   std::size_t count(int rank) const { return counts_[static_cast<std::size_t>(rank)]; }
-  std::size_t displacement(int rank) const { return displacements_[static_cast<std::size_t>(rank)]; }
+  std::size_t displacement(int rank) const {
+    return displacements_[static_cast<std::size_t>(rank)];
+  }
   BlockLayout layout() const { return {.counts = counts_}; }
   // The same as MPI 3 takes it; made beforehand, so that no conversion is measured.
   const int* mpi_counts() const noexcept { return mpi_counts_.data(); }
@@ -71,8 +74,8 @@ class Cut {
   std::vector<int> mpi_displacements_;
 };
 
-// Elements that one rank gives to an operation on a vector, and gets from it. Where only the root uses one of the two,
-// every rank has it: roots rotate.
+// Elements that one rank gives to an operation on a vector, and gets from it. Where only the root
+// uses one of the two, every rank has it: roots rotate.
 struct Ends {
   std::size_t in;
   std::size_t out;

@@ -54,8 +54,8 @@ inline std::uint32_t flag_allreduce(FlagLine* lines, int rank, int ranks, std::u
 }
 
 // One round trip between two lines: the first speaks, the second answers.
-inline void flag_ping_pong(FlagLine& mine, const FlagLine& theirs, bool speaks_first, std::uint32_t round,
-                           unsigned looks_per_yield) noexcept {
+inline void flag_ping_pong(FlagLine& mine, const FlagLine& theirs, bool speaks_first,
+                           std::uint32_t round, unsigned looks_per_yield) noexcept {
   if (speaks_first) publish(mine, round, round);
   await_round(theirs, round, looks_per_yield);
   if (!speaks_first) publish(mine, round, round);

@@ -14,7 +14,8 @@ FloatCase::FloatCase(Communicator& world, Buffers buffers, Collective collective
 
 void FloatCase::run_baseline(Baseline& baseline) {
   rotate_root();
-  baseline.collective({.collective = collective_, .in = in(), .out = out(), .root = root_, .cut = &cut_});
+  baseline.collective(
+      {.collective = collective_, .in = in(), .out = out(), .root = root_, .cut = &cut_});
 }
 
 void FloatCase::prepare(std::uint64_t seed) {
@@ -24,17 +25,21 @@ void FloatCase::prepare(std::uint64_t seed) {
 
 std::size_t FloatCase::wrong(std::uint64_t seed) {
   if (!receives()) return 0;
-  return count_wrong(out_.view(), [seed, this](std::size_t index) { return expected(seed, index); });
+  return count_wrong(out_.view(),
+                     [seed, this](std::size_t index) { return expected(seed, index); });
 }
 
-std::span<std::byte> FloatCase::output() { return receives() ? out_.bytes() : std::span<std::byte>{}; }
+std::span<std::byte> FloatCase::output() {
+  return receives() ? out_.bytes() : std::span<std::byte>{};
+}
 
 Candidate FloatCase::algorithm() const {
   if (!cut_.is_even()) return {.algorithm = "-"};
   return chosen_algorithm(world_, collective_, cut_.element_count() * sizeof(float));
 }
 
-Series float_series(std::string name, LimitKind limit, double (*bus_factor)(int ranks), MakeFloatCase make) {
+Series float_series(std::string name, LimitKind limit, double (*bus_factor)(int ranks),
+                    MakeFloatCase make) {
   return {.name = std::move(name),
           .element_bytes = sizeof(float),
           .limit = limit,

@@ -1,4 +1,5 @@
-// What the collectives' programs share: a vector of floats goes in, one comes out, and what it must hold is known.
+// What the collectives' programs share: a vector of floats goes in, one comes out, and what it must
+// hold is known.
 #pragma once
 
 #include <cstddef>
@@ -56,14 +57,17 @@ class FloatCase : public Case {
 inline double whole_vector(int /*ranks*/) { return 1.0; }
 inline double others_blocks(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
 
-using MakeFloatCase = std::unique_ptr<Case> (*)(Communicator& world, Buffers buffers, const Cut& cut);
+using MakeFloatCase = std::unique_ptr<Case> (*)(Communicator& world, Buffers buffers,
+                                                const Cut& cut);
 template <class T>
 std::unique_ptr<Case> make_float_case(Communicator& world, Buffers buffers, const Cut& cut) {
   return std::make_unique<T>(world, buffers, cut);
 }
 
-Series float_series(std::string name, LimitKind limit, double (*bus_factor)(int ranks), MakeFloatCase make);
-// An operation on blocks, and beside it the v-form with uneven ones. ends_with_a_block: as in Series.
+Series float_series(std::string name, LimitKind limit, double (*bus_factor)(int ranks),
+                    MakeFloatCase make);
+// An operation on blocks, and beside it the v-form with uneven ones. ends_with_a_block: as in
+// Series.
 std::vector<Series> block_series(const std::string& name, LimitKind limit, bool ends_with_a_block,
                                  MakeFloatCase make);
 

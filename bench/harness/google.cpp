@@ -98,9 +98,10 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
   if (count > 1) {
     const std::string unknown = pointers[1];
     const std::string name = unknown.substr(0, unknown.find('='));
-    const std::string near = nearest(
-        name, {"--benchmark_filter", "--benchmark_list_tests", "--benchmark_out", "--benchmark_out_format",
-               "--benchmark_repetitions", "--benchmark_report_aggregates_only", "--benchmark_context"});
+    const std::string near =
+        nearest(name, {"--benchmark_filter", "--benchmark_list_tests", "--benchmark_out",
+                       "--benchmark_out_format", "--benchmark_repetitions",
+                       "--benchmark_report_aggregates_only", "--benchmark_context"});
     refuse("Google Benchmark does not know, or cannot read, " + unknown,
            near.empty() ? program + " --help lists the options" : "did you mean " + near + "?");
   }
@@ -108,8 +109,9 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
 
 }  // namespace
 
-std::size_t run_registered(const std::string& program, const std::vector<std::string>& flags, bool speaks,
-                           const std::string& heading, const std::vector<Registered>& benchmarks) {
+std::size_t run_registered(const std::string& program, const std::vector<std::string>& flags,
+                           bool speaks, const std::string& heading,
+                           const std::vector<Registered>& benchmarks) {
   initialize(program, flags, speaks);
   RowReporter reporter{speaks, heading};
   for (const auto& registered : benchmarks) {

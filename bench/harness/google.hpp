@@ -15,10 +15,11 @@ struct Registered {
   std::function<Row()> run;  // collective; called once per repetition
 };
 
-// Every rank runs the same list with the same flags; only the one that speaks prints and writes files.
-// heading is printed before the first row. Returns how many matched the filter. Throws Error{bad_argument}
-// for a flag Google Benchmark does not know, and whatever a run throws.
-std::size_t run_registered(const std::string& program, const std::vector<std::string>& flags, bool speaks,
-                           const std::string& heading, const std::vector<Registered>& benchmarks);
+// Every rank runs the same list with the same flags; only the one that speaks prints and writes
+// files. heading is printed before the first row. Returns how many matched the filter. Throws
+// Error{bad_argument} for a flag Google Benchmark does not know, and whatever a run throws.
+std::size_t run_registered(const std::string& program, const std::vector<std::string>& flags,
+                           bool speaks, const std::string& heading,
+                           const std::vector<Registered>& benchmarks);
 
 }  // namespace qpmesh::bench

@@ -23,7 +23,8 @@ namespace {
 constexpr int exit_wrong = 1;
 constexpr int exit_error = 2;
 
-// A template, so that the call inside the timed loop is the case's own virtual call and nothing more.
+// A template, so that the call inside the timed loop is the case's own virtual call and nothing
+// more.
 template <class Call>
 TimedBatch timed_batch(Call call) {
   return [call](std::size_t calls) {
@@ -44,7 +45,8 @@ class Session {
 
   std::string heading() const {
     return fmt::format(
-        "# qpmesh {} bench_{}: ranks {}, usable cores {}, transport {}, buffers {}, baseline {}\n{}",
+        "# qpmesh {} bench_{}: ranks {}, usable cores {}, transport {}, buffers {}, baseline "
+        "{}\n{}",
         QPMESH_BENCH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
         settings_.transport.empty() ? "automatic" : settings_.transport,
         settings_.buffers == Buffers::allocated ? "allocated" : "private",
@@ -62,8 +64,8 @@ class Session {
       const std::size_t blocks = series.has_blocks ? static_cast<std::size_t>(world_.size()) : 1;
       for (const std::size_t bytes :
            sizes_between(settings_.bytes_min, settings_.bytes_max, series.element_bytes, blocks)) {
-        list.push_back(
-            {fmt::format("{}/{}", family, bytes), [this, &series, bytes] { return measure(series, bytes); }});
+        list.push_back({fmt::format("{}/{}", family, bytes),
+                        [this, &series, bytes] { return measure(series, bytes); }});
       }
     }
     return list;
@@ -115,7 +117,8 @@ class Session {
     return least_s ? credible_share(*least_s, p50_us * 1e-6) : std::nullopt;
   }
 
-  // A limit that was measured apart, and was beaten, had a busy neighbour: it says nothing about the machine.
+  // A limit that was measured apart, and was beaten, had a busy neighbour: it says nothing about
+  // the machine.
   static std::optional<double> credible_share(double least_s, double ours_s) {
     constexpr double noise = 1.1;
     return least_s <= noise * ours_s ? std::optional{least_s / ours_s} : std::nullopt;
@@ -124,10 +127,13 @@ class Session {
   void take_times(Case& subject, const std::function<void()>& limit, Row& row) {
     const Agreement agreement{
         .align = [this] { world_.barrier(); },
-        .max_over_ranks = [this](std::span<double> values) { world_.allreduce(values, qpmesh::max); }};
+        .max_over_ranks =
+            [this](std::span<double> values) { world_.allreduce(values, qpmesh::max); }};
     Sides sides{.ours = timed_batch([&subject] { subject.run(); })};
-    if (baseline_) sides.baseline = timed_batch([&subject, this] { subject.run_baseline(*baseline_); });
-    // Whoever yields by hand gives whole slices to neighbours, and ours would be measured in their wake: apart, where cores are shared.
+    if (baseline_)
+      sides.baseline = timed_batch([&subject, this] { subject.run_baseline(*baseline_); });
+    // Whoever yields by hand gives whole slices to neighbours, and ours would be measured in their
+    // wake: apart, where cores are shared.
     const bool apart = limits_.crowded();
     if (limit && !apart) sides.limit = timed_batch(limit);
     const Times times = take_samples(sides, settings_.samples, agreement);
@@ -149,8 +155,8 @@ class Session {
     }
   }
 
-  // Back to back with a new seed each and no barrier between, so that a rank that runs ahead meets one that
-  // still reads. Returns wrong elements over all ranks.
+  // Back to back with a new seed each and no barrier between, so that a rank that runs ahead meets
+  // one that still reads. Returns wrong elements over all ranks.
   std::size_t checked_runs(Case& subject, int runs) {
     std::uint64_t wrong = 0;
     for (int i = 0; i < runs; ++i) {
@@ -171,7 +177,8 @@ class Session {
     std::int32_t unlucky = received.empty() ? world_.size() : world_.rank();
     world_.allreduce(std::span{&unlucky, 1}, qpmesh::min);
     if (unlucky == world_.size()) {
-      refuse(fmt::format("--corrupt: {} delivers no bytes to flip", program_.name), "leave the option out");
+      refuse(fmt::format("--corrupt: {} delivers no bytes to flip", program_.name),
+             "leave the option out");
     }
     if (unlucky == world_.rank()) flip_one_byte(received, seed);
   }
@@ -184,10 +191,11 @@ class Session {
     std::uint64_t wrong = subject.wrong(seed);
     world_.allreduce(std::span{&wrong, 1}, qpmesh::sum);
     if (wrong > 0) {
-      throw Error({.code = ErrorCode::internal,
-                   .operation = "benchmark",
-                   .cause = fmt::format("the baseline {} gave {} wrong elements", baseline_->name(), wrong),
-                   .hint = ""});
+      throw Error(
+          {.code = ErrorCode::internal,
+           .operation = "benchmark",
+           .cause = fmt::format("the baseline {} gave {} wrong elements", baseline_->name(), wrong),
+           .hint = ""});
     }
   }
 
@@ -203,7 +211,8 @@ class Session {
 Options library_options(const Program& program, const Settings& settings) {
   // The library says what a transport may be called.
   if (!settings.transport.empty())
-    ::setenv("QPMESH_TRANSPORT", settings.transport.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+    ::setenv("QPMESH_TRANSPORT", settings.transport.c_str(),
+             1);  // NOLINT(concurrency-mt-unsafe): one thread
   Options options = Options::from_environment();
   if (!settings.algorithm.empty()) {
     if (program.collectives.empty()) {
@@ -212,8 +221,8 @@ Options library_options(const Program& program, const Settings& settings) {
     }
     options.algorithms.clear();
     for (const Collective collective : program.collectives) {
-      options.algorithms += fmt::format("{}{}={}", options.algorithms.empty() ? "" : ",", name_of(collective),
-                                        settings.algorithm);
+      options.algorithms += fmt::format("{}{}={}", options.algorithms.empty() ? "" : ",",
+                                        name_of(collective), settings.algorithm);
     }
   }
   return options;
@@ -224,15 +233,17 @@ int run_session(const Program& program, const Settings& settings, int& rank) {
   Communicator world = init(library_options(program, settings));
   rank = world.rank();
   if (world.size() < program.ranks_min) {
-    refuse(fmt::format("{} ranks, but bench_{} needs {}", world.size(), program.name, program.ranks_min),
-           fmt::format("mpirun -np {0} bench_{1}, or qpmesh-run -np {0} bench_{1}", program.ranks_min,
-                       program.name));
+    refuse(fmt::format("{} ranks, but bench_{} needs {}", world.size(), program.name,
+                       program.ranks_min),
+           fmt::format("mpirun -np {0} bench_{1}, or qpmesh-run -np {0} bench_{1}",
+                       program.ranks_min, program.name));
   }
   std::size_t wrong = 0;
   {
     Session session{program, settings, world};
-    const std::size_t matched = run_registered("bench_" + program.name, settings.benchmark_flags,
-                                               world.rank() == 0, session.heading(), session.benchmarks());
+    const std::size_t matched =
+        run_registered("bench_" + program.name, settings.benchmark_flags, world.rank() == 0,
+                       session.heading(), session.benchmarks());
     if (matched == 0) {
       refuse("no benchmark matches --benchmark_filter", "--benchmark_list_tests names them");
     }
@@ -264,7 +275,8 @@ int run_program(const Program& program, int argc, char** argv) {
   const std::string name = "bench_" + program.name;
   int rank = rank_by_launcher();
   try {
-    const Settings settings = parse_arguments(name, std::vector<std::string>(argv + 1, argv + argc));
+    const Settings settings =
+        parse_arguments(name, std::vector<std::string>(argv + 1, argv + argc));
     if (!settings.help.empty()) {
       if (rank == 0) std::fputs(settings.help.c_str(), stdout);
       return 0;
@@ -272,9 +284,11 @@ int run_program(const Program& program, int argc, char** argv) {
     return run_session(program, settings, rank);
   } catch (const Error& error) {
     const bool another_says_it = is_refusal(error) && rank != 0;
-    if (!another_says_it) std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
+    if (!another_says_it)
+      std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "%s: rank %d: no memory for buffers of this size [hint: a smaller --max-bytes]\n",
+    std::fprintf(stderr,
+                 "%s: rank %d: no memory for buffers of this size [hint: a smaller --max-bytes]\n",
                  name.c_str(), rank);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), rank, error.what());

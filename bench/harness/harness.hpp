@@ -1,5 +1,5 @@
-// What a benchmark program is made of. A program describes its series and their cases; the harness does the
-// rest: options, samples, verification, baseline, rows, files.
+// What a benchmark program is made of. A program describes its series and their cases; the harness
+// does the rest: options, samples, verification, baseline, rows, files.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,9 @@ class Case {
  public:
   virtual ~Case() = default;
 
-  virtual void run() = 0;                    // the call that is timed; nothing else
-  virtual void run_baseline(Baseline&) = 0;  // the same through the other library, on the same buffers
+  virtual void run() = 0;  // the call that is timed; nothing else
+  virtual void run_baseline(
+      Baseline&) = 0;  // the same through the other library, on the same buffers
 
   // Around a checked run: inputs for this seed and poisoned outputs; then the
   // number of this rank's wrong elements.
@@ -39,21 +40,23 @@ class Case {
 };
 
 struct Series {
-  std::string name;                // second part of the benchmark's name: allreduce/float_sum/1024
-  std::size_t element_bytes = 0;   // 0: the operation carries no data, and there is one row
-  bool has_blocks = false;         // one for each rank: sizes are rounded up to an element for every one
+  std::string name;               // second part of the benchmark's name: allreduce/float_sum/1024
+  std::size_t element_bytes = 0;  // 0: the operation carries no data, and there is one row
+  bool has_blocks = false;  // one for each rank: sizes are rounded up to an element for every one
   bool ends_with_a_block = false;  // a rank keeps one block's bytes: those must be copied at least
   LimitKind limit = LimitKind::exchange;
   // Bytes that must pass the slowest link for each byte of the operation, as
   // nccl-tests define busbw; from the number of ranks.
   std::function<double(int ranks)> bus_factor;
-  std::function<std::unique_ptr<Case>(Communicator& world, Buffers buffers, std::size_t bytes)> make;
+  std::function<std::unique_ptr<Case>(Communicator& world, Buffers buffers, std::size_t bytes)>
+      make;
 };
 
 struct Program {
   std::string name;  // "allreduce" of bench_allreduce
   int ranks_min = 1;
-  std::vector<Collective> collectives{};  // whose algorithm --algorithm sets; none: nothing to choose from
+  std::vector<Collective>
+      collectives{};  // whose algorithm --algorithm sets; none: nothing to choose from
   std::vector<Series> series;
 };
 

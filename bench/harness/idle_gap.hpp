@@ -1,4 +1,5 @@
-// Was the machine ours? Who does nothing but read the clock sees every time that somebody else had its core.
+// Was the machine ours? Who does nothing but read the clock sees every time that somebody else had
+// its core.
 #pragma once
 
 #include <chrono>

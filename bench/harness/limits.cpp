@@ -56,7 +56,8 @@ int count_usable_cores(Communicator& node) {
   return std::max(topology::usable_core_count({&all, 1}), 1);
 }
 
-// Zeroed memory that all ranks of the node map; empty on every rank alike when one of them could not map it.
+// Zeroed memory that all ranks of the node map; empty on every rank alike when one of them could
+// not map it.
 base::Mapping share_memory(Communicator& world, std::size_t bytes) {
   const auto name_by = [](std::int64_t maker) { return "/qpmesh-bench-" + std::to_string(maker); };
   const std::int64_t self = ::getpid();
@@ -66,9 +67,11 @@ base::Mapping share_memory(Communicator& world, std::size_t bytes) {
     file = base::UniqueFd{::shm_open(name_by(self).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600)};
     maker = file && ::ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 ? self : -1;
   }
-  world.allreduce(std::span{&maker, 1},
-                  qpmesh::sum);  // only rank 0 gives something; the file exists once anyone has the sum
-  if (maker > 0 && world.rank() != 0) file = base::UniqueFd{::shm_open(name_by(maker).c_str(), O_RDWR, 0600)};
+  world.allreduce(
+      std::span{&maker, 1},
+      qpmesh::sum);  // only rank 0 gives something; the file exists once anyone has the sum
+  if (maker > 0 && world.rank() != 0)
+    file = base::UniqueFd{::shm_open(name_by(maker).c_str(), O_RDWR, 0600)};
 
   base::Mapping mapping;
   if (maker > 0 && file) {
@@ -81,9 +84,9 @@ base::Mapping share_memory(Communicator& world, std::size_t bytes) {
   return mapped_by_all == 1 ? std::move(mapping) : base::Mapping{};
 }
 
-// The least over batches of the seconds of one round on the slowest rank: a limit is what the machine allows,
-// not what its neighbours leave. A batch lasts some milliseconds at most: beside a busy neighbour one round
-// may cost a whole slice.
+// The least over batches of the seconds of one round on the slowest rank: a limit is what the
+// machine allows, not what its neighbours leave. A batch lasts some milliseconds at most: beside a
+// busy neighbour one round may cost a whole slice.
 template <class Round>
 double least_round_s(Communicator& world, std::uint32_t& round, Round&& one_round) {
   constexpr int batches = 11;
@@ -119,7 +122,8 @@ double Limits::idle_gap_s() {
   world_.barrier();
   if (node_rank_ < usable_cores_)
     return max_over_ranks(world_, idle_gap(length, std::chrono::steady_clock::now).count());
-  std::this_thread::sleep_for(length);  // a rank that waited in the library would look like a neighbour
+  std::this_thread::sleep_for(
+      length);  // a rank that waited in the library would look like a neighbour
   return max_over_ranks(world_, 0);
 }
 
@@ -128,10 +132,12 @@ void Limits::measure_flags() {
   if (!one_node_ || world_.size() < 2) return;
   lines_ = share_memory(world_, static_cast<std::size_t>(world_.size()) * sizeof(FlagLine));
   if (!lines_) return;
-  auto* const lines = reinterpret_cast<FlagLine*>(lines_.data());  // zeroes: a line that has seen no round
+  auto* const lines =
+      reinterpret_cast<FlagLine*>(lines_.data());  // zeroes: a line that has seen no round
   const int rank = world_.rank();
   const int size = world_.size();
-  // How long to look before yielding depends on who shares the core; the best of a few is the limit.
+  // How long to look before yielding depends on who shares the core; the best of a few is the
+  // limit.
   const std::vector<unsigned> looks =
       crowded() ? std::vector<unsigned>{1, 32, 512} : std::vector<unsigned>{4096};
   for (const unsigned looks_per_yield : looks) {
@@ -143,10 +149,11 @@ void Limits::measure_flags() {
       looks_per_yield_ = looks_per_yield;
     }
     const int peer = rank ^ 1;
-    const double one_way_s = 0.5 * least_round_s(world_, round_, [&](std::uint32_t now) {
-                               if (peer < size)
-                                 flag_ping_pong(lines[rank], lines[peer], rank < peer, now, looks_per_yield);
-                             });
+    const double one_way_s =
+        0.5 * least_round_s(world_, round_, [&](std::uint32_t now) {
+          if (peer < size)
+            flag_ping_pong(lines[rank], lines[peer], rank < peer, now, looks_per_yield);
+        });
     one_way_s_ = std::min(one_way_s_.value_or(one_way_s), one_way_s);
   }
 }
@@ -164,8 +171,8 @@ std::function<void()> Limits::probe(LimitKind kind, Buffers buffers, std::size_t
   if (!exchanges || !flags_work()) return {};
   if (bytes <= flag_bytes_max) {
     return [this] {
-      flag_allreduce(reinterpret_cast<FlagLine*>(lines_.data()), world_.rank(), world_.size(), ++round_, 1,
-                     looks_per_yield_);
+      flag_allreduce(reinterpret_cast<FlagLine*>(lines_.data()), world_.rank(), world_.size(),
+                     ++round_, 1, looks_per_yield_);
     };
   }
   if (kind != LimitKind::slices || buffers != Buffers::allocated || bytes < sliced_bytes_min ||
@@ -183,8 +190,9 @@ std::function<void()> Limits::probe(LimitKind kind, Buffers buffers, std::size_t
   return [sliced] { sliced->probe.run(); };
 }
 
-// The least time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks share a
-// core: each must get its turn, which one rank's short copies between two ticks do not show.
+// The least time of a copy of so many bytes, all ranks copying at once, scaled by how many ranks
+// share a core: each must get its turn, which one rank's short copies between two ticks do not
+// show.
 double Limits::copy_s(std::size_t bytes) {
   constexpr double batch_s_min = 20e-6;
   constexpr int batches = 11;
@@ -196,7 +204,10 @@ double Limits::copy_s(std::size_t bytes) {
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t c = 0; c < copies; ++c) {
       std::memcpy(to.data(), from.data(), bytes);
-      asm volatile("" : : "r"(to.data()) : "memory");  // the copy has a reader, as far as the compiler knows
+      asm volatile(""
+                   :
+                   : "r"(to.data())
+                   : "memory");  // the copy has a reader, as far as the compiler knows
     }
     const double seconds = seconds_since(start);
     if (seconds < batch_s_min) {
@@ -215,7 +226,8 @@ std::optional<double> Limits::least_s(LimitKind kind, std::size_t bytes) {
   const auto flag_s = one_way ? one_way_s_ : exchange_s_;
   if (!flag_s) return std::nullopt;
   if (kind == LimitKind::streaming) {
-    constexpr std::size_t copying_bytes_min = 4096;  // below, the cost of a message is not that of its bytes
+    constexpr std::size_t copying_bytes_min =
+        4096;  // below, the cost of a message is not that of its bytes
     return bytes < copying_bytes_min ? std::nullopt : std::optional{copy_s(bytes)};
   }
   return bytes == 0 ? *flag_s : std::max(*flag_s, copy_s(bytes));

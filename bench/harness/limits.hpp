@@ -17,10 +17,12 @@ enum class LimitKind {
   exchange,   // every rank learns from every other, and each copies the bytes once
   one_way,    // one rank learns from another, and the bytes are copied once
   streaming,  // many in flight: only the copying counts
-  slices,  // as exchange; long vectors in Buffers: every rank adds its slice from all, and copies the others
+  slices,  // as exchange; long vectors in Buffers: every rank adds its slice from all, and copies
+           // the others
 };
 
-// All member functions are collective and ask the same of every rank. Measured when first asked for.
+// All member functions are collective and ask the same of every rank. Measured when first asked
+// for.
 class Limits {
  public:
   explicit Limits(Communicator& world);
@@ -29,15 +31,16 @@ class Limits {
   bool crowded() const noexcept { return world_.size() > usable_cores_; }  // of ranks of one node
   bool one_node() const noexcept { return one_node_; }
 
-  // Seconds: the largest time for which somebody else had a core, while one rank for each usable core did nothing but look, for 5 ms, and
-  // the others slept.
+  // Seconds: the largest time for which somebody else had a core, while one rank for each usable
+  // core did nothing but look, for 5 ms, and the others slept.
   double idle_gap_s();
 
-  // The least work that gets such an operation through shared memory, to be timed beside it; nothing where no such probe is written,
-  // where ranks do not share a node, or there is one rank.
+  // The least work that gets such an operation through shared memory, to be timed beside it;
+  // nothing where no such probe is written, where ranks do not share a node, or there is one rank.
   std::function<void()> probe(LimitKind kind, Buffers buffers, std::size_t bytes);
 
-  // Where there is no probe: seconds below which nothing gets through shared memory, from what flags and copies of so many bytes took.
+  // Where there is no probe: seconds below which nothing gets through shared memory, from what
+  // flags and copies of so many bytes took.
   std::optional<double> least_s(LimitKind kind, std::size_t bytes);
 
  private:

@@ -22,7 +22,9 @@ class Array {
     }
   }
 
-  std::span<T> span() const noexcept { return {private_ ? private_.get() : allocated_.data(), count_}; }
+  std::span<T> span() const noexcept {
+    return {private_ ? private_.get() : allocated_.data(), count_};
+  }
   std::span<const T> view() const noexcept { return span(); }
   std::span<std::byte> bytes() const noexcept { return std::as_writable_bytes(span()); }
 

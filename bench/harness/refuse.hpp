@@ -1,5 +1,5 @@
-// What the user of a benchmark asked for and cannot have. Every rank reads the same command line and finds
-// the same mistake, so one of them is enough to say it.
+// What the user of a benchmark asked for and cannot have. Every rank reads the same command line
+// and finds the same mistake, so one of them is enough to say it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Rows for people and scripts: one line a size, columns separated by spaces, comments begin with '#'.
+// Rows for people and scripts: one line a size, columns separated by spaces, comments begin with
+// '#'.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ struct Row {
   double bus_factor = 0;
   std::string algorithm;
   std::optional<double> predicted_us;  // of that algorithm, by the constants in use
-  std::optional<std::size_t> wrong;  // elements, all ranks and checked runs together; nothing where unchecked
+  std::optional<std::size_t>
+      wrong;  // elements, all ranks and checked runs together; nothing where unchecked
   std::optional<double> limit_share;  // 1 = as fast as the machine allows
   std::optional<Comparison> baseline;
   std::size_t batch_calls = 1;
@@ -34,7 +36,8 @@ struct Row {
 
   // GB/s (10^9). 0 where the operation carries no bytes.
   double algorithm_bandwidth() const noexcept;
-  // A gap that alone makes a sample ten times as long, or a slice of somebody else's: a p99 beyond 10 × p50 is then the neighbours'.
+  // A gap that alone makes a sample ten times as long, or a slice of somebody else's: a p99 beyond
+  // 10 × p50 is then the neighbours'.
   bool disturbed() const noexcept { return idle_gap_us > std::min(9 * sample_us, 500.0); }
   double bus_bandwidth() const noexcept { return algorithm_bandwidth() * bus_factor; }
 };

@@ -13,8 +13,8 @@ double aligned_sample(const TimedBatch& timed, std::size_t calls, const Agreemen
   return timed(calls);
 }
 
-// The first calls of an operation touch its memory for the first time, and find ranks that still sleep: by them a batch would be
-// far too short.
+// The first calls of an operation touch its memory for the first time, and find ranks that still
+// sleep: by them a batch would be far too short.
 void warm_up(const TimedBatch& timed, const Agreement& agreement) {
   constexpr std::size_t warm_up_calls = 64;
   constexpr double short_call_s = 1e-3;
@@ -45,7 +45,8 @@ std::size_t sample_count(double sample_s, std::optional<std::size_t> wanted) noe
                                              static_cast<double>(samples_default)));
 }
 
-Times take_samples(const Sides& sides, std::optional<std::size_t> wanted, const Agreement& agreement) {
+Times take_samples(const Sides& sides, std::optional<std::size_t> wanted,
+                   const Agreement& agreement) {
   Times times;
   struct Side {
     const TimedBatch& timed;

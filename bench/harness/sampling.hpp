@@ -1,6 +1,7 @@
-// How times are taken. A sample is a batch of back-to-back calls between two clock reads: one clock read
-// costs as much as a third of a small call. Its value is the slowest rank's time divided by the batch. All
-// decisions follow from values that every rank shares, so that ranks never disagree on the number of calls.
+// How times are taken. A sample is a batch of back-to-back calls between two clock reads: one clock
+// read costs as much as a third of a small call. Its value is the slowest rank's time divided by
+// the batch. All decisions follow from values that every rank shares, so that ranks never disagree
+// on the number of calls.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ inline constexpr double side_s_max = 0.25;
 
 // What sampling needs of the other ranks; collective.
 struct Agreement {
-  std::function<void()> align;                            // returns about when every rank has called it
+  std::function<void()> align;  // returns about when every rank has called it
   std::function<void(std::span<double>)> max_over_ranks;  // element by element, in place
 };
 
@@ -30,8 +31,8 @@ struct Batch {
   double sample_s = 0;  // what it took on the slowest rank when it was chosen
 };
 
-// Doubles the calls until the slowest rank's sample lasts sample_s_min. The least of three trials counts, so
-// that one preemption does not make a batch too short. Warms up what it measures.
+// Doubles the calls until the slowest rank's sample lasts sample_s_min. The least of three trials
+// counts, so that one preemption does not make a batch too short. Warms up what it measures.
 Batch agree_batch(const TimedBatch& timed, const Agreement& agreement);
 
 std::size_t sample_count(double sample_s, std::optional<std::size_t> wanted) noexcept;
@@ -43,7 +44,8 @@ struct Sides {
   TimedBatch limit{};     // the least that the machine must do
 };
 
-// Seconds per call, one value per sample. Those of a side that was there were taken next to ours_s[i].
+// Seconds per call, one value per sample. Those of a side that was there were taken next to
+// ours_s[i].
 struct Times {
   std::size_t batch_calls = 1;
   std::vector<double> ours_s;
@@ -52,6 +54,7 @@ struct Times {
 };
 
 // Sides alternate as ABBA, so that a machine that drifts favours none.
-Times take_samples(const Sides& sides, std::optional<std::size_t> wanted, const Agreement& agreement);
+Times take_samples(const Sides& sides, std::optional<std::size_t> wanted,
+                   const Agreement& agreement);
 
 }  // namespace qpmesh::bench

@@ -14,7 +14,8 @@ namespace qpmesh::bench {
 namespace {
 
 constexpr std::string_view google_flags_help =
-    "Of Google Benchmark: --benchmark_filter=<regex> --benchmark_list_tests --benchmark_out=<file>\n"
+    "Of Google Benchmark: --benchmark_filter=<regex> --benchmark_list_tests "
+    "--benchmark_out=<file>\n"
     "  --benchmark_out_format=<json|csv> --benchmark_repetitions=<n>; rank 0 alone writes files.";
 
 constexpr std::int64_t samples_max = 1'000'000;  // kept until the median is taken
@@ -22,7 +23,8 @@ constexpr std::int64_t samples_max = 1'000'000;  // kept until the median is tak
 // Flags whose meaning several ranks cannot share, and why.
 constexpr std::pair<std::string_view, std::string_view> refused_google_flags[] = {
     {"--benchmark_enable_random_interleaving",
-     "every rank would draw its own order, and ranks in different benchmarks wait for each other for ever"},
+     "every rank would draw its own order, and ranks in different benchmarks wait for each other "
+     "for ever"},
     {"--benchmark_format",
      "rows are printed by this program's own reporter; write a file with --benchmark_out"},
     {"--benchmark_min_time", "the harness takes the samples; set their number with --samples"},
@@ -54,12 +56,15 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   std::int64_t samples = 0;  // signed: -3 is a mistake, and no large number
   std::string buffers;
 
-  CLI::App app{"Measures and verifies one operation of qpmesh over the ranks of this job.", program};
+  CLI::App app{"Measures and verifies one operation of qpmesh over the ranks of this job.",
+               program};
   app.footer(std::string{google_flags_help});
   app.allow_extras();  // so that the error can name the nearest option
-  app.add_option("--min-bytes", bytes_min, "Smallest size: a number, alone or with KiB, MiB or GiB (4)");
+  app.add_option("--min-bytes", bytes_min,
+                 "Smallest size: a number, alone or with KiB, MiB or GiB (4)");
   app.add_option("--max-bytes", bytes_max, "Largest size; sizes double from the smallest (16MiB)");
-  app.add_flag("--check,!--no-check", settings.check, "Verify every element before and after timing (on)");
+  app.add_flag("--check,!--no-check", settings.check,
+               "Verify every element before and after timing (on)");
   app.add_flag("--corrupt", settings.corrupt,
                "Flip one received byte before each check: the check must notice, exit code 1");
   app.add_option("--algorithm", settings.algorithm, "Force an algorithm by its name");
@@ -67,11 +72,11 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   app.add_option("--buffers", buffers,
                  "private: malloc; allocated: Communicator::allocate, zero copy (private)")
       ->check(CLI::IsMember({"private", "allocated"}));
-  app.add_option(
-      "--baseline", settings.baseline,
-      "Alternate with another library on the same buffers (mpi), or with the device itself (verbs)");
-  auto* samples_option =
-      app.add_option("--samples", samples, "Samples per size; without it 101, fewer where calls are long");
+  app.add_option("--baseline", settings.baseline,
+                 "Alternate with another library on the same buffers (mpi), or with the device "
+                 "itself (verbs)");
+  auto* samples_option = app.add_option(
+      "--samples", samples, "Samples per size; without it 101, fewer where calls are long");
 
   std::vector<std::string> own;
   for (const auto& argument : arguments) {
@@ -94,16 +99,17 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   if (const auto unknown = app.remaining(); !unknown.empty()) {
     const std::string name = unknown.front().substr(0, unknown.front().find('='));
     const std::string near = nearest(name, long_option_names(app));
-    refuse(fmt::format("unknown option {}", name), near.empty()
-                                                       ? fmt::format("{} --help lists the options", program)
-                                                       : fmt::format("did you mean {}?", near));
+    refuse(fmt::format("unknown option {}", name),
+           near.empty() ? fmt::format("{} --help lists the options", program)
+                        : fmt::format("did you mean {}?", near));
   }
 
   if (!bytes_min.empty()) settings.bytes_min = parse_bytes(bytes_min);
   if (!bytes_max.empty()) settings.bytes_max = parse_bytes(bytes_max);
   if (buffers == "allocated") settings.buffers = Buffers::allocated;
   if (settings.corrupt && !settings.check) {
-    refuse("--corrupt with --no-check: nothing would notice the flipped byte", "leave one of the two out");
+    refuse("--corrupt with --no-check: nothing would notice the flipped byte",
+           "leave one of the two out");
   }
   if (samples_option->count() > 0) {
     if (samples < static_cast<std::int64_t>(pairs_min)) {
@@ -111,7 +117,8 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
              fmt::format("at least {}", pairs_min));
     }
     if (samples > samples_max)
-      refuse(fmt::format("--samples {} is too many", samples), fmt::format("at most {}", samples_max));
+      refuse(fmt::format("--samples {} is too many", samples),
+             fmt::format("at most {}", samples_max));
     settings.samples = static_cast<std::size_t>(samples);
   }
   return settings;

@@ -21,7 +21,7 @@ struct Settings {
   std::string baseline;                      // empty: none
   std::optional<std::size_t> samples;        // exactly so many; without it, by time
   std::vector<std::string> benchmark_flags;  // --benchmark_… as given, for Google Benchmark
-  std::string help;                          // not empty: the user asked for this text instead of a run
+  std::string help;  // not empty: the user asked for this text instead of a run
 };
 
 // Throws Error{bad_argument}: an unknown option (the hint names the nearest one), a

@@ -21,13 +21,14 @@ std::size_t parse_bytes(std::string_view text) {
 std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
                                        std::size_t element_bytes, std::size_t blocks) {
   if (bytes_min == 0 || bytes_min > bytes_max) {
-    refuse(fmt::format("no size lies between --min-bytes {} and --max-bytes {}", bytes_min, bytes_max),
-           "0 < --min-bytes <= --max-bytes");
+    refuse(
+        fmt::format("no size lies between --min-bytes {} and --max-bytes {}", bytes_min, bytes_max),
+        "0 < --min-bytes <= --max-bytes");
   }
   if (bytes_min % element_bytes != 0) {
-    refuse(
-        fmt::format("--min-bytes {} is not a whole number of elements of {} bytes", bytes_min, element_bytes),
-        fmt::format("--min-bytes {}", (bytes_min / element_bytes + 1) * element_bytes));
+    refuse(fmt::format("--min-bytes {} is not a whole number of elements of {} bytes", bytes_min,
+                       element_bytes),
+           fmt::format("--min-bytes {}", (bytes_min / element_bytes + 1) * element_bytes));
   }
   const std::size_t whole_bytes = element_bytes * blocks;
   std::vector<std::size_t> sizes;
@@ -44,7 +45,8 @@ std::string nearest(std::string_view text, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (const auto& candidate : candidates) {
-    if (const std::size_t distance = base::edit_distance(text, candidate); distance < best_distance) {
+    if (const std::size_t distance = base::edit_distance(text, candidate);
+        distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }

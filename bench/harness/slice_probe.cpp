@@ -9,10 +9,15 @@ namespace {
 constexpr std::size_t page_bytes = 4096;
 constexpr int sources_max = 64;
 
-std::size_t whole_pages(std::size_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
-std::size_t lines_bytes(int ranks) { return whole_pages(static_cast<std::size_t>(ranks) * sizeof(FlagLine)); }
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+std::size_t lines_bytes(int ranks) {
+  return whole_pages(static_cast<std::size_t>(ranks) * sizeof(FlagLine));
+}
 
-// Two and four sources in one pass without a loop over them; others in blocks that stay in the first cache.
+// Two and four sources in one pass without a loop over them; others in blocks that stay in the
+// first cache.
 [[gnu::always_inline]] inline void add(float* __restrict to, const float* const* from, int sources,
                                        std::size_t count) {
   const float* const a = from[0];
@@ -44,7 +49,8 @@ void add_anywhere(float* to, const float* const* from, int sources, std::size_t 
   add(to, from, sources, count);
 }
 #ifdef __x86_64__
-[[gnu::target("avx2")]] void add_avx2(float* to, const float* const* from, int sources, std::size_t count) {
+[[gnu::target("avx2")]] void add_avx2(float* to, const float* const* from, int sources,
+                                      std::size_t count) {
   add(to, from, sources, count);
 }
 [[gnu::target("avx512f")]] void add_avx512(float* to, const float* const* from, int sources,
@@ -71,7 +77,8 @@ std::size_t SliceProbe::shared_bytes(int ranks, std::size_t element_count) noexc
 SliceProbe::SliceProbe(std::byte* shared, int rank, int ranks, std::size_t element_count,
                        unsigned looks_per_yield)
     : shared_{shared},
-      lines_{reinterpret_cast<FlagLine*>(shared)},  // zeroed memory is a line that has seen no round
+      lines_{
+          reinterpret_cast<FlagLine*>(shared)},  // zeroed memory is a line that has seen no round
       rank_{rank},
       ranks_{ranks},
       element_count_{element_count},
@@ -83,7 +90,8 @@ SliceProbe::SliceProbe(std::byte* shared, int rank, int ranks, std::size_t eleme
 
 std::span<float> SliceProbe::vector_of(int rank, int which) const noexcept {
   const std::size_t place = 2 * static_cast<std::size_t>(rank) + static_cast<std::size_t>(which);
-  std::byte* const data = shared_ + lines_bytes(ranks_) + place * whole_pages(element_count_ * sizeof(float));
+  std::byte* const data =
+      shared_ + lines_bytes(ranks_) + place * whole_pages(element_count_ * sizeof(float));
   return {reinterpret_cast<float*>(data), element_count_};
 }
 
@@ -106,7 +114,8 @@ void SliceProbe::add_own_slice() noexcept {
   best(to.data(), from, ranks_, to.size());
 }
 
-// Three rounds, as any allreduce on memory that its caller owns needs: inputs are there; slices are added; nobody reads any more.
+// Three rounds, as any allreduce on memory that its caller owns needs: inputs are there; slices are
+// added; nobody reads any more.
 void SliceProbe::run() noexcept {
   publish(lines_[rank_], ++round_, 0);
   for (int peer = 0; peer < ranks_; ++peer) await(peer);

@@ -1,5 +1,6 @@
-// The least that ranks must do to add up long vectors in memory that all of them map: each adds its slice from all inputs in one pass, then
-// copies the others' slices. By hand: flags, loops over floats, memcpy; what allreduce on Buffers is held against.
+// The least that ranks must do to add up long vectors in memory that all of them map: each adds its
+// slice from all inputs in one pass, then copies the others' slices. By hand: flags, loops over
+// floats, memcpy; what allreduce on Buffers is held against.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,14 @@
 
 namespace qpmesh::bench {
 
-// One rank's end. Collective: every rank makes one over the same zeroed memory, and runs it as often.
+// One rank's end. Collective: every rank makes one over the same zeroed memory, and runs it as
+// often.
 class SliceProbe {
  public:
   static std::size_t shared_bytes(int ranks, std::size_t element_count) noexcept;
 
-  SliceProbe(std::byte* shared, int rank, int ranks, std::size_t element_count, unsigned looks_per_yield);
+  SliceProbe(std::byte* shared, int rank, int ranks, std::size_t element_count,
+             unsigned looks_per_yield);
 
   void run() noexcept;
   std::span<float> in() const noexcept { return vector_of(rank_, 0); }

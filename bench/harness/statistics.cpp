@@ -19,8 +19,10 @@ double quantile_of_sorted(std::span<const double> sorted, double fraction) {
 
 std::vector<double> sorted(std::span<const double> samples) {
   if (samples.empty()) {
-    throw Error(
-        {.code = ErrorCode::bad_argument, .operation = "statistics", .cause = "no samples", .hint = ""});
+    throw Error({.code = ErrorCode::bad_argument,
+                 .operation = "statistics",
+                 .cause = "no samples",
+                 .hint = ""});
   }
   std::vector<double> copy(samples.begin(), samples.end());
   std::ranges::sort(copy);

@@ -7,8 +7,9 @@
 
 namespace qpmesh::bench {
 
-// The value below which the fraction lies, 0 … 1, interpolated linearly between neighbours in order (the
-// definition that makes 0.5 of {1, 2} 1.5). Throws Error{bad_argument} when there are no samples.
+// The value below which the fraction lies, 0 … 1, interpolated linearly between neighbours in order
+// (the definition that makes 0.5 of {1, 2} 1.5). Throws Error{bad_argument} when there are no
+// samples.
 double quantile(std::span<const double> samples, double fraction);
 
 struct Quartiles {

@@ -1,6 +1,6 @@
-// Reference data. Inputs are a hash of (seed, rank, index), so any rank can compute what any other put in,
-// and a byte that went to the wrong place has the wrong value. Outputs are poisoned before a checked run, so
-// that a call that does nothing is wrong everywhere.
+// Reference data. Inputs are a hash of (seed, rank, index), so any rank can compute what any other
+// put in, and a byte that went to the wrong place has the wrong value. Outputs are poisoned before
+// a checked run, so that a call that does nothing is wrong everywhere.
 #pragma once
 
 #include <bit>

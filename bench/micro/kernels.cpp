@@ -28,7 +28,8 @@ const Size sizes[] = {
     {"8B", 8}, {"4KiB", 4U << 10}, {"64KiB", 64U << 10}, {"2MiB", 2U << 20}, {"16MiB", 16U << 20}};
 constexpr int source_counts[] = {2, 4};
 
-// Of all probes. Sources and target stay the same from sample to sample, so that a size that fits a cache is measured in it.
+// Of all probes. Sources and target stay the same from sample to sample, so that a size that fits a
+// cache is measured in it.
 class Vectors {
  public:
   Vectors() : memory_(vector_count * stride) {}
@@ -40,7 +41,8 @@ class Vectors {
     std::array<const std::byte*, vector_count - 1> sources;
     for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = target + (i + 1) * stride;
     return elapsed_ns([&] {
-             for (std::size_t i = 0; i < passes; ++i) kernel(target, sources.data(), source_count, bytes);
+             for (std::size_t i = 0; i < passes; ++i)
+               kernel(target, sources.data(), source_count, bytes);
            }) /
            static_cast<double>(passes);
   }

@@ -109,7 +109,8 @@ Probe slices_probe(CorePair cores, const std::string& size_name, std::size_t byt
   const auto shared = std::make_shared<base::Mapping>(zeroes, shared_bytes);
   const int runs = bytes < (std::size_t{1} << 20) ? 64 : 4;
   const auto end = [shared, count, runs](int rank) {
-    const auto probe = std::make_shared<SliceProbe>(shared->data(), rank, ranks, count, looks_per_yield);
+    const auto probe =
+        std::make_shared<SliceProbe>(shared->data(), rank, ranks, count, looks_per_yield);
     return [shared, probe, runs] {
       for (int i = 0; i < runs; ++i) probe->run();
     };
@@ -117,7 +118,9 @@ Probe slices_probe(CorePair cores, const std::string& size_name, std::size_t byt
   const auto sample = [cores, runs, first = end(0), second = end(1)] {
     return run_pair_ns(cores, first, second) / runs;
   };
-  return {.name = "machine/slices/2/" + size_name, .sample_ns = sample, .bytes = static_cast<double>(bytes)};
+  return {.name = "machine/slices/2/" + size_name,
+          .sample_ns = sample,
+          .bytes = static_cast<double>(bytes)};
 }
 
 }  // namespace
@@ -128,8 +131,8 @@ double flag_exchange_ns(CorePair cores) {
   const auto side = [&](bool speaks_first) {
     return [&lines, speaks_first] {
       for (std::uint32_t round = 1; round <= rounds; ++round) {
-        flag_ping_pong(lines[speaks_first ? 0 : 1], lines[speaks_first ? 1 : 0], speaks_first, round,
-                       looks_per_yield);
+        flag_ping_pong(lines[speaks_first ? 0 : 1], lines[speaks_first ? 1 : 0], speaks_first,
+                       round, looks_per_yield);
       }
     };
   };
@@ -164,14 +167,14 @@ std::vector<Probe> machine_probes(CorePair cores) {
       copy_probe("1MiB", std::size_t{1} << 20),
       copy_probe("16MiB", std::size_t{16} << 20)};
   if (cores.distinct()) {
-    probes.push_back(
-        {.name = "machine/eventfd_wake/two_cores", .sample_ns = [cores] { return eventfd_wake_ns(cores); }});
-    probes.push_back(
-        {.name = "machine/flag_exchange", .sample_ns = [cores] { return flag_exchange_ns(cores); }});
+    probes.push_back({.name = "machine/eventfd_wake/two_cores",
+                      .sample_ns = [cores] { return eventfd_wake_ns(cores); }});
+    probes.push_back({.name = "machine/flag_exchange",
+                      .sample_ns = [cores] { return flag_exchange_ns(cores); }});
     probes.push_back(slices_probe(cores, "64KiB", std::size_t{64} << 10));
     probes.push_back(slices_probe(cores, "1MiB", std::size_t{1} << 20));
-    probes.push_back(
-        {.name = "machine/flag_allreduce/2", .sample_ns = [cores] { return flag_allreduce_ns(cores); }});
+    probes.push_back({.name = "machine/flag_allreduce/2",
+                      .sample_ns = [cores] { return flag_allreduce_ns(cores); }});
   }
   return probes;
 }

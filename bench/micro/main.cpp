@@ -1,5 +1,6 @@
-// bench_micro: the machine's limits, our innermost steps and reductions, as medians of samples. What has a
-// reference (a flag exchange between two cores, libc's copy, the scalar kernel) is compared with it, sample by sample; exit code 1 when something costs more than its bound.
+// bench_micro: the machine's limits, our innermost steps and reductions, as medians of samples.
+// What has a reference (a flag exchange between two cores, libc's copy, the scalar kernel) is
+// compared with it, sample by sample; exit code 1 when something costs more than its bound.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -65,13 +66,15 @@ int main(int argc, char** argv) try {
   }
   benchmark::RunSpecifiedBenchmarks();
   if (!cores.distinct())
-    std::puts("one usable core: nothing between cores was measured, and no bound by a flag exchange checked");
+    std::puts(
+        "one usable core: nothing between cores was measured, and no bound by a flag exchange "
+        "checked");
   bool all_kept = true;
   for (const auto& [name, share, share_max] : bounds) {
     const bool kept = share.median <= share_max;
     all_kept = all_kept && kept;
-    std::printf("%s: %.2f [%.2f %.2f] of its reference, allowed %.2f: %s\n", name.c_str(), share.median,
-                share.lower, share.upper, share_max, kept ? "kept" : "too slow");
+    std::printf("%s: %.2f [%.2f %.2f] of its reference, allowed %.2f: %s\n", name.c_str(),
+                share.median, share.lower, share.upper, share_max, kept ? "kept" : "too slow");
   }
   return all_kept ? 0 : 1;
 } catch (const std::exception& error) {

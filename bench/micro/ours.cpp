@@ -51,7 +51,8 @@ double task_step_ns(CorePair cores) {
   return ns / steps;
 }
 
-// ---- ring put and take: a record with 8 bytes inline over shared memory, both ends in this thread ----
+// ---- ring put and take: a record with 8 bytes inline over shared memory, both ends in this thread
+// ----
 
 class LoopedRing {
  public:
@@ -62,7 +63,8 @@ class LoopedRing {
         connection_{shm_.connect(0, {})},
         slot_offset_{arena_.allocate(layout.slot_bytes()).value()},
         out_{*connection_, connection_->capabilities(), places(), layout, seed, seed},
-        in_{*connection_, connection_->capabilities(), arena_.data() + slot_offset_, layout, seed} {}
+        in_{*connection_, connection_->capabilities(), arena_.data() + slot_offset_, layout, seed} {
+  }
 
   void put() {
     messaging::Record record;
@@ -136,7 +138,8 @@ double ring_ns(CorePair cores, LoopedRing& ring, RingEnd measured) {
   return ns / (bursts * burst_records);
 }
 
-// ---- bulk: what a long message's bytes go through, beside libc's copy between the same vectors ----
+// ---- bulk: what a long message's bytes go through, beside libc's copy between the same vectors
+// ----
 
 void copy_by_a_write(CopiedVectors& vectors) {
   base::Asleep asleep{};
@@ -150,7 +153,8 @@ void copy_by_a_write(CopiedVectors& vectors) {
 
 // One rank's memory, as far as sleeping and waking needs it.
 struct Sleeper final : progress::Pollable {
-  alignas(128) std::atomic<std::uint32_t> round{0};  // written by the peer's connection, which releases it
+  alignas(128) std::atomic<std::uint32_t> round{
+      0};  // written by the peer's connection, which releases it
   std::uint32_t seen = 0;
   alignas(128) base::Asleep asleep{};
   base::UniqueFd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -171,7 +175,8 @@ struct Sleeper final : progress::Pollable {
   void await(std::uint32_t wanted) {
     waiter.wait_until([&] { return seen == wanted; }, {});
   }
-  const transport::Neighbour as_seen{std::as_writable_bytes(std::span{&round, 1}), asleep, doorbell.get()};
+  const transport::Neighbour as_seen{std::as_writable_bytes(std::span{&round, 1}), asleep,
+                                     doorbell.get()};
 
   transport::shm::ShmConnection connection_to_it() { return {0, as_seen}; }
 };
@@ -210,7 +215,8 @@ std::vector<Probe> own_probes(CorePair cores) {
   const CorePair one_core{.first = cores.first, .second = cores.first};
   const auto ring = std::make_shared<LoopedRing>();
   std::vector<Probe> probes{
-      {.name = "ours/ring_take", .sample_ns = [cores, ring] { return ring_ns(cores, *ring, RingEnd::take); }},
+      {.name = "ours/ring_take",
+       .sample_ns = [cores, ring] { return ring_ns(cores, *ring, RingEnd::take); }},
       {.name = "ours/wake/one_core", .sample_ns = [one_core] { return wake_ns(one_core); }}};
   for (const auto& [size_name, bytes] :
        {std::pair{"64KiB", std::size_t{64} << 10}, std::pair{"1MiB", std::size_t{1} << 20},
@@ -234,7 +240,8 @@ std::vector<Probe> own_probes(CorePair cores) {
                     .reference_ns = flag_ns,
                     .share_max = 0.5 * bounded});
   if (cores.distinct()) {
-    probes.push_back({.name = "ours/wake/two_cores", .sample_ns = [cores] { return wake_ns(cores); }});
+    probes.push_back(
+        {.name = "ours/wake/two_cores", .sample_ns = [cores] { return wake_ns(cores); }});
   }
   return probes;
 }

@@ -15,7 +15,8 @@ struct Probe {
   std::function<double()>
       sample_ns;     // one sample: a batch between two clock reads, divided by its operations
   double bytes = 0;  // moved per operation, for GB/s; 0: none
-  // What it is compared with, in pairs of samples (empty: nothing), and how much of that it may cost at most; 0: no bound.
+  // What it is compared with, in pairs of samples (empty: nothing), and how much of that it may
+  // cost at most; 0: no bound.
   std::function<double()> reference_ns{};
   double share_max = 0;
 };
@@ -34,7 +35,8 @@ std::vector<Probe> kernel_probes(CorePair cores);
 // One way between two cores: what own small steps are compared with.
 double flag_exchange_ns(CorePair cores);
 
-// Source and target stay the same from sample to sample, so that a size that fits a cache is measured in it.
+// Source and target stay the same from sample to sample, so that a size that fits a cache is
+// measured in it.
 struct CopiedVectors {
   std::vector<std::byte> from;
   std::vector<std::byte> to;

@@ -17,7 +17,8 @@ inline void pin_to(int core) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   CPU_SET(static_cast<unsigned>(core), &mask);
-  if (const int error = ::pthread_setaffinity_np(::pthread_self(), sizeof mask, &mask); error != 0) {
+  if (const int error = ::pthread_setaffinity_np(::pthread_self(), sizeof mask, &mask);
+      error != 0) {
     throw std::system_error(error, std::generic_category(), "pthread_setaffinity_np");
   }
 }

@@ -12,7 +12,8 @@ using collectives::CostModel;
 
 // Until the last of so many ranks knows what one of them knows.
 double told_s(int size, const CostModel& model) {
-  std::priority_queue<double, std::vector<double>, std::greater<>> next_told_s;  // by each rank that knows
+  std::priority_queue<double, std::vector<double>, std::greater<>>
+      next_told_s;  // by each rank that knows
   double last_s = 0;
   next_told_s.push(model.latency_s);
   for (int told = 1; told < size; ++told) {
@@ -43,7 +44,8 @@ double port_bytes(Collective collective, const CallShape& shape) {
 }
 
 double combined_bytes(Collective collective, const CallShape& shape) {
-  const bool reduces = collective == Collective::reduce || collective == Collective::reduce_scatter ||
+  const bool reduces = collective == Collective::reduce ||
+                       collective == Collective::reduce_scatter ||
                        collective == Collective::allreduce;
   return reduces ? shape.vector_bytes() - shape.block_bytes() : 0;
 }
@@ -52,7 +54,8 @@ double combined_bytes(Collective collective, const CallShape& shape) {
 
 double lower_bound_s(Collective collective, const CallShape& shape, const CostModel& model) {
   if (shape.size == 1) return 0;
-  return std::max({told_s(shape.size, model), model.latency_s + port_bytes(collective, shape) * model.byte_s,
+  return std::max({told_s(shape.size, model),
+                   model.latency_s + port_bytes(collective, shape) * model.byte_s,
                    model.latency_s + combined_bytes(collective, shape) * model.reduced_byte_s});
 }
 

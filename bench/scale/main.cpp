@@ -1,4 +1,5 @@
-// bench_scale: the time that each algorithm would take on thousands of ranks, by simulation and by its closed form.
+// bench_scale: the time that each algorithm would take on thousands of ranks, by simulation and by
+// its closed form.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -90,19 +91,23 @@ Row row_of(const Algorithm& algorithm, const CallShape& shape, double messages_m
 
 void print(const Row& row) {
   const std::string simulated =
-      row.simulated ? fmt::format("{:>13.2f} {:>6.2f}", row.simulated->time_s * 1e6, row.percent_off())
-                    : fmt::format("{:>13} {:>6}", "-", "-");
-  fmt::print("{:>6} {:>10} {:>22} {} {:>13.2f} {:>8.0f} {:>8.0f} {:>12.0f} {:>12.0f} {:>7.2f} {:>7.2f}{}{}\n",
-             row.shape.size, row.shape.bytes, row.algorithm->name, simulated, row.closed.time_s * 1e6,
-             row.cost().messages, row.closed.messages, row.cost().bytes, row.closed.bytes, row.to_bound(),
-             row.wall_s, row.best ? "  best" : "",
-             row.simulated ? "" : fmt::format("  not simulated: {:.3g} messages", row.total_messages));
+      row.simulated
+          ? fmt::format("{:>13.2f} {:>6.2f}", row.simulated->time_s * 1e6, row.percent_off())
+          : fmt::format("{:>13} {:>6}", "-", "-");
+  fmt::print(
+      "{:>6} {:>10} {:>22} {} {:>13.2f} {:>8.0f} {:>8.0f} {:>12.0f} {:>12.0f} {:>7.2f} "
+      "{:>7.2f}{}{}\n",
+      row.shape.size, row.shape.bytes, row.algorithm->name, simulated, row.closed.time_s * 1e6,
+      row.cost().messages, row.closed.messages, row.cost().bytes, row.closed.bytes, row.to_bound(),
+      row.wall_s, row.best ? "  best" : "",
+      row.simulated ? "" : fmt::format("  not simulated: {:.3g} messages", row.total_messages));
   std::fflush(stdout);
 }
 
 void write_json(const std::string& path, const std::vector<Row>& rows) {
   std::FILE* const file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) refuse(fmt::format("{} cannot be written", path), "name a file in a folder of yours");
+  if (file == nullptr)
+    refuse(fmt::format("{} cannot be written", path), "name a file in a folder of yours");
   fmt::print(file, "[");
   for (const Row& row : rows) {
     const auto cost = [](const Cost& of) {
@@ -114,8 +119,8 @@ void write_json(const std::string& path, const std::vector<Row>& rows) {
         R"({}{{"collective": "{}", "ranks": {}, "bytes": {}, "algorithm": "{}", "simulated": {}, "closed": {}, )"
         R"("bound_s": {}, "total_messages": {}, "wall_s": {}, "best": {}}})",
         &row == rows.data() ? "\n" : ",\n", name_of(row.algorithm->collective), row.shape.size,
-        row.shape.bytes, row.algorithm->name, row.simulated ? cost(*row.simulated) : "null", cost(row.closed),
-        row.bound_s, row.total_messages, row.wall_s, row.best);
+        row.shape.bytes, row.algorithm->name, row.simulated ? cost(*row.simulated) : "null",
+        cost(row.closed), row.bound_s, row.total_messages, row.wall_s, row.best);
   }
   fmt::print(file, "\n]\n");
   std::fclose(file);
@@ -123,11 +128,13 @@ void write_json(const std::string& path, const std::vector<Row>& rows) {
 
 void run(const Settings& settings) {
   const Collective collective = collective_of(settings.collective);
-  if (!settings.algorithm.empty() && collectives::find_algorithm(collective, settings.algorithm) == nullptr)
+  if (!settings.algorithm.empty() &&
+      collectives::find_algorithm(collective, settings.algorithm) == nullptr)
     refuse(fmt::format("'{}' is no algorithm of {}", settings.algorithm, settings.collective),
            "leave --algorithm out to see all");
   fmt::print(
-      "# {}: LogGP with latency {} us, overhead {} us, {} ns a byte, {} ns a byte reduced, {} ns a byte "
+      "# {}: LogGP with latency {} us, overhead {} us, {} ns a byte, {} ns a byte reduced, {} ns a "
+      "byte "
       "copied\n"
       "# messages and bytes: of the rank that has most; bound: time over the lower bound of LogGP\n"
       "#{:>5} {:>10} {:>22} {:>13} {:>6} {:>13} {:>8} {:>8} {:>12} {:>12} {:>7} {:>7}\n",
@@ -139,7 +146,8 @@ void run(const Settings& settings) {
   for (const int size : settings.ranks) {
     for (const std::string& text : settings.bytes) {
       const auto ranks = static_cast<std::size_t>(size);
-      CallShape shape{.size = size, .bytes = collective == Collective::barrier ? 0 : parse_bytes(text)};
+      CallShape shape{.size = size,
+                      .bytes = collective == Collective::barrier ? 0 : parse_bytes(text)};
       if (has_equal_blocks(collective)) shape.bytes = (shape.bytes + ranks - 1) / ranks * ranks;
       std::vector<Row> rows;
       for (const Algorithm* const algorithm : collectives::algorithms(collective)) {
@@ -151,7 +159,8 @@ void run(const Settings& settings) {
         fmt::print("{:>6} {:>10} {:>22} does not apply\n", size, shape.bytes, settings.algorithm);
         continue;
       }
-      std::ranges::min_element(rows, {}, [](const Row& row) { return row.cost().time_s; })->best = true;
+      std::ranges::min_element(rows, {}, [](const Row& row) { return row.cost().time_s; })->best =
+          true;
       for (const Row& row : rows) print(row);
       all.insert(all.end(), rows.begin(), rows.end());
       if (collective == Collective::barrier) break;
@@ -168,12 +177,14 @@ int main_of(int argc, char** argv) {
       ->check(CLI::Range(2, 1 << 20));
   app.add_option("--collective", settings.collective, "Which one (allreduce)");
   app.add_option("--bytes", settings.bytes,
-                 "Of the whole vector, with KiB, MiB or GiB (8,4KiB,1MiB,64MiB); blocks of equal lengths are "
+                 "Of the whole vector, with KiB, MiB or GiB (8,4KiB,1MiB,64MiB); blocks of equal "
+                 "lengths are "
                  "rounded up")
       ->delimiter(',');
   app.add_option("--algorithm", settings.algorithm, "Only this one");
-  app.add_option("--messages-max", settings.messages_max,
-                 "Algorithms with more messages are not simulated, only their closed form is shown (20e6)");
+  app.add_option(
+      "--messages-max", settings.messages_max,
+      "Algorithms with more messages are not simulated, only their closed form is shown (20e6)");
   app.add_option("--json", settings.json_path, "Write the rows to this file too");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -62,8 +62,9 @@ struct World {
   }
 };
 
-// One rank's CPU and ports. A task runs ahead of the events: what it does costs time on its CPU's clock, and it waits for a whole
-// round, so that an operation whose end is known counts as ended at once, and only the last one of a round is an event.
+// One rank's CPU and ports. A task runs ahead of the events: what it does costs time on its CPU's
+// clock, and it waits for a whole round, so that an operation whose end is known counts as ended at
+// once, and only the last one of a round is an event.
 class Rank final : public collectives::Machine {
  public:
   Rank(World& world, int rank) noexcept : world_{world}, rank_{rank} {}
@@ -236,7 +237,8 @@ Prediction simulate(const collectives::Algorithm& algorithm, const collectives::
 
   Prediction prediction;
   for (std::size_t i = 0; i < size; ++i) {
-    if (!tasks[i].done) throw std::logic_error{fmt::format("{}: rank {} waits for ever", algorithm.name, i)};
+    if (!tasks[i].done)
+      throw std::logic_error{fmt::format("{}: rank {} waits for ever", algorithm.name, i)};
     if (tasks[i].error) std::rethrow_exception(tasks[i].error);
     const Rank& rank = world.ranks[i];
     collectives::Cost& cost = prediction.cost;

@@ -25,14 +25,17 @@ class QPMESH_API Bootstrap {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Collective. Returns every rank's blob, in rank order; blobs may differ in length (at most 64 KiB each).
-  // Called during init only, the same number of times on every rank. Throws Error{timeout} naming the missing
-  // ranks when the deadline passes, and whatever else went wrong as Error.
+  // Collective. Returns every rank's blob, in rank order; blobs may differ in length (at most 64
+  // KiB each). Called during init only, the same number of times on every rank. Throws
+  // Error{timeout} naming the missing ranks when the deadline passes, and whatever else went wrong
+  // as Error.
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
 
-  // An address of this host at which ranks of other hosts can reach it, in numbers and without a port
-  // ("10.0.0.1"), where the bootstrap knows one; empty: the addresses of the host's interfaces are tried. RDMA prefers
-  // its interface too. Asked after the first all_gather, and only where ranks are on several hosts or use RDMA.
+  // An address of this host at which ranks of other hosts can reach it, in numbers and without a
+  // port
+  // ("10.0.0.1"), where the bootstrap knows one; empty: the addresses of the host's interfaces are
+  // tried. RDMA prefers its interface too. Asked after the first all_gather, and only where ranks
+  // are on several hosts or use RDMA.
   virtual std::string local_address() const { return {}; }
 };
 

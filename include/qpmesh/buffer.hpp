@@ -12,9 +12,10 @@ namespace context {
 class Allocation;
 }
 
-// count elements of zeroed memory in this rank's arena, 128-byte aligned. Made by Communicator::allocate
-// (collective); freed when the last Buffer and the last operation using it are gone. A contiguous range:
-// every call that takes data takes a Buffer, or any part of one: the library recognises the address.
+// count elements of zeroed memory in this rank's arena, 128-byte aligned. Made by
+// Communicator::allocate (collective); freed when the last Buffer and the last operation using it
+// are gone. A contiguous range: every call that takes data takes a Buffer, or any part of one: the
+// library recognises the address.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -29,8 +29,9 @@ inline constexpr std::size_t collective_count =
 
 QPMESH_API std::string_view name_of(Collective collective) noexcept;  // "reduce_scatter"
 
-// A vector's blocks of unequal lengths, one for each rank, in elements: counts[r] from displacements[r] on; without
-// displacements the blocks follow one another. Both lists have size() entries, and are read during the call only.
+// A vector's blocks of unequal lengths, one for each rank, in elements: counts[r] from
+// displacements[r] on; without displacements the blocks follow one another. Both lists have size()
+// entries, and are read during the call only.
 struct BlockLayout {
   std::span<const std::size_t> counts{};         // elements of each block
   std::span<const std::size_t> displacements{};  // where each begins; may be empty

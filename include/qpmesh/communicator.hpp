@@ -33,12 +33,13 @@ namespace detail {
 struct UntypedCalls;
 }
 
-// Move-only. One thread at a time per context: a communicator, its children and its requests belong together,
-// and a second thread takes independent(). Overlapping calls are reported as Error{bad_argument}. Only
-// abort() may be called from any thread. In a child that was forked off, all calls on what the parent made are
-// Error{bad_argument}, and handles go without a trace. After an error other than bad_argument, truncated, the mismatch
-// of a message's type, or the timeout of an unmatched receive, the communicator is broken: every further call throws the same error. The destructor
-// is local, may run in any order, and never waits for a peer's call.
+// Move-only. One thread at a time per context: a communicator, its children and its requests belong
+// together, and a second thread takes independent(). Overlapping calls are reported as
+// Error{bad_argument}. Only abort() may be called from any thread. In a child that was forked off,
+// all calls on what the parent made are Error{bad_argument}, and handles go without a trace. After
+// an error other than bad_argument, truncated, the mismatch of a message's type, or the timeout of
+// an unmatched receive, the communicator is broken: every further call throws the same error. The
+// destructor is local, may run in any order, and never waits for a peer's call.
 class QPMESH_API Communicator {
  public:
   // What was moved from can only be assigned to and destroyed.
@@ -57,18 +58,20 @@ class QPMESH_API Communicator {
   void send(const S& data, int destination, int tag = 0, const CallOptions& options = {}) {
     send_elements(detail::const_elements(data), destination, tag, options);
   }
-  // The message must fit, and its elements must be of the buffer's type, or one of the two bytes: otherwise Error{truncated} with
-  // both sizes, or Error{mismatch} with both types, and it stays first in line.
+  // The message must fit, and its elements must be of the buffer's type, or one of the two bytes:
+  // otherwise Error{truncated} with both sizes, or Error{mismatch} with both types, and it stays
+  // first in line.
   template <Target T>
-  Status receive(T&& data, int source = any_source, int tag = any_tag, const CallOptions& options = {}) {
+  Status receive(T&& data, int source = any_source, int tag = any_tag,
+                 const CallOptions& options = {}) {
     return receive_elements(detail::elements(data), source, tag, options);
   }
   // Send and receive at once, without the deadlock of doing them in turn.
   template <Source S, Target T>
   Status sendrecv(const S& sent, int to, T&& received, int from, int tag = 0,
                   const CallOptions& options = {}) {
-    return sendrecv_elements(detail::const_elements(sent), to, detail::elements(received), from, tag,
-                             options);
+    return sendrecv_elements(detail::const_elements(sent), to, detail::elements(received), from,
+                             tag, options);
   }
   template <LastingSource S>
   Request send_async(S&& data, int destination, int tag = 0, const CallOptions& options = {}) {
@@ -82,8 +85,8 @@ class QPMESH_API Communicator {
   template <LastingSource S, Target T>
   Request sendrecv_async(S&& sent, int to, T&& received, int from, int tag = 0,
                          const CallOptions& options = {}) {
-    return sendrecv_elements_async(detail::const_elements(sent), to, detail::elements(received), from, tag,
-                                   options);
+    return sendrecv_elements_async(detail::const_elements(sent), to, detail::elements(received),
+                                   from, tag, options);
   }
   // The first message in line, left in line.
   Status probe(int source = any_source, int tag = any_tag, const CallOptions& options = {});
@@ -91,9 +94,10 @@ class QPMESH_API Communicator {
 
   // ---- collectives: every rank of the communicator calls the same ones in the same order ----
 
-  // Throughout: `in` and `out` are the same memory where that is called in place, and have nothing in common
-  // otherwise. Counts, types, reductions and roots are the same on every rank; a difference is Error{mismatch} on the ranks that
-  // see it. Results are there when the call returns, or its request is done; what other ranks have then is theirs to tell. Error{timeout}
+  // Throughout: `in` and `out` are the same memory where that is called in place, and have nothing
+  // in common otherwise. Counts, types, reductions and roots are the same on every rank; a
+  // difference is Error{mismatch} on the ranks that see it. Results are there when the call
+  // returns, or its request is done; what other ranks have then is theirs to tell. Error{timeout}
   // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
 
   // Returns when every rank has called it.
@@ -131,7 +135,8 @@ class QPMESH_API Communicator {
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
   Request allreduce_async(T&& in_place, const O& reduction, const CallOptions& options = {}) {
-    return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), options);
+    return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction),
+                            options);
   }
 
   // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
@@ -142,20 +147,24 @@ class QPMESH_API Communicator {
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
   void reduce(T&& in_place, const O& reduction, int root, const CallOptions& options = {}) {
-    run_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), options);
+    run_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root),
+                   options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request reduce_async(S&& in, T&& out, const O& reduction, int root, const CallOptions& options = {}) {
+  Request reduce_async(S&& in, T&& out, const O& reduction, int root,
+                       const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::reduce, in, out, reduction, root), options);
   }
   template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
-  Request reduce_async(T&& in_place, const O& reduction, int root, const CallOptions& options = {}) {
-    return start_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root), options);
+  Request reduce_async(T&& in_place, const O& reduction, int root,
+                       const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root),
+                            options);
   }
 
-  // Rank r gets the reduction of block r of everybody's in, which has size() blocks as long as out, or counts[r] elements. In place: out
-  // is block r of in. A layout has no displacements here.
+  // Rank r gets the reduction of block r of everybody's in, which has size() blocks as long as out,
+  // or counts[r] elements. In place: out is block r of in. A layout has no displacements here.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
   void reduce_scatter(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
@@ -165,25 +174,29 @@ class QPMESH_API Communicator {
     requires SameElements<S, T>
   void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction,
                       const CallOptions& options = {}) {
-    run_collective(
-        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr),
-        options);
+    run_collective(with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction),
+                               &layout, nullptr),
+                   options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
-  Request reduce_scatter_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
-    return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), options);
+  Request reduce_scatter_async(S&& in, T&& out, const O& reduction,
+                               const CallOptions& options = {}) {
+    return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction),
+                            options);
   }
   template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
   Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction,
                                const CallOptions& options = {}) {
     return start_collective(
-        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout, nullptr),
+        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout,
+                    nullptr),
         options);
   }
 
-  // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays as it is.
+  // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays
+  // as it is.
   template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
     requires SameElements<S, T>
   void scan(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
@@ -214,7 +227,8 @@ class QPMESH_API Communicator {
   template <Source S, Target T>
     requires SameElements<S, T>
   void allgather(const S& in, T&& out, BlockLayout layout, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout), options);
+    run_collective(with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout),
+                   options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -224,8 +238,8 @@ class QPMESH_API Communicator {
   template <LastingSource S, Target T>
     requires SameElements<S, T>
   Request allgather_async(S&& in, T&& out, BlockLayout layout, const CallOptions& options = {}) {
-    return start_collective(with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout),
-                            options);
+    return start_collective(
+        with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout), options);
   }
 
   // The same at the root alone; on other ranks out and the layout may be empty.
@@ -237,7 +251,8 @@ class QPMESH_API Communicator {
   template <Source S, Target T>
     requires SameElements<S, T>
   void gather(const S& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout), options);
+    run_collective(with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout),
+                   options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -246,13 +261,14 @@ class QPMESH_API Communicator {
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request gather_async(S&& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
-    return start_collective(with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout),
-                            options);
+  Request gather_async(S&& in, T&& out, BlockLayout layout, int root,
+                       const CallOptions& options = {}) {
+    return start_collective(
+        with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout), options);
   }
 
-  // Rank r gets block r of the root's in; on other ranks that and the layout may be empty. In place: out is the
-  // root's block of in.
+  // Rank r gets block r of the root's in; on other ranks that and the layout may be empty. In
+  // place: out is the root's block of in.
   template <Source S, Target T>
     requires SameElements<S, T>
   void scatter(const S& in, T&& out, int root, const CallOptions& options = {}) {
@@ -260,8 +276,10 @@ class QPMESH_API Communicator {
   }
   template <Source S, Target T>
     requires SameElements<S, T>
-  void scatter(const S& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr), options);
+  void scatter(const S& in, T&& out, BlockLayout layout, int root,
+               const CallOptions& options = {}) {
+    run_collective(with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr),
+                   options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -270,9 +288,10 @@ class QPMESH_API Communicator {
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
-  Request scatter_async(S&& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
-    return start_collective(with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr),
-                            options);
+  Request scatter_async(S&& in, T&& out, BlockLayout layout, int root,
+                        const CallOptions& options = {}) {
+    return start_collective(
+        with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr), options);
   }
 
   // Block r of in goes to rank r, block s of out comes from rank s. Never in place.
@@ -285,7 +304,8 @@ class QPMESH_API Communicator {
     requires SameElements<S, T>
   void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout,
                 const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), options);
+    run_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout),
+                   options);
   }
   template <LastingSource S, Target T>
     requires SameElements<S, T>
@@ -296,19 +316,19 @@ class QPMESH_API Communicator {
     requires SameElements<S, T>
   Request alltoall_async(S&& in, BlockLayout in_layout, T&& out, BlockLayout out_layout,
                          const CallOptions& options = {}) {
-    return start_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout),
-                            options);
+    return start_collective(
+        with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), options);
   }
 
-  // Which algorithms there are for a vector of so many bytes (of all blocks together), what they are expected to take here, and which one
-  // runs. Local: every rank finds the same.
+  // Which algorithms there are for a vector of so many bytes (of all blocks together), what they
+  // are expected to take here, and which one runs. Local: every rank finds the same.
   std::vector<Candidate> explain(Collective collective, std::size_t bytes) const;
 
   // ---- memory and groups: collective ----
 
-  // Memory is touched when the caller does so; from 2 MiB on in huge pages where the system gives them. Throws Error{no_resource} on
-  // every rank alike, with nothing half-built, when a rank's arena is full or its machine or control group has less left than
-  // its ranks may then touch.
+  // Memory is touched when the caller does so; from 2 MiB on in huge pages where the system gives
+  // them. Throws Error{no_resource} on every rank alike, with nothing half-built, when a rank's
+  // arena is full or its machine or control group has less left than its ranks may then touch.
   template <class T>
   Buffer<T> allocate(std::size_t count, const CallOptions& options = {}) {
     auto [allocation, data] = allocate_bytes(count, sizeof(T), options);
@@ -319,12 +339,12 @@ class QPMESH_API Communicator {
   std::optional<Communicator> split(int color, int key = 0, const CallOptions& options = {});
   Communicator split_node(const CallOptions& options = {});  // one group per host
   Communicator duplicate(const CallOptions& options = {});
-  Communicator independent(
-      const CallOptions& options = {});  // the same ranks in a context of its own, for another thread
+  Communicator independent(const CallOptions& options =
+                               {});  // the same ranks in a context of its own, for another thread
 
   void progress();  // one step of everything in this context; never blocks
-  void finish(
-      const CallOptions& options = {});  // collective goodbye; the communicator cannot be used afterwards
+  void finish(const CallOptions& options =
+                  {});  // collective goodbye; the communicator cannot be used afterwards
   // Ends this context on every rank: operations in flight and all later ones
   // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
@@ -336,16 +356,20 @@ class QPMESH_API Communicator {
  private:
   friend struct detail::UntypedCalls;
 
-  void send_elements(const detail::ConstElements& data, int destination, int tag, const CallOptions& options);
-  Status receive_elements(const detail::Elements& data, int source, int tag, const CallOptions& options);
-  Status sendrecv_elements(const detail::ConstElements& sent, int to, const detail::Elements& received,
-                           int from, int tag, const CallOptions& options);
+  void send_elements(const detail::ConstElements& data, int destination, int tag,
+                     const CallOptions& options);
+  Status receive_elements(const detail::Elements& data, int source, int tag,
+                          const CallOptions& options);
+  Status sendrecv_elements(const detail::ConstElements& sent, int to,
+                           const detail::Elements& received, int from, int tag,
+                           const CallOptions& options);
   Request send_elements_async(const detail::ConstElements& data, int destination, int tag,
                               const CallOptions& options);
   Request receive_elements_async(const detail::Elements& data, int source, int tag,
                                  const CallOptions& options);
-  Request sendrecv_elements_async(const detail::ConstElements& sent, int to, const detail::Elements& received,
-                                  int from, int tag, const CallOptions& options);
+  Request sendrecv_elements_async(const detail::ConstElements& sent, int to,
+                                  const detail::Elements& received, int from, int tag,
+                                  const CallOptions& options);
   std::optional<Status> find_message(int source, int tag, std::string_view operation);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);
   Request start_collective(const detail::AnyCollective& what, const CallOptions& options);
@@ -355,12 +379,14 @@ class QPMESH_API Communicator {
     return detail::AnyCollective{Collective::broadcast, {}, detail::elements(data), root};
   }
   template <class S, class T>
-  static detail::AnyCollective moving_call(Collective collective, const S& in, T& out, int root = 0) {
-    return detail::AnyCollective{collective, detail::const_elements(in), detail::elements(out), root};
+  static detail::AnyCollective moving_call(Collective collective, const S& in, T& out,
+                                           int root = 0) {
+    return detail::AnyCollective{collective, detail::const_elements(in), detail::elements(out),
+                                 root};
   }
   template <class S, class T, class O>
-  static detail::AnyCollective reduction_call(Collective collective, const S& in, T& out, const O& reduction,
-                                              int root = 0) {
+  static detail::AnyCollective reduction_call(Collective collective, const S& in, T& out,
+                                              const O& reduction, int root = 0) {
     detail::AnyCollective what = moving_call(collective, in, out, root);
     what.reduction = detail::any_reduction<std::ranges::range_value_t<T>>(reduction);
     return what;
@@ -386,6 +412,7 @@ class QPMESH_API Communicator {
 QPMESH_API Communicator init();
 QPMESH_API Communicator init(const Options& options);
 // The same through a bootstrap of the caller's; it is used until init returns.
-QPMESH_API Communicator init(Bootstrap& bootstrap, const Options& options = Options::from_environment());
+QPMESH_API Communicator init(Bootstrap& bootstrap,
+                             const Options& options = Options::from_environment());
 
 }  // namespace qpmesh

@@ -23,8 +23,8 @@ concept LastingSource = Source<R> && std::ranges::borrowed_range<R>;
 
 // Memory to receive into: a Source that outlives the call's expression and is not const.
 template <class R>
-concept Target =
-    LastingSource<R> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+concept Target = LastingSource<R> &&
+                 !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
 // What an element is to a reduction.
 enum class ElementType : std::uint8_t {
@@ -59,20 +59,23 @@ consteval ElementType integer_type_of() {
 
 }  // namespace detail
 
-// Integral types go by size and sign, so that long and long long are one type; bool is not a number.
+// Integral types go by size and sign, so that long and long long are one type; bool is not a
+// number.
 template <class T>
 consteval ElementType element_type_of() {
   if constexpr (std::same_as<T, float>) return ElementType::float32;
   else if constexpr (std::same_as<T, double>) return ElementType::float64;
   else if constexpr (std::same_as<T, qpmesh::float16>) return ElementType::float16;
   else if constexpr (std::same_as<T, qpmesh::bfloat16>) return ElementType::bfloat16;
-  else if constexpr (std::integral<T> && !std::same_as<T, bool>) return detail::integer_type_of<T>();
+  else if constexpr (std::integral<T> && !std::same_as<T, bool>)
+    return detail::integer_type_of<T>();
   else return ElementType::none;
 }
 
 // Elements that the library's own reductions take.
 template <class R>
-concept Reducible = Source<R> && element_type_of<std::ranges::range_value_t<R>>() != ElementType::none;
+concept Reducible =
+    Source<R> && element_type_of<std::ranges::range_value_t<R>>() != ElementType::none;
 
 // Two ranges of one element type.
 template <class S, class T>

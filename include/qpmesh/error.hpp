@@ -1,5 +1,5 @@
-// What the world or the caller does wrong, as one exception type. A broken invariant of the library asserts
-// instead; docs/errors.md tells the two apart.
+// What the world or the caller does wrong, as one exception type. A broken invariant of the library
+// asserts instead; docs/errors.md tells the two apart.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace qpmesh {
 
 // What kind of thing went wrong.
 enum class ErrorCode : std::uint8_t {
-  bad_argument,    // the caller's arguments cannot mean anything; nothing was sent, nothing was consumed
+  bad_argument,    // the caller's arguments cannot mean anything; nothing was sent, nothing was
+                   // consumed
   bad_config,      // an option, an environment variable or an address that cannot be used
   no_resource,     // memory, descriptors or another limit of this process or host
   authentication,  // the other side did not prove that it belongs to this job
@@ -23,9 +24,9 @@ enum class ErrorCode : std::uint8_t {
   peer_dead,       // a rank's process ended, or its host is gone
   link_failed,     // the connection to a rank failed while the rank lives
   truncated,       // a receive is smaller than its message; the message stays first in line
-  aborted,         // a rank called abort, or this context was torn down with the operation in flight
-  corrupt,         // bytes from a peer that no correct peer sends
-  internal,        // everything that should not happen and was still survivable
+  aborted,   // a rank called abort, or this context was torn down with the operation in flight
+  corrupt,   // bytes from a peer that no correct peer sends
+  internal,  // everything that should not happen and was still survivable
 };
 
 // The code's own name, as in the enum: "peer_dead".
@@ -36,7 +37,8 @@ inline constexpr int no_peer = -1;  // nobody in particular is to blame
 // Every member has an initialiser, so that a designated one may leave out what is not known.
 struct ErrorDetail {
   ErrorCode code = ErrorCode::internal;  // what kind
-  int peer = no_peer;       // the rank that is to blame, in the numbering of the communicator that was used
+  int peer =
+      no_peer;  // the rank that is to blame, in the numbering of the communicator that was used
   std::string operation{};  // what was being done: "allreduce", "init"
   std::string cause{};      // what was observed, with the values
   int system_error = 0;     // errno of the failing call, or 0

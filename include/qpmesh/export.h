@@ -1,4 +1,5 @@
-// What the shared library shows: it is compiled with -fvisibility=hidden, and everything without this mark stays inside.
+// What the shared library shows: it is compiled with -fvisibility=hidden, and everything without
+// this mark stays inside.
 #pragma once
 
 // Stands before a function, and between class and its name.

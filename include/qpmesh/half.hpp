@@ -7,7 +7,7 @@
 namespace qpmesh {
 
 // IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits; largest finite value 65504.
-struct float16 {           // NOLINT(readability-identifier-naming): named as the numbers of <cstdint> are
+struct float16 {  // NOLINT(readability-identifier-naming): named as the numbers of <cstdint> are
   std::uint16_t bits = 0;  // the whole of it
 
   // Zero; rounded to nearest, ties to even; of given bits.
@@ -22,8 +22,10 @@ struct float16 {           // NOLINT(readability-identifier-naming): named as th
   constexpr explicit operator float() const noexcept {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
     const std::uint32_t magnitude = bits & 0x7fffU;
-    if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (magnitude & 0x3ffU) << 13);
-    if (magnitude >= 0x0400U) return std::bit_cast<float>(sign | ((magnitude << 13) + (112U << 23)));
+    if (magnitude >= 0x7c00U)
+      return std::bit_cast<float>(sign | 0x7f800000U | (magnitude & 0x3ffU) << 13);
+    if (magnitude >= 0x0400U)
+      return std::bit_cast<float>(sign | ((magnitude << 13) + (112U << 23)));
     const float value = static_cast<float>(magnitude) * 0x1p-24F;  // subnormal: exact
     return sign != 0 ? -value : value;
   }
@@ -40,11 +42,14 @@ struct float16 {           // NOLINT(readability-identifier-naming): named as th
     const std::uint32_t magnitude = word & 0x7fffffffU;
     if (magnitude > 0x7f800000U)  // NaN: quiet, with the upper part of its payload
       return static_cast<std::uint16_t>(sign | 0x7e00U | (magnitude >> 13 & 0x3ffU));
-    if (magnitude >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);  // 2^16 and beyond
+    if (magnitude >= 0x47800000U)
+      return static_cast<std::uint16_t>(sign | 0x7c00U);  // 2^16 and beyond
     if (magnitude < 0x38800000U) {
-      // Below 2^-14: float's own addition rounds at the place of the last bit of a subnormal, 2^-24.
+      // Below 2^-14: float's own addition rounds at the place of the last bit of a subnormal,
+      // 2^-24.
       const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
-      return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
+      return static_cast<std::uint16_t>(sign |
+                                        (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
     }
     const std::uint32_t odd = magnitude >> 13 & 1U;
     return static_cast<std::uint16_t>(sign | (magnitude - (112U << 23) + 0xfffU + odd) >> 13);

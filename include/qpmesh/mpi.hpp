@@ -7,10 +7,11 @@
 
 namespace qpmesh {
 
-// All-gathers over a duplicate of the communicator, which must not be freed before init returns. MPI must
-// be initialised and not finalised (Error{bad_argument} otherwise); it is not used after init. The
-// deadline cannot interrupt MPI's own calls. Error{bad_config} when MPI_COMM_WORLD is this process alone although the
-// launcher's environment says that there are many: the launcher was another MPI's.
+// All-gathers over a duplicate of the communicator, which must not be freed before init returns.
+// MPI must be initialised and not finalised (Error{bad_argument} otherwise); it is not used after
+// init. The deadline cannot interrupt MPI's own calls. Error{bad_config} when MPI_COMM_WORLD is
+// this process alone although the launcher's environment says that there are many: the launcher was
+// another MPI's.
 class MpiBootstrap final : public Bootstrap {
  public:
   // Collective over the communicator.

@@ -15,18 +15,20 @@ enum class TransportChoice : std::uint8_t { automatic, shm, verbs, verbs_and_shm
 enum class Requirement : std::uint8_t { nothing, rdma };
 // How a receiver learns of RDMA writes. automatic: by device.
 enum class NotificationChoice : std::uint8_t { automatic, poll, immediate, mixed };
-// Who moves the bytes of a large message between nodes: its sender writes them, or its receiver reads them.
+// Who moves the bytes of a large message between nodes: its sender writes them, or its receiver
+// reads them.
 enum class RendezvousChoice : std::uint8_t { write, read };
 // What is logged: this and all more severe.
 enum class LogLevel : std::uint8_t { off, error, warning, info, debug };
 
-// init() without options uses Options::from_environment(); a program that sets fields in code starts
-// from it too, or from Options{} to leave the environment out. "(agreed)" fields are compared at
-// start; a difference between ranks is an error.
+// init() without options uses Options::from_environment(); a program that sets fields in code
+// starts from it too, or from Options{} to leave the environment out. "(agreed)" fields are
+// compared at start; a difference between ranks is an error.
 struct Options {
   // QPMESH_TRANSPORT (agreed)
   TransportChoice transport = TransportChoice::automatic;
-  // QPMESH_REQUIRE: rdma = where verbs was asked for and cannot be had, fail instead of falling back (agreed)
+  // QPMESH_REQUIRE: rdma = where verbs was asked for and cannot be had, fail instead of falling
+  // back (agreed)
   Requirement require = Requirement::nothing;
   // QPMESH_NOTIFICATION: mixed = records polled, payloads told by immediates (agreed)
   NotificationChoice notification = NotificationChoice::automatic;
@@ -44,17 +46,20 @@ struct Options {
   std::int64_t payload_ring_bytes = std::int64_t{256} << 10;
   // QPMESH_NETWORK_RING_BYTES: the same between nodes, where it is registered memory (agreed)
   std::int64_t network_ring_bytes = std::int64_t{32} << 10;
-  // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the message, between nodes
+  // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the
+  // message, between nodes
   std::int64_t register_bytes_min = std::int64_t{256} << 10;
   // QPMESH_RENDEZVOUS: read where the device can (agreed)
   RendezvousChoice rendezvous = RendezvousChoice::write;
-  // Cross memory attach: ranks of a node copy long data straight out of each other's private memory, where the system lets them.
-  // QPMESH_CMA: otherwise they go through shared memory (agreed)
+  // Cross memory attach: ranks of a node copy long data straight out of each other's private
+  // memory, where the system lets them. QPMESH_CMA: otherwise they go through shared memory
+  // (agreed)
   bool cma = true;
   // Who only waits for a neighbour's long copy does a part of it, into the neighbour's memory.
   // QPMESH_COOPERATIVE_COPY: otherwise nobody writes another one's private memory (agreed)
   bool cooperative_copy = true;
-  // QPMESH_EAGER_BYTES_MAX: messages longer than this, or than a quarter of the peer's payload ring, go by rendezvous (agreed)
+  // QPMESH_EAGER_BYTES_MAX: messages longer than this, or than a quarter of the peer's payload
+  // ring, go by rendezvous (agreed)
   std::int64_t eager_bytes_max = std::int64_t{16} << 10;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context
   std::int64_t unexpected_bytes_max = std::int64_t{256} << 20;
@@ -72,9 +77,11 @@ struct Options {
   std::string subnet;
   // QPMESH_LINK_TIMEOUT_MS: so long may a peer's device be silent; 0 = about 1 s, 8 s over software
   std::int64_t link_timeout_ms = 0;
-  // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen by size (agreed)
+  // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen by size
+  // (agreed)
   std::string algorithms;
-  // QPMESH_TUNING: a file of qpmesh-tune, read by rank 0 for all, from which algorithms are chosen; empty = built in
+  // QPMESH_TUNING: a file of qpmesh-tune, read by rank 0 for all, from which algorithms are chosen;
+  // empty = built in
   std::string tuning;
   // QPMESH_LOG
   LogLevel log = LogLevel::warning;

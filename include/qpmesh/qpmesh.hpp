@@ -1,4 +1,5 @@
-// Everything a program needs: #include <qpmesh/qpmesh.hpp>. The MPI bootstrap is apart, in <qpmesh/mpi.hpp>.
+// Everything a program needs: #include <qpmesh/qpmesh.hpp>. The MPI bootstrap is apart, in
+// <qpmesh/mpi.hpp>.
 #pragma once
 
 #include "qpmesh/bootstrap.hpp"     // IWYU pragma: export

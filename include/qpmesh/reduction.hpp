@@ -27,10 +27,10 @@ enum class ReductionKind : std::uint8_t {
   logical_xor
 };
 
-// Every rank gets the same bits. Integer sum and product wrap; average is the sum, then one division
-// (integers truncate); min and max propagate NaN and order -0 before +0; bitwise reductions of
-// floating types are Error{bad_argument}; logical ones give 1 or 0. float16 and bfloat16 are combined in
-// float and rounded to nearest even once per pass.
+// Every rank gets the same bits. Integer sum and product wrap; average is the sum, then one
+// division (integers truncate); min and max propagate NaN and order -0 before +0; bitwise
+// reductions of floating types are Error{bad_argument}; logical ones give 1 or 0. float16 and
+// bfloat16 are combined in float and rounded to nearest even once per pass.
 struct Reduction {
   ReductionKind kind;  // which one
 };
@@ -48,9 +48,10 @@ inline constexpr Reduction logical_and{ReductionKind::logical_and};
 inline constexpr Reduction logical_or{ReductionKind::logical_or};
 inline constexpr Reduction logical_xor{ReductionKind::logical_xor};
 
-// A user's reduction: f(const T* left, T* inout, std::size_t element_count) does inout[i] = left[i] op inout[i]. It must be
-// associative, and is called with parts of vectors, on any trivially copyable T aligned to at most 16 bytes. When it throws, the
-// call on that rank throws the same exception, and the communicator fails on every rank; a qpmesh call from inside it is
+// A user's reduction: f(const T* left, T* inout, std::size_t element_count) does inout[i] = left[i]
+// op inout[i]. It must be associative, and is called with parts of vectors, on any trivially
+// copyable T aligned to at most 16 bytes. When it throws, the call on that rank throws the same
+// exception, and the communicator fails on every rank; a qpmesh call from inside it is
 // Error{bad_argument}. An asynchronous call keeps a copy of f.
 template <class F>
 struct UserReduction {
@@ -74,7 +75,8 @@ namespace detail {
 struct AnyReduction {
   ReductionKind kind = ReductionKind::sum;
   bool commutative = true;
-  void (*function)(const void* context, const void* left, void* inout, std::size_t element_count) = nullptr;
+  void (*function)(const void* context, const void* left, void* inout,
+                   std::size_t element_count) = nullptr;
   const void* context = nullptr;                                       // the caller's F
   std::shared_ptr<const void> (*copy)(const void* context) = nullptr;  // of it, for who keeps it
 };
@@ -93,8 +95,8 @@ AnyReduction any_reduction(const UserReduction<F>& reduction) {
   return {.commutative = reduction.commutative,
           .function =
               [](const void* context, const void* left, void* inout, std::size_t element_count) {
-                (*static_cast<const F*>(context))(static_cast<const T*>(left), static_cast<T*>(inout),
-                                                  element_count);
+                (*static_cast<const F*>(context))(static_cast<const T*>(left),
+                                                  static_cast<T*>(inout), element_count);
               },
           .context = &reduction.function,
           .copy = [](const void* context) -> std::shared_ptr<const void> {
@@ -108,7 +110,8 @@ concept UserReductionOf = is_user_reduction<O> && alignof(T) <= 16 &&
 
 }  // namespace detail
 
-// O can reduce elements of type T: one of the library's reductions for its element types, or a user's function for T.
+// O can reduce elements of type T: one of the library's reductions for its element types, or a
+// user's function for T.
 template <class O, class T>
 concept ReductionOf = (std::same_as<O, Reduction> && element_type_of<T>() != ElementType::none) ||
                       detail::UserReductionOf<O, T>;

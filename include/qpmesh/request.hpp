@@ -31,17 +31,20 @@ struct CallOptions {
   static constexpr std::int64_t timeout_ms_max = 31'536'000'000;  // a year
   // 0 = wait for ever. Beyond the range: Error{bad_argument}.
   std::int64_t timeout_ms = timeout_from_options;
-  // Collectives: which one runs, the same on every rank; empty: Options::algorithms, else the one that is predicted to be fastest.
-  // Unknown names, and those that do not apply, are Error{bad_argument}. Read during the call only.
+  // Collectives: which one runs, the same on every rank; empty: Options::algorithms, else the one
+  // that is predicted to be fastest. Unknown names, and those that do not apply, are
+  // Error{bad_argument}. Read during the call only.
   std::string_view algorithm{};
 };
 
-// Move-only. Keeps its context alive. The buffers named at the start belong to the operation until test() has returned true,
-// wait() has returned or thrown, or cancel() has returned true. An error stays told: test() and wait() throw it every time.
-// The destructor of a request in flight waits, at most until the operation's deadline: a hang with a name is better than
-// memory overwritten behind the caller's back. While an exception passes by it cancels the operation, or waits for at most
-// 200 ms: the exception is seen soon. What has not ended then, such as a collective that others have not come to, ends with its
-// communicator: Error{aborted} on the other ranks. What a destructor swallows, it logs.
+// Move-only. Keeps its context alive. The buffers named at the start belong to the operation until
+// test() has returned true, wait() has returned or thrown, or cancel() has returned true. An error
+// stays told: test() and wait() throw it every time. The destructor of a request in flight waits,
+// at most until the operation's deadline: a hang with a name is better than memory overwritten
+// behind the caller's back. While an exception passes by it cancels the operation, or waits for at
+// most 200 ms: the exception is seen soon. What has not ended then, such as a collective that
+// others have not come to, ends with its communicator: Error{aborted} on the other ranks. What a
+// destructor swallows, it logs.
 class [[nodiscard]] QPMESH_API Request {
  public:
   // Done already; calls make the others.
@@ -59,8 +62,9 @@ class [[nodiscard]] QPMESH_API Request {
 
   bool test();    // progresses the whole context; true once the operation is done
   Status wait();  // until done or the deadline: Error{timeout}
-  // Takes a receive back that no message has come for yet; of an exchange, when its own message has gone. True: it is over,
-  // nothing was received, wait() returns an empty Status. False: it is done, or under way, or a send or a collective: wait for it.
+  // Takes a receive back that no message has come for yet; of an exchange, when its own message has
+  // gone. True: it is over, nothing was received, wait() returns an empty Status. False: it is
+  // done, or under way, or a send or a collective: wait for it.
   bool cancel();
 
   // The request's operation, for wait_any and tests.
@@ -72,11 +76,11 @@ class [[nodiscard]] QPMESH_API Request {
   calls::RequestState* state_ = nullptr;
 };
 
-// Both take requests of several contexts: all of these are progressed, whichever request is waited for.
-// Waits for all; throws the first error in the order of the span after every one has ended.
+// Both take requests of several contexts: all of these are progressed, whichever request is waited
+// for. Waits for all; throws the first error in the order of the span after every one has ended.
 QPMESH_API void wait_all(std::span<Request> requests);
-// Index of a request that is done, lowest first: its test() or wait() tells its end, and from then on it is passed over.
-// requests.size() when all ends were told. Empty span: Error{bad_argument}.
+// Index of a request that is done, lowest first: its test() or wait() tells its end, and from then
+// on it is passed over. requests.size() when all ends were told. Empty span: Error{bad_argument}.
 QPMESH_API std::size_t wait_any(std::span<Request> requests);
 
 }  // namespace qpmesh

@@ -60,7 +60,8 @@ struct ProcessAtomics {
   // False: expected becomes what the word holds.
   template <SharedWord Word>
   static bool compare_exchange_acq_rel(Word* word, Word& expected, Word desired) noexcept {
-    return std::atomic_ref{*word}.compare_exchange_strong(expected, desired, std::memory_order_acq_rel);
+    return std::atomic_ref{*word}.compare_exchange_strong(expected, desired,
+                                                          std::memory_order_acq_rel);
   }
 
   // Relaxed loads before this acquire; relaxed stores after this release.
@@ -103,12 +104,15 @@ struct ProcessAtomics {
   static void copy_unproven(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     std::memcpy(to, from, bytes);
   }
-  static void clear_unproven(std::byte* at, std::size_t bytes) noexcept { std::memset(at, 0, bytes); }
+  static void clear_unproven(std::byte* at, std::size_t bytes) noexcept {
+    std::memset(at, 0, bytes);
+  }
 
  private:
   template <SharedWord Word>
   static Word load(const Word* word, std::memory_order order) noexcept {
-    return std::atomic_ref{*const_cast<Word*>(word)}.load(order);  // C++20 has no atomic_ref<const Word>
+    return std::atomic_ref{*const_cast<Word*>(word)}.load(
+        order);  // C++20 has no atomic_ref<const Word>
   }
 };
 

@@ -1,4 +1,5 @@
-// Fixed-width little-endian encoding of what ranks exchange, and arithmetic that says when it overflows.
+// Fixed-width little-endian encoding of what ranks exchange, and arithmetic that says when it
+// overflows.
 #pragma once
 
 #include <bit>
@@ -17,7 +18,8 @@
 
 namespace qpmesh::base {
 
-static_assert(std::endian::native == std::endian::little, "records are written as the machine stores them");
+static_assert(std::endian::native == std::endian::little,
+              "records are written as the machine stores them");
 
 template <class T>
 concept Scalar = std::integral<T> || std::is_enum_v<T>;
@@ -47,8 +49,8 @@ class ByteWriter {
   Blob blob_;
 };
 
-// Reads what a stranger may have written: after the first value that is not there every further one is zero
-// or empty, and ok() is false. finished() also demands that nothing is left over.
+// Reads what a stranger may have written: after the first value that is not there every further one
+// is zero or empty, and ok() is false. finished() also demands that nothing is left over.
 class ByteReader {
  public:
   explicit ByteReader(BlobView bytes) noexcept : rest_{bytes} {}
@@ -94,7 +96,8 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) noexcept
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// 64-bit mixing (splitmix64's finaliser, Steele, Lea, Flood 2014): for ids and signatures, not for secrets.
+// 64-bit mixing (splitmix64's finaliser, Steele, Lea, Flood 2014): for ids and signatures, not for
+// secrets.
 constexpr std::uint64_t mix64(std::uint64_t value) noexcept {
   value += 0x9e3779b97f4a7c15U;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;

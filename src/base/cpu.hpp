@@ -34,8 +34,8 @@ inline void prefetch_for_write([[maybe_unused]] void* address) noexcept {
 #endif
 }
 
-// Loads before this come before loads after it; stores, before stores. ThreadSanitizer has no word for fences: under it, a test of
-// what they protect proves nothing either way.
+// Loads before this come before loads after it; stores, before stores. ThreadSanitizer has no word
+// for fences: under it, a test of what they protect proves nothing either way.
 inline void order_loads() noexcept {
 #if !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(std::memory_order_acquire);

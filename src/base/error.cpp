@@ -14,7 +14,8 @@ std::string describe(const ErrorDetail& detail) {
   if (!detail.operation.empty()) text += fmt::format(" in {}", detail.operation);
   if (detail.peer != no_peer) text += fmt::format(", rank {}", detail.peer);
   text += fmt::format(": {}", detail.cause);
-  if (detail.system_error != 0) text += fmt::format(" ({})", base::describe_errno(detail.system_error));
+  if (detail.system_error != 0)
+    text += fmt::format(" ({})", base::describe_errno(detail.system_error));
   if (!detail.hint.empty()) text += fmt::format(" [hint: {}]", detail.hint);
   return text;
 }
@@ -30,6 +31,7 @@ std::string_view to_string(ErrorCode code) noexcept {
 }
 
 Error::Error(ErrorDetail detail)
-    : std::runtime_error{describe(detail)}, detail_{std::make_shared<const ErrorDetail>(std::move(detail))} {}
+    : std::runtime_error{describe(detail)},
+      detail_{std::make_shared<const ErrorDetail>(std::move(detail))} {}
 
 }  // namespace qpmesh

@@ -17,8 +17,8 @@ void Log::write(LogLevel level, fmt::string_view format, fmt::format_args values
   if (!enabled(level)) return;
   try {
     const auto name = level_names[static_cast<std::size_t>(level)];
-    std::string line =
-        rank_ < 0 ? fmt::format("qpmesh {}: ", name) : fmt::format("qpmesh rank {} {}: ", rank_, name);
+    std::string line = rank_ < 0 ? fmt::format("qpmesh {}: ", name)
+                                 : fmt::format("qpmesh rank {} {}: ", rank_, name);
     line += fmt::vformat(format, values);
     line += '\n';
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -1,4 +1,5 @@
-// Log lines for people: rare, one write(2) each, to stderr, prefixed with the rank. Never on the hot path.
+// Log lines for people: rare, one write(2) each, to stderr, prefixed with the rank. Never on the
+// hot path.
 #pragma once
 
 #include <fmt/core.h>

@@ -18,7 +18,8 @@ namespace qpmesh::base {
 namespace {
 
 constexpr std::int64_t day_ms = 86'400'000;
-constexpr std::int64_t year_ms = 365 * day_ms;  // far below where a deadline in nanoseconds would overflow
+constexpr std::int64_t year_ms =
+    365 * day_ms;  // far below where a deadline in nanoseconds would overflow
 constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
@@ -37,18 +38,20 @@ constexpr std::array<OptionRow, 26> table{{
      .unit = "name",
      .names = transport_names,
      .agreed = true,
-     .doc = "Restricts how bytes may move. `verbs`: not through shared memory either, for measuring. "
-            "`verbs+shm`: "
-            "verbs between the ranks of a node too, where it can be had. Empty: shm on a node, verbs between "
-            "nodes."},
+     .doc =
+         "Restricts how bytes may move. `verbs`: not through shared memory either, for measuring. "
+         "`verbs+shm`: "
+         "verbs between the ranks of a node too, where it can be had. Empty: shm on a node, verbs "
+         "between "
+         "nodes."},
     {.field = "require",
      .variable = "QPMESH_REQUIRE",
      .member = &Options::require,
      .unit = "name",
      .names = require_names,
      .agreed = true,
-     .doc =
-         "`rdma`: where verbs was asked for and cannot be had, `init` fails instead of falling back to shm."},
+     .doc = "`rdma`: where verbs was asked for and cannot be had, `init` fails instead of falling "
+            "back to shm."},
     {.field = "notification",
      .variable = "QPMESH_NOTIFICATION",
      .member = &Options::notification,
@@ -92,7 +95,8 @@ constexpr std::array<OptionRow, 26> table{{
      .unit = "bytes",
      .lowest = mib,
      .highest = std::int64_t{16} * 1024 * gib,
-     .doc = "Address space of this rank's shared memory. It is sparse: pages cost when they are touched."},
+     .doc = "Address space of this rank's shared memory. It is sparse: pages cost when they are "
+            "touched."},
     {.field = "payload_ring_bytes",
      .variable = "QPMESH_PAYLOAD_RING_BYTES",
      .member = &Options::payload_ring_bytes,
@@ -117,7 +121,8 @@ constexpr std::array<OptionRow, 26> table{{
      .unit = "bytes",
      .lowest = 0,
      .highest = 1024 * gib,
-     .doc = "Between nodes, private buffers of messages from this size on are registered for the message; "
+     .doc = "Between nodes, private buffers of messages from this size on are registered for the "
+            "message; "
             "smaller ones "
             "are copied."},
     {.field = "rendezvous",
@@ -126,7 +131,8 @@ constexpr std::array<OptionRow, 26> table{{
      .unit = "name",
      .names = rendezvous_names,
      .agreed = true,
-     .doc = "Between nodes, who moves the bytes of a large message: `write` lets its sender write them, "
+     .doc = "Between nodes, who moves the bytes of a large message: `write` lets its sender write "
+            "them, "
             "`read` its receiver read them, which costs collectives their announcements."},
     {.field = "cma",
      .variable = "QPMESH_CMA",
@@ -134,20 +140,23 @@ constexpr std::array<OptionRow, 26> table{{
      .unit = "name",
      .names = bool_names,
      .agreed = true,
-     .doc =
-         "On a node, `yes` lets ranks copy long data straight out of each other's private memory, where the "
-         "system lets them (process_vm_readv); with `no` they go through shared memory."},
+     .doc = "On a node, `yes` lets ranks copy long data straight out of each other's private "
+            "memory, where the "
+            "system lets them (process_vm_readv); with `no` they go through shared memory."},
     {.field = "cooperative_copy",
      .variable = "QPMESH_COOPERATIVE_COPY",
      .member = &Options::cooperative_copy,
      .unit = "name",
      .names = bool_names,
      .agreed = true,
-     .doc = "Where each rank of a node has a core and copies its neighbours' private memory, `yes` lets one "
+     .doc = "Where each rank of a node has a core and copies its neighbours' private memory, `yes` "
+            "lets one "
             "that "
-            "only waits for such a copy do a part of it. A neighbour that is held up in the middle may then "
+            "only waits for such a copy do a part of it. A neighbour that is held up in the middle "
+            "may then "
             "keep "
-            "a call beyond its deadline (errors.md); with `no` nobody writes another one's private memory."},
+            "a call beyond its deadline (errors.md); with `no` nobody writes another one's private "
+            "memory."},
     {.field = "eager_bytes_max",
      .variable = "QPMESH_EAGER_BYTES_MAX",
      .member = &Options::eager_bytes_max,
@@ -155,7 +164,8 @@ constexpr std::array<OptionRow, 26> table{{
      .lowest = 0,
      .highest = mib,
      .agreed = true,
-     .doc = "Messages longer than this, or than a quarter of the peer's payload ring, wait for their receive "
+     .doc = "Messages longer than this, or than a quarter of the peer's payload ring, wait for "
+            "their receive "
             "(rendezvous)."},
     {.field = "unexpected_bytes_max",
      .variable = "QPMESH_UNEXPECTED_BYTES_MAX",
@@ -177,8 +187,8 @@ constexpr std::array<OptionRow, 26> table{{
      .unit = "us",
      .lowest = -1,
      .highest = 60'000'000,
-     .doc =
-         "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly otherwise."},
+     .doc = "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly "
+            "otherwise."},
     {.field = "device",
      .variable = "QPMESH_DEVICE",
      .member = &Options::device,
@@ -200,29 +210,33 @@ constexpr std::array<OptionRow, 26> table{{
      .variable = "QPMESH_SUBNET",
      .member = &Options::subnet,
      .unit = "name",
-     .doc = "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address must lie in. Empty: chosen."},
+     .doc = "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address must lie in. Empty: "
+            "chosen."},
     {.field = "link_timeout_ms",
      .variable = "QPMESH_LINK_TIMEOUT_MS",
      .member = &Options::link_timeout_ms,
      .unit = "ms",
      .lowest = 0,
      .highest = 600'000,
-     .doc =
-         "How long a peer's RDMA device may be silent before the link has failed. 0: about 1 s, and 8 s for "
-         "a "
-         "software device, whose host may be slow or paused. An adapter rounds up to 4.096 us times a power "
-         "of two."},
+     .doc = "How long a peer's RDMA device may be silent before the link has failed. 0: about 1 s, "
+            "and 8 s for "
+            "a "
+            "software device, whose host may be slow or paused. An adapter rounds up to 4.096 us "
+            "times a power "
+            "of two."},
     {.field = "algorithms",
      .variable = "QPMESH_ALGORITHMS",
      .member = &Options::algorithms,
      .unit = "name",
      .agreed = true,
-     .doc = "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: chosen by size."},
+     .doc = "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: chosen "
+            "by size."},
     {.field = "tuning",
      .variable = "QPMESH_TUNING",
      .member = &Options::tuning,
      .unit = "name",
-     .doc = "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it for all. "
+     .doc = "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it "
+            "for all. "
             "Empty: built-in "
             "constants."},
     {.field = "log",
@@ -317,8 +331,8 @@ std::string option_value(const OptionRow& row, const Options& options) {
 void validate(const Options& options) {
   for (const auto& row : table) {
     if (std::visit([&](auto member) { return allows(row, options.*member); }, row.member)) continue;
-    refuse(fmt::format("{} ({}) is '{}', allowed: {}", row.field, row.variable, option_value(row, options),
-                       allowed_values(row)),
+    refuse(fmt::format("{} ({}) is '{}', allowed: {}", row.field, row.variable,
+                       option_value(row, options), allowed_values(row)),
            "docs/options.md lists every field");
   }
 }

@@ -34,8 +34,8 @@ std::vector<std::string> unknown_variables(std::span<const std::string> names) {
     if (!name.starts_with(prefix) || std::ranges::find(known, name) != known.end()) continue;
     std::string sentence = fmt::format("{} is set, but nothing reads it", name);
     if (name.size() <= edit_distance_bytes_max) {
-      const auto nearest =
-          std::ranges::min(known, {}, [&](std::string_view other) { return edit_distance(name, other); });
+      const auto nearest = std::ranges::min(
+          known, {}, [&](std::string_view other) { return edit_distance(name, other); });
       // At most half of what follows the prefix may differ: further away is a different word.
       if (edit_distance(name, nearest) * 2 <= nearest.size() - prefix.size()) {
         sentence += fmt::format("; did you mean {}?", nearest);

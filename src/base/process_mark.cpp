@@ -12,8 +12,8 @@ namespace qpmesh::base {
 std::atomic<std::uint32_t> ProcessMark::generation{0};
 
 ProcessMark::ProcessMark() : pid_{::getpid()} {
-  static const int error =
-      ::pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  static const int error = ::pthread_atfork(
+      nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
   if (error != 0) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "init",

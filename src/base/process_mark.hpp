@@ -1,4 +1,5 @@
-// Which process made something. A child that is forked off has copies of all handles, and none of what they stand for is its own.
+// Which process made something. A child that is forked off has copies of all handles, and none of
+// what they stand for is its own.
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +14,14 @@ class ProcessMark {
   ProcessMark();  // of the process that makes it
 
   // Is this process a child that was forked off later? One comparison, without a system call.
-  bool is_inherited() const noexcept { return generation_ != generation.load(std::memory_order_relaxed); }
+  bool is_inherited() const noexcept {
+    return generation_ != generation.load(std::memory_order_relaxed);
+  }
   pid_t pid() const noexcept { return pid_; }
 
  private:
-  // Forks between the first process that had a mark and this one. Written in a child before its fork() returns, when it has
-  // one thread; read by all calls.
+  // Forks between the first process that had a mark and this one. Written in a child before its
+  // fork() returns, when it has one thread; read by all calls.
   static std::atomic<std::uint32_t> generation;
 
   std::uint32_t generation_;

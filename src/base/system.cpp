@@ -22,7 +22,9 @@ int FailPoints::next(std::string_view site) noexcept {
 Deadline System::now() const noexcept { return std::chrono::steady_clock::now(); }
 
 // randombytes_buf needs no sodium_init on Linux: it reads getrandom(2) by itself.
-void System::random(std::span<std::byte> out) const noexcept { randombytes_buf(out.data(), out.size()); }
+void System::random(std::span<std::byte> out) const noexcept {
+  randombytes_buf(out.data(), out.size());
+}
 
 std::uint64_t System::random_u64() const noexcept {
   std::uint64_t value = 0;

@@ -8,8 +8,8 @@
 
 namespace qpmesh::base {
 
-// A whole decimal number, with KiB, MiB or GiB behind it where with_suffix allows them. Nothing for all other
-// text (KB and K too: half of the world reads them as 1000) and for what does not fit.
+// A whole decimal number, with KiB, MiB or GiB behind it where with_suffix allows them. Nothing for
+// all other text (KB and K too: half of the world reads them as 1000) and for what does not fit.
 std::optional<std::int64_t> parse_integer(std::string_view text, bool with_suffix);
 
 // Longer texts are near to nothing: the distance would not be worth its time.

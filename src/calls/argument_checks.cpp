@@ -36,10 +36,10 @@ bool is_in_order(const BlockLayout& layout) noexcept {
 }  // namespace
 
 void bad_count(std::size_t element_count, std::size_t element_bytes, std::string_view operation) {
-  bad_argument(
-      operation,
-      fmt::format("{} elements of {} bytes are more than memory can hold", element_count, element_bytes),
-      "a negative count, turned unsigned, looks like this");
+  bad_argument(operation,
+               fmt::format("{} elements of {} bytes are more than memory can hold", element_count,
+                           element_bytes),
+               "a negative count, turned unsigned, looks like this");
 }
 
 void bad_null(std::size_t element_count, std::string_view operation) {
@@ -64,7 +64,8 @@ void bad_timeout(std::int64_t timeout_ms, std::string_view operation) {
 
 void bad_reduction(Reduction reduction, std::string_view operation) {
   if (reduction.kind > ReductionKind::logical_xor) {
-    bad_argument(operation, fmt::format("reduction {} does not exist", static_cast<int>(reduction.kind)),
+    bad_argument(operation,
+                 fmt::format("reduction {} does not exist", static_cast<int>(reduction.kind)),
                  "take qpmesh::sum or one of its like");
   }
   bad_argument(operation, "a bitwise reduction of a floating type has no meaning",
@@ -84,34 +85,37 @@ void bad_displacements(std::string_view operation) {
 void bad_total(std::size_t all, std::size_t one, int size, std::string_view all_name,
                std::string_view one_name, std::string_view operation) {
   const auto need = base::checked_multiply(one, static_cast<std::size_t>(size));
-  bad_argument(
-      operation,
-      fmt::format("{} has {} elements, but {} ranks with {} elements each ({}) need {}", all_name, all, size,
-                  one, one_name, need ? std::to_string(*need) : "more than memory can hold"),
-      "for blocks of unequal lengths give a BlockLayout");
+  bad_argument(operation,
+               fmt::format("{} has {} elements, but {} ranks with {} elements each ({}) need {}",
+                           all_name, all, size, one, one_name,
+                           need ? std::to_string(*need) : "more than memory can hold"),
+               "for blocks of unequal lengths give a BlockLayout");
 }
 
 void bad_even_blocks(std::size_t in, std::size_t out, int size, std::string_view operation) {
-  bad_argument(operation,
-               fmt::format("in has {} elements and out {}: not the same number of whole blocks for {} ranks",
-                           in, out, size),
-               "for blocks of unequal lengths give two BlockLayouts");
+  bad_argument(
+      operation,
+      fmt::format("in has {} elements and out {}: not the same number of whole blocks for {} ranks",
+                  in, out, size),
+      "for blocks of unequal lengths give two BlockLayouts");
 }
 
-void bad_block(std::size_t count, std::size_t expected, std::string_view name, std::string_view expected_name,
-               std::string_view operation) {
-  bad_argument(operation, fmt::format("{} has {} elements, {} {}", name, count, expected_name, expected),
+void bad_block(std::size_t count, std::size_t expected, std::string_view name,
+               std::string_view expected_name, std::string_view operation) {
+  bad_argument(operation,
+               fmt::format("{} has {} elements, {} {}", name, count, expected_name, expected),
                "they must be equal");
 }
 
-void check_layout(const BlockLayout& layout, std::size_t element_count, int size, std::string_view name,
-                  std::string_view operation) {
+void check_layout(const BlockLayout& layout, std::size_t element_count, int size,
+                  std::string_view name, std::string_view operation) {
   const auto ranks = static_cast<std::size_t>(size);
   const bool has_displacements = !layout.displacements.empty();
-  if (layout.counts.size() != ranks || (has_displacements && layout.displacements.size() != ranks)) {
+  if (layout.counts.size() != ranks ||
+      (has_displacements && layout.displacements.size() != ranks)) {
     bad_argument(operation,
-                 fmt::format("the layout of {} has {} counts and {} displacements for {} ranks", name,
-                             layout.counts.size(), layout.displacements.size(), size),
+                 fmt::format("the layout of {} has {} counts and {} displacements for {} ranks",
+                             name, layout.counts.size(), layout.displacements.size(), size),
                  "one count for each rank, and one displacement or none");
   }
   std::size_t end = 0;
@@ -119,10 +123,11 @@ void check_layout(const BlockLayout& layout, std::size_t element_count, int size
     const std::size_t first = has_displacements ? layout.displacements[rank] : end;
     const std::size_t count = layout.counts[rank];
     if (first > element_count || count > element_count - first) {
-      bad_argument(operation,
-                   fmt::format("block {} of {}, {} elements from {} on, does not lie in its {} elements",
-                               rank, name, count, first, element_count),
-                   "counts and displacements are in elements");
+      bad_argument(
+          operation,
+          fmt::format("block {} of {}, {} elements from {} on, does not lie in its {} elements",
+                      rank, name, count, first, element_count),
+          "counts and displacements are in elements");
     }
     end = first + count;
   }
@@ -137,27 +142,29 @@ void check_no_overlap(const BlockLayout& layout, std::string_view operation) {
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     const std::size_t before = ranks[i - 1];
     const std::size_t after = ranks[i];
-    if (layout.displacements[before] + layout.counts[before] <= layout.displacements[after]) continue;
-    bad_argument(
-        operation,
-        fmt::format("blocks {} ({} elements from {} on) and {} (from {} on) overlap", before,
-                    layout.counts[before], layout.displacements[before], after, layout.displacements[after]),
-        "blocks that are received into have no element in common");
+    if (layout.displacements[before] + layout.counts[before] <= layout.displacements[after])
+      continue;
+    bad_argument(operation,
+                 fmt::format("blocks {} ({} elements from {} on) and {} (from {} on) overlap",
+                             before, layout.counts[before], layout.displacements[before], after,
+                             layout.displacements[after]),
+                 "blocks that are received into have no element in common");
   }
 }
 
 void bad_in_place(std::size_t all_bytes, std::size_t mine_bytes, std::string_view operation) {
-  bad_argument(operation,
-               fmt::format("the {} bytes of this rank and the {} bytes of all overlap, but not at its block",
-                           mine_bytes, all_bytes),
-               "in place, a rank's range is its own block; otherwise the two do not touch");
+  bad_argument(
+      operation,
+      fmt::format("the {} bytes of this rank and the {} bytes of all overlap, but not at its block",
+                  mine_bytes, all_bytes),
+      "in place, a rank's range is its own block; otherwise the two do not touch");
 }
 
 void bad_disjoint(std::size_t out_bytes, std::size_t in_bytes, std::string_view operation) {
-  bad_argument(
-      operation,
-      fmt::format("the {} bytes to send and the {} bytes to receive into overlap", out_bytes, in_bytes),
-      "send from one range and receive into another");
+  bad_argument(operation,
+               fmt::format("the {} bytes to send and the {} bytes to receive into overlap",
+                           out_bytes, in_bytes),
+               "send from one range and receive into another");
 }
 
 void bad_counts(std::size_t in, std::size_t out, std::string_view operation) {

@@ -1,5 +1,6 @@
-// What a caller's arguments must be before anything is sent or counted. Every check throws Error{bad_argument} with the value and
-// what to do; the tests that pass are inline, the words for those that do not are elsewhere.
+// What a caller's arguments must be before anything is sent or counted. Every check throws
+// Error{bad_argument} with the value and what to do; the tests that pass are inline, the words for
+// those that do not are elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 
 namespace qpmesh::calls {
 
-[[noreturn]] void bad_count(std::size_t element_count, std::size_t element_bytes, std::string_view operation);
+[[noreturn]] void bad_count(std::size_t element_count, std::size_t element_bytes,
+                            std::string_view operation);
 [[noreturn]] void bad_null(std::size_t element_count, std::string_view operation);
 [[noreturn]] void bad_peer(int peer, int size, std::string_view operation, std::string_view what);
 [[noreturn]] void bad_tag(int tag, std::string_view operation);
@@ -24,24 +26,29 @@ namespace qpmesh::calls {
 [[noreturn]] void bad_displacements(std::string_view operation);
 [[noreturn]] void bad_total(std::size_t all, std::size_t one, int size, std::string_view all_name,
                             std::string_view one_name, std::string_view operation);
-[[noreturn]] void bad_even_blocks(std::size_t in, std::size_t out, int size, std::string_view operation);
+[[noreturn]] void bad_even_blocks(std::size_t in, std::size_t out, int size,
+                                  std::string_view operation);
 [[noreturn]] void bad_block(std::size_t count, std::size_t expected, std::string_view name,
                             std::string_view expected_name, std::string_view operation);
 // Of ranges that overlap.
-[[noreturn]] void bad_in_place(std::size_t all_bytes, std::size_t one_bytes, std::string_view operation);
-[[noreturn]] void bad_disjoint(std::size_t out_bytes, std::size_t in_bytes, std::string_view operation);
+[[noreturn]] void bad_in_place(std::size_t all_bytes, std::size_t one_bytes,
+                               std::string_view operation);
+[[noreturn]] void bad_disjoint(std::size_t out_bytes, std::size_t in_bytes,
+                               std::string_view operation);
 [[noreturn]] void bad_pair(std::size_t bytes, std::string_view operation);
 [[noreturn]] void bad_counts(std::size_t in, std::size_t out, std::string_view operation);
 // Every block lies inside the range of element_count elements.
-void check_layout(const BlockLayout& layout, std::size_t element_count, int size, std::string_view name,
-                  std::string_view operation);
+void check_layout(const BlockLayout& layout, std::size_t element_count, int size,
+                  std::string_view name, std::string_view operation);
 // Blocks that are written have nothing in common.
 void check_no_overlap(const BlockLayout& layout, std::string_view operation);
 
 inline detail::ConstElements as_const(const detail::Elements& range) noexcept {
   return {range.data, range.element_count, range.element_bytes, range.type};
 }
-inline const detail::ConstElements& as_const(const detail::ConstElements& range) noexcept { return range; }
+inline const detail::ConstElements& as_const(const detail::ConstElements& range) noexcept {
+  return range;
+}
 
 // The bytes of so many elements; checked, because a count may come from arithmetic that went wrong.
 inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_bytes,
@@ -62,7 +69,8 @@ std::size_t checked_bytes(const Range& range, std::string_view operation) {
   return bytes;
 }
 
-inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) noexcept {
+inline bool overlap(const void* a, std::size_t a_bytes, const void* b,
+                    std::size_t b_bytes) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(a);
   const auto second = reinterpret_cast<std::uintptr_t>(b);
   return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
@@ -101,8 +109,8 @@ inline void check_in_place(const detail::ConstElements& all, std::size_t offset_
 // what: "destination" or "source".
 inline void check_peer(int peer, int size, bool any_allowed, std::string_view operation,
                        std::string_view what) {
-  if (static_cast<unsigned>(peer) < static_cast<unsigned>(size) || (any_allowed && peer == any_source))
-      [[likely]]
+  if (static_cast<unsigned>(peer) < static_cast<unsigned>(size) ||
+      (any_allowed && peer == any_source)) [[likely]]
     return;
   bad_peer(peer, size, operation, what);
 }

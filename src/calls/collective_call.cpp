@@ -117,7 +117,8 @@ class Planner {
     describe(what_.in, count, count * what_.in.element_bytes);
     plan_.arguments.element_count = count;
     const bool is_prefix = what_.collective != Collective::allreduce;
-    if (is_prefix && what_.reduction.function == nullptr && what_.reduction.kind == ReductionKind::average)
+    if (is_prefix && what_.reduction.function == nullptr &&
+        what_.reduction.kind == ReductionKind::average)
       bad_prefix_average(operation_);
     take_reduction(count);
   }
@@ -125,8 +126,10 @@ class Planner {
   void reduce_scatter() {
     const std::size_t bytes = checked_bytes(what_.in, operation_);
     checked_bytes(what_.out, operation_);
-    if (what_.has_layout() && !what_.in_layout->displacements.empty()) bad_displacements(operation_);
-    const Blocks blocks = blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
+    if (what_.has_layout() && !what_.in_layout->displacements.empty())
+      bad_displacements(operation_);
+    const Blocks blocks =
+        blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
     check_block(what_.in, blocks, what_.out, "out");
     describe(what_.in, what_.has_layout() ? 0 : what_.out.element_count, bytes);
     plan_.arguments.in_blocks = blocks;
@@ -138,7 +141,8 @@ class Planner {
   void allgather() {
     checked_bytes(what_.in, operation_);
     checked_bytes(what_.out, operation_);
-    const Blocks blocks = blocks_of(what_.out, what_.out_layout, "out", what_.in.element_count, "in");
+    const Blocks blocks =
+        blocks_of(what_.out, what_.out_layout, "out", what_.in.element_count, "in");
     check_targets(what_.out_layout);
     check_block(what_.out, blocks, what_.in, "in");
     describe(what_.in, what_.has_layout() ? 0 : what_.in.element_count, blocks.bytes());
@@ -168,7 +172,8 @@ class Planner {
     take_root();
     if (at_root()) {
       checked_bytes(what_.in, operation_);
-      plan_.arguments.in_blocks = blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
+      plan_.arguments.in_blocks =
+          blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
       check_block(what_.in, plan_.arguments.in_blocks, what_.out, "out");
     }
     describe(what_.out, what_.has_layout() ? 0 : what_.out.element_count,
@@ -179,8 +184,8 @@ class Planner {
 
   void alltoall() {
     check_disjoint(what_.in, what_.out, operation_);
-    if (!what_.has_layout() &&
-        (what_.in.element_count % ranks() != 0 || what_.out.element_count != what_.in.element_count)) {
+    if (!what_.has_layout() && (what_.in.element_count % ranks() != 0 ||
+                                what_.out.element_count != what_.in.element_count)) {
       bad_even_blocks(what_.in.element_count, what_.out.element_count, size_, operation_);
     }
     const std::size_t block = what_.in.element_count / ranks();
@@ -199,10 +204,11 @@ class Planner {
 
   static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
 
-  // The blocks of the range with all of them; `one` is what the caller's own block must have, and its name.
+  // The blocks of the range with all of them; `one` is what the caller's own block must have, and
+  // its name.
   template <class Range>
-  Blocks blocks_of(const Range& all, const BlockLayout* layout, std::string_view name, std::size_t one,
-                   std::string_view one_name) const {
+  Blocks blocks_of(const Range& all, const BlockLayout* layout, std::string_view name,
+                   std::size_t one, std::string_view one_name) const {
     if (!what_.has_layout()) {
       const auto total = base::checked_multiply(one, ranks());
       if (!total || *total != all.element_count)
@@ -210,24 +216,29 @@ class Planner {
       return collectives::even_blocks(all.element_count, size_, all.element_bytes);
     }
     check_layout(*layout, all.element_count, size_, name, operation_);
-    const std::size_t total = std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0});
-    return {.element_count = total,
-            .element_bytes = all.element_bytes,
-            .block_count = size_,
-            .gapless = layout->displacements.empty(),
-            .counts = layout->counts.data(),
-            .displacements = layout->displacements.empty() ? nullptr : layout->displacements.data()};
+    const std::size_t total =
+        std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0});
+    return {
+        .element_count = total,
+        .element_bytes = all.element_bytes,
+        .block_count = size_,
+        .gapless = layout->displacements.empty(),
+        .counts = layout->counts.data(),
+        .displacements = layout->displacements.empty() ? nullptr : layout->displacements.data()};
   }
   void check_targets(const BlockLayout* layout) const {
     if (layout != nullptr && !layout->displacements.empty()) check_no_overlap(*layout, operation_);
   }
-  // One rank's range beside the range of all: its length is that of its block, and so is its place, or it lies apart.
+  // One rank's range beside the range of all: its length is that of its block, and so is its place,
+  // or it lies apart.
   template <class All, class One>
-  void check_block(const All& all, const Blocks& blocks, const One& one, std::string_view name) const {
+  void check_block(const All& all, const Blocks& blocks, const One& one,
+                   std::string_view name) const {
     const std::size_t block = what_.has_layout() ? blocks.counts[index(rank_)] : one.element_count;
     if (one.element_count != block)
       bad_block(one.element_count, block, name, "this rank's block of the layout", operation_);
-    check_in_place(as_const(all), first_of(blocks, rank_) * all.element_bytes, as_const(one), operation_);
+    check_in_place(as_const(all), first_of(blocks, rank_) * all.element_bytes, as_const(one),
+                   operation_);
   }
   static std::size_t first_of(const Blocks& blocks, int block) {
     if (blocks.counts == nullptr || blocks.displacements != nullptr) return blocks.first(block);
@@ -271,7 +282,8 @@ void keep_lists(Blocks& blocks, std::byte* memory) {
 // With what stands around an algorithm: the lists of a v-form, the division of an average.
 collectives::Task run_planned(collectives::Group group, const Plan* plan,
                               const collectives::Algorithm* algorithm) {
-  // The plan is on the caller's stack, and so are the lists: nothing of them is looked at after the first wait.
+  // The plan is on the caller's stack, and so are the lists: nothing of them is looked at after the
+  // first wait.
   Arguments& arguments = plan->arguments;
   const collectives::DivideKernel divide = plan->divide;
   const std::size_t divided_count = plan->divided_count;
@@ -302,7 +314,8 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
             .arguments = *::new (&request.arguments) Arguments};
   plan.call.has_layout = what.has_layout();
   Planner{request, what, plan}.fill_in();
-  const collectives::Algorithm& algorithm = select(request, plan.shape, what.collective, algorithm_asked_for);
+  const collectives::Algorithm& algorithm =
+      select(request, plan.shape, what.collective, algorithm_asked_for);
   plan.call.algorithm = &algorithm;
   plan.call.algorithm_asked_for = !algorithm_asked_for.empty();
   const collectives::Group group = state.begin();

@@ -6,8 +6,8 @@
 
 namespace qpmesh::calls {
 
-// Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws Error{bad_argument} with
-// nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
+// Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws
+// Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for);
 

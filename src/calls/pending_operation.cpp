@@ -13,13 +13,14 @@ Error truncated(const PendingOperation& request) {
   return Error{{.code = ErrorCode::truncated,
                 .peer = request.communicator->rank_of(receive.message_source),
                 .operation = std::string{request.operation},
-                .cause = fmt::format("the message has {} bytes, the buffer {}", receive.message_bytes,
-                                     receive.capacity_bytes),
+                .cause = fmt::format("the message has {} bytes, the buffer {}",
+                                     receive.message_bytes, receive.capacity_bytes),
                 .hint = "the message stays in line for the next receive; probe() tells its size"}};
 }
 
 std::string elements_in(std::uint32_t signature) {
-  return context::describe_elements(messaging::type_in(signature), messaging::element_bytes_in(signature));
+  return context::describe_elements(messaging::type_in(signature),
+                                    messaging::element_bytes_in(signature));
 }
 
 Error mistyped(const PendingOperation& request) {
@@ -28,9 +29,10 @@ Error mistyped(const PendingOperation& request) {
       {.code = ErrorCode::mismatch,
        .peer = request.communicator->rank_of(receive.message_source),
        .operation = std::string{request.operation},
-       .cause = fmt::format("the message holds {}, the buffer {}", elements_in(receive.message_signature),
-                            elements_in(receive.signature)),
-       .hint = "receive into elements of the sender's type, or into bytes; the message stays in line for "
+       .cause = fmt::format("the message holds {}, the buffer {}",
+                            elements_in(receive.message_signature), elements_in(receive.signature)),
+       .hint = "receive into elements of the sender's type, or into bytes; the message stays in "
+               "line for "
                "the next receive"}};
 }
 
@@ -55,8 +57,8 @@ void end_all_but_fills(PendingOperation& request) {
   }
 }
 
-// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on; anything
-// else may be half done, here or at a peer, and breaks it.
+// What a deadline leaves behind. An unmatched receive is taken back and the communicator lives on;
+// anything else may be half done, here or at a peer, and breaks it.
 void end_expired(PendingOperation& request) {
   context::CommunicatorState& communicator = *request.communicator;
   const ErrorDetail detail = communicator.timeout_detail(request.operation, request.timeout_ms);
@@ -83,7 +85,8 @@ std::string text_of(const std::exception_ptr& thrown) {
 
 void end_broken(PendingOperation& request, const char* cause) noexcept {
   context::CommunicatorState& communicator = *request.communicator;
-  communicator.fail({.code = ErrorCode::no_resource, .peer = communicator.rank(), .cause = cause}, true);
+  communicator.fail({.code = ErrorCode::no_resource, .peer = communicator.rank(), .cause = cause},
+                    true);
   end_now(communicator);
 }
 
@@ -97,8 +100,8 @@ Status settle(PendingOperation& request) {
       // A failure inside a step breaks the whole communicator, so that no other rank waits for us.
       request.communicator->fail(error.detail(), true);
       context::throw_failure(error, request.operation);
-    } catch (
-        const collectives::UserFailure& thrown) {  // ours are told, the caller gets its own exception back
+    } catch (const collectives::UserFailure&
+                 thrown) {  // ours are told, the caller gets its own exception back
       request.communicator->fail(
           {.code = ErrorCode::aborted,
            .peer = request.communicator->rank(),
@@ -107,8 +110,9 @@ Status settle(PendingOperation& request) {
           true);
       std::rethrow_exception(thrown.cause);
     } catch (const std::exception& error) {
-      const Error failure{
-          {.code = ErrorCode::no_resource, .peer = request.communicator->rank(), .cause = error.what()}};
+      const Error failure{{.code = ErrorCode::no_resource,
+                           .peer = request.communicator->rank(),
+                           .cause = error.what()}};
       request.communicator->fail(failure.detail(), true);
       context::throw_failure(failure, request.operation);
     }
@@ -142,7 +146,8 @@ Status finish_waiting(PendingOperation& request, Others others) {
 bool take_back(PendingOperation& request) noexcept {
   const bool only_receive =
       request.has_receive && (!request.has_send || request.send.done) && !request.has_task;
-  if (!only_receive || !request.communicator->context().messaging().cancel(request.receive)) return false;
+  if (!only_receive || !request.communicator->context().messaging().cancel(request.receive))
+    return false;
   request.receive.done = true;  // messaging has forgotten it
   request.settled = true;
   return true;
@@ -157,7 +162,8 @@ void end_unwound(PendingOperation& request) {
         {.code = ErrorCode::aborted,
          .peer = communicator.rank(),
          .operation = std::string{request.operation},
-         .cause = fmt::format("an exception ended {} on that rank while it was in flight", request.operation),
+         .cause = fmt::format("an exception ended {} on that rank while it was in flight",
+                              request.operation),
          .hint = "what that rank says of its exception comes first"},
         true);
     end_all_but_fills(request);
@@ -176,16 +182,17 @@ void require_no_requests(context::CommunicatorState& communicator, std::string_v
       const bool any_rank = context_rank == messaging::any_peer;
       const bool any = request.has_receive && request.receive.any_tag;
       if (!any_rank) peer = communicator.rank_of(context_rank);
-      text += fmt::format(
-          " with {}, {},", any_rank ? "any rank" : fmt::format("rank {}", peer),
-          any ? "any tag"
-              : fmt::format("tag {}", request.has_receive ? request.receive.key : request.send.key));
+      text += fmt::format(" with {}, {},", any_rank ? "any rank" : fmt::format("rank {}", peer),
+                          any ? "any tag"
+                              : fmt::format("tag {}", request.has_receive ? request.receive.key
+                                                                          : request.send.key));
     }
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .peer = peer,
-                 .operation = std::string{operation},
-                 .cause = text + " is still in flight",
-                 .hint = fmt::format("wait for every request, or cancel it, before {}()", operation)}};
+    throw Error{
+        {.code = ErrorCode::bad_argument,
+         .peer = peer,
+         .operation = std::string{operation},
+         .cause = text + " is still in flight",
+         .hint = fmt::format("wait for every request, or cancel it, before {}()", operation)}};
   });
 }
 

@@ -50,11 +50,12 @@ struct PendingOperation {
   }
 };
 
-// Ends an operation that something else than itself brought down, such as std::bad_alloc while it was waited for, with its
-// communicator. Where there is no memory even for that the process ends.
+// Ends an operation that something else than itself brought down, such as std::bad_alloc while it
+// was waited for, with its communicator. Where there is no memory even for that the process ends.
 void end_broken(PendingOperation& waiting, const char* cause) noexcept;
 
-// wait(), which says whether it is done. Nothing is thrown past an operation that is registered and lies in the caller's frame.
+// wait(), which says whether it is done. Nothing is thrown past an operation that is registered and
+// lies in the caller's frame.
 template <class Wait, class Done>
 bool wait_guarded(PendingOperation& waiting, Wait&& wait, Done&& done) {
   try {
@@ -70,7 +71,10 @@ template <class Done>
 bool wait_until(PendingOperation& waiting, Done&& done, Others others = {}) {
   return wait_guarded(
       waiting,
-      [&] { return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms, others); }, done);
+      [&] {
+        return waiting.communicator->wait(done, waiting.operation, waiting.timeout_ms, others);
+      },
+      done);
 }
 
 // What a receive that ended well got.
@@ -82,16 +86,19 @@ inline Status received(const PendingOperation& waiting) noexcept {
 }
 // Throws what went wrong; otherwise what was received. The operation is done.
 Status settle(PendingOperation& waiting);
-// The deadline has passed: ends what is still in flight, and settles. A neighbour that has begun to fill the buffer
-// is waited for, and that alone.
+// The deadline has passed: ends what is still in flight, and settles. A neighbour that has begun to
+// fill the buffer is waited for, and that alone.
 Status finish_late(PendingOperation& waiting);
 // Waits until done or the deadline, ends what is still in flight then, and settles.
 Status finish_waiting(PendingOperation& waiting, Others others = {});
-// A receive that no message has matched, and what is left of an exchange whose message has gone: it never was. False: it goes on.
+// A receive that no message has matched, and what is left of an exchange whose message has gone: it
+// never was. False: it goes on.
 bool take_back(PendingOperation& waiting) noexcept;
-// So long the request of a caller whose exception passes by is waited for, when it cannot be taken back.
+// So long the request of a caller whose exception passes by is waited for, when it cannot be taken
+// back.
 inline constexpr std::int64_t unwinding_ms_max = 200;
-// Nobody will ask for it any more: takes it back, or waits at most so long, or ends it with its communicator.
+// Nobody will ask for it any more: takes it back, or waits at most so long, or ends it with its
+// communicator.
 void end_unwound(PendingOperation& waiting);
 
 // What was thrown, in words.
@@ -109,10 +116,11 @@ struct RequestState : PendingOperation, context::HeldRequest {
   RequestState& operator=(const RequestState&) = delete;
 
   std::shared_ptr<context::CommunicatorState> keep_alive;
-  std::shared_ptr<const void> function;                      // a user's reduction
-  std::array<std::shared_ptr<context::Allocation>, 2> held;  // Buffers that the operation reads or writes
-  std::exception_ptr error;                                  // what it ended with, once that was told
-  int exceptions = std::uncaught_exceptions();               // when it began
+  std::shared_ptr<const void> function;  // a user's reduction
+  std::array<std::shared_ptr<context::Allocation>, 2>
+      held;                                     // Buffers that the operation reads or writes
+  std::exception_ptr error;                     // what it ended with, once that was told
+  int exceptions = std::uncaught_exceptions();  // when it began
 };
 
 // Throws what a last call must throw while one of the communicator's requests is in flight.

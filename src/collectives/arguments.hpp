@@ -9,7 +9,8 @@
 
 namespace qpmesh::collectives {
 
-// What the members mean to each collective (a vector has element_count elements; blocks cut the vector of all ranks):
+// What the members mean to each collective (a vector has element_count elements; blocks cut the
+// vector of all ranks):
 //   broadcast       out: the vector, in place at the root
 //   reduce          in: a vector; out: the result, at the root only
 //   allreduce, scan, exscan   in, out: a vector
@@ -18,10 +19,10 @@ namespace qpmesh::collectives {
 //   scatter         in, in_blocks: all blocks, at the root only; out: this rank's block
 //   reduce_scatter  in, in_blocks: a vector; out: this rank's block of the result
 //   alltoall        in, in_blocks: a block for each rank; out, out_blocks: a block from each
-// element_count of a gather's or scatter's rank is that of its own block. in == out, or in at this rank's block of out (or the other
-// way round) is in place; otherwise they do not overlap. Only the
-// members that a collective has a meaning for are set. Tasks take it by reference: whoever starts one keeps it
-// until the task has ended, as the face keeps it in the request.
+// element_count of a gather's or scatter's rank is that of its own block. in == out, or in at this
+// rank's block of out (or the other way round) is in place; otherwise they do not overlap. Only the
+// members that a collective has a meaning for are set. Tasks take it by reference: whoever starts
+// one keeps it until the task has ended, as the face keeps it in the request.
 struct Arguments {
   const std::byte* in;
   std::byte* out;

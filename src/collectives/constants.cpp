@@ -21,14 +21,17 @@ constexpr double second_ns = 1e9;
 // In the order of a file: what a step costs, what a byte costs, messages, the network.
 constexpr std::array<ConstantRow, 16> table{{
     {"line", &Constants::line_s, "ns", 1, 1e6,
-     "a step of a collective that another core waits for: a cache line that travels, and the call around it"},
+     "a step of a collective that another core waits for: a cache line that travels, and the call "
+     "around it"},
     {"turn", &Constants::turn_s, "ns", 1, 1e9,
-     "the same where ranks share a core, for each of them: it gets the core, works and gives it away"},
+     "the same where ranks share a core, for each of them: it gets the core, works and gives it "
+     "away"},
     {"wake", &Constants::wake_s, "ns", 1, 1e9,
      "until a rank that sleeps on an idle core runs again; in no formula: shorter waits spin"},
     {"system_copy", &Constants::system_copy_s, "ns", 1, 1e9,
      "calling the system to copy out of another process, without the bytes"},
-    {"copied_byte", &Constants::copied_byte_s, "ns/byte", 1e-4, 1e3, "a copy inside the cache of a core"},
+    {"copied_byte", &Constants::copied_byte_s, "ns/byte", 1e-4, 1e3,
+     "a copy inside the cache of a core"},
     {"crossed_byte", &Constants::crossed_byte_s, "ns/byte", 1e-4, 1e3,
      "a copy out of, or into, what another core has in its cache"},
     {"memory_byte", &Constants::memory_byte_s, "ns/byte", 1e-4, 1e3,
@@ -41,12 +44,14 @@ constexpr std::array<ConstantRow, 16> table{{
      "a small message through shared memory, until its receiver goes on"},
     {"message_payload", &Constants::message_payload_s, "ns", 0, 1e9,
      "more for one that does not fit its record"},
-    {"message_overhead", &Constants::message_overhead_s, "ns", 0, 1e9, "each further message of a rank"},
+    {"message_overhead", &Constants::message_overhead_s, "ns", 0, 1e9,
+     "each further message of a rank"},
     {"message_byte", &Constants::message_byte_s, "ns/byte", 1e-4, 1e3,
      "a byte of a message: into a ring and out of it"},
     {"network_latency", &Constants::network_latency_s, "ns", 1, 1e12,
      "a small message over verbs, until its receiver goes on"},
-    {"network_overhead", &Constants::network_overhead_s, "ns", 0, 1e12, "each further message of a rank"},
+    {"network_overhead", &Constants::network_overhead_s, "ns", 0, 1e12,
+     "each further message of a rank"},
     {"network_byte", &Constants::network_byte_s, "ns/byte", 1e-4, 1e6, "a byte of a message"},
 }};
 
@@ -76,7 +81,8 @@ std::string nearest_names(std::string_view name) {
   if (const auto row = std::ranges::find_if(table, near); row != table.end())
     return fmt::format("did you mean {}?", row->name);
   std::string names;
-  for (const ConstantRow& row : table) names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  for (const ConstantRow& row : table)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   return "known: " + names;
 }
 
@@ -109,7 +115,8 @@ class Parser {
     if (name == version_name) return read_version(value);
     if (!has_version_) refuse("a name before the version", std::string{first_line_hint});
     const auto row = std::ranges::find(table, name, &ConstantRow::name);
-    if (row == table.end()) refuse(fmt::format("'{}' is no constant", shown(name)), nearest_names(name));
+    if (row == table.end())
+      refuse(fmt::format("'{}' is no constant", shown(name)), nearest_names(name));
     bool& is_set = is_set_[static_cast<std::size_t>(row - table.begin())];
     if (is_set) refuse(fmt::format("{} is there twice", name), "leave one of the two lines out");
     is_set = true;
@@ -130,17 +137,20 @@ class Parser {
     const std::string_view unit = trimmed({end, text.data() + text.size()});
     const std::string allowed = fmt::format("{} to {} {}", row.lowest, row.highest, row.unit);
     if (error == std::errc::invalid_argument || unit != row.unit)
-      refuse(fmt::format("'{}' is not a number of {}", shown(text), row.unit), "allowed: " + allowed);
+      refuse(fmt::format("'{}' is not a number of {}", shown(text), row.unit),
+             "allowed: " + allowed);
     if (error != std::errc{} || !(value >= row.lowest && value <= row.highest))
-      refuse(fmt::format("{} of '{}' is out of range", row.name, shown(text)), "allowed: " + allowed);
+      refuse(fmt::format("{} of '{}' is out of range", row.name, shown(text)),
+             "allowed: " + allowed);
     return value;
   }
 
   [[noreturn]] void refuse(const std::string& reason, std::string hint) const {
-    throw Error{{.code = ErrorCode::bad_config,
-                 .operation = "init",
-                 .cause = fmt::format("tuning (QPMESH_TUNING), {} line {}: {}", source_, line_, reason),
-                 .hint = std::move(hint)}};
+    throw Error{
+        {.code = ErrorCode::bad_config,
+         .operation = "init",
+         .cause = fmt::format("tuning (QPMESH_TUNING), {} line {}: {}", source_, line_, reason),
+         .hint = std::move(hint)}};
   }
 
   std::string_view source_;
@@ -175,8 +185,9 @@ std::string format_constants(const Constants& constants, std::string_view headin
   text += fmt::format("{} = {}\n", version_name, version);
   for (const ConstantRow& row : rows) {
     const double value = row.value(constants);
-    const std::string said = row.unit == "bytes" ? fmt::format("{} = {:.0f} bytes", row.name, value)
-                                                 : fmt::format("{} = {:.4g} {}", row.name, value, row.unit);
+    const std::string said = row.unit == "bytes"
+                                 ? fmt::format("{} = {:.0f} bytes", row.name, value)
+                                 : fmt::format("{} = {:.4g} {}", row.name, value, row.unit);
     text += fmt::format("{:<36} # {}\n", said, row.doc);
   }
   return text;

@@ -1,5 +1,5 @@
-// The named constants of a machine, from which times are predicted: measured by qpmesh-tune into a file that people can read and
-// change, or built in.
+// The named constants of a machine, from which times are predicted: measured by qpmesh-tune into a
+// file that people can read and change, or built in.
 #pragma once
 
 #include <span>
@@ -8,7 +8,8 @@
 
 namespace qpmesh::collectives {
 
-// Seconds, seconds per byte, bytes. The defaults were measured on two cores of a virtual machine, and rounded.
+// Seconds, seconds per byte, bytes. The defaults were measured on two cores of a virtual machine,
+// and rounded.
 struct Constants {
   double line_s = 0.18e-6;
   double turn_s = 1.2e-6;
@@ -43,7 +44,8 @@ struct ConstantRow {
 };
 std::span<const ConstantRow> constant_table() noexcept;
 
-// What a name leaves out keeps its default. Throws Error{bad_config} naming source, line and reason.
+// What a name leaves out keeps its default. Throws Error{bad_config} naming source, line and
+// reason.
 Constants parse_constants(std::string_view text, std::string_view source);
 // The file: `heading` as comments, the version, and a line for each of the rows.
 std::string format_constants(const Constants& constants, std::string_view heading,

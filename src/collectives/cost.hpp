@@ -23,10 +23,12 @@ struct CallShape {
   double block_bytes() const noexcept { return vector_bytes() / ranks(); }
 };
 
-// Ranks that share memory: what algorithms that read it there are made of (node/work.hpp). Not part of LogGP, and not simulated.
+// Ranks that share memory: what algorithms that read it there are made of (node/work.hpp). Not part
+// of LogGP, and not simulated.
 struct NodeCostModel {
-  double step_s = 0;  // until a member's step is seen: a cache line, or a turn of everybody on a shared core
-  double look_s = 0;  // at each further member
+  double step_s =
+      0;  // until a member's step is seen: a cache line, or a turn of everybody on a shared core
+  double look_s = 0;           // at each further member
   double copied_byte_s = 0;    // inside a core's cache
   double crossed_byte_s = 0;   // out of, or into, what another core has in its cache
   double streamed_byte_s = 0;  // more for a byte of a vector that is too long for the caches
@@ -36,15 +38,19 @@ struct NodeCostModel {
   double ranks_per_core = 1;
 };
 
-// LogGP (A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, 1995) of one link and one rank, in seconds, with the cost of reducing
-// and copying beside it. The closed forms beside the algorithms and the simulator (bench/scale) state this one model:
+// LogGP (A. Alexandrov, M. Ionescu, K. Schauser, C. Scheiman, 1995) of one link and one rank, in
+// seconds, with the cost of reducing and copying beside it. The closed forms beside the algorithms
+// and the simulator (bench/scale) state this one model:
 //
-// - A rank has a CPU, an outgoing and an incoming port. Each does one thing after another, in the order in which it comes.
-// - A message takes a port for port_s, and is through it after bytes * byte_s. Its first byte is at the other rank latency_s after it
-//   entered the outgoing port, and enters the incoming one as soon as a receive asks for it. Posting costs the CPU nothing: overhead_s is
-//   the ports' (the gap of LogGP).
+// - A rank has a CPU, an outgoing and an incoming port. Each does one thing after another, in the
+// order in which it comes.
+// - A message takes a port for port_s, and is through it after bytes * byte_s. Its first byte is at
+// the other rank latency_s after it
+//   entered the outgoing port, and enters the incoming one as soon as a receive asks for it.
+//   Posting costs the CPU nothing: overhead_s is the ports' (the gap of LogGP).
 // - A send ends when the message has left, a receive when the message is in.
-// - The CPU copies; it combines k operands in (k - 1) * bytes * reduced_byte_s. A receive that combines does so as segments come in:
+// - The CPU copies; it combines k operands in (k - 1) * bytes * reduced_byte_s. A receive that
+// combines does so as segments come in:
 //   not before the first one is there, and with the last one when all are.
 struct CostModel {
   double latency_s;       // from the post of a small message to its receiver's next step
@@ -66,7 +72,8 @@ struct CostModel {
   double port_s(double bytes) const noexcept { return std::max(overhead_s, bytes * byte_s); }
   // After the last byte of a message, until its port takes the next one.
   double gap_s(double bytes) const noexcept { return std::max(0.0, overhead_s - bytes * byte_s); }
-  // One rank's k messages of so many bytes each, to k ranks, while as many come in: until the last has come.
+  // One rank's k messages of so many bytes each, to k ranks, while as many come in: until the last
+  // has come.
   double round_s(int messages, double bytes_each) const noexcept {
     return latency_s + (messages - 1) * port_s(bytes_each) + bytes_each * byte_s;
   }
@@ -74,11 +81,13 @@ struct CostModel {
   // From the first byte of a message until it is combined.
   double combined_s(double bytes) const noexcept {
     const double segment = std::min(bytes, static_cast<double>(segment_bytes));
-    return segment * (byte_s + reduced_byte_s) + (bytes - segment) * std::max(byte_s, reduced_byte_s);
+    return segment * (byte_s + reduced_byte_s) +
+           (bytes - segment) * std::max(byte_s, reduced_byte_s);
   }
 };
 
-// Of one call: the time until the last rank has its result, and what the rank that sends most sends.
+// Of one call: the time until the last rank has its result, and what the rank that sends most
+// sends.
 struct Cost {
   double time_s = 0;
   double messages = 0;

@@ -1,7 +1,7 @@
 // What an algorithm sees of the world: ordered ranks, and sends and receives that it awaits.
 //
-// Everything awaited here is trivially destructible and made by functions (the law of tasks). Operations live
-// in the coroutine's frame, which cannot go away while one of them is registered.
+// Everything awaited here is trivially destructible and made by functions (the law of tasks).
+// Operations live in the coroutine's frame, which cannot go away while one of them is registered.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,8 @@ class Group {
     send.signature = signature_;
     return send;
   }
-  messaging::ReceiveOperation receive_operation(int from, std::span<std::byte> data) const noexcept {
+  messaging::ReceiveOperation receive_operation(int from,
+                                                std::span<std::byte> data) const noexcept {
     messaging::ReceiveOperation receive;
     receive.communicator = members_->communicator;
     receive.key = messaging::collective_key(operation_);
@@ -87,14 +88,14 @@ class Group {
   }
 
  private:
-
   const Members* members_;
   std::uint32_t operation_;
   std::uint32_t signature_;
 };
 static_assert(std::is_trivially_destructible_v<Group>);
 
-// Throws what ended an operation. A collective knows exactly how long each message is: another length is Error{mismatch}.
+// Throws what ended an operation. A collective knows exactly how long each message is: another
+// length is Error{mismatch}.
 void rethrow_failure(const messaging::SendOperation& send);
 void rethrow_failure(const Group& group, const messaging::ReceiveOperation& receive);
 
@@ -118,13 +119,14 @@ class Scratch {
 enum class Arriving : std::uint8_t { left, right };
 
 // messaging::Combine of a Reducer, which is the context.
-void combine_left(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
-                  const void* context);
-void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived, std::size_t bytes,
-                   const void* context);
+void combine_left(std::byte* target, const std::byte* operand, const std::byte* arrived,
+                  std::size_t bytes, const void* context);
+void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived,
+                   std::size_t bytes, const void* context);
 
-// Up to `capacity` sends and receives that run together; `co_await round` starts those added since the last
-// await, resumes when all have ended, and throws the first failure. A local variable of the algorithm.
+// Up to `capacity` sends and receives that run together; `co_await round` starts those added since
+// the last await, resumes when all have ended, and throws the first failure. A local variable of
+// the algorithm.
 template <int capacity>
 class Round {
  public:
@@ -144,11 +146,11 @@ class Round {
     assert(receive_count_ < capacity);
     std::construct_at(&receives_[index(receive_count_++)], group_.receive_operation(from, data));
   }
-  // data[i] = operand[i] op arrived[i], or the other way round; data and operand may be the same memory. A
-  // reducer that streams works on segments as they arrive; for another the message is kept until the round ends.
-  // The reducer outlives the round.
-  void receive_reduce(int from, std::span<std::byte> data, const std::byte* operand, const Reducer& reducer,
-                      Arriving side = Arriving::right) {
+  // data[i] = operand[i] op arrived[i], or the other way round; data and operand may be the same
+  // memory. A reducer that streams works on segments as they arrive; for another the message is
+  // kept until the round ends. The reducer outlives the round.
+  void receive_reduce(int from, std::span<std::byte> data, const std::byte* operand,
+                      const Reducer& reducer, Arriving side = Arriving::right) {
     std::byte* staging = nullptr;
     if (!reducer.streams()) {
       staging = group_.machine().allocate(data.size());
@@ -230,16 +232,18 @@ class Round {
   progress::Join join_;
   int send_count_ = 0;
   int receive_count_ = 0;
-  bool staged_ = false;                              // some receive of this round has memory of its own
+  bool staged_ = false;  // some receive of this round has memory of its own
   std::array<std::byte*, index(capacity)> targets_;  // of staged receives only
   std::array<Arriving, index(capacity)> sides_;      // the same
   // Unions: only the operations that are used are ever constructed; clearing
   // all of them cost more than a small barrier.
   union {
-    messaging::SendOperation sends_[index(capacity)];  // NOLINT(readability-identifier-naming): private
+    messaging::SendOperation
+        sends_[index(capacity)];  // NOLINT(readability-identifier-naming): private
   };
   union {
-    messaging::ReceiveOperation receives_[index(capacity)];  // NOLINT(readability-identifier-naming): private
+    messaging::ReceiveOperation
+        receives_[index(capacity)];  // NOLINT(readability-identifier-naming): private
   };
 };
 static_assert(std::is_trivially_destructible_v<Round<1>::Awaiter>);

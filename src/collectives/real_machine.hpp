@@ -16,7 +16,9 @@ class RealMachine final : public Machine {
 
   void start(messaging::SendOperation& send) noexcept override { messaging_.start(send); }
   void start(messaging::ReceiveOperation& receive) noexcept override { messaging_.start(receive); }
-  std::byte* allocate(std::size_t bytes) override { return static_cast<std::byte*>(pool_.allocate(bytes)); }
+  std::byte* allocate(std::size_t bytes) override {
+    return static_cast<std::byte*>(pool_.allocate(bytes));
+  }
   void free(std::byte* memory) noexcept override { progress::FramePool::free(memory); }
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) override {
     if (target != source && bytes > 0) std::memcpy(target, source, bytes);

@@ -9,12 +9,15 @@
 
 namespace qpmesh {
 
-std::string_view name_of(Collective collective) noexcept { return collectives::collective_name(collective); }
+std::string_view name_of(Collective collective) noexcept {
+  return collectives::collective_name(collective);
+}
 
 namespace collectives {
 namespace {
 
-// In the order of Collective. Addresses, so that nothing depends on which file is initialised first.
+// In the order of Collective. Addresses, so that nothing depends on which file is initialised
+// first.
 constexpr std::array table{
     &barrier_dissemination,
     &barrier_one_shot,
@@ -74,7 +77,8 @@ std::string names_of(Collective collective, const CallShape* shape) {
 
 // The caller knows what its call is named.
 [[noreturn]] void refuse(std::string cause, std::string hint) {
-  throw Error{{.code = ErrorCode::bad_argument, .cause = std::move(cause), .hint = std::move(hint)}};
+  throw Error{
+      {.code = ErrorCode::bad_argument, .cause = std::move(cause), .hint = std::move(hint)}};
 }
 
 std::string unknown_name(Collective collective, std::string_view name) {
@@ -91,7 +95,8 @@ std::string reason(const CallShape& shape, const Algorithm& row) {
   };
   if (applies([](CallShape& other) { other.ordered = false; })) return "an ordered reduction";
   if (applies([](CallShape& other) { other.uneven = false; })) return "blocks of unequal lengths";
-  if (applies([](CallShape& other) { other.one_node = true; })) return "ranks that do not share memory";
+  if (applies([](CallShape& other) { other.one_node = true; }))
+    return "ranks that do not share memory";
   if (applies([](CallShape& other) { other.cma = true; }))
     return "ranks that do not read each other's private memory";
   if (applies([](CallShape& other) { other.bytes = other.element_bytes = 1; }))
@@ -134,7 +139,8 @@ Forced parse_forced(std::string_view text) {
           {.code = ErrorCode::bad_config,
            .operation = "init",
            .cause = fmt::format(
-               "algorithms (QPMESH_ALGORITHMS) has '{}', which names no algorithm of a collective", entry),
+               "algorithms (QPMESH_ALGORITHMS) has '{}', which names no algorithm of a collective",
+               entry),
            .hint = fmt::format("write collective=algorithm, separated by commas; collectives: {}",
                                fmt::join(collective_names, ", "))}};
     }
@@ -152,7 +158,8 @@ Forced parse_forced(std::string_view text) {
   return forced;
 }
 
-const Algorithm& Selector::decide(const CallShape& shape, Collective collective, std::string_view wanted) {
+const Algorithm& Selector::decide(const CallShape& shape, Collective collective,
+                                  std::string_view wanted) {
   if (!wanted.empty()) {
     const Algorithm* const row = find_algorithm(collective, wanted);
     if (row == nullptr) refuse(unknown_name(collective, wanted), known_names(collective));
@@ -176,7 +183,8 @@ const Algorithm& Selector::forced(const CallShape& shape, const Algorithm& row) 
 
 const Algorithm& Selector::cheapest(const CallShape& shape, Collective collective) const noexcept {
   const CostModel model = topology_.model(shape);
-  constexpr double better = 1 - 1e-9;  // equal costs differ by what rounding leaves: the first row wins
+  constexpr double better =
+      1 - 1e-9;  // equal costs differ by what rounding leaves: the first row wins
   const Algorithm* best = nullptr;
   double best_s = 0;
   for (const Algorithm* const row : algorithms(collective)) {

@@ -24,8 +24,8 @@ inline std::string_view collective_name(Collective collective) noexcept {
 
 // Each is the last line of its own file. Where costs are equal, the first one of a collective runs.
 extern const Algorithm barrier_dissemination, barrier_one_shot;
-extern const Algorithm broadcast_linear, broadcast_binomial, broadcast_scatter_allgather, broadcast_chain,
-    broadcast_one_shot, broadcast_double_buffered, broadcast_cma;
+extern const Algorithm broadcast_linear, broadcast_binomial, broadcast_scatter_allgather,
+    broadcast_chain, broadcast_one_shot, broadcast_double_buffered, broadcast_cma;
 extern const Algorithm reduce_knomial, reduce_scatter_gather, reduce_one_shot, reduce_direct;
 extern const Algorithm allgather_all_pairs, allgather_circulant, allgather_ring, allgather_one_shot,
     allgather_double_buffered, allgather_cma;
@@ -35,30 +35,33 @@ extern const Algorithm allreduce_recursive_multiplying, allreduce_butterfly, all
     allreduce_ring, allreduce_one_shot, allreduce_direct, allreduce_cma;
 extern const Algorithm gather_linear, gather_binomial, gather_cma;
 extern const Algorithm scatter_linear, scatter_binomial, scatter_cma;
-extern const Algorithm alltoall_all_pairs, alltoall_bruck, alltoall_one_shot, alltoall_double_buffered,
-    alltoall_cma;
+extern const Algorithm alltoall_all_pairs, alltoall_bruck, alltoall_one_shot,
+    alltoall_double_buffered, alltoall_cma;
 extern const Algorithm scan_doubling;
 extern const Algorithm exscan_doubling;
 
-std::span<const Algorithm* const> algorithms() noexcept;                       // all of them
-std::span<const Algorithm* const> algorithms(Collective collective) noexcept;  // at least one, never empty
+std::span<const Algorithm* const> algorithms() noexcept;  // all of them
+std::span<const Algorithm* const> algorithms(
+    Collective collective) noexcept;  // at least one, never empty
 // The row of that name, or nullptr.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
 
 // The algorithms that somebody wants, whatever they cost; nullptr: the cheapest.
 using Forced = std::array<const Algorithm*, collective_count>;
 
-// "allreduce=ring,broadcast=chain". Throws Error{bad_config} naming what is unknown and what is known.
+// "allreduce=ring,broadcast=chain". Throws Error{bad_config} naming what is unknown and what is
+// known.
 Forced parse_forced(std::string_view text);
 
-// Which algorithm runs, on ranks that know the same: the cheapest that applies. Decided once for all vectors of one power of two.
+// Which algorithm runs, on ranks that know the same: the cheapest that applies. Decided once for
+// all vectors of one power of two.
 class Selector {
  public:
   Selector(const TopologyParams& topology, const Forced& forced) noexcept
       : topology_{topology}, forced_{forced} {}
 
-  // wanted: by this call, or empty. Throws Error{bad_argument}, without an operation, where what is forced is unknown or does not
-  // apply; nothing is remembered then.
+  // wanted: by this call, or empty. Throws Error{bad_argument}, without an operation, where what is
+  // forced is unknown or does not apply; nothing is remembered then.
   const Algorithm& select(const CallShape& shape, Collective collective, std::string_view wanted) {
     // Nothing is decided where a row is forced, and a limit may lie inside the bucket.
     const Algorithm* const decided = remembered(shape, collective);

@@ -8,7 +8,8 @@ namespace {
 // Of a block that a message's record has no room for.
 constexpr double inline_bytes_max = 192;
 
-// Two cores that copy one message together need 0.5 to 0.65 of the time of one (measured, docs/decisions/0020).
+// Two cores that copy one message together need 0.5 to 0.65 of the time of one (measured,
+// docs/decisions/0020).
 constexpr double helped_share = 0.58;
 
 CostModel network(const Constants& constants) noexcept {
@@ -20,11 +21,14 @@ CostModel network(const Constants& constants) noexcept {
           .segment_bytes = std::size_t{4} << 10};
 }
 
-// A message is two copies by two ranks. Ranks that share a core do what they do one after another, and whoever waits gives the core to
-// everybody on it; what stays on the core does not cross to another, and its copies cost half. The system looks up every page that it copies:
-// its bytes cost about as much where both ranks have one core as between cores (measured, 0.1 ns). That a call costs `here` times as much is more than was
-// measured (with two on a core 2.7 µs beside 2.0 to 2.5): chosen so that staging ends where it would lose too much while cores share no cache.
-CostModel shared_memory(const Constants& constants, const CallShape& shape, double ranks_per_core) noexcept {
+// A message is two copies by two ranks. Ranks that share a core do what they do one after another,
+// and whoever waits gives the core to everybody on it; what stays on the core does not cross to
+// another, and its copies cost half. The system looks up every page that it copies: its bytes cost
+// about as much where both ranks have one core as between cores (measured, 0.1 ns). That a call
+// costs `here` times as much is more than was measured (with two on a core 2.7 µs beside 2.0
+// to 2.5): chosen so that staging ends where it would lose too much while cores share no cache.
+CostModel shared_memory(const Constants& constants, const CallShape& shape,
+                        double ranks_per_core) noexcept {
   const double here = std::clamp(ranks_per_core, 1.0, std::max(1.0, shape.ranks()));
   const double others = shape.size > 1 ? (shape.ranks() - here) / (shape.ranks() - 1) : 0;
   const double turns_s = here > 1 ? here * constants.turn_s : 0;
@@ -34,7 +38,8 @@ CostModel shared_memory(const Constants& constants, const CallShape& shape, doub
   const bool has_payload = shape.block_bytes() > inline_bytes_max;
   const bool helped = shape.cma && here <= 1 && shape.block_bytes() >= base::filled_bytes_min;
   return {
-      .latency_s = constants.message_latency_s + (has_payload ? constants.message_payload_s : 0) + turns_s,
+      .latency_s =
+          constants.message_latency_s + (has_payload ? constants.message_payload_s : 0) + turns_s,
       .overhead_s = here * constants.message_overhead_s,
       .byte_s = here * (constants.message_byte_s * (1 + others) / 2 + more_s),
       .reduced_byte_s = here * constants.reduced_byte_s,

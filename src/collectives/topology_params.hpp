@@ -1,5 +1,5 @@
-// From the constants of a machine to what a call's time is predicted with: by how its ranks reach each other, how many share a core, and
-// whether its vectors fit the cache.
+// From the constants of a machine to what a call's time is predicted with: by how its ranks reach
+// each other, how many share a core, and whether its vectors fit the cache.
 #pragma once
 
 #include "collectives/constants.hpp"

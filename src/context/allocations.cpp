@@ -4,7 +4,8 @@
 
 namespace qpmesh::context {
 
-Allocation::Allocation(std::shared_ptr<Allocations> all, std::uint64_t offset, std::size_t bytes) noexcept
+Allocation::Allocation(std::shared_ptr<Allocations> all, std::uint64_t offset,
+                       std::size_t bytes) noexcept
     : all_{std::move(all)}, offset_{offset}, bytes_{bytes} {}
 
 Allocation::~Allocation() {
@@ -48,7 +49,8 @@ std::shared_ptr<Allocation> Allocations::at(const void* address) const {
 
 void Allocations::remove(std::uint64_t offset, std::size_t bytes) noexcept {
   if (const auto entry = entries_.find(offset); entry != entries_.end()) {
-    for (const auto& [transport, region] : entry->second.regions) transport->deregister_memory(region);
+    for (const auto& [transport, region] : entry->second.regions)
+      transport->deregister_memory(region);
     entries_.erase(entry);
   }
   parts_.arena->free(offset, bytes);

@@ -1,4 +1,5 @@
-// The Buffers of a context: memory in this rank's arena that has an owner, and that devices may know.
+// The Buffers of a context: memory in this rank's arena that has an owner, and that devices may
+// know.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,8 @@ class Allocations {
   explicit Allocations(const ContextParts& parts) noexcept : parts_{parts} {}
 
   // Zeroed. nullptr: the arena has not so much in one piece. self: of this object.
-  static std::shared_ptr<Allocation> allocate(const std::shared_ptr<Allocations>& self, std::size_t bytes);
+  static std::shared_ptr<Allocation> allocate(const std::shared_ptr<Allocations>& self,
+                                              std::size_t bytes);
   // Opens it to the devices, which may touch all of it.
   void register_with_devices(const Allocation& allocation);
   // The owner of the memory at this address, when it is a Buffer's.

@@ -5,9 +5,9 @@
 namespace qpmesh::context {
 namespace {
 
-constexpr std::array<std::string_view, 13> type_names{"bytes",   "int8",    "int16",   "int32",  "int64",
-                                                      "uint8",   "uint16",  "uint32",  "uint64", "float32",
-                                                      "float64", "float16", "bfloat16"};
+constexpr std::array<std::string_view, 13> type_names{
+    "bytes",  "int8",   "int16",   "int32",   "int64",   "uint8",   "uint16",
+    "uint32", "uint64", "float32", "float64", "float16", "bfloat16"};
 static_assert(type_names.size() == static_cast<std::size_t>(ElementType::bfloat16) + 1);
 constexpr std::array<std::string_view, 11> reduction_names{
     "sum",    "product", "min",         "max",        "average",    "bit_and",
@@ -22,14 +22,16 @@ std::string describe_elements(ElementType type, std::size_t element_bytes) {
 }
 
 std::uint32_t CollectiveCall::signature() const noexcept {
-  const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 | static_cast<std::uint64_t>(type) << 16 |
+  const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 |
+                              static_cast<std::uint64_t>(type) << 16 |
                               std::uint64_t{has_layout} << 8 | reduction;
   const std::uint64_t by = algorithm == nullptr ? ~std::uint64_t{0} : algorithm->hash;
   const std::uint64_t who = by << 32 ^ static_cast<std::uint32_t>(root);
-  // A sum of products, which do not wait for each other, and one more, whose upper half depends on every bit. The factors are odd and
-  // otherwise arbitrary.
-  const std::uint64_t sum = operation.hash * 0x9fb21c651e98df25U + element_count * 0xd6e8feb86659fd93U +
-                            kinds * 0xa0761d6478bd642fU + who * 0xe7037ed1a0b428dbU + layout_hash;
+  // A sum of products, which do not wait for each other, and one more, whose upper half depends on
+  // every bit. The factors are odd and otherwise arbitrary.
+  const std::uint64_t sum = operation.hash * 0x9fb21c651e98df25U +
+                            element_count * 0xd6e8feb86659fd93U + kinds * 0xa0761d6478bd642fU +
+                            who * 0xe7037ed1a0b428dbU + layout_hash;
   return static_cast<std::uint32_t>((sum ^ (sum >> 32)) * 0x94d049bb133111ebU >> 32);
 }
 
@@ -37,14 +39,17 @@ std::string CollectiveCall::describe() const {
   std::string arguments;
   if (element_bytes > 0) {
     const std::string what = describe_elements(type, element_bytes);
-    arguments = has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
+    arguments =
+        has_layout ? fmt::format("blocks of {}", what) : fmt::format("{} {}", element_count, what);
   }
-  if (reduction < reduction_names.size()) arguments += fmt::format(", {}", reduction_names[reduction]);
+  if (reduction < reduction_names.size())
+    arguments += fmt::format(", {}", reduction_names[reduction]);
   if (reduction == commutative_function) arguments += ", a commutative function";
   if (reduction == ordered_function) arguments += ", an ordered function";
   if (root >= 0) arguments += fmt::format(", root {}", root);
   if (algorithm_asked_for) arguments += fmt::format(", by {}", algorithm->name);
-  if (layout_hash != 0) arguments += fmt::format(", layout {:08x}", static_cast<std::uint32_t>(layout_hash));
+  if (layout_hash != 0)
+    arguments += fmt::format(", layout {:08x}", static_cast<std::uint32_t>(layout_hash));
   return fmt::format("{}({})", operation.text, arguments);
 }
 

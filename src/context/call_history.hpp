@@ -1,8 +1,9 @@
-// The collectives that this rank has called in a communicator: how two ranks see that they called different ones, and
-// what an error says of it.
+// The collectives that this rank has called in a communicator: how two ranks see that they called
+// different ones, and what an error says of it.
 //
-// The signature of a call stands for it and for all calls before it. So a difference that nobody saw at once, because neither
-// side had to wait, shows in every later call, and the first one of the remembered signatures that differs is where it began.
+// The signature of a call stands for it and for all calls before it. So a difference that nobody
+// saw at once, because neither side had to wait, shows in every later call, and the first one of
+// the remembered signatures that differs is where it began.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ struct CollectiveName {
         hash{base::mix64(std::string_view{literal})} {
   }  // NOLINT(google-explicit-constructor): "barrier" is one
   explicit CollectiveName(Collective collective) noexcept
-      : text{collectives::collective_name(collective)}, hash{static_cast<std::uint64_t>(collective) + 1} {}
+      : text{collectives::collective_name(collective)},
+        hash{static_cast<std::uint64_t>(collective) + 1} {}
   std::string_view text;
   std::uint64_t hash;
 };
@@ -59,8 +61,8 @@ class CallHistory {
  public:
   static constexpr std::size_t remembered_max = 64;
 
-  // What the collective that begins next is, to be filled in: in the memory of calls, so that nothing is copied. begin() counts it;
-  // without it nothing has happened.
+  // What the collective that begins next is, to be filled in: in the memory of calls, so that
+  // nothing is copied. begin() counts it; without it nothing has happened.
   CollectiveCall& next(CollectiveName operation) noexcept {
     Remembered& next = remembered(next_operation_);
     next.operation = next_operation_;
@@ -75,7 +77,8 @@ class CallHistory {
   };
   Begun begin() noexcept {
     Remembered& begun = remembered(next_operation_);
-    // Neither step loses anything, for the factor is odd: once different, signatures stay so while the calls are the same.
+    // Neither step loses anything, for the factor is odd: once different, signatures stay so while
+    // the calls are the same.
     signature_ = begun.signature = (signature_ ^ begun.call.signature()) * 0x9e3779b1U;
     return {next_operation_++, begun.signature, begun.call};
   }
@@ -89,7 +92,8 @@ class CallHistory {
     std::span<const std::uint32_t> all() const noexcept { return std::span{values}.first(count); }
   };
   Signatures signatures() const noexcept;
-  // The first call that a peer has called differently, of those that both have begun and still remember.
+  // The first call that a peer has called differently, of those that both have begun and still
+  // remember.
   std::optional<std::uint32_t> first_difference(const Signatures& peers) const noexcept;
 
   // Does a peer's signature of a collective agree with our call? True also when we have
@@ -107,7 +111,9 @@ class CallHistory {
     CollectiveCall call{.operation = "none"};
   };
 
-  Remembered& remembered(std::uint32_t operation) noexcept { return remembered_[operation % remembered_max]; }
+  Remembered& remembered(std::uint32_t operation) noexcept {
+    return remembered_[operation % remembered_max];
+  }
   const Remembered& remembered(std::uint32_t operation) const noexcept {
     return remembered_[operation % remembered_max];
   }

@@ -11,10 +11,11 @@
 namespace qpmesh::context {
 namespace {
 
-// A wait that lasts so long tells the awaited rank what was called here: soon enough for an error within a second, too late for waits
-// that are as usual.
+// A wait that lasts so long tells the awaited rank what was called here: soon enough for an error
+// within a second, too late for waits that are as usual.
 constexpr std::int64_t first_tell_ms = 200;
-// So long before its deadline a wait asks whom it waits for, and that one the next; at most this part of the whole wait.
+// So long before its deadline a wait asks whom it waits for, and that one the next; at most this
+// part of the whole wait.
 constexpr std::int64_t ask_before_ms = 250;
 constexpr std::int64_t ask_before_part = 4;
 constexpr std::int64_t never_ms = std::numeric_limits<std::int64_t>::max();
@@ -22,7 +23,8 @@ constexpr std::int64_t never_ms = std::numeric_limits<std::int64_t>::max();
 }  // namespace
 
 CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
-                                     std::vector<int> context_ranks, std::vector<std::uint64_t> node_slabs)
+                                     std::vector<int> context_ranks,
+                                     std::vector<std::uint64_t> node_slabs)
     : context_{std::move(context)},
       id_{id},
       context_ranks_{std::move(context_ranks)},
@@ -43,8 +45,8 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
 CommunicatorState::~CommunicatorState() {
   if (context_->is_inherited()) return;  // nobody asks that context any more
   context_->remove(*this);
-  // A member that is slower may still read what we published last. Unless finish() told otherwise, the slab stays as it is
-  // until the context goes, and even then for those who mapped it.
+  // A member that is slower may still read what we published last. Unless finish() told otherwise,
+  // the slab stays as it is until the context goes, and even then for those who mapped it.
   const bool nobody_reads = node_ == nullptr || (finished_ && node_->is_quiet());
   node_.reset();
   if (nobody_reads) context_->free_node_slab(node_slab_);
@@ -67,7 +69,8 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   if (failure_) return;
   remember_error(detail);
   auto failure = std::make_unique<const Error>(std::move(detail));
-  context_->messaging().fail(id_, *failure);  // before anything else that may throw: now no operation is left
+  context_->messaging().fail(
+      id_, *failure);  // before anything else that may throw: now no operation is left
   failure_ = std::move(failure);
   if (node_) node_->fail(*failure_);
   context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
@@ -84,7 +87,8 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
 
 collectives::Group CommunicatorState::begin() {
   const CallHistory::Begun begun = history_.begin();
-  context_->operations().add(begun.call.operation.text, begun.call.element_count * begun.call.element_bytes);
+  context_->operations().add(begun.call.operation.text,
+                             begun.call.element_count * begun.call.element_bytes);
   context_->messaging().recheck_signatures(id_, begun.operation);
   return {members_, begun.operation, begun.signature};
 }
@@ -114,22 +118,26 @@ void CommunicatorState::warn_filled(std::string_view operation) {
   const auto peer = filler();
   if (!peer) return;
   context_->log().warning(
-      "{} waits for {}, which is held up while it copies into the buffer of this call: the buffer is not "
-      "given back before it goes on or ends, whatever the deadline is [hint: look what stops that process, "
+      "{} waits for {}, which is held up while it copies into the buffer of this call: the buffer "
+      "is not "
+      "given back before it goes on or ends, whatever the deadline is [hint: look what stops that "
+      "process, "
       "or set QPMESH_COOPERATIVE_COPY=no]",
       operation, context_->name_of(*peer));
 }
 
-CommunicatorState::StallTimes CommunicatorState::stall_times(std::int64_t timeout_ms) const noexcept {
+CommunicatorState::StallTimes CommunicatorState::stall_times(
+    std::int64_t timeout_ms) const noexcept {
   const std::int64_t warning_ms = context_->options().stall_warning_ms;
   const std::int64_t before_ms = std::min(ask_before_ms, timeout_ms / ask_before_part);
   return {.tell_ms = warning_ms == 0 ? first_tell_ms : std::min(first_tell_ms, warning_ms),
           .ask_ms = timeout_ms == 0 ? never_ms : std::max<std::int64_t>(1, timeout_ms - before_ms)};
 }
 
-// Where calls differ in who sends, as in their roots, nothing comes by which either side would see it: so the awaited rank is told what
-// was called here, again and again, since it may come to its own call later. Along those who wait for each other, if that is why they
-// wait, two neighbours differ.
+// Where calls differ in who sends, as in their roots, nothing comes by which either side would see
+// it: so the awaited rank is told what was called here, again and again, since it may come to its
+// own call later. Along those who wait for each other, if that is why they wait, two neighbours
+// differ.
 std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& times) {
   const std::int64_t warning_ms = context_->options().stall_warning_ms;
   const std::int64_t stall_ms = times.next_ms();
@@ -143,8 +151,8 @@ std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& 
   if (filler() && stall_ms >= warning_ms) {
     warn_filled(operation);
   } else if (stall_ms == warning_ms) {
-    context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation, warning_ms,
-                            peer ? " for " : "", peer ? context_->name_of(*peer) : "",
+    context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,
+                            warning_ms, peer ? " for " : "", peer ? context_->name_of(*peer) : "",
                             context_->operations().describe(4));
   }
   tell_calls(peer.value_or(context_rank((rank_ + 1) % size())),
@@ -156,21 +164,23 @@ std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& 
 
 void CommunicatorState::ask_awaited(int context_rank) {
   asked_.push_back(context_rank);
-  context_->send_control(context_rank,
-                         encode({.kind = ControlFrame::Kind::whom_do_you_await, .communicator = id_}));
+  context_->send_control(
+      context_rank, encode({.kind = ControlFrame::Kind::whom_do_you_await, .communicator = id_}));
 }
 
-// Who waits for nobody here, or does not answer, is the one that all the others wait for. Those who wait in a circle are all to blame:
-// then it is the one that this rank waits for.
+// Who waits for nobody here, or does not answer, is the one that all the others wait for. Those who
+// wait in a circle are all to blame: then it is the one that this rank waits for.
 void CommunicatorState::hear_awaited(int peer, int awaited) {
   if (asked_.empty() || asked_.back() != peer || awaited == no_peer || rank_of(awaited) < 0) return;
-  const bool circle = awaited == context_->rank() || std::ranges::find(asked_, awaited) != asked_.end();
+  const bool circle =
+      awaited == context_->rank() || std::ranges::find(asked_, awaited) != asked_.end();
   if (!circle) return ask_awaited(awaited);
   asked_.resize(1);
 }
 
 void CommunicatorState::remember_error(ErrorDetail detail) {
-  const bool is_member = detail.peer >= 0 && detail.peer < size();  // what came from a peer may be anything
+  const bool is_member =
+      detail.peer >= 0 && detail.peer < size();  // what came from a peer may be anything
   detail.peer = is_member ? context_rank(detail.peer) : no_peer;
   context_->remember_error(std::move(detail));
 }
@@ -185,25 +195,28 @@ void CommunicatorState::tell_calls(int context_rank, bool differ) {
                                                .reply_wanted = differ}));
 }
 
-ErrorDetail CommunicatorState::timeout_detail(std::string_view operation, std::int64_t timeout_ms) const {
+ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
+                                              std::int64_t timeout_ms) const {
   const auto peer = awaited_context_rank();
   ErrorDetail detail{.code = ErrorCode::timeout, .operation = std::string{operation}};
   if (peer) {
     const bool was_asked = !asked_.empty() && asked_.front() == *peer;
     const int late = was_asked ? asked_.back() : *peer;
     detail.peer = rank_of(late);
-    detail.cause = fmt::format("{} did not do its part within {} ms; it is alive as far as the kernel knows",
-                               context_->name_of(late), timeout_ms);
+    detail.cause =
+        fmt::format("{} did not do its part within {} ms; it is alive as far as the kernel knows",
+                    context_->name_of(late), timeout_ms);
     if (late != *peer) {
-      detail.cause += fmt::format(", and {}, which is awaited here, waits for it{}", context_->name_of(*peer),
-                                  asked_.size() > 2 ? " by way of others" : "");
+      detail.cause +=
+          fmt::format(", and {}, which is awaited here, waits for it{}", context_->name_of(*peer),
+                      asked_.size() > 2 ? " by way of others" : "");
     }
   } else {
     detail.cause = fmt::format("nothing came within {} ms", timeout_ms);
   }
-  detail.hint =
-      fmt::format("last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
-                  rank_, context_->operations().describe(4));
+  detail.hint = fmt::format(
+      "last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
+      rank_, context_->operations().describe(4));
   return detail;
 }
 

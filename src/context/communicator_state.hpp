@@ -28,10 +28,10 @@ struct HeldRequest {
 
 class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
  public:
-  // node_slabs: where each rank's NodeSlab lies in its arena, by rank here; 0 for one that could not make it. Ours is this object's
-  // from now on.
-  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> context_ranks,
-                    std::vector<std::uint64_t> node_slabs = {});
+  // node_slabs: where each rank's NodeSlab lies in its arena, by rank here; 0 for one that could
+  // not make it. Ours is this object's from now on.
+  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
+                    std::vector<int> context_ranks, std::vector<std::uint64_t> node_slabs = {});
   ~CommunicatorState();
 
   Context& context() noexcept { return *context_; }
@@ -39,7 +39,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::uint64_t id() const noexcept { return id_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(context_ranks_.size()); }
-  int context_rank(int rank) const noexcept { return context_ranks_[static_cast<std::size_t>(rank)]; }
+  int context_rank(int rank) const noexcept {
+    return context_ranks_[static_cast<std::size_t>(rank)];
+  }
   int rank_of(int context_rank) const noexcept {  // -1: not a member
     // The usual communicator holds every rank in order: the look-up is one comparison.
     const auto index = static_cast<std::size_t>(context_rank);
@@ -55,8 +57,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
       throw_unusable(operation);
   }
   const Error* failure() const noexcept { return failure_.get(); }
-  // The first cause counts. tell: the other members learn it, before anything that this rank does because of it. says_who_saw: it came
-  // from another rank, and its text says from which.
+  // The first cause counts. tell: the other members learn it, before anything that this rank does
+  // because of it. says_who_saw: it came from another rank, and its text says from which.
   void fail(ErrorDetail detail, bool tell, bool says_who_saw = false);
   bool finished() const noexcept { return finished_; }
   void finish() {
@@ -64,7 +66,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     context_->finished(*this);
   }
 
-  // A collective begins: the call that was filled in with history().next(), checked against what peers already sent of it.
+  // A collective begins: the call that was filled in with history().next(), checked against what
+  // peers already sent of it.
   collectives::Group begin();
   collectives::Group begin(const CollectiveCall& call) {
     history_.next(call.operation) = call;
@@ -98,8 +101,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   std::int64_t timeout_ms_of(const CallOptions& options) const noexcept {
     return options.timeout_ms < 0 ? context_->options().operation_timeout_ms : options.timeout_ms;
   }
-  // Waits until the operation is done; otherwise false after the deadline. The awaited rank learns what was called here, and
-  // the log who is awaited; again and again, who fills the operation's buffer. The contexts of the others are progressed, too.
+  // Waits until the operation is done; otherwise false after the deadline. The awaited rank learns
+  // what was called here, and the log who is awaited; again and again, who fills the operation's
+  // buffer. The contexts of the others are progressed, too.
   template <class Done>
   bool wait(Done&& done, std::string_view operation, std::int64_t timeout_ms,
             progress::Waiter::Others others = {}) {
@@ -110,8 +114,9 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   }
   // The rank in the context that fills a buffer of an operation here.
   std::optional<int> filler() const noexcept;
-  // Of an operation that has failed: until no neighbour fills its buffer any more. The one wait that no deadline ends: what the
-  // neighbour has begun nobody can stop, and the buffer is not the caller's before.
+  // Of an operation that has failed: until no neighbour fills its buffer any more. The one wait
+  // that no deadline ends: what the neighbour has begun nobody can stop, and the buffer is not the
+  // caller's before.
   template <class Done>
   void wait_for_fill(Done&& done, std::string_view operation) {
     const auto over = [&] { return done() || !filler(); };
@@ -156,7 +161,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;
-  // Who was asked before the deadline, one after the other: each but the last has named the next. Ranks of the context.
+  // Who was asked before the deadline, one after the other: each but the last has named the next.
+  // Ranks of the context.
   std::vector<int> asked_;
   std::unique_ptr<const Error> failure_;
   CallHistory history_;

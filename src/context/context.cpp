@@ -37,8 +37,8 @@ messaging::MessagingConfig messaging_config(const ContextParts& parts) {
 }  // namespace
 
 messaging::RingLayout ring_layout(const Options& options) noexcept {
-  return {.payload_ring_units =
-              static_cast<std::uint32_t>(options.payload_ring_bytes / std::int64_t{messaging::unit_bytes})};
+  return {.payload_ring_units = static_cast<std::uint32_t>(options.payload_ring_bytes /
+                                                           std::int64_t{messaging::unit_bytes})};
 }
 
 // ---- life ----
@@ -69,7 +69,8 @@ Context::Context(ContextParts parts)
 collectives::TopologyParams Context::topology_for(const std::vector<int>& ranks) const noexcept {
   const int node = ranks.empty() ? 0 : node_of(ranks.front());
   collectives::TopologyParams topology = parts_.near;
-  topology.shares_memory &= std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
+  topology.shares_memory &=
+      std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
   return topology;
 }
 
@@ -150,20 +151,22 @@ std::shared_ptr<Context> Context::make(ContextParts parts) {
 }
 
 void Context::throw_inherited(std::string_view operation) const {
-  throw Error{
-      {.code = ErrorCode::bad_argument,
-       .operation = std::string{operation},
-       .cause = fmt::format("process {} is a forked child of process {}, which made this communicator",
-                            ::getpid(), parts_.process.pid()),
-       .hint = "only the process that called init may use what it made: fork before init, or exec in the "
-               "child"}};
+  throw Error{{.code = ErrorCode::bad_argument,
+               .operation = std::string{operation},
+               .cause = fmt::format(
+                   "process {} is a forked child of process {}, which made this communicator",
+                   ::getpid(), parts_.process.pid()),
+               .hint = "only the process that called init may use what it made: fork before init, "
+                       "or exec in the "
+                       "child"}};
 }
 
 void Context::Entry::throw_in_use(std::string_view operation) {
-  throw Error{{.code = ErrorCode::bad_argument,
-               .operation = std::string{operation},
-               .cause = "another call of this context is still running",
-               .hint = "one thread at a time uses a context; world.independent() makes another one"}};
+  throw Error{
+      {.code = ErrorCode::bad_argument,
+       .operation = std::string{operation},
+       .cause = "another call of this context is still running",
+       .hint = "one thread at a time uses a context; world.independent() makes another one"}};
 }
 
 }  // namespace qpmesh::context

@@ -34,13 +34,14 @@ class Context final : public messaging::Listener,
                       public progress::Armable,
                       public std::enable_shared_from_this<Context> {
  public:
-  // In a forked child its last owner leaves it as it is: to take it down would say goodbye in the parent's name, and give back the
-  // memory and the queue pairs that the parent uses.
+  // In a forked child its last owner leaves it as it is: to take it down would say goodbye in the
+  // parent's name, and give back the memory and the queue pairs that the parent uses.
   static std::shared_ptr<Context> make(ContextParts parts);
   explicit Context(ContextParts parts);
   ~Context() override;
 
-  // Is this a copy that a forked child has of its parent's context? Then nothing of it may be used, and every call says so.
+  // Is this a copy that a forked child has of its parent's context? Then nothing of it may be used,
+  // and every call says so.
   bool is_inherited() const noexcept { return parts_.process.is_inherited(); }
 
   int rank() const noexcept { return parts_.rank; }
@@ -66,7 +67,9 @@ class Context final : public messaging::Listener,
                                                        std::vector<std::uint64_t> slabs);
   const collectives::Forced& forced_algorithms() const noexcept { return forced_algorithms_; }
   OperationLog& operations() noexcept { return operations_; }
-  int node_of(int rank) const noexcept { return parts_.identities[static_cast<std::size_t>(rank)].node; }
+  int node_of(int rank) const noexcept {
+    return parts_.identities[static_cast<std::size_t>(rank)].node;
+  }
   std::string name_of(int rank) const;  // "rank 3 (pid 123 on host)"
 
   Allocations& allocations() noexcept { return allocations_; }
@@ -81,10 +84,12 @@ class Context final : public messaging::Listener,
   // Ends a communicator one of whose operations waits for a rank that left with a goodbye.
   void fail_for_departed(CommunicatorState& communicator, int member);
 
-  // From any thread: peers learn it at once, this rank's operations end when its thread next progresses.
+  // From any thread: peers learn it at once, this rank's operations end when its thread next
+  // progresses.
   void abort(std::string_view reason) noexcept;
 
-  // After a finish(): when no communicator is left that could be used, this rank has said its goodbye, whatever handles there are.
+  // After a finish(): when no communicator is left that could be used, this rank has said its
+  // goodbye, whatever handles there are.
   void finished(const CommunicatorState& communicator);
 
   // One thread at a time: the call that finds another one inside throws. Relaxed: it

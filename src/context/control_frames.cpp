@@ -8,7 +8,9 @@ namespace {
 constexpr std::uint8_t frame_version = 3;
 constexpr std::size_t text_bytes_max = 1024;  // five texts stay far below the channel's limit
 
-std::string_view cut(const std::string& text) { return std::string_view{text}.substr(0, text_bytes_max); }
+std::string_view cut(const std::string& text) {
+  return std::string_view{text}.substr(0, text_bytes_max);
+}
 
 }  // namespace
 
@@ -51,8 +53,9 @@ std::optional<ControlFrame> decode_control_frame(BlobView bytes) {
   frame.says_who_saw = in.get<std::uint8_t>() != 0;
   frame.reason = in.get<Farewell::Reason>();
   frame.awaited = in.get<std::int32_t>();
-  const bool known = frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::awaits &&
-                     frame.reason <= Farewell::Reason::finished && frame.detail.code <= ErrorCode::internal;
+  const bool known =
+      frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::awaits &&
+      frame.reason <= Farewell::Reason::finished && frame.detail.code <= ErrorCode::internal;
   if (version != frame_version || !in.finished() || !known) return std::nullopt;
   return frame;
 }

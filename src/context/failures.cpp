@@ -1,4 +1,5 @@
-// What a context learns of its peers, from the control channel and from messaging, and what follows for its communicators.
+// What a context learns of its peers, from the control channel and from messaging, and what follows
+// for its communicators.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cerrno>
@@ -11,8 +12,10 @@ namespace qpmesh::context {
 namespace {
 
 constexpr std::int64_t farewell_ms = 2'000;
-constexpr std::int64_t link_verdict_ms = 100;  // so long a failed link may turn out to be its rank's death
-// Members of a node do not ring when they end an operation or a copy: it would cost each of them more than this one's looks.
+constexpr std::int64_t link_verdict_ms =
+    100;  // so long a failed link may turn out to be its rank's death
+// Members of a node do not ring when they end an operation or a copy: it would cost each of them
+// more than this one's looks.
 constexpr std::chrono::microseconds unrung_sleep_max{1'000};
 constexpr int drain_polls_max = 100'000;  // a peer's rings hold far less
 
@@ -40,7 +43,8 @@ const char* in_words(Farewell::Reason reason) {
 
 // ---- what messaging found ----
 
-bool Context::agrees(int peer, std::uint64_t communicator, std::uint32_t operation, std::uint32_t signature) {
+bool Context::agrees(int peer, std::uint64_t communicator, std::uint32_t operation,
+                     std::uint32_t signature) {
   CommunicatorState* const state = find(communicator);
   if (state == nullptr || state->history().agrees(operation, signature)) return true;
   if (state->failure() != nullptr) return false;
@@ -125,7 +129,8 @@ void Context::handle(const base::ControlEvent& event) {
   health_.leaves(event.peer);
 }
 
-// A rank that left with a goodbye may have done its part of everything; only what still waits for it fails.
+// A rank that left with a goodbye may have done its part of everything; only what still waits for
+// it fails.
 void Context::end_waits_for_departed() {
   if (!health_.any_left()) return;
   for (const auto& [id, state] : communicators_) {
@@ -147,8 +152,8 @@ void Context::end_waits_for_departed() {
   }
 }
 
-// The other members are told: what they wait for may be ours to send, and we have stopped. Who left after an error that another
-// member is to blame for says so, and that one is named.
+// The other members are told: what they wait for may be ours to send, and we have stopped. Who left
+// after an error that another member is to blame for says so, and that one is named.
 void Context::fail_for_departed(CommunicatorState& communicator, int member) {
   const Farewell farewell = health_.at(member).farewell.value_or(Farewell{});
   ErrorDetail detail{
@@ -187,7 +192,8 @@ void Context::handle_frame(int peer, BlobView bytes) {
     case Kind::leaving:
       return health_.says_farewell(
           peer, {.reason = frame->reason,
-                 .last_error = frame->detail.cause.empty() ? std::nullopt : std::optional{frame->detail}});
+                 .last_error =
+                     frame->detail.cause.empty() ? std::nullopt : std::optional{frame->detail}});
     default: break;
   }
   CommunicatorState* const state = find(frame->communicator);
@@ -196,9 +202,10 @@ void Context::handle_frame(int peer, BlobView bytes) {
     case Kind::calls: return answer_calls(*state, peer, *frame);
     case Kind::mismatch: return handle_mismatch(*state, peer, *frame);
     case Kind::whom_do_you_await:
-      return send_control(peer, encode({.kind = Kind::awaits,
-                                        .communicator = state->id(),
-                                        .awaited = state->awaited_context_rank().value_or(no_peer)}));
+      return send_control(peer,
+                          encode({.kind = Kind::awaits,
+                                  .communicator = state->id(),
+                                  .awaited = state->awaited_context_rank().value_or(no_peer)}));
     case Kind::awaits: return state->hear_awaited(peer, frame->awaited);
     default: return;
   }
@@ -215,7 +222,8 @@ void Context::handle_failure(int peer, const ControlFrame& frame) {
     detail.operation.clear();
   }
   if (state != nullptr) {
-    // Of calls that differ each side is told by the other, and a third rank's word must not come first.
+    // Of calls that differ each side is told by the other, and a third rank's word must not come
+    // first.
     const bool pass_on = detail.code != ErrorCode::mismatch;
     state->fail(std::move(detail), pass_on, true);
   } else {
@@ -234,18 +242,22 @@ void Context::handle_mismatch(CommunicatorState& state, int peer, const ControlF
   // Where the first call that differs is not remembered any more, those that are may be the same.
   const std::string cause =
       call == frame.call
-          ? fmt::format("calls differ at or before operation {} of the communicator, {} on ranks {} and {}",
-                        frame.operation, call, state.rank(), state.rank_of(peer))
+          ? fmt::format(
+                "calls differ at or before operation {} of the communicator, {} on ranks {} and {}",
+                frame.operation, call, state.rank(), state.rank_of(peer))
           : fmt::format("operation {} of the communicator is {} on rank {} and {} on rank {}",
                         frame.operation, call, state.rank(), frame.call, state.rank_of(peer));
-  state.fail({.code = ErrorCode::mismatch,
-              .peer = state.rank_of(peer),
-              .cause = cause,
-              .hint = "every rank must call the same collectives with the same arguments in the same order"},
-             true);
+  state.fail(
+      {.code = ErrorCode::mismatch,
+       .peer = state.rank_of(peer),
+       .cause = cause,
+       .hint =
+           "every rank must call the same collectives with the same arguments in the same order"},
+      true);
 }
 
-// The first difference is what both ranks are told of: this one says its call, and wants to hear the peer's.
+// The first difference is what both ranks are told of: this one says its call, and wants to hear
+// the peer's.
 void Context::answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame) {
   auto operation = state.history().first_difference(frame.signatures);
   // The peer has seen one, but what one of the two remembers ends before the other's begins.
@@ -263,8 +275,10 @@ void Context::answer_calls(CommunicatorState& state, int peer, const ControlFram
 void Context::abort(std::string_view reason) noexcept {
   if (is_inherited()) return;
   try {
-    abort_with(
-        {.code = ErrorCode::aborted, .peer = rank(), .operation = "abort", .cause = std::string{reason}});
+    abort_with({.code = ErrorCode::aborted,
+                .peer = rank(),
+                .operation = "abort",
+                .cause = std::string{reason}});
   } catch (const std::exception& error) {
     log().error("abort could not reach the peers: {}", error.what());
   }
@@ -272,12 +286,13 @@ void Context::abort(std::string_view reason) noexcept {
 
 // Nobody else is to blame, and nobody can be waited for any more.
 void Context::descriptor_lost() {
-  abort_with(
-      {.code = ErrorCode::no_resource,
-       .peer = rank(),
-       .cause = fmt::format("a descriptor of qpmesh was closed by the application in {}", name_of(rank())),
-       .system_error = EBADF,
-       .hint = "close only what the program itself has opened: no closefrom, no close of a number twice"});
+  abort_with({.code = ErrorCode::no_resource,
+              .peer = rank(),
+              .cause = fmt::format("a descriptor of qpmesh was closed by the application in {}",
+                                   name_of(rank())),
+              .system_error = EBADF,
+              .hint = "close only what the program itself has opened: no closefrom, no close of a "
+                      "number twice"});
 }
 
 void Context::abort_with(const ErrorDetail& detail) {
@@ -293,8 +308,9 @@ void Context::tell_abort(const ErrorDetail& detail) {
   }
 }
 
-// This rank's share of an abort, on the thread that uses the context. It is passed on before anything ends: the caller may leave at
-// once, and no peer may see that before it hears of the abort.
+// This rank's share of an abort, on the thread that uses the context. It is passed on before
+// anything ends: the caller may leave at once, and no peer may see that before it hears of the
+// abort.
 void Context::take_abort() {
   ErrorDetail detail = health_.take_abort();
   tell_abort(detail);
@@ -323,8 +339,8 @@ void Context::tell_farewell(Farewell::Reason reason) {
   }
 }
 
-// Whatever the peers still need from us leaves first (an answer that waits for a line), and has arrived: what a network loses when the
-// queue pair has gone is lost for good. Then the goodbye.
+// Whatever the peers still need from us leaves first (an answer that waits for a line), and has
+// arrived: what a network loses when the queue pair has gone is lost for good. Then the goodbye.
 void Context::leave(Farewell::Reason reason) noexcept {
   if (std::exchange(has_left_, true)) return;
   try {

@@ -27,7 +27,8 @@ struct PeerLink {
   messaging::PeerPlaces places;  // without connection and seeds
 };
 
-// Everything a context is built from; by init from the real world, by the simulation from a simulated one.
+// Everything a context is built from; by init from the real world, by the simulation from a
+// simulated one.
 struct ContextParts {
   int rank = 0;
   Options options;
@@ -44,9 +45,10 @@ struct ContextParts {
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;
-  bool own_core = false;                                    // this node has a core for each of its ranks
-  int spins_max = 0;                                        // of a short wait where it stands
-  collectives::TopologyParams near{.shares_memory = true};  // of ranks on one node; the same on every rank
+  bool own_core = false;  // this node has a core for each of its ranks
+  int spins_max = 0;      // of a short wait where it stands
+  collectives::TopologyParams near{.shares_memory =
+                                       true};  // of ranks on one node; the same on every rank
   // In rank order; nullptr: not of this node. Empty: memory is not shared. The transports own them.
   std::vector<const transport::Neighbour*> neighbours{};
 };

@@ -11,7 +11,8 @@ constexpr std::size_t early_failures_max = 256;
 }  // namespace
 
 const PeerHealth::Peer* PeerHealth::first_lost(const std::vector<int>& ranks) const noexcept {
-  const auto lost = std::ranges::find_if(ranks, [&](int rank) { return at(rank).state == State::lost; });
+  const auto lost =
+      std::ranges::find_if(ranks, [&](int rank) { return at(rank).state == State::lost; });
   return lost == ranks.end() ? nullptr : &at(*lost);
 }
 

@@ -1,5 +1,5 @@
-// What this rank knows of how the ranks of its context fare: every death, goodbye and failed link, and the abort of all. One table;
-// what follows for communicators is the context's to do.
+// What this rank knows of how the ranks of its context fare: every death, goodbye and failed link,
+// and the abort of all. One table; what follows for communicators is the context's to do.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,8 @@ class PeerHealth {
   const Peer* first_lost(const std::vector<int>& ranks) const noexcept;
 
   void says_farewell(int rank, Farewell farewell) { peer(rank).farewell = std::move(farewell); }
-  // Also one whose link failed: nobody answers for a rank that has left, and what waits for it learns that.
+  // Also one whose link failed: nobody answers for a rank that has left, and what waits for it
+  // learns that.
   void leaves(int rank) noexcept;
   // A process that ends after finish() has left, whatever the kernel saw of its end.
   bool may_end(int rank) const noexcept {
@@ -57,7 +58,8 @@ class PeerHealth {
   }
   void doubts(ErrorDetail cause, Deadline verdict);
   void loses(ErrorDetail cause);
-  // Of those who are doubtful: the causes of those whose time is over, to be lost; and when the next one's is.
+  // Of those who are doubtful: the causes of those whose time is over, to be lost; and when the
+  // next one's is.
   std::vector<ErrorDetail> verdicts(Deadline now);
   Deadline next_verdict() const noexcept;
 

@@ -1,4 +1,5 @@
-// The face for C: handles for objects, codes for exceptions, and enumerations for types. Everything else is the C++ face's.
+// The face for C: handles for objects, codes for exceptions, and enumerations for types. Everything
+// else is the C++ face's.
 #include <fmt/format.h>
 
 #include <array>
@@ -52,7 +53,8 @@ static_assert(static_cast<int>(qpmesh::ReductionKind::average) == QPMESH_AVERAGE
 static_assert(static_cast<int>(qpmesh::ReductionKind::logical_xor) == QPMESH_LOGICAL_XOR);
 static_assert(qpmesh::any_source == QPMESH_ANY_SOURCE && qpmesh::any_tag == QPMESH_ANY_TAG);
 
-constexpr std::array<std::size_t, QPMESH_BFLOAT16 + 1> bytes_of_types{1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 2, 2};
+constexpr std::array<std::size_t, QPMESH_BFLOAT16 + 1> bytes_of_types{1, 1, 2, 4, 8, 1, 2,
+                                                                      4, 8, 4, 8, 2, 2};
 
 // This thread's last error. The second stands in where there was no memory for the first.
 thread_local std::string error_text;
@@ -120,8 +122,9 @@ std::size_t count_of_all(const qpmesh::Communicator& communicator, std::size_t c
   return *all;
 }
 
-AnyCollective reduction_call(Collective collective, std::string_view operation, const void* in, void* out,
-                             std::size_t count, qpmesh_type type, qpmesh_reduction reduction) {
+AnyCollective reduction_call(Collective collective, std::string_view operation, const void* in,
+                             void* out, std::size_t count, qpmesh_type type,
+                             qpmesh_reduction reduction) {
   if (type == QPMESH_BYTE)
     bad_argument(operation, "bytes are not reduced",
                  "name the type of the elements: QPMESH_UINT8 or another");
@@ -129,7 +132,8 @@ AnyCollective reduction_call(Collective collective, std::string_view operation, 
   if (kind > QPMESH_LOGICAL_XOR)
     bad_argument(operation, fmt::format("reduction {} does not exist", static_cast<int>(reduction)),
                  "take QPMESH_SUM or one of its like");
-  AnyCollective what{collective, source(in, count, type, operation), target(out, count, type, operation)};
+  AnyCollective what{collective, source(in, count, type, operation),
+                     target(out, count, type, operation)};
   what.reduction.kind = static_cast<qpmesh::ReductionKind>(kind);
   return what;
 }
@@ -163,15 +167,15 @@ int qpmesh_size(const qpmesh_communicator* world) {
   return size;
 }
 
-int qpmesh_send(qpmesh_communicator* world, const void* data, size_t count, qpmesh_type type, int destination,
-                int tag) {
+int qpmesh_send(qpmesh_communicator* world, const void* data, size_t count, qpmesh_type type,
+                int destination, int tag) {
   return guarded(world, "send", [&](auto& communicator) {
     UntypedCalls::send(communicator, source(data, count, type, "send"), destination, tag);
   });
 }
 
-int qpmesh_receive(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int from, int tag,
-                   qpmesh_status* status) {
+int qpmesh_receive(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int from,
+                   int tag, qpmesh_status* status) {
   return guarded(world, "receive", [&](auto& communicator) {
     const qpmesh::Status got =
         UntypedCalls::receive(communicator, target(data, count, type, "receive"), from, tag);
@@ -183,44 +187,51 @@ int qpmesh_barrier(qpmesh_communicator* world) {
   return guarded(world, "barrier", [&](auto& communicator) { communicator.barrier(); });
 }
 
-int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int root) {
+int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type,
+                     int root) {
   return guarded(world, "broadcast", [&](auto& communicator) {
-    UntypedCalls::run(communicator,
-                      AnyCollective{Collective::broadcast, {}, target(data, count, type, "broadcast"), root});
+    UntypedCalls::run(
+        communicator,
+        AnyCollective{Collective::broadcast, {}, target(data, count, type, "broadcast"), root});
   });
 }
 
-int qpmesh_allgather(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type) {
+int qpmesh_allgather(qpmesh_communicator* world, const void* in, void* out, size_t count,
+                     qpmesh_type type) {
   return guarded(world, "allgather", [&](auto& communicator) {
     const std::size_t all = count_of_all(communicator, count, "allgather");
-    UntypedCalls::run(communicator, AnyCollective{Collective::allgather, source(in, count, type, "allgather"),
-                                                  target(out, all, type, "allgather")});
-  });
-}
-
-int qpmesh_allreduce(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type,
-                     qpmesh_reduction reduction) {
-  return guarded(world, "allreduce", [&](auto& communicator) {
     UntypedCalls::run(communicator,
-                      reduction_call(Collective::allreduce, "allreduce", in, out, count, type, reduction));
+                      AnyCollective{Collective::allgather, source(in, count, type, "allgather"),
+                                    target(out, all, type, "allgather")});
   });
 }
 
-int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type,
-                  qpmesh_reduction reduction, int root) {
+int qpmesh_allreduce(qpmesh_communicator* world, const void* in, void* out, size_t count,
+                     qpmesh_type type, qpmesh_reduction reduction) {
+  return guarded(world, "allreduce", [&](auto& communicator) {
+    UntypedCalls::run(communicator, reduction_call(Collective::allreduce, "allreduce", in, out,
+                                                   count, type, reduction));
+  });
+}
+
+int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count,
+                  qpmesh_type type, qpmesh_reduction reduction, int root) {
   return guarded(world, "reduce", [&](auto& communicator) {
-    AnyCollective what = reduction_call(Collective::reduce, "reduce", in, out, count, type, reduction);
+    AnyCollective what =
+        reduction_call(Collective::reduce, "reduce", in, out, count, type, reduction);
     what.root = root;
     if (communicator.rank() != root) what.out = target(nullptr, 0, type, "reduce");
     UntypedCalls::run(communicator, what);
   });
 }
 
-int qpmesh_alltoall(qpmesh_communicator* world, const void* in, void* out, size_t count, qpmesh_type type) {
+int qpmesh_alltoall(qpmesh_communicator* world, const void* in, void* out, size_t count,
+                    qpmesh_type type) {
   return guarded(world, "alltoall", [&](auto& communicator) {
     const std::size_t all = count_of_all(communicator, count, "alltoall");
-    UntypedCalls::run(communicator, AnyCollective{Collective::alltoall, source(in, all, type, "alltoall"),
-                                                  target(out, all, type, "alltoall")});
+    UntypedCalls::run(communicator,
+                      AnyCollective{Collective::alltoall, source(in, all, type, "alltoall"),
+                                    target(out, all, type, "alltoall")});
   });
 }
 

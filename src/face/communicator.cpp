@@ -39,7 +39,8 @@ void prepare_send(PendingOperation& request, const ConstElements& data, int dest
   check_tag(tag, false, request.operation);
   state.context().operations().add(request.operation, bytes, destination, tag);
   request.has_send = true;
-  auto& send = *::new (&request.send) messaging::SendOperation;  // not construct_at, which clears it first
+  auto& send =
+      *::new (&request.send) messaging::SendOperation;  // not construct_at, which clears it first
   send.communicator = state.id();
   send.key = messaging::tag_key(tag);
   send.data = static_cast<const std::byte*>(data.data);
@@ -48,7 +49,8 @@ void prepare_send(PendingOperation& request, const ConstElements& data, int dest
   send.signature = messaging::element_signature(data.type, data.element_bytes, data.element_count);
 }
 
-void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& state, int source, int tag) {
+void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& state, int source,
+                 int tag) {
   receive.communicator = state.id();
   receive.any_tag = tag == any_tag;
   receive.key = receive.any_tag ? 0 : messaging::tag_key(tag);
@@ -66,7 +68,8 @@ void prepare_receive(PendingOperation& request, const Elements& data, int source
   set_pattern(request.receive, state, source, tag);
   request.receive.data = static_cast<std::byte*>(data.data);
   request.receive.capacity_bytes = bytes;
-  request.receive.signature = messaging::element_signature(data.type, data.element_bytes, data.element_count);
+  request.receive.signature =
+      messaging::element_signature(data.type, data.element_bytes, data.element_count);
 }
 
 void start(PendingOperation& request) {
@@ -99,7 +102,8 @@ Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view ope
 
 template <class Prepare>
 Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_view operation,
-                  const CallOptions& options, const void* read, const void* written, Prepare&& prepare) {
+                  const CallOptions& options, const void* read, const void* written,
+                  Prepare&& prepare) {
   const CallScope scope{*state, operation, options};
   Context& context = state->context();
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
@@ -117,7 +121,8 @@ Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_v
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<CommunicatorState> state) noexcept : state_{std::move(state)} {}
+Communicator::Communicator(std::shared_ptr<CommunicatorState> state) noexcept
+    : state_{std::move(state)} {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
@@ -136,7 +141,8 @@ void Communicator::send_elements(const ConstElements& data, int destination, int
   calls::finish_waiting(request);
 }
 
-Status Communicator::receive_elements(const Elements& data, int source, int tag, const CallOptions& options) {
+Status Communicator::receive_elements(const Elements& data, int source, int tag,
+                                      const CallOptions& options) {
   const CallScope scope{*state_, "receive", options};
   PendingOperation request{*state_, "receive", options};
   prepare_receive(request, data, source, tag);
@@ -149,12 +155,13 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
                         request, [&] { return messaging.spin_for(receive); }, is_done) ||
                     calls::wait_until(request, is_done);
   if (!done) return calls::finish_late(request);
-  if (receive.failure != nullptr || receive.truncated || receive.mistyped) return calls::settle(request);
+  if (receive.failure != nullptr || receive.truncated || receive.mistyped)
+    return calls::settle(request);
   return calls::received(request);
 }
 
-Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received, int from,
-                                       int tag, const CallOptions& options) {
+Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received,
+                                       int from, int tag, const CallOptions& options) {
   return run(state_, "sendrecv", options, [&](PendingOperation& request) {
     check_disjoint(sent, received, "sendrecv");
     prepare_send(request, sent, to, tag);
@@ -165,22 +172,25 @@ Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const 
 
 Request Communicator::send_elements_async(const ConstElements& data, int destination, int tag,
                                           const CallOptions& options) {
-  return run_async(state_, "send_async", options, data.data, nullptr, [&](PendingOperation& request) {
-    prepare_send(request, data, destination, tag);
-    start(request);
-  });
+  return run_async(state_, "send_async", options, data.data, nullptr,
+                   [&](PendingOperation& request) {
+                     prepare_send(request, data, destination, tag);
+                     start(request);
+                   });
 }
 
 Request Communicator::receive_elements_async(const Elements& data, int source, int tag,
                                              const CallOptions& options) {
-  return run_async(state_, "receive_async", options, nullptr, data.data, [&](PendingOperation& request) {
-    prepare_receive(request, data, source, tag);
-    start(request);
-  });
+  return run_async(state_, "receive_async", options, nullptr, data.data,
+                   [&](PendingOperation& request) {
+                     prepare_receive(request, data, source, tag);
+                     start(request);
+                   });
 }
 
-Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to, const Elements& received,
-                                              int from, int tag, const CallOptions& options) {
+Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
+                                              const Elements& received, int from, int tag,
+                                              const CallOptions& options) {
   return run_async(state_, "sendrecv_async", options, sent.data, received.data,
                    [&](PendingOperation& request) {
                      check_disjoint(sent, received, "sendrecv_async");
@@ -204,8 +214,11 @@ Status Communicator::probe(int source, int tag, const CallOptions& options) {
     state_->context().fail_for_departed(*state_, state_->context_rank(source));
     return true;
   };
-  const auto looked_or_failed = [&] { return look() || state_->failure() != nullptr || source_left(); };
-  if (!looked_or_failed() && !state_->wait(looked_or_failed, "probe", state_->timeout_ms_of(options))) {
+  const auto looked_or_failed = [&] {
+    return look() || state_->failure() != nullptr || source_left();
+  };
+  if (!looked_or_failed() &&
+      !state_->wait(looked_or_failed, "probe", state_->timeout_ms_of(options))) {
     throw Error{state_->timeout_detail("probe", state_->timeout_ms_of(options))};
   }
   if (!found) state_->require_usable("probe");
@@ -234,10 +247,13 @@ std::optional<Status> Communicator::find_message(int source, int tag, std::strin
 
 void Communicator::run_collective(const detail::AnyCollective& what, const CallOptions& options) {
   run(state_, collectives::collective_name(what.collective), options,
-      [&](PendingOperation& request) { calls::start_collective(request, what, options.algorithm); });
+      [&](PendingOperation& request) {
+        calls::start_collective(request, what, options.algorithm);
+      });
 }
 
-Request Communicator::start_collective(const detail::AnyCollective& what, const CallOptions& options) {
+Request Communicator::start_collective(const detail::AnyCollective& what,
+                                       const CallOptions& options) {
   return run_async(state_, async_name_of(what.collective), options, what.in.data, what.out.data,
                    [&](RequestState& request) {
                      detail::AnyCollective kept = what;
@@ -256,7 +272,8 @@ void Communicator::progress() {
 
 namespace {
 
-// The first half tells everybody that this rank reads nothing of theirs any more, and the second that everybody was told.
+// The first half tells everybody that this rank reads nothing of theirs any more, and the second
+// that everybody was told.
 collectives::Task finish_on_node(collectives::Group group) {
   co_await collectives::barrier_one_shot.run(group, collectives::no_arguments);
   co_await collectives::barrier_dissemination.run(group, collectives::no_arguments);
@@ -270,8 +287,9 @@ void Communicator::finish(const CallOptions& options) {
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
     state_->context().engine().start(request.task, [&] {
-      return state_->on_one_node() ? finish_on_node(group)
-                                   : collectives::barrier_dissemination.run(group, collectives::no_arguments);
+      return state_->on_one_node()
+                 ? finish_on_node(group)
+                 : collectives::barrier_dissemination.run(group, collectives::no_arguments);
     });
   });
   state_->finish();
@@ -287,8 +305,10 @@ std::vector<Candidate> Communicator::explain(Collective collective, std::size_t 
   for (const collectives::Algorithm* const row : collectives::algorithms(collective)) {
     const bool applies = row->applies(shape);
     const double time_s = applies ? state_->selector().predicted_s(shape, *row) : 0;
-    candidates.push_back(
-        {.algorithm = row->name, .applies = applies, .chosen = row == &chosen, .predicted_us = time_s * 1e6});
+    candidates.push_back({.algorithm = row->name,
+                          .applies = applies,
+                          .chosen = row == &chosen,
+                          .predicted_us = time_s * 1e6});
   }
   return candidates;
 }
@@ -297,7 +317,9 @@ Communicator init(Bootstrap& bootstrap, const Options& options) {
   return Communicator{startup::init_over(bootstrap, options, std::nullopt)};
 }
 
-Communicator init(const Options& options) { return Communicator{startup::init_from_environment(options)}; }
+Communicator init(const Options& options) {
+  return Communicator{startup::init_from_environment(options)};
+}
 
 Communicator init() { return init(Options::from_environment()); }
 

@@ -1,4 +1,5 @@
-// Groups and memory made from a communicator: split, duplicate, independent, allocate. All are collective.
+// Groups and memory made from a communicator: split, duplicate, independent, allocate. All are
+// collective.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +25,9 @@ using context::Context;
 namespace {
 
 // Every rank's `mine`, in rank order; bytes is the same everywhere.
-std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
-                              BlobView mine, const CallOptions& options) {
+std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state,
+                              const CollectiveCall& what, BlobView mine,
+                              const CallOptions& options) {
   const CallScope scope{*state, what.operation.text, options};
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
   PendingOperation request{*state, what.operation.text, options};
@@ -37,15 +39,16 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state, c
   arguments.element_count = mine.size();
   arguments.element_bytes = 1;
   arguments.out_blocks = collectives::even_blocks(blocks.size(), state->size());
-  state->context().engine().start(request.task,
-                                  [&] { return collectives::allgather_circulant.run(group, arguments); });
+  state->context().engine().start(
+      request.task, [&] { return collectives::allgather_circulant.run(group, arguments); });
   calls::finish_waiting(request);
   return blocks;
 }
 
 template <class T>
-std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state, const CollectiveCall& what,
-                             const T& mine, const CallOptions& options) {
+std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state,
+                             const CollectiveCall& what, const T& mine,
+                             const CallOptions& options) {
   const auto blocks = gather(state, what, std::as_bytes(std::span{&mine, 1}), options);
   std::vector<T> values(static_cast<std::size_t>(state->size()));
   std::memcpy(values.data(), blocks.data(), blocks.size());
@@ -66,7 +69,8 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
     const CallScope scope{*state, operation.text, options};
     mine.node_slab = state->context().make_node_slab();
   }
-  // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well may look at it.
+  // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well
+  // may look at it.
   const std::vector<Choice> choices = gather_values(state, {.operation = operation}, mine, options);
   const std::uint64_t child =
       state->next_child_id();  // on ranks without a color too: the count is everybody's
@@ -84,8 +88,8 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
     node_slabs.push_back(choices[static_cast<std::size_t>(rank)].node_slab);
   }
   const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color));
-  return Communicator{std::make_shared<CommunicatorState>(state->context_pointer(), id,
-                                                          std::move(context_ranks), std::move(node_slabs))};
+  return Communicator{std::make_shared<CommunicatorState>(
+      state->context_pointer(), id, std::move(context_ranks), std::move(node_slabs))};
 }
 
 // What a rank says of itself before it may touch what allocate gave it.
@@ -102,13 +106,15 @@ void require_arenas(std::span<const MemoryWanted> ranks, std::size_t bytes) {
   throw Error{{.code = ErrorCode::no_resource,
                .peer = static_cast<int>(full - ranks.begin()),
                .operation = "allocate",
-               .cause = fmt::format("the arena of that rank has no {} bytes left in one piece, of {} in all",
-                                    bytes, full->arena_bytes),
+               .cause = fmt::format(
+                   "the arena of that rank has no {} bytes left in one piece, of {} in all", bytes,
+                   full->arena_bytes),
                .hint = "raise QPMESH_ARENA_BYTES_MAX"}};
 }
 
 // Whoever touches more than there is does not get an error, it is killed: look first.
-void require_memory(CommunicatorState& state, std::span<const MemoryWanted> ranks, std::size_t bytes) {
+void require_memory(CommunicatorState& state, std::span<const MemoryWanted> ranks,
+                    std::size_t bytes) {
   std::vector<topology::MemoryClaim> claims;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     claims.push_back({.node = state.context().node_of(state.context_rank(static_cast<int>(rank))),
@@ -118,21 +124,23 @@ void require_memory(CommunicatorState& state, std::span<const MemoryWanted> rank
   const auto shortage = topology::find_shortage(claims);
   if (!shortage) return;
   const bool machine = shortage->of == topology::MemoryShortage::Of::machine;
-  throw Error{{.code = ErrorCode::no_resource,
-               .peer = static_cast<int>(shortage->first),
-               .operation = "allocate",
-               .cause = fmt::format(
-                   "with {} bytes each, {} of that {} may touch {} bytes more, and {} are left", bytes,
-                   shortage->claims == 1 ? "1 rank" : fmt::format("{} ranks", shortage->claims),
-                   machine ? "machine" : "control group", shortage->need_bytes, shortage->left_bytes),
-               .hint = machine ? "ask for less, or start fewer ranks on a machine"
-                               : "ask for less, or raise the memory limit of the container or job"}};
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .peer = static_cast<int>(shortage->first),
+       .operation = "allocate",
+       .cause = fmt::format(
+           "with {} bytes each, {} of that {} may touch {} bytes more, and {} are left", bytes,
+           shortage->claims == 1 ? "1 rank" : fmt::format("{} ranks", shortage->claims),
+           machine ? "machine" : "control group", shortage->need_bytes, shortage->left_bytes),
+       .hint = machine ? "ask for less, or start fewer ranks on a machine"
+                       : "ask for less, or raise the memory limit of the container or job"}};
 }
 
 // A communicator is itself a bootstrap: init runs over it as over any other.
 class CommunicatorBootstrap final : public Bootstrap {
  public:
-  explicit CommunicatorBootstrap(std::shared_ptr<CommunicatorState> state) : state_{std::move(state)} {}
+  explicit CommunicatorBootstrap(std::shared_ptr<CommunicatorState> state)
+      : state_{std::move(state)} {}
 
   int rank() const override { return state_->rank(); }
   int size() const override { return state_->size(); }
@@ -146,11 +154,13 @@ class CommunicatorBootstrap final : public Bootstrap {
     const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
     Blob padded(mine.begin(), mine.end());
     padded.resize(longest);
-    const auto blocks = gather(
-        state_, {.operation = "independent", .element_count = longest, .element_bytes = 1}, padded, options);
+    const auto blocks =
+        gather(state_, {.operation = "independent", .element_count = longest, .element_bytes = 1},
+               padded, options);
     std::vector<Blob> blobs;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      const auto block = std::span{blocks}.subspan(i * longest, static_cast<std::size_t>(lengths[i]));
+      const auto block =
+          std::span{blocks}.subspan(i * longest, static_cast<std::size_t>(lengths[i]));
       blobs.emplace_back(block.begin(), block.end());
     }
     return blobs;
@@ -199,7 +209,8 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
   std::shared_ptr<context::Allocation> allocation;
   {
     const CallScope scope{*state_, "allocate", options};
-    allocation = context::Allocations::allocate({state_->context_pointer(), &context.allocations()}, bytes);
+    allocation =
+        context::Allocations::allocate({state_->context_pointer(), &context.allocations()}, bytes);
   }
   const CollectiveCall what{.operation = "allocate",
                             .element_count = count,

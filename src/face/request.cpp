@@ -16,14 +16,17 @@ using context::Context;
 namespace {
 
 void destroy(RequestState* state) noexcept {
-  const std::shared_ptr<context::CommunicatorState> last = state->keep_alive;  // the pool outlives its block
+  const std::shared_ptr<context::CommunicatorState> last =
+      state->keep_alive;  // the pool outlives its block
   state->~RequestState();
   progress::FramePool::free(state);
 }
 
 Context& context_of(const RequestState& state) noexcept { return state.communicator->context(); }
 
-bool is_awaited(const Request& request) { return request.state() != nullptr && !request.state()->settled; }
+bool is_awaited(const Request& request) {
+  return request.state() != nullptr && !request.state()->settled;
+}
 
 // The contexts of requests that are waited for together, entered by this thread.
 class Contexts {
@@ -118,8 +121,8 @@ void Request::release() noexcept {
                                        calls::text_of(std::current_exception()));
     }
   }
-  // Still in flight: another thread is inside the context, or nothing could end it. A leak is better than freed memory that a ring,
-  // a list or a device still knows.
+  // Still in flight: another thread is inside the context, or nothing could end it. A leak is
+  // better than freed memory that a ring, a list or a device still knows.
   if (state->done()) destroy(state);
 }
 
@@ -131,7 +134,8 @@ void wait_all(std::span<Request> requests) {
     if (state == nullptr) continue;
     try {
       if (is_told(*state)) continue;
-      tell(*state, [&] { return calls::finish_waiting(*state, contexts.beside(context_of(*state))); });
+      tell(*state,
+           [&] { return calls::finish_waiting(*state, contexts.beside(context_of(*state))); });
     } catch (...) {  // an Error, or what a user's reduction threw
       if (!first) first = std::current_exception();
     }
@@ -151,8 +155,9 @@ std::size_t wait_any(std::span<Request> requests) {
   Contexts contexts{requests, "wait_any"};
   auto found = requests.end();
   const auto any_done = [&] {
-    found = std::ranges::find_if(
-        requests, [](const Request& request) { return is_awaited(request) && request.state()->done(); });
+    found = std::ranges::find_if(requests, [](const Request& request) {
+      return is_awaited(request) && request.state()->done();
+    });
     return found != requests.end();
   };
   context::CommunicatorState& communicator = *awaited->state()->communicator;

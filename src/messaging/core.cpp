@@ -24,9 +24,9 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
     case RecordKind::eager_inline:
       if (header.inline_bytes != header.total_bytes ||
           record_length(header.inline_bytes) != message.record.length()) {
-        return link_failed(
-            core, peer, ErrorCode::corrupt,
-            fmt::format("an inline record of {} bytes in {}", header.total_bytes, message.record.length()));
+        return link_failed(core, peer, ErrorCode::corrupt,
+                           fmt::format("an inline record of {} bytes in {}", header.total_bytes,
+                                       message.record.length()));
       }
       [[fallthrough]];
     case RecordKind::eager_payload: handle_message(core, peer, message); break;
@@ -49,7 +49,8 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
       return link_failed(core, peer, ErrorCode::corrupt,
                          fmt::format("a record of kind {}", static_cast<int>(header.kind)));
   }
-  // Whatever the message left behind is unmatched payload: the oldest of it is where the ring is still ours.
+  // Whatever the message left behind is unmatched payload: the oldest of it is where the ring is
+  // still ours.
   if (message.payload != nullptr) {
     const bool pinned = peer.first_pinned != nullptr && mutant != Mutant::credit_after_last_read;
     peer.in.free_until(pinned ? peer.first_pinned->place.start : peer.in.next_unit());
@@ -72,7 +73,8 @@ bool sweep(Core& core, Peer& peer) {
     worked = true;
     handle(core, peer, message);
     if (peer.failed) return true;
-    // Not only behind the last message: each may be a long copy, and the peer had nothing to copy until then.
+    // Not only behind the last message: each may be a long copy, and the peer had nothing to copy
+    // until then.
     if (!peer.idle_out()) advance(core, peer);
     if (peer.failed) return true;
   }
@@ -101,9 +103,12 @@ Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byt
       ++core.counters.records_sent;
       peer.starved = false;
       break;
-    case Ring::Sent::failed: link_failed(core, peer, ErrorCode::link_failed, "the connection failed"); break;
+    case Ring::Sent::failed:
+      link_failed(core, peer, ErrorCode::link_failed, "the connection failed");
+      break;
     case Ring::Sent::no_units: peer.starved = true; break;
-    case Ring::Sent::no_lines:  // the peer returns half of them unasked, which is more than any record takes
+    case Ring::Sent::no_lines:  // the peer returns half of them unasked, which is more than any
+                                // record takes
     case Ring::Sent::busy: break;
   }
   return sent;
@@ -125,7 +130,8 @@ void send_control(Core& core, Peer& peer, const RecordFields& fields, const Rend
 void advance(Core& core, Peer& peer) {
   peer.out.poll_credits();
   while (!peer.control.empty()) {
-    if (post(core, peer, peer.control.front(), {}, Ring::Priority::control) != Ring::Sent::posted) return;
+    if (post(core, peer, peer.control.front(), {}, Ring::Priority::control) != Ring::Sent::posted)
+      return;
     peer.control.pop_front();
   }
   while (SendOperation* const send = peer.queued.first()) {
@@ -148,8 +154,8 @@ void advance(Core& core, Peer& peer) {
 
 void return_credits(Core& core, Peer& peer) {
   if (peer.out.return_credits(peer.in.consumed()) != Ring::Sent::posted) {
-    peer.wants_credit =
-        true;  // owed until it is written: without it a peer that has no line left never sends again
+    peer.wants_credit = true;  // owed until it is written: without it a peer that has no line left
+                               // never sends again
     return;
   }
   ++core.counters.credit_writes;
@@ -160,7 +166,8 @@ bool poll_peer(Core& core, Peer& peer) {
   if (peer.failed) return false;
   try {
     return sweep(core, peer);
-  } catch (const std::bad_alloc&) {  // a message of it is lost; words as short as these need no memory
+  } catch (
+      const std::bad_alloc&) {  // a message of it is lost; words as short as these need no memory
     link_failed(core, peer, ErrorCode::no_resource, "no memory here");
     return true;
   }

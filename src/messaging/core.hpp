@@ -36,12 +36,13 @@ struct Core {
   Matching matching;
   Numbers<SendOperation> sends;  // those of large messages
   Numbers<ReceiveOperation> receives;
-  std::vector<std::pair<std::uint64_t, const Error*>> failed;  // communicators; empty while all is well
-  bool registration_failed = false;                            // and was warned of
-  bool links_failed = false;                                   // some peer's failure is not reported yet
-  int closing = 0;                                             // operations in that state
-  Deadline closing_until{};                                    // then their connections are severed
-  int fillings = 0;                                            // Peer::filling
+  std::vector<std::pair<std::uint64_t, const Error*>>
+      failed;                        // communicators; empty while all is well
+  bool registration_failed = false;  // and was warned of
+  bool links_failed = false;         // some peer's failure is not reported yet
+  int closing = 0;                   // operations in that state
+  Deadline closing_until{};          // then their connections are severed
+  int fillings = 0;                  // Peer::filling
   std::size_t unexpected_bytes = 0;
   Counters counters;
 };
@@ -56,6 +57,8 @@ void advance(Core& core, Peer& peer);
 void return_credits(Core& core, Peer& peer);
 // Takes what the peer has sent, and posts what waits for it. True when there was anything.
 bool poll_peer(Core& core, Peer& peer);
-inline void count_stale(Core& core) noexcept { ++core.counters.stale_answers; }  // its operation is gone
+inline void count_stale(Core& core) noexcept {
+  ++core.counters.stale_answers;
+}  // its operation is gone
 
 }  // namespace qpmesh::messaging

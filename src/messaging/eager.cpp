@@ -11,7 +11,8 @@ namespace qpmesh::messaging {
 
 namespace {
 
-RecordFields fields_of(const SendOperation& send, RecordKind kind, std::size_t body_bytes) noexcept {
+RecordFields fields_of(const SendOperation& send, RecordKind kind,
+                       std::size_t body_bytes) noexcept {
   return {.kind = kind,
           .body_bytes = body_bytes,
           .communicator = send.communicator,
@@ -32,7 +33,8 @@ void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
 void deliver(Core& core, ReceiveOperation& receive, const Envelope& envelope,
              const std::byte* payload) noexcept {
   if (receive.combine != nullptr) {
-    alignas(16) std::byte aligned[inline_bytes_max];  // an inline payload starts in the middle of a record
+    alignas(16)
+        std::byte aligned[inline_bytes_max];  // an inline payload starts in the middle of a record
     if (envelope.bytes <= sizeof aligned)
       payload = static_cast<std::byte*>(std::memcpy(aligned, payload, envelope.bytes));
     receive.combine(receive.data, receive.operand, payload, envelope.bytes, receive.context);
@@ -50,7 +52,8 @@ void unpin(Core& core, Unexpected& message) noexcept {
   if (peer.last_pinned == &message) peer.last_pinned = before;
   message.next_pinned = nullptr;
   message.ring_payload = nullptr;
-  peer.in.free_until(peer.first_pinned != nullptr ? peer.first_pinned->place.start : peer.in.next_unit());
+  peer.in.free_until(peer.first_pinned != nullptr ? peer.first_pinned->place.start
+                                                  : peer.in.next_unit());
   peer.freed_payload = true;
 }
 
@@ -58,12 +61,13 @@ void keep(Core& core, Peer& peer, const Envelope& envelope, const TakenMessage& 
   if (failure_of(core, envelope.communicator) != nullptr) return;  // nobody will ask for it
   if (core.matching.messages_in_use() >= core.config.unexpected_messages_max) {
     return core.listener.communicator_failed(
-        envelope.communicator, {.code = ErrorCode::no_resource,
-                                .peer = peer.rank,
-                                .operation = "receive",
-                                .cause = fmt::format("{} messages wait for receives that were never posted",
-                                                     core.matching.messages_in_use()),
-                                .hint = "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX"});
+        envelope.communicator,
+        {.code = ErrorCode::no_resource,
+         .peer = peer.rank,
+         .operation = "receive",
+         .cause = fmt::format("{} messages wait for receives that were never posted",
+                              core.matching.messages_in_use()),
+         .hint = "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX"});
   }
   const RecordHeader& header = message.record.header();
   Unexpected& kept = core.matching.new_message();
@@ -103,7 +107,8 @@ bool try_send(Core& core, Peer& peer, SendOperation& send) {
     if (!peer.out.has_units(send.bytes)) peer.out.poll_credits();
     if (peer.out.has_units(send.bytes)) {
       start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(PayloadPlace)));
-      const Ring::Sent sent = post(core, peer, record, {send.data, send.bytes}, Ring::Priority::data);
+      const Ring::Sent sent =
+          post(core, peer, record, {send.data, send.bytes}, Ring::Priority::data);
       if (sent == Ring::Sent::posted) {
         core.engine.complete(send);
         return true;
@@ -134,11 +139,14 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
                           .bytes = header.total_bytes,
                           .signature = header.signature};
   if (is_collective(header.key) &&
-      !core.listener.agrees(peer.rank, header.communicator, operation_of(header.key), header.signature))
+      !core.listener.agrees(peer.rank, header.communicator, operation_of(header.key),
+                            header.signature))
     return;
   ReceiveOperation* receive = core.matching.take_posted(envelope);
-  // Too small for the message, or of another type: told so, and the message stays first in line for the receives behind it.
-  while (receive != nullptr && !is_preposted(receive->state) && !take_envelope(*receive, envelope)) {
+  // Too small for the message, or of another type: told so, and the message stays first in line for
+  // the receives behind it.
+  while (receive != nullptr && !is_preposted(receive->state) &&
+         !take_envelope(*receive, envelope)) {
     core.engine.complete(*receive);
     receive = core.matching.take_posted(envelope);
   }
@@ -183,8 +191,9 @@ void move_out_of_ring(Core& core, Peer& peer) {
           {.code = ErrorCode::no_resource,
            .peer = peer.rank,
            .operation = "receive",
-           .cause = fmt::format("{} bytes wait for receives that were never posted, and {} more came",
-                                core.unexpected_bytes, bytes),
+           .cause =
+               fmt::format("{} bytes wait for receives that were never posted, and {} more came",
+                           core.unexpected_bytes, bytes),
            .hint = "post receives, or raise QPMESH_UNEXPECTED_BYTES_MAX"});
       if (peer.first_pinned == message)
         discard(core, *message);  // the listener does not know the communicator

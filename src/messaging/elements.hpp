@@ -9,7 +9,8 @@
 
 namespace qpmesh::messaging {
 
-// Type in the low byte, size in bytes above it. 0: bytes, or nothing at all, which agree with everything.
+// Type in the low byte, size in bytes above it. 0: bytes, or nothing at all, which agree with
+// everything.
 constexpr std::uint32_t element_signature(ElementType type, std::size_t element_bytes,
                                           std::size_t element_count) noexcept {
   constexpr std::size_t element_bytes_max = 0xffffff;  // beyond, sizes are not told apart
@@ -25,7 +26,8 @@ constexpr std::size_t element_bytes_in(std::uint32_t signature) noexcept { retur
 // A type that the library does not know agrees with all that are as long.
 constexpr bool elements_agree(std::uint32_t sent, std::uint32_t wanted) noexcept {
   if (sent == wanted || sent == 0 || wanted == 0) return true;
-  const bool one_unknown = type_in(sent) == ElementType::none || type_in(wanted) == ElementType::none;
+  const bool one_unknown =
+      type_in(sent) == ElementType::none || type_in(wanted) == ElementType::none;
   return one_unknown && element_bytes_in(sent) == element_bytes_in(wanted);
 }
 

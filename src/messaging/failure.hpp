@@ -1,4 +1,5 @@
-// How operations end when they cannot succeed: links that fail, communicators that fail, and who is still awaited.
+// How operations end when they cannot succeed: links that fail, communicators that fail, and who is
+// still awaited.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Who gets which message: posted receives on one side, unexpected messages on the other, both in order.
+// Who gets which message: posted receives on one side, unexpected messages on the other, both in
+// order.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +22,15 @@ struct Envelope {
   std::uint32_t signature = 0;
 };
 
-// The receive learns what its message is. False: it cannot take that, and knows why; the message stays first in line.
+// The receive learns what its message is. False: it cannot take that, and knows why; the message
+// stays first in line.
 inline bool take_envelope(ReceiveOperation& receive, const Envelope& envelope) noexcept {
   receive.message_source = envelope.source;
   receive.message_key = envelope.key;
   receive.message_bytes = envelope.bytes;
   receive.message_signature = envelope.signature;
-  receive.mistyped = !is_collective(envelope.key) && !elements_agree(envelope.signature, receive.signature);
+  receive.mistyped =
+      !is_collective(envelope.key) && !elements_agree(envelope.signature, receive.signature);
   receive.truncated = !receive.mistyped && envelope.bytes > receive.capacity_bytes;
   return !receive.mistyped && !receive.truncated;
 }
@@ -39,7 +42,8 @@ struct Unexpected {
   RecordKind kind = RecordKind::eager_inline;
   std::uint8_t flags = 0;
   OfferBody offer{};
-  const std::byte* ring_payload = nullptr;  // eager_payload: still in the payload ring, which it pins
+  const std::byte* ring_payload =
+      nullptr;  // eager_payload: still in the payload ring, which it pins
   PayloadCursor::Place place{};
   std::unique_ptr<std::byte[]> copy;  // eager_payload: moved out of the ring
   std::byte inline_payload[inline_bytes_max];
@@ -76,8 +80,12 @@ class Matching {
 
   void post(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].push_back(receive); }
   void unpost(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].remove(receive); }
-  void add(Unexpected& message) noexcept { unexpected_[index(message.envelope.key)].push_back(message); }
-  void remove(Unexpected& message) noexcept { unexpected_[index(message.envelope.key)].remove(message); }
+  void add(Unexpected& message) noexcept {
+    unexpected_[index(message.envelope.key)].push_back(message);
+  }
+  void remove(Unexpected& message) noexcept {
+    unexpected_[index(message.envelope.key)].remove(message);
+  }
 
   template <class F>
   void for_each_posted(F&& f) {
@@ -108,7 +116,8 @@ class Matching {
   }
   static std::size_t index(std::uint64_t key) noexcept { return is_collective(key) ? 1 : 0; }
 
-  List<ReceiveOperation> posted_[2];  // point-to-point, collective: neither is searched for the other
+  List<ReceiveOperation>
+      posted_[2];  // point-to-point, collective: neither is searched for the other
   List<Unexpected> unexpected_[2];
   std::vector<std::unique_ptr<Unexpected[]>> chunks_;
   Unexpected* free_ = nullptr;

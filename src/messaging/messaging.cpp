@@ -44,12 +44,13 @@ void begin(Core& core, ReceiveOperation& receive) {
   } else {
     enter(receive, ReceiveState::posted);
     core.matching.post(receive);
-    if (receive.capacity_bytes > inline_bytes_max && is_collective(receive.key)) announce(core, receive);
+    if (receive.capacity_bytes > inline_bytes_max && is_collective(receive.key))
+      announce(core, receive);
   }
 }
 
-// An operation that throws is linked where the failing communicator finds it, or nowhere. Where there is no memory
-// even for the failure the process ends here.
+// An operation that throws is linked where the failing communicator finds it, or nowhere. Where
+// there is no memory even for the failure the process ends here.
 template <class Operation>
 void start_or_fail(Core& core, Operation& operation) noexcept {
   try {
@@ -138,19 +139,22 @@ bool Messaging::flush() {
 
 Messaging::Counters Messaging::counters() const noexcept {
   Counters counters = core_->counters;
-  for (const Peer* const peer : core_->connected) counters.partial_records += peer->in.partial_records();
+  for (const Peer* const peer : core_->connected)
+    counters.partial_records += peer->in.partial_records();
   return counters;
 }
 
 std::chrono::microseconds Messaging::sleep_max() const noexcept {
   const auto longest = core_->fillings > 0 ? filling_sleep_max : std::chrono::microseconds::max();
   if (core_->closing == 0) return longest;
-  const auto left = std::chrono::ceil<std::chrono::microseconds>(core_->closing_until - core_->system.now());
+  const auto left =
+      std::chrono::ceil<std::chrono::microseconds>(core_->closing_until - core_->system.now());
   return std::clamp(left, std::chrono::microseconds{0}, longest);
 }
 
 void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
-  if (core_->matching.has_unexpected_collective()) recheck_unexpected(*core_, communicator, operation);
+  if (core_->matching.has_unexpected_collective())
+    recheck_unexpected(*core_, communicator, operation);
 }
 
 std::optional<int> Messaging::fills(std::uint64_t communicator) const noexcept {
@@ -169,8 +173,12 @@ bool Messaging::waits_for_anybody(std::uint64_t communicator) {
 void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   messaging::fail(*core_, communicator, failure);
 }
-void Messaging::sever(std::uint64_t communicator) noexcept { sever_communicator(*core_, communicator); }
-void Messaging::forget(std::uint64_t communicator) noexcept { messaging::forget(*core_, communicator); }
+void Messaging::sever(std::uint64_t communicator) noexcept {
+  sever_communicator(*core_, communicator);
+}
+void Messaging::forget(std::uint64_t communicator) noexcept {
+  messaging::forget(*core_, communicator);
+}
 void Messaging::look_at_links() { messaging::look_at_links(*core_); }
 void Messaging::give_up(int rank) noexcept { messaging::give_up(*core_, rank); }
 

@@ -1,11 +1,14 @@
 // Messages between the ranks of a context, written once above all transports.
 //
 // The rules that keep it from hanging:
-// - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which has a cap:
+// - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which
+// has a cap:
 //   beyond it the communicator fails with the sender's name, and nothing stalls.
 // - Returning credits needs no line. Rendezvous control has lines that data never takes.
-// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is answered,
-//   unmatched payload of that peer is moved out of the ring, and stays out while the rendezvous lasts.
+// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is
+// answered,
+//   unmatched payload of that peer is moved out of the ring, and stays out while the rendezvous
+//   lasts.
 #pragma once
 
 #include <atomic>
@@ -53,8 +56,10 @@ class Listener : public CallChecker {
 enum class Rendezvous : std::uint8_t { write, read };
 
 struct MessagingConfig {
-  std::size_t eager_bytes_max = 0;  // at most a quarter of a peer's payload ring, whatever is asked for
-  // Private buffers are registered for one message from this size on; smaller ones are cheaper to copy.
+  std::size_t eager_bytes_max =
+      0;  // at most a quarter of a peer's payload ring, whatever is asked for
+  // Private buffers are registered for one message from this size on; smaller ones are cheaper to
+  // copy.
   std::size_t register_bytes_min = 0;
   Rendezvous rendezvous = Rendezvous::write;
   std::size_t unexpected_bytes_max = 0;
@@ -64,8 +69,8 @@ struct MessagingConfig {
   base::Revocations* revocations = nullptr;  // ours, where peers can load it
 };
 
-// So long a peer may take to answer a withdrawal: beyond, the link between two healthy ranks is given up rather than an error
-// kept from the user.
+// So long a peer may take to answer a withdrawal: beyond, the link between two healthy ranks is
+// given up rather than an error kept from the user.
 inline constexpr std::int64_t withdrawal_ms_max = 100;
 
 // What messaging needs to talk to one rank.
@@ -76,9 +81,10 @@ struct PeerPlaces {
   RingLayout layout{};                              // of both slots
   std::byte* slot = nullptr;                        // our memory that this peer writes
   transport::RemoteAddress remote_slot{};           // the peer's memory that we write
-  transport::RemoteAddress remote_revocations{};    // the peer's counter, where its memory can be loaded
-  std::span<std::byte> staging;                     // empty where the transport copies while posting
-  std::uint32_t send_seed = 0;                      // CRC seeds of the two directions
+  transport::RemoteAddress
+      remote_revocations{};      // the peer's counter, where its memory can be loaded
+  std::span<std::byte> staging;  // empty where the transport copies while posting
+  std::uint32_t send_seed = 0;   // CRC seeds of the two directions
   std::uint32_t receive_seed = 0;
 };
 
@@ -103,15 +109,15 @@ struct Core;
 
 class Messaging final : public progress::Pollable {
  public:
-  Messaging(progress::Engine& engine, const base::System& system, const base::Log& log, Listener& listener,
-            const MessagingConfig& config, int rank_count);
+  Messaging(progress::Engine& engine, const base::System& system, const base::Log& log,
+            Listener& listener, const MessagingConfig& config, int rank_count);
   ~Messaging() override;
 
   void add_peer(int rank, const PeerPlaces& places);  // set-up
 
-  // The operation's fields up to its state are the caller's to set. May complete before it returns. Where memory is
-  // missing the operation and its communicator fail: an exception would unwind the frame in which operations that
-  // were started before are registered.
+  // The operation's fields up to its state are the caller's to set. May complete before it returns.
+  // Where memory is missing the operation and its communicator fail: an exception would unwind the
+  // frame in which operations that were started before are registered.
   void start(SendOperation& send) noexcept;
   void start(ReceiveOperation& receive) noexcept;
 
@@ -120,7 +126,8 @@ class Messaging final : public progress::Pollable {
   // The message that a receive with these fields would get.
   std::optional<Envelope> probe(const ReceiveOperation& pattern) const noexcept;
 
-  // The rank that an operation of this communicator waits for, for messages to people; nothing: none, or any.
+  // The rank that an operation of this communicator waits for, for messages to people; nothing:
+  // none, or any.
   std::optional<int> awaited(std::uint64_t communicator);
 
   // The rank that still writes into the buffer of a receive which would otherwise have ended.
@@ -129,9 +136,10 @@ class Messaging final : public progress::Pollable {
   bool waits_for(std::uint64_t communicator, int peer);
   bool waits_for_anybody(std::uint64_t communicator);  // a receive from any source
 
-  // Ends every operation of the communicator, and every one that it starts later. Where a device may still touch a buffer the
-  // operation ends when it does no more: the peer is asked, and the connection severed if it does not answer in time.
-  // failure must live as long as the communicator.
+  // Ends every operation of the communicator, and every one that it starts later. Where a device
+  // may still touch a buffer the operation ends when it does no more: the peer is asked, and the
+  // connection severed if it does not answer in time. failure must live as long as the
+  // communicator.
   void fail(std::uint64_t communicator, const Error& failure);
   // After fail: ends at once what still waits, by severing connections.
   void sever(std::uint64_t communicator) noexcept;
@@ -141,10 +149,11 @@ class Messaging final : public progress::Pollable {
   // each. For the begin of an operation.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 
-  // Finds connections that have failed while we only wait: posting would have told. What had arrived before is taken first. A virtual
-  // call for each peer, so not at every poll.
+  // Finds connections that have failed while we only wait: posting would have told. What had
+  // arrived before is taken first. A virtual call for each peer, so not at every poll.
   void look_at_links();
-  // The rank is gone: nothing is sent to it or taken from it any more. Its operations are the caller's to end.
+  // The rank is gone: nothing is sent to it or taken from it any more. Its operations are the
+  // caller's to end.
   void give_up(int rank) noexcept;
 
   // How long a sleep may last before a connection has to be severed.
@@ -156,8 +165,9 @@ class Messaging final : public progress::Pollable {
   bool delivered(const std::function<bool(int rank)>& is_there) const;
 
   bool poll() override;
-  // Looks at nothing but what its source sends, for so long as a peer with a core of its own takes to answer: the message is seen at
-  // once. True: the receive is done. Failures end it later, in poll.
+  // Looks at nothing but what its source sends, for so long as a peer with a core of its own takes
+  // to answer: the message is seen at once. True: the receive is done. Failures end it later, in
+  // poll.
   bool spin_for(const ReceiveOperation& receive);
 
   using Counters = messaging::Counters;

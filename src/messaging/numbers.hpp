@@ -29,7 +29,8 @@ class Numbers {
   void remove(std::uint32_t number) noexcept {
     Slot& slot = slots_[number >> 16];
     slot.item = nullptr;
-    slot.generation = static_cast<std::uint16_t>(slot.generation == 0xffff ? 1 : slot.generation + 1);
+    slot.generation =
+        static_cast<std::uint16_t>(slot.generation == 0xffff ? 1 : slot.generation + 1);
     free_.push_back(number >> 16);  // has room for every slot: does not allocate
   }
   template <class F>

@@ -22,7 +22,9 @@ constexpr std::uint64_t collective_key(std::uint32_t operation) noexcept {
   return collective_key_bit | operation;
 }
 constexpr bool is_collective(std::uint64_t key) noexcept { return (key & collective_key_bit) != 0; }
-constexpr std::uint32_t operation_of(std::uint64_t key) noexcept { return static_cast<std::uint32_t>(key); }
+constexpr std::uint32_t operation_of(std::uint64_t key) noexcept {
+  return static_cast<std::uint32_t>(key);
+}
 
 inline constexpr int any_peer = -1;
 
@@ -79,9 +81,10 @@ struct SendOperation : progress::Operation {
   std::uint32_t receiver_number = 0;
   std::size_t moved_bytes = 0;
   transport::RemoteAddress destination{};
-  std::uint64_t completion = 0;                      // of the last piece posted
-  bool staged = false;                               // the source is copied before the device reads it
-  std::optional<transport::RemoteAddress> opened{};  // the source, registered for this operation alone
+  std::uint64_t completion = 0;  // of the last piece posted
+  bool staged = false;           // the source is copied before the device reads it
+  std::optional<transport::RemoteAddress>
+      opened{};  // the source, registered for this operation alone
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;
 };
@@ -106,7 +109,8 @@ struct ReceiveOperation : progress::Operation {
   std::uint32_t signature = 0;  // of the collective call, or of the elements (elements.hpp)
 
   State state = State::idle;
-  // Done, but the message is still first in line: message_bytes > capacity_bytes, or it holds elements of another type.
+  // Done, but the message is still first in line: message_bytes > capacity_bytes, or it holds
+  // elements of another type.
   bool truncated = false;
   bool mistyped = false;
   int message_source = -1;

@@ -51,11 +51,13 @@ struct Peer {
             places.send_seed,
             places.receive_seed},
         in{connection, capabilities, places.slot, places.layout, places.receive_seed},
-        guard{*reinterpret_cast<transport::FillGuard*>(places.slot + RingLayout::fill_guard_offset)},
-        remote_guard{neighbour == nullptr ? nullptr
-                                          : reinterpret_cast<transport::FillGuard*>(neighbour->at(
-                                                places.remote_slot.offset + RingLayout::fill_guard_offset,
-                                                sizeof(transport::FillGuard)))},
+        guard{
+            *reinterpret_cast<transport::FillGuard*>(places.slot + RingLayout::fill_guard_offset)},
+        remote_guard{neighbour == nullptr
+                         ? nullptr
+                         : reinterpret_cast<transport::FillGuard*>(neighbour->at(
+                               places.remote_slot.offset + RingLayout::fill_guard_offset,
+                               sizeof(transport::FillGuard)))},
         remote_revocations{places.remote_revocations},
         eager_bytes_limit{places.layout.payload_ring_units * unit_bytes / 4},
         eager_bytes_max{std::min(eager_bytes, eager_bytes_limit)} {}
@@ -73,8 +75,8 @@ struct Peer {
   base::FillShare help_share;
   Pull filling;  // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
-  // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the ring wraps. Both ends have
-  // this bound, whatever their options say.
+  // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the
+  // ring wraps. Both ends have this bound, whatever their options say.
   std::size_t eager_bytes_limit;
   std::size_t eager_bytes_max;
 
@@ -89,7 +91,8 @@ struct Peer {
   List<SendOperation> offered;              // in order; not answered
   std::vector<Announcement> announcements;  // in order; their sends have not begun
 
-  Unexpected* first_pinned = nullptr;  // unmatched payloads still in the payload ring, in ring order
+  Unexpected* first_pinned =
+      nullptr;  // unmatched payloads still in the payload ring, in ring order
   Unexpected* last_pinned = nullptr;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
@@ -106,7 +109,9 @@ struct Peer {
     const Credits consumed = in.consumed();
     return out.owes(consumed) || (wants_credit && !out.has_told(consumed));
   }
-  bool copies_private() const noexcept { return neighbour != nullptr && neighbour->copies_private(); }
+  bool copies_private() const noexcept {
+    return neighbour != nullptr && neighbour->copies_private();
+  }
   bool has_more_to_do() const noexcept { return wants_credit || freed_payload || !idle_out(); }
   bool idle_out() const noexcept {
     return control.empty() && queued.empty() && streams.empty() && writes.empty() && reads.empty();

@@ -1,5 +1,5 @@
-// A collective knows how long each message of its is, and its signature says most of that. What is left are the blocks of a v-form, whose
-// lengths only the two ends of a message know.
+// A collective knows how long each message of its is, and its signature says most of that. What is
+// left are the blocks of a v-form, whose lengths only the two ends of a message know.
 #pragma once
 
 #include <fmt/core.h>

@@ -28,8 +28,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // fast is polled at every step. slow (system calls) is polled when slow_idle_steps steps in a row found
-  // nothing, and every slow_steps_max steps in any case.
+  // fast is polled at every step. slow (system calls) is polled when slow_idle_steps steps in a row
+  // found nothing, and every slow_steps_max steps in any case.
   void set_sources(Pollable* fast, Pollable* slow) noexcept {
     fast_ = fast;
     slow_ = slow;
@@ -39,8 +39,9 @@ class Engine {
   void poll_also(Pollable& source) { more_.push_back(&source); }
   void poll_no_longer(Pollable& source) noexcept { std::erase(more_, &source); }
 
-  // Runs a task until it first waits; operation is done when the task ends. The task's frame belongs to the
-  // engine until then. make() must return the Task, so that its frame comes from this engine's pool.
+  // Runs a task until it first waits; operation is done when the task ends. The task's frame
+  // belongs to the engine until then. make() must return the Task, so that its frame comes from
+  // this engine's pool.
   template <class Make>
   void start(TaskOperation& operation, Make&& make) {
     const FramePool::Scope scope{pool_};

@@ -1,5 +1,5 @@
-// Memory for coroutine frames and scratch: freed blocks are kept by size, so that an operation like the last
-// one allocates nothing. One pool per context; not thread-safe, like its context.
+// Memory for coroutine frames and scratch: freed blocks are kept by size, so that an operation like
+// the last one allocates nothing. One pool per context; not thread-safe, like its context.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ class FramePool {
     pool->free_[size_class] = block;
   }
 
-  // The pool that `operator new` of coroutine frames takes from: a frame is allocated before its promise
-  // exists, so nothing can be passed to it (gcc 12 warns about placement forms). Set for the length of a
-  // Scope, per thread; without one frames come from the heap.
+  // The pool that `operator new` of coroutine frames takes from: a frame is allocated before its
+  // promise exists, so nothing can be passed to it (gcc 12 warns about placement forms). Set for
+  // the length of a Scope, per thread; without one frames come from the heap.
   class Scope {
    public:
     explicit Scope(FramePool& pool) noexcept : previous_{current_} { current_ = &pool; }
@@ -40,7 +40,8 @@ class FramePool {
   };
   static void* allocate_frame(std::size_t bytes) {
     FramePool* const pool = current_;
-    if (pool != nullptr && bytes <= block_bytes_min && pool->free_[0] != nullptr) {  // the usual frame
+    if (pool != nullptr && bytes <= block_bytes_min &&
+        pool->free_[0] != nullptr) {  // the usual frame
       Header* const block = pool->free_[0];
       pool->free_[0] = block->next;
       block->size_class = 0;
@@ -58,15 +59,17 @@ class FramePool {
       Header* next;  // while free; its class is the list it hangs in
     };
   };
-  static constexpr std::size_t block_bytes_min = 1024;  // holds the frame of any algorithm for small vectors
-  static constexpr std::size_t class_count = 22;        // 1 KiB … 2 GiB in powers of two
+  static constexpr std::size_t block_bytes_min =
+      1024;  // holds the frame of any algorithm for small vectors
+  static constexpr std::size_t class_count = 22;  // 1 KiB … 2 GiB in powers of two
 
   static Header* new_block(std::size_t bytes);
   static void* allocate_frame_slowly(std::size_t bytes);
 
   std::array<Header*, class_count> free_{};
 
-  static constinit thread_local FramePool* current_;  // constinit: read without a call to an initialiser
+  static constinit thread_local FramePool*
+      current_;  // constinit: read without a call to an initialiser
 };
 
 }  // namespace qpmesh::progress

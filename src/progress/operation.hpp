@@ -17,8 +17,9 @@ struct Join {
 // destructible: it may live in an awaitable.
 struct Operation {
   bool done = false;
-  const Error* failure = nullptr;  // why it failed; owned by the communicator (or context) that failed
-  Join* join = nullptr;            // nullptr: somebody polls done
+  const Error* failure =
+      nullptr;           // why it failed; owned by the communicator (or context) that failed
+  Join* join = nullptr;  // nullptr: somebody polls done
 };
 
 }  // namespace qpmesh::progress

@@ -4,9 +4,11 @@
 // - Lazy: a task runs when it is awaited or handed to Engine::start.
 // - It ends only by being resumed: a failure resumes each parked awaitable,
 //   which then throws inside the coroutine.
-// - Nothing is resumed from inside await_suspend: it records who runs next, and one loop in the engine
+// - Nothing is resumed from inside await_suspend: it records who runs next, and one loop in the
+// engine
 //   resumes. Symmetric transfer overflows the stack at -O0 and under sanitizers with gcc 12.
-// - Awaitables are trivially destructible and made by functions, never by braces inside an await expression:
+// - Awaitables are trivially destructible and made by functions, never by braces inside an await
+// expression:
 //   gcc 12 destroys a braced temporary there twice.
 #pragma once
 
@@ -82,7 +84,9 @@ class [[nodiscard]] Task {
 static_assert(std::is_trivially_destructible_v<Task::Awaiter>);
 static_assert(std::is_trivially_destructible_v<TaskPromise::FinalAwaiter>);
 
-inline Task TaskPromise::get_return_object() noexcept { return Task{Task::Handle::from_promise(*this)}; }
+inline Task TaskPromise::get_return_object() noexcept {
+  return Task{Task::Handle::from_promise(*this)};
+}
 
 }  // namespace qpmesh::progress
 

@@ -20,7 +20,8 @@ constexpr std::uint32_t spins_per_us =
 // A pause costs up to 40 ns, which a message that is nearly here would wait for; a long
 // wait leaves the core's other thread alone.
 constexpr std::uint32_t pauseless_spins = 2'000;
-constexpr std::chrono::seconds sleep_max{1};  // a lost wake-up would be a bug; it costs a second, not a hang
+constexpr std::chrono::seconds sleep_max{
+    1};  // a lost wake-up would be a bug; it costs a second, not a hang
 constexpr auto slice_lost =
     std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
 constexpr std::uint32_t sleeps_for_yield_max = 64;
@@ -30,7 +31,9 @@ constexpr std::uint32_t sleeps_for_yield_max = 64;
 WaitPolicy WaitPolicy::own_core() {
   return {.spins_max = 1'000 * spins_per_us, .yields_max = 1'000, .polls_per_yield = 4};
 }
-WaitPolicy WaitPolicy::shared_core() { return {.spins_max = 8, .yields_max = 200, .polls_per_yield = 1}; }
+WaitPolicy WaitPolicy::shared_core() {
+  return {.spins_max = 8, .yields_max = 200, .polls_per_yield = 1};
+}
 WaitPolicy WaitPolicy::spin_for(std::int64_t spin_us) {
   return {.spins_max = static_cast<std::uint32_t>(spin_us) * spins_per_us,
           .yields_max = 200,
@@ -51,8 +54,9 @@ Waiter::Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Do
 
 void Waiter::watch(int descriptor) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
-  if (system_.call("epoll_ctl",
-                   [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event); }) != 0) {
+  if (system_.call("epoll_ctl", [&] {
+        return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+      }) != 0) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "init",
                  .cause = "epoll_ctl failed",
@@ -66,7 +70,8 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others ot
     return Passed::on;  // short: the clock is not worth reading
   }
   idle -= policy_.spins_max;
-  const bool yields_left = idle <= policy_.yields_max * policy_.polls_per_yield && sleeps_left_ == 0;
+  const bool yields_left =
+      idle <= policy_.yields_max * policy_.polls_per_yield && sleeps_left_ == 0;
   if (yields_left && idle % policy_.polls_per_yield != 0) return Passed::on;
   const Deadline now = system_.now();
   const Passed passed = look_at_clock(limit, now);
@@ -81,8 +86,8 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others ot
   return passed;
 }
 
-// A neighbour that stays costs each yield a slice, and soon most waits sleep. One that was there by chance must not: sleeps of ranks whose
-// cores are idle cost a multiple of yields.
+// A neighbour that stays costs each yield a slice, and soon most waits sleep. One that was there by
+// chance must not: sleeps of ranks whose cores are idle cost a multiple of yields.
 void Waiter::learn_from_yield(std::chrono::nanoseconds length) noexcept {
   if (length > slice_lost) {
     sleeps_left_ = sleeps_for_yield_;
@@ -123,7 +128,8 @@ void Waiter::wake_up(bool rung) noexcept {
   if (drained < 0 && base::descriptor_lost(errno)) descriptor_lost_ = true;
 }
 
-// epoll_wait counts in milliseconds. For ppoll an epoll descriptor is readable when something in it is.
+// epoll_wait counts in milliseconds. For ppoll an epoll descriptor is readable when something in it
+// is.
 void Waiter::block(std::chrono::microseconds length, Others others) {
   if (others.empty() && length >= std::chrono::milliseconds{1}) {
     epoll_event event{};
@@ -145,7 +151,8 @@ void Waiter::block(std::chrono::microseconds length, Others others) {
   for (const Waiter* const other : others)
     all.push_back({.fd = other->epoll_.get(), .events = POLLIN, .revents = 0});
   ::ppoll(all.data(), all.size(), &time, nullptr);
-  descriptor_lost_ |= (all.front().revents & POLLNVAL) != 0;  // another one sees its own when it waits
+  descriptor_lost_ |=
+      (all.front().revents & POLLNVAL) != 0;  // another one sees its own when it waits
 }
 
 void Waiter::sleep(const WaitLimit& limit, Others others) {
@@ -153,10 +160,11 @@ void Waiter::sleep(const WaitLimit& limit, Others others) {
   for (Waiter* const other : others) length = std::min(length, other->fall_asleep());
   const bool news = step(others);
   if (!news) {
-    if (length >= std::chrono::milliseconds{1}) {  // a shorter one ends before the limit is of interest
+    if (length >=
+        std::chrono::milliseconds{1}) {  // a shorter one ends before the limit is of interest
       const Deadline next = std::min(limit.deadline, limit.stall_at);
-      const int left_ms =
-          base::remaining_ms(system_, next, static_cast<int>(sleep_max / std::chrono::milliseconds{1}));
+      const int left_ms = base::remaining_ms(
+          system_, next, static_cast<int>(sleep_max / std::chrono::milliseconds{1}));
       length = std::min<std::chrono::microseconds>(length, std::chrono::milliseconds{left_ms});
     }
     block(length, others);

@@ -14,13 +14,13 @@
 
 namespace qpmesh::progress {
 
-// Looks at what one peer writes, about as many as it takes to answer from a core of its own; longer waits belong to the
-// engine.
+// Looks at what one peer writes, about as many as it takes to answer from a core of its own; longer
+// waits belong to the engine.
 inline constexpr int spins_on_own_core = 400;
 
-// How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across idle
-// cores and 1.7 µs on a shared one, a yield 0.8 µs on a shared one (measured): spin long when every
-// rank has a core, briefly when ranks share.
+// How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across
+// idle cores and 1.7 µs on a shared one, a yield 0.8 µs on a shared one (measured): spin long when
+// every rank has a core, briefly when ranks share.
 struct WaitPolicy {
   std::uint32_t spins_max = 0;   // polls before the first yield
   std::uint32_t yields_max = 0;  // yields before the first sleep
@@ -57,8 +57,8 @@ struct Doorbell {
 class Armable {
  public:
   virtual ~Armable() = default;
-  // News from here on make a watched descriptor readable, for those that came before progress looks once more. Returns how long
-  // the sleep may last.
+  // News from here on make a watched descriptor readable, for those that came before progress looks
+  // once more. Returns how long the sleep may last.
   virtual std::chrono::microseconds arm() noexcept = 0;
 };
 
@@ -72,14 +72,16 @@ class Waiter {
   // transport). Throws Error{no_resource}.
   void watch(int descriptor);
 
-  // The application has closed a descriptor that sleeps depend on: what looks like sleeping would spin.
+  // The application has closed a descriptor that sleeps depend on: what looks like sleeping would
+  // spin.
   bool descriptor_lost() const noexcept { return descriptor_lost_; }
 
   void set_armable(Armable* armable) noexcept { armable_ = armable; }
 
-  // Progresses the whole context until done() or the limit; false: the limit passed first. done is asked after every step;
-  // on_stall when the limit's stall time has come, and again so many ms after the begin as it returns. The contexts of the
-  // others are progressed as well, and what wakes one of them ends the sleep.
+  // Progresses the whole context until done() or the limit; false: the limit passed first. done is
+  // asked after every step; on_stall when the limit's stall time has come, and again so many ms
+  // after the begin as it returns. The contexts of the others are progressed as well, and what
+  // wakes one of them ends the sleep.
   template <class Done, class OnStall>
   bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall, Others others = {}) {
     std::uint32_t steps = 0;
@@ -123,7 +125,8 @@ class Waiter {
   Passed look_between_steps(WaitLimit& limit, Others others);
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit, Others others);
-  std::chrono::microseconds fall_asleep() noexcept;  // from now on it is woken; how long the sleep may last
+  std::chrono::microseconds
+  fall_asleep() noexcept;  // from now on it is woken; how long the sleep may last
   void block(std::chrono::microseconds length, Others others);
   void wake_up(bool rung) noexcept;
 

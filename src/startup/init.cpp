@@ -52,7 +52,8 @@ Facts decode(BlobView bytes, int peer) {
   facts.options.assign(options.begin(), options.end());
   facts.cores.quota = in.get<std::int32_t>();
   const auto count = in.get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i) facts.cores.cores.push_back(in.get<std::int32_t>());
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i)
+    facts.cores.cores.push_back(in.get<std::int32_t>());
   facts.slab_offset = in.get<std::uint64_t>();
   facts.node_slab = in.get<std::uint64_t>();
   const BlobView tuning = in.get_bytes();
@@ -84,7 +85,8 @@ void warn_unknown_variables(const base::Log& log) {
 constexpr std::int64_t busy_neighbour_spin_us = 20;
 
 // How many ranks of a node run on its busiest core.
-int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts, int node) {
+int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vector<Facts>& facts,
+                   int node) {
   std::vector<topology::UsableCores> node_cores;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (ranks[i].node == node) node_cores.push_back(facts[i].cores);
@@ -101,7 +103,8 @@ collectives::TopologyParams near_topology(const collectives::Constants& constant
   const int size = static_cast<int>(ranks.size());
   int node = 0;
   for (int rank = 0; rank < size; ++rank) {
-    if (ranks[static_cast<std::size_t>(rank)].node != node) continue;  // not the first rank of the next node
+    if (ranks[static_cast<std::size_t>(rank)].node != node)
+      continue;  // not the first rank of the next node
     near.ranks_per_core = std::max(near.ranks_per_core, ranks_per_core(ranks, facts, node));
     ++node;
   }
@@ -121,21 +124,24 @@ progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool bus
 }
 
 // A peer's rings must lie in its arena: we are going to write there.
-void require_slabs(const Meeting& meeting, const std::vector<Facts>& facts, std::size_t slab_bytes) {
+void require_slabs(const Meeting& meeting, const std::vector<Facts>& facts,
+                   std::size_t slab_bytes) {
   for (const bootstrap::LocalPeer& peer : meeting.local_peers) {
     const std::uint64_t offset = facts[static_cast<std::size_t>(peer.rank)].slab_offset;
     const bool inside = offset <= peer.arena_bytes && slab_bytes <= peer.arena_bytes - offset;
     if (inside && offset % transport::Arena::alignment == 0) continue;
-    throw Error{{.code = ErrorCode::corrupt,
-                 .peer = peer.rank,
-                 .operation = "init",
-                 .cause = fmt::format("its rings of {} bytes at {} do not lie in its arena of {} bytes",
-                                      slab_bytes, offset, peer.arena_bytes)}};
+    throw Error{
+        {.code = ErrorCode::corrupt,
+         .peer = peer.rank,
+         .operation = "init",
+         .cause = fmt::format("its rings of {} bytes at {} do not lie in its arena of {} bytes",
+                              slab_bytes, offset, peer.arena_bytes)}};
   }
 }
 
 base::UniqueFd make_doorbell(const base::System& system) {
-  base::UniqueFd doorbell{system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })};
+  base::UniqueFd doorbell{
+      system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })};
   if (doorbell) return doorbell;
   throw Error{{.code = ErrorCode::no_resource,
                .operation = "init",
@@ -144,8 +150,8 @@ base::UniqueFd make_doorbell(const base::System& system) {
                .hint = "raise the limit of open files (ulimit -n)"}};
 }
 
-// The first lap of messages through a ring would take its pages one by one, in both processes, and be twice as slow. Of few
-// ranks they are little memory: 14 MiB of eight.
+// The first lap of messages through a ring would take its pages one by one, in both processes, and
+// be twice as slow. Of few ranks they are little memory: 14 MiB of eight.
 constexpr auto populated_ranks_max = 8;
 
 auto ranks_on_node(const std::vector<base::RankIdentity>& ranks, int rank) {
@@ -157,13 +163,15 @@ auto ranks_on_node(const std::vector<base::RankIdentity>& ranks, int rank) {
 void populate_rings(std::byte* slot, const context::PeerLink& link, std::size_t slot_bytes) {
   transport::populate(slot, slot_bytes);
   if (const std::byte* const remote = link.connection->load(link.places.remote_slot, slot_bytes))
-    transport::populate(const_cast<std::byte*>(remote), slot_bytes);  // shared memory, and ours to write
+    transport::populate(const_cast<std::byte*>(remote),
+                        slot_bytes);  // shared memory, and ours to write
 }
 
 }  // namespace
 
 std::shared_ptr<context::CommunicatorState> init_over(
-    Bootstrap& bootstrap, const Options& options, const std::optional<collectives::Constants>& inherited) {
+    Bootstrap& bootstrap, const Options& options,
+    const std::optional<collectives::Constants>& inherited) {
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
@@ -193,21 +201,23 @@ std::shared_ptr<context::CommunicatorState> init_over(
                    .slab_offset = *slab_offset,
                    .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0),
                    .tuning = rank == 0 && !inherited ? load_tuning(options.tuning) : Blob{}};
-  Meeting meeting = bootstrap::meet(
-      bootstrap, options, *system, log,
-      {.arena_fd = arena->descriptor(),
-       .arena_bytes = arena->bytes(),
-       .nonce = arena->header().nonce,
-       .doorbell_fd = doorbell.get(),
-       .private_nonce_address = options.cma ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
-      encode(mine), deadline);
+  Meeting meeting =
+      bootstrap::meet(bootstrap, options, *system, log,
+                      {.arena_fd = arena->descriptor(),
+                       .arena_bytes = arena->bytes(),
+                       .nonce = arena->header().nonce,
+                       .doorbell_fd = doorbell.get(),
+                       .private_nonce_address =
+                           options.cma ? reinterpret_cast<std::uintptr_t>(private_nonce.get()) : 0},
+                      encode(mine), deadline);
   std::vector<Facts> facts;
   for (int peer = 0; peer < size; ++peer) {
     facts.push_back(decode(meeting.ranks[static_cast<std::size_t>(peer)].facts, peer));
     base::require_same_options(mine.options, facts.back().options, peer);
   }
   require_slabs(meeting, facts, layout.slab_bytes(size));
-  const collectives::Constants constants = inherited ? *inherited : tuned_constants(facts.front().tuning);
+  const collectives::Constants constants =
+      inherited ? *inherited : tuned_constants(facts.front().tuning);
   if (rank == 0 && !inherited && !options.tuning.empty())
     log.info("times are predicted from {}", options.tuning);
 
@@ -233,8 +243,8 @@ std::shared_ptr<context::CommunicatorState> init_over(
                               .wait_policy = {}};
   Reach reach{options, parts.identities};
   NetworkLinks network = link_network(bootstrap, reach, parts, deadline);
-  parts.own_core =
-      ranks_per_core(parts.identities, facts, parts.identities[static_cast<std::size_t>(rank)].node) == 1;
+  parts.own_core = ranks_per_core(parts.identities, facts,
+                                  parts.identities[static_cast<std::size_t>(rank)].node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
   parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
   parts.near = near_topology(constants, parts.identities, facts, reach);
@@ -251,17 +261,17 @@ std::shared_ptr<context::CommunicatorState> init_over(
     std::byte* const slot = parts.arena->data() + *slab_offset + layout.slot_offset(peer);
     parts.links.push_back(
         {.connection = shm->connect(peer, {}),
-         .places = {
-             .transport = shm.get(),
-             .connection = nullptr,
-             .neighbour = &shm->neighbour(peer),
-             .layout = layout,
-             .slot = slot,
-             .remote_slot = {.region = 0,
-                             .offset = facts[static_cast<std::size_t>(peer)].slab_offset +
-                                       layout.slot_offset(rank)},
-             .remote_revocations = {.region = 0, .offset = offsetof(transport::ArenaHeader, revocations)},
-             .staging = {}}});
+         .places = {.transport = shm.get(),
+                    .connection = nullptr,
+                    .neighbour = &shm->neighbour(peer),
+                    .layout = layout,
+                    .slot = slot,
+                    .remote_slot = {.region = 0,
+                                    .offset = facts[static_cast<std::size_t>(peer)].slab_offset +
+                                              layout.slot_offset(rank)},
+                    .remote_revocations = {.region = 0,
+                                           .offset = offsetof(transport::ArenaHeader, revocations)},
+                    .staging = {}}});
     if (populates) populate_rings(slot, parts.links.back(), layout.slot_bytes());
   }
   parts.transports.push_back(std::move(shm));
@@ -276,7 +286,8 @@ std::shared_ptr<context::CommunicatorState> init_over(
 }
 
 std::shared_ptr<context::CommunicatorState> init_from_environment(const Options& options) {
-  // Of the process, not of a context: a second init of the same job must not meet the first one's sockets.
+  // Of the process, not of a context: a second init of the same job must not meet the first one's
+  // sockets.
   static std::atomic<int> ordinal{0};
   const base::System system;
   const bootstrap::Identity identity = bootstrap::identify(bootstrap::process_environment());

@@ -23,12 +23,14 @@ struct Loaded {
 
 Loaded load(const std::string& path) {
   const auto failed = [](std::string_view what) {
-    return Loaded{.text = {}, .failure = fmt::format("{}: {}", what, std::generic_category().message(errno))};
+    return Loaded{.text = {},
+                  .failure = fmt::format("{}: {}", what, std::generic_category().message(errno))};
   };
   std::error_code unknown;
   if (std::filesystem::is_fifo(path, unknown) || std::filesystem::is_character_file(path, unknown))
     return {.text = {}, .failure = "cannot be read: no file, reading it may never end"};
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "re"), std::fclose};
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::fopen(path.c_str(), "re"),
+                                                             std::fclose};
   if (!file) return failed("cannot be opened");
   std::string text(file_bytes_max + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));

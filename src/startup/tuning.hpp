@@ -1,5 +1,5 @@
-// QPMESH_TUNING: rank 0 reads the file and hands it to everybody, who reads the same text and so learns the same constants, or the
-// same error. The file need not exist for the others.
+// QPMESH_TUNING: rank 0 reads the file and hands it to everybody, who reads the same text and so
+// learns the same constants, or the same error. The file need not exist for the others.
 #pragma once
 
 #include <string>

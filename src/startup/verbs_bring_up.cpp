@@ -41,8 +41,8 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
       fallback_allowed_{options.transport == TransportChoice::verbs_and_shm &&
                         options.require != Requirement::rdma} {
   for (const base::RankIdentity& rank : ranks) nodes_.push_back(rank.node);
-  const auto elsewhere =
-      std::find_if(ranks.begin(), ranks.end(), [&](const auto& rank) { return rank.node != ranks[0].node; });
+  const auto elsewhere = std::find_if(ranks.begin(), ranks.end(),
+                                      [&](const auto& rank) { return rank.node != ranks[0].node; });
 #ifdef QPMESH_WITH_VERBS
   const bool network_built_in = true;
 #else
@@ -53,23 +53,26 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
       fall_back();
       return;
     }
-    throw Error{{.code = ErrorCode::no_resource,
-                 .operation = "init",
-                 .cause = fmt::format("QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
-                                      options.transport == TransportChoice::verbs ? "verbs" : "verbs+shm"),
-                 .hint = "build it where libibverbs-dev is installed"}};
+    throw Error{
+        {.code = ErrorCode::no_resource,
+         .operation = "init",
+         .cause = fmt::format("QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
+                              options.transport == TransportChoice::verbs ? "verbs" : "verbs+shm"),
+         .hint = "build it where libibverbs-dev is installed"}};
   }
-  if (elsewhere == ranks.end() || (network_built_in && options.transport != TransportChoice::shm)) return;
+  if (elsewhere == ranks.end() || (network_built_in && options.transport != TransportChoice::shm))
+    return;
   const auto rank = static_cast<int>(elsewhere - ranks.begin());
-  throw Error{{.code = ErrorCode::no_resource,
-               .peer = rank,
-               .operation = "init",
-               .cause = fmt::format("rank 0 (on {}) and rank {} (on {}) share no memory{}, and {}",
-                                    ranks[0].host, rank, elsewhere->host, apart(ranks[0], *elsewhere),
-                                    network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else"
-                                                     : "no other transport is built in"),
-               .hint = network_built_in ? "leave QPMESH_TRANSPORT out"
-                                        : "start all ranks on one host, in one container, as one user"}};
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .peer = rank,
+       .operation = "init",
+       .cause = fmt::format("rank 0 (on {}) and rank {} (on {}) share no memory{}, and {}",
+                            ranks[0].host, rank, elsewhere->host, apart(ranks[0], *elsewhere),
+                            network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else"
+                                             : "no other transport is built in"),
+       .hint = network_built_in ? "leave QPMESH_TRANSPORT out"
+                                : "start all ranks on one host, in one container, as one user"}};
 }
 
 bool Reach::by_network(int a, int b) const noexcept {
@@ -108,7 +111,8 @@ constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
 
 class Linking {
  public:
-  Linking(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts, Deadline deadline)
+  Linking(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts,
+          Deadline deadline)
       : bootstrap_{bootstrap}, reach_{reach}, parts_{parts}, deadline_{deadline} {
     layout_.payload_ring_units =
         static_cast<std::uint32_t>(parts.options.network_ring_bytes) / messaging::unit_bytes;
@@ -121,7 +125,8 @@ class Linking {
   ~Linking() {
     result_.links.clear();
     result_.transport.reset();
-    if (!memory_.empty()) parts_.arena->free(parts_.arena->offset_of(memory_.data()), memory_.size());
+    if (!memory_.empty())
+      parts_.arena->free(parts_.arena->offset_of(memory_.data()), memory_.size());
   }
   Linking(const Linking&) = delete;
   Linking& operator=(const Linking&) = delete;
@@ -131,7 +136,8 @@ class Linking {
     exchange_offers();
     choose();
     bootstrap::agree(bootstrap_, deadline_, [&] { return open(), Blob{}; });
-    const auto addresses = bootstrap::agree(bootstrap_, deadline_, [&] { return addresses_for_all(); });
+    const auto addresses =
+        bootstrap::agree(bootstrap_, deadline_, [&] { return addresses_for_all(); });
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
     // Both ends of every link are ready: the first packets may travel.
     bootstrap::agree(bootstrap_, deadline_, [&] { return probe(), Blob{}; });
@@ -148,7 +154,8 @@ class Linking {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       devices_ = discover(*parts_.system);
       Wishes wishes = wishes_of(parts_.options, bootstrap_.local_address());
-      wishes.numa_node = topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
+      wishes.numa_node =
+          topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
       return encode(make_offer(devices_, wishes, host(parts_.rank)));
     });
     for (int rank = 0; rank < size(); ++rank) offers_.push_back(decode(blobs[at(rank)], rank));
@@ -168,14 +175,14 @@ class Linking {
         if (!reach_.by_network(low, high)) continue;
         Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
         if (!found.pairs.empty()) continue;
-        throw Error{
-            {.code = ErrorCode::no_resource,
-             .peer = offers_[at(low)].endpoints.empty() ? low : high,
-             .operation = "init",
-             .cause = fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low,
-                                  host(low), high, host(high), found.cause,
-                                  apart(parts_.identities[at(low)], parts_.identities[at(high)])),
-             .hint = std::move(found.hint)}};
+        throw Error{{.code = ErrorCode::no_resource,
+                     .peer = offers_[at(low)].endpoints.empty() ? low : high,
+                     .operation = "init",
+                     .cause = fmt::format(
+                         "rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low,
+                         host(low), high, host(high), found.cause,
+                         apart(parts_.identities[at(low)], parts_.identities[at(high)])),
+                     .hint = std::move(found.hint)}};
       }
     }
   }
@@ -183,8 +190,9 @@ class Linking {
   void open() {
     if (peers_.empty()) return;
     const PortChoice& port = ports_[at(parts_.rank)];
-    const auto device = std::find_if(devices_.begin(), devices_.end(),
-                                     [&](const DeviceFacts& facts) { return facts.name == port.device; });
+    const auto device =
+        std::find_if(devices_.begin(), devices_.end(),
+                     [&](const DeviceFacts& facts) { return facts.name == port.device; });
     result_.busy_neighbour = device->software;
     require_room(*device, {.peers = static_cast<std::uint32_t>(peers_.size()),
                            .sends = send_depth,
@@ -194,32 +202,34 @@ class Linking {
     const Findings found =
         judge_placement(notification(default_notification(*device, here.link_layer)), seen);
     parts_.log.info(
-        "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their payload{}{}",
+        "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
+        "payload{}{}",
         port.device, seen.records, seen.partial, seen.out_of_order, seen.overtaken,
         seen.failure.empty() ? "" : "; ", seen.failure);
-    auto transport =
-        std::make_unique<VerbsTransport>(*parts_.system, parts_.log,
-                                         Settings{.rank = parts_.rank,
-                                                  .host = host(parts_.rank),
-                                                  .port = port,
-                                                  .peers = static_cast<std::uint32_t>(peers_.size()),
-                                                  .receives = layout_.immediates_max(),
-                                                  .link_timeout_ms = parts_.options.link_timeout_ms,
-                                                  .notification = found.notification,
-                                                  .bytes_in_order = found.bytes_in_order});
+    auto transport = std::make_unique<VerbsTransport>(
+        *parts_.system, parts_.log,
+        Settings{.rank = parts_.rank,
+                 .host = host(parts_.rank),
+                 .port = port,
+                 .peers = static_cast<std::uint32_t>(peers_.size()),
+                 .receives = layout_.immediates_max(),
+                 .link_timeout_ms = parts_.options.link_timeout_ms,
+                 .notification = found.notification,
+                 .bytes_in_order = found.bytes_in_order});
     const std::size_t bytes = per_peer_bytes() * peers_.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
-      throw Error{{.code = ErrorCode::no_resource,
-                   .operation = "init",
-                   .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {} in all",
-                                        peers_.size(), bytes, parts_.arena->bytes()),
-                   .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES"}};
+      throw Error{
+          {.code = ErrorCode::no_resource,
+           .operation = "init",
+           .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {} in all",
+                                peers_.size(), bytes, parts_.arena->bytes()),
+           .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES"}};
     }
     memory_ = {parts_.arena->data() + *offset, bytes};
     rings_ = transport->register_memory(memory_);
-    parts_.log.info("verbs on {} port {}: {} bytes registered for rings, {} per peer", port.device, port.port,
-                    bytes, per_peer_bytes());
+    parts_.log.info("verbs on {} port {}: {} bytes registered for rings, {} per peer", port.device,
+                    port.port, bytes, per_peer_bytes());
     transport_ = transport.get();
     result_.transport = std::move(transport);
   }
@@ -229,8 +239,10 @@ class Linking {
     switch (parts_.options.notification) {
       case NotificationChoice::automatic: break;
       case NotificationChoice::poll: return {Notification::poll, Notification::poll, "forced"};
-      case NotificationChoice::immediate: return {Notification::immediate, Notification::immediate, "forced"};
-      case NotificationChoice::mixed: return {Notification::poll, Notification::immediate, "forced"};
+      case NotificationChoice::immediate:
+        return {Notification::immediate, Notification::immediate, "forced"};
+      case NotificationChoice::mixed:
+        return {Notification::poll, Notification::immediate, "forced"};
     }
     return by_device;
   }
@@ -277,11 +289,11 @@ class Linking {
         slot = {region, offset};
       }
       if (!in.ok() || address.empty()) {
-        throw Error{
-            {.code = ErrorCode::corrupt,
-             .peer = peer,
-             .operation = "init",
-             .cause = fmt::format("its {} bytes hold no address for this rank", addresses[at(peer)].size())}};
+        throw Error{{.code = ErrorCode::corrupt,
+                     .peer = peer,
+                     .operation = "init",
+                     .cause = fmt::format("its {} bytes hold no address for this rank",
+                                          addresses[at(peer)].size())}};
       }
       std::byte* const own = memory_.data() + i * per_peer_bytes();
       result_.links[at(peer)] = {
@@ -299,17 +311,19 @@ class Linking {
   // An empty write to every peer, then one of the longest packet, into staging that nobody uses
   // yet: only packets show a firewall, a wrong route or an MTU that the path does not carry.
   void probe() {
-    const transport::Write empty{.head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
+    const transport::Write empty{
+        .head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
     for (const int peer : peers_) {
       const messaging::PeerPlaces& places = result_.links[at(peer)].places;
       const std::array chain{
           empty,
-          transport::Write{.head = {},
-                           .body = places.staging.first(std::min(packet_bytes_max, places.staging.size())),
-                           .target = {.region = places.remote_slot.region,
-                                      .offset = places.remote_slot.offset + layout_.slot_bytes()},
-                           .immediate = {},
-                           .tell = true}};
+          transport::Write{
+              .head = {},
+              .body = places.staging.first(std::min(packet_bytes_max, places.staging.size())),
+              .target = {.region = places.remote_slot.region,
+                         .offset = places.remote_slot.offset + layout_.slot_bytes()},
+              .immediate = {},
+              .tell = true}};
       connection_to(peer).post(chain);
     }
     for (const int peer : peers_) {
@@ -318,9 +332,10 @@ class Linking {
         transport_->progress();
         transport_->poll_async_events();
         if (parts_.system->now() >= deadline_) {
-          fail_link(peer, ErrorCode::timeout,
-                    describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
-                                     connection.link()));
+          fail_link(
+              peer, ErrorCode::timeout,
+              describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
+                               connection.link()));
         }
         ::sched_yield();
       }
@@ -337,7 +352,8 @@ class Linking {
     return static_cast<VerbsConnection&>(*result_.links[at(peer)].connection);
   }
 
-  [[noreturn]] static void fail_link(int peer, ErrorCode code, Explanation why, int system_error = 0) {
+  [[noreturn]] static void fail_link(int peer, ErrorCode code, Explanation why,
+                                     int system_error = 0) {
     throw Error{{.code = code,
                  .peer = peer,
                  .operation = "init",
@@ -373,7 +389,8 @@ NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const context::Con
   } catch (const Error& error) {
     if (!reach.may_fall_back()) throw;
     // All ranks are here with the same error.
-    if (parts.rank == 0) parts.log.warning("{}; shared memory is used instead of verbs", error.what());
+    if (parts.rank == 0)
+      parts.log.warning("{}; shared memory is used instead of verbs", error.what());
     reach.fall_back();
     return nothing;
   }

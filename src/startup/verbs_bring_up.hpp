@@ -33,8 +33,9 @@ class Reach {
 
 struct NetworkLinks {
   std::unique_ptr<transport::Transport> transport;  // empty: no rank needs one
-  std::vector<context::PeerLink> links;  // by rank; without connection where the network is not used
-  bool busy_neighbour = false;           // the device's work is done by this host's processors
+  std::vector<context::PeerLink>
+      links;                    // by rank; without connection where the network is not used
+  bool busy_neighbour = false;  // the device's work is done by this host's processors
 };
 
 // Collective: every rank calls it, also one that has no such peer. May fall back (see

@@ -31,7 +31,9 @@ std::optional<std::uint64_t> number_of(std::string_view text, std::string_view w
 }
 
 std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
-std::uint64_t sum(std::uint64_t a, std::uint64_t b) { return a + std::min(b, memory_unlimited - a); }
+std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
+  return a + std::min(b, memory_unlimited - a);
+}
 
 std::uint64_t machine_left(const ReadFile& read) {
   const std::string text = read("/proc/meminfo");
@@ -40,7 +42,8 @@ std::uint64_t machine_left(const ReadFile& read) {
     return kib ? std::optional{*kib * 1024} : std::nullopt;
   };
   const auto available = bytes_of("MemAvailable:");
-  std::uint64_t left = available ? sum(*available, bytes_of("SwapFree:").value_or(0)) : memory_unlimited;
+  std::uint64_t left =
+      available ? sum(*available, bytes_of("SwapFree:").value_or(0)) : memory_unlimited;
   constexpr std::uint64_t never_more_than_there_is = 2;
   if (leading_number(read("/proc/sys/vm/overcommit_memory")) == never_more_than_there_is) {
     if (const auto limit = bytes_of("CommitLimit:"))
@@ -63,17 +66,21 @@ constexpr GroupFiles version_1{"/sys/fs/cgroup/memory",
 constexpr GroupFiles version_2{
     "/sys/fs/cgroup", "/memory.max", "/memory.current", {"active_file ", "inactive_file "}};
 
-// The group at path and those above it. In a container the path is "/" and the limit lies in the root of the tree.
-void look_at_groups(const ReadFile& read, const GroupFiles& files, std::string path, MemoryLeft& left) {
+// The group at path and those above it. In a container the path is "/" and the limit lies in the
+// root of the tree.
+void look_at_groups(const ReadFile& read, const GroupFiles& files, std::string path,
+                    MemoryLeft& left) {
   for (;; path.resize(path.find_last_of('/'))) {
     if (path == "/") path.clear();
     const std::string folder = std::string{files.tree} + path;
     // "max" is no number, and no limit.
     if (const auto limit = leading_number(read(folder + std::string{files.limit}))) {
-      const std::uint64_t usage = leading_number(read(folder + std::string{files.usage})).value_or(0);
+      const std::uint64_t usage =
+          leading_number(read(folder + std::string{files.usage})).value_or(0);
       const std::string statistics = read(folder + "/memory.stat");
       std::uint64_t cached = 0;
-      for (const std::string_view cache : files.caches) cached += number_of(statistics, cache).value_or(0);
+      for (const std::string_view cache : files.caches)
+        cached += number_of(statistics, cache).value_or(0);
       const std::uint64_t here = less(*limit, less(usage, cached));
       if (here < left.group_bytes) {
         left.group_bytes = here;
@@ -122,7 +129,8 @@ std::optional<MemoryShortage> find_shortage(std::span<const MemoryClaim> claims)
   std::map<std::tuple<Of, int, std::uint64_t>, MemoryShortage> limits;  // by node and group
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const auto& [node, bytes, left] = claims[i];
-    const auto count = [&, bytes = bytes, node = node](Of of, std::uint64_t group, std::uint64_t left_bytes) {
+    const auto count = [&, bytes = bytes, node = node](Of of, std::uint64_t group,
+                                                       std::uint64_t left_bytes) {
       const MemoryShortage unclaimed{.of = of, .first = i, .left_bytes = memory_unlimited};
       MemoryShortage& limit = limits.try_emplace({of, node, group}, unclaimed).first->second;
       ++limit.claims;

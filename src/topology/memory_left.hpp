@@ -15,15 +15,15 @@ inline constexpr std::uint64_t memory_unlimited = std::numeric_limits<std::uint6
 // What one rank sees. What cannot be read is not a limit.
 struct MemoryLeft {
   std::uint64_t machine_bytes = memory_unlimited;  // all ranks of the node share it
-  std::uint64_t group_bytes = memory_unlimited;    // of the tightest control group above this process
-  std::uint64_t group = 0;                         // which one: ranks with equal numbers share what it leaves
+  std::uint64_t group_bytes = memory_unlimited;  // of the tightest control group above this process
+  std::uint64_t group = 0;  // which one: ranks with equal numbers share what it leaves
 };
 
 // The text of a file; empty where there is none.
 using ReadFile = std::function<std::string(const std::string& path)>;
 
-// The machine: available memory and free swap; where the kernel commits no more than it has, what is not committed. Control groups,
-// version 1 and 2: limit less use, and page cache counts as free.
+// The machine: available memory and free swap; where the kernel commits no more than it has, what
+// is not committed. Control groups, version 1 and 2: limit less use, and page cache counts as free.
 MemoryLeft memory_left(const ReadFile& read);
 MemoryLeft memory_left();
 

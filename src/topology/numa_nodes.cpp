@@ -19,7 +19,8 @@ std::vector<NumaNode> numa_nodes() {
 int numa_node_of(std::span<const int> cores, std::span<const NumaNode> nodes) noexcept {
   if (cores.empty()) return -1;
   const auto found = std::ranges::find_if(nodes, [&](const NumaNode& node) {
-    return std::ranges::all_of(cores, [&](int core) { return std::ranges::count(node.cores, core) > 0; });
+    return std::ranges::all_of(cores,
+                               [&](int core) { return std::ranges::count(node.cores, core) > 0; });
   });
   return found == nodes.end() ? -1 : found->number;
 }

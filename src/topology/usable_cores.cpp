@@ -15,7 +15,8 @@ namespace {
 std::vector<int> affinity_mask() {
   const auto topology = load_topology();
   const Bitmap mask{hwloc_bitmap_alloc()};
-  if (!topology || !mask || hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
+  if (!topology || !mask ||
+      hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
     return {};
   return cores_of(mask.get());
 }

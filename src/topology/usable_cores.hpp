@@ -14,11 +14,13 @@ struct UsableCores {
   int quota = 0;           // 0: no limit
 };
 
-// Of this process, from hwloc and cgroup v2 (cpu.max of every ancestor). What cannot be read is not a limit.
+// Of this process, from hwloc and cgroup v2 (cpu.max of every ancestor). What cannot be read is not
+// a limit.
 UsableCores usable_cores();
 
-// Cores' worth of time that the control group at path allows: the smallest limit of its own cpu.max, its ancestors' and the
-// tree's root's, at least 1; 0: no limit. In a container the path is "/" and the limit lies in the root.
+// Cores' worth of time that the control group at path allows: the smallest limit of its own
+// cpu.max, its ancestors' and the tree's root's, at least 1; 0: no limit. In a container the path
+// is "/" and the limit lies in the root.
 int cgroup_quota(const std::string& tree, std::string path);
 
 // The union of the ranks' masks, cut by the smallest quota: mpirun may bind each rank to one core.

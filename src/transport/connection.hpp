@@ -1,6 +1,6 @@
-// THE WAIST: what messaging asks of a way to move bytes. A transport writes into memory that the peer
-// opened to us, in order, and tells when a source may be reused; some can also read it. Everything else (records, credits,
-// matching, rendezvous) is written once, above.
+// THE WAIST: what messaging asks of a way to move bytes. A transport writes into memory that the
+// peer opened to us, in order, and tells when a source may be reused; some can also read it.
+// Everything else (records, credits, matching, rendezvous) is written once, above.
 #pragma once
 
 #include <chrono>
@@ -16,9 +16,10 @@
 
 namespace qpmesh::transport {
 
-// Peer memory, as its owner named it: the key of a region that it registered, and where in it. Where the
-// offset counts from is the transport's affair: over verbs the key is the rkey and the offset the owner's
-// virtual address, elsewhere it counts from the region's first byte. Above, offsets are only added to.
+// Peer memory, as its owner named it: the key of a region that it registered, and where in it.
+// Where the offset counts from is the transport's affair: over verbs the key is the rkey and the
+// offset the owner's virtual address, elsewhere it counts from the region's first byte. Above,
+// offsets are only added to.
 struct RemoteAddress {
   std::uint32_t region = 0;
   std::uint64_t offset = 0;
@@ -26,9 +27,9 @@ struct RemoteAddress {
 
 // How a receiver learns that a write has arrived.
 enum class Notification : std::uint8_t {
-  poll,       // a flag inside the written memory; relies on write-after-write order of the connection
-  immediate,  // the write carries a 32-bit immediate, and the receiver's completion is the flag: relies on
-              // nothing
+  poll,  // a flag inside the written memory; relies on write-after-write order of the connection
+  immediate,  // the write carries a 32-bit immediate, and the receiver's completion is the flag:
+              // relies on nothing
 };
 
 // What a connection can do; the same on both of its ends.
@@ -38,33 +39,37 @@ struct Capabilities {
   // earlier writes. Where it does not hold, bytes inside a write appear in any order and a
   // polled record must prove itself by its CRC.
   bool ordered_flag = false;
-  // The bytes of one write appear in address order (ibv_query_qp_data_in_order says so of some devices): a
-  // record is complete when its tail is there, and needs no CRC.
+  // The bytes of one write appear in address order (ibv_query_qp_data_in_order says so of some
+  // devices): a record is complete when its tail is there, and needs no CRC.
   bool bytes_in_order = false;
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
   bool writes_user_memory =
       false;  // any memory of a process can be registered as a target (zero-copy rendezvous)
   bool reads_peer_memory =
       false;  // Connection::read works on what the peer registered, as a target or as a source
-  // Sources beyond inline_bytes_max must lie in memory that this rank registered: a device reads them.
+  // Sources beyond inline_bytes_max must lie in memory that this rank registered: a device reads
+  // them.
   bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them
   Notification medium = Notification::poll;  // records with payload behind them
-  std::size_t inline_bytes_max = 0;          // sources up to this size may be reused as soon as post returns
+  std::size_t inline_bytes_max =
+      0;  // sources up to this size may be reused as soon as post returns
   std::size_t write_bytes_max = 0;
 };
 
-// One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched until the
-// write is covered by completed(), unless head and body together fit inline_bytes_max.
+// One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched
+// until the write is covered by completed(), unless head and body together fit inline_bytes_max.
 struct Write {
   static constexpr std::uint32_t no_flag = ~std::uint32_t{0};
 
   std::span<const std::byte> head = {};
   std::span<const std::byte> body = {};
-  // Where registered_sources and neither inline nor in lasting memory: what register_source returned for the body.
+  // Where registered_sources and neither inline nor in lasting memory: what register_source
+  // returned for the body.
   std::optional<std::uint32_t> source_region = {};
   RemoteAddress target = {};
-  // Of aligned bytes inside head, which the receiver polls: where flags are ordered, stored at once.
+  // Of aligned bytes inside head, which the receiver polls: where flags are ordered, stored at
+  // once.
   std::uint32_t flag_offset = no_flag;
   std::uint32_t flag_bytes = 4;  // or 8
   bool wakes = true;  // a peer that sleeps; else it finds the flag when it looks for another reason
@@ -89,14 +94,15 @@ class Connection {
 
   virtual const Capabilities& capabilities() const noexcept = 0;
 
-  // The whole chain or nothing; never blocks. Writes of a chain and of successive posts are placed in
-  // order (an immediate is never delivered before all earlier bytes are visible). busy: try again
-  // after progress. failed: fault() says why.
+  // The whole chain or nothing; never blocks. Writes of a chain and of successive posts are placed
+  // in order (an immediate is never delivered before all earlier bytes are visible). busy: try
+  // again after progress. failed: fault() says why.
   virtual Post post(std::span<const Write> chain) noexcept = 0;
 
-  // For reads_peer_memory. Fetches the peer's bytes from source on, at most write_bytes_max of them, into target, which must
-  // lie in lasting memory or in target_region, which register_target returned, and stay untouched. Counts in completed() once
-  // all bytes are there and visible. Writes may pass it, and it them. Never blocks; busy and failed as with post.
+  // For reads_peer_memory. Fetches the peer's bytes from source on, at most write_bytes_max of
+  // them, into target, which must lie in lasting memory or in target_region, which register_target
+  // returned, and stay untouched. Counts in completed() once all bytes are there and visible.
+  // Writes may pass it, and it them. Never blocks; busy and failed as with post.
   virtual Post read(std::span<std::byte> /*target*/, std::optional<std::uint32_t> /*target_region*/,
                     RemoteAddress /*source*/) noexcept {
     return Post::failed;
@@ -105,20 +111,21 @@ class Connection {
   // How many writes with tell, and reads, have completed, in order, since the beginning.
   virtual std::uint64_t completed() const noexcept = 0;
 
-  // Has everything that was posted arrived? For a rank's last words: what a network loses after the connection has gone is
-  // not sent again. May post a marker to learn it; true where nothing can be lost, and after a failure.
+  // Has everything that was posted arrived? For a rank's last words: what a network loses after the
+  // connection has gone is not sent again. May post a marker to learn it; true where nothing can be
+  // lost, and after a failure.
   virtual bool delivered() noexcept { return true; }
 
   // The next immediate of the peer's writes, in order; the bytes of its write
   // and of all earlier ones are visible.
   virtual std::optional<std::uint32_t> take_arrival() noexcept = 0;
 
-  // Where this process can load the peer's registered memory [source, source + bytes); nullptr where it
-  // cannot. Total: what does not lie in a region of the peer is nullptr too.
+  // Where this process can load the peer's registered memory [source, source + bytes); nullptr
+  // where it cannot. Total: what does not lie in a region of the peer is nullptr too.
   virtual const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept = 0;
 
-  // After it returns, no write of the peer lands here any more and none of ours starts. Before memory that
-  // was open to the peer goes back to its owner with an error.
+  // After it returns, no write of the peer lands here any more and none of ours starts. Before
+  // memory that was open to the peer goes back to its owner with an error.
   virtual void sever() noexcept = 0;
 
   virtual const Fault* fault() const noexcept = 0;  // nullptr while healthy
@@ -129,27 +136,32 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Lasting memory, open to peers' writes, reads and loads; returns how they name its first byte. Regions may overlap. Throws
-  // Error{no_resource}.
+  // Lasting memory, open to peers' writes, reads and loads; returns how they name its first byte.
+  // Regions may overlap. Throws Error{no_resource}.
   virtual RemoteAddress register_memory(std::span<std::byte> memory) = 0;
-  // For one message: a target that peers write, or that our reads fill; a source that our writes send, or that peers read, and
-  // nobody writes. Only who registered them uses them: another message of the same memory may outlast them, so address_of
-  // does not find them. Throw Error{no_resource}.
+  // For one message: a target that peers write, or that our reads fill; a source that our writes
+  // send, or that peers read, and nobody writes. Only who registered them uses them: another
+  // message of the same memory may outlast them, so address_of does not find them. Throw
+  // Error{no_resource}.
   virtual RemoteAddress register_target(std::span<std::byte> memory) = 0;
   virtual RemoteAddress register_source(std::span<const std::byte> memory) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
-  // How a peer names this memory, when it lies in lasting memory. Total: nothing for any other memory.
-  virtual std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept = 0;
+  // How a peer names this memory, when it lies in lasting memory. Total: nothing for any other
+  // memory.
+  virtual std::optional<RemoteAddress> address_of(
+      std::span<const std::byte> memory) const noexcept = 0;
 
-  // What peer needs to connect to us, for the bootstrap to carry; then both ends connect, in any order. Nothing is posted
-  // before every rank has connected.
+  // What peer needs to connect to us, for the bootstrap to carry; then both ends connect, in any
+  // order. Nothing is posted before every rank has connected.
   virtual Blob address_for(int peer) = 0;
   virtual std::unique_ptr<Connection> connect(int peer, BlobView peer_address) = 0;
 
-  virtual void progress() noexcept = 0;              // polls completions; never blocks
-  virtual int wake_descriptor() const noexcept = 0;  // readable when progress has something to do; -1: none
-  // Before this thread sleeps on the descriptor: news from here on make it readable; progress looks once more for what came
-  // before. Returns how long a sleep may last: what is only seen by looking at memory wakes nobody.
+  virtual void progress() noexcept = 0;  // polls completions; never blocks
+  virtual int wake_descriptor()
+      const noexcept = 0;  // readable when progress has something to do; -1: none
+  // Before this thread sleeps on the descriptor: news from here on make it readable; progress looks
+  // once more for what came before. Returns how long a sleep may last: what is only seen by looking
+  // at memory wakes nobody.
   virtual std::chrono::microseconds request_notification() noexcept {
     return std::chrono::microseconds::max();
   }

@@ -28,19 +28,23 @@ namespace {
 // Beyond RLIMIT_FSIZE ftruncate does not fail, it kills the process with SIGXFSZ: look first.
 void check_limit(int resource, const char* name, const std::string& remedy, std::size_t need) {
   rlimit limit{};
-  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY)
     return;
   if (limit.rlim_cur >= need) return;
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "arena",
-               .cause = fmt::format("{} allows {} bytes, the arena needs {}", name, limit.rlim_cur, need),
-               .hint = fmt::format("raise it ({}), or lower QPMESH_ARENA_BYTES_MAX", remedy)}};
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .operation = "arena",
+       .cause = fmt::format("{} allows {} bytes, the arena needs {}", name, limit.rlim_cur, need),
+       .hint = fmt::format("raise it ({}), or lower QPMESH_ARENA_BYTES_MAX", remedy)}};
 }
 
 base::Mapping map(const base::System& system, std::size_t bytes, int flags, int fd) {
-  check_limit(RLIMIT_AS, "RLIMIT_AS", "ulimit -v; every other rank of this host needs as much again", bytes);
-  void* address = system.call(
-      "mmap", [&] { return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0); });
+  check_limit(RLIMIT_AS, "RLIMIT_AS",
+              "ulimit -v; every other rank of this host needs as much again", bytes);
+  void* address = system.call("mmap", [&] {
+    return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+  });
   if (address == MAP_FAILED) fail("mmap", bytes, errno, "lower QPMESH_ARENA_BYTES_MAX");
   // A dump would fault in every hole of every rank's arena: gigabytes, while the peers wait for
   // news of this death.
@@ -50,7 +54,8 @@ base::Mapping map(const base::System& system, std::size_t bytes, int flags, int 
 
 }  // namespace
 
-Arena::Arena(base::UniqueFd fd, base::Mapping mapping) : fd_{std::move(fd)}, mapping_{std::move(mapping)} {
+Arena::Arena(base::UniqueFd fd, base::Mapping mapping)
+    : fd_{std::move(fd)}, mapping_{std::move(mapping)} {
   ::new (mapping_.data()) ArenaHeader{};
   const std::uint64_t first = base::round_up(sizeof(ArenaHeader), alignment);
   free_.emplace(first, mapping_.bytes() - first);
@@ -58,10 +63,12 @@ Arena::Arena(base::UniqueFd fd, base::Mapping mapping) : fd_{std::move(fd)}, map
 
 Arena Arena::create_shared(const base::System& system, std::size_t bytes) {
   check_limit(RLIMIT_FSIZE, "RLIMIT_FSIZE", "ulimit -f", bytes);
-  base::UniqueFd fd{system.call(
-      "memfd_create", [] { return ::memfd_create("qpmesh-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING); })};
+  base::UniqueFd fd{system.call("memfd_create", [] {
+    return ::memfd_create("qpmesh-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  })};
   if (!fd) fail("memfd_create", bytes, errno);
-  if (system.call("ftruncate", [&] { return ::ftruncate(fd.get(), static_cast<off_t>(bytes)); }) != 0) {
+  if (system.call("ftruncate", [&] { return ::ftruncate(fd.get(), static_cast<off_t>(bytes)); }) !=
+      0) {
     fail("ftruncate", bytes, errno);
   }
   // Nobody, not even a peer of the same user, can shrink the memory under us: no SIGBUS.

@@ -22,15 +22,17 @@ void Neighbour::ring(int doorbell) noexcept {
   [[maybe_unused]] const auto written = ::write(doorbell, &one, sizeof one);
 }
 
-// The proof comes before the guard: between the two calls the id would have to be given again, and nothing
-// else may pass between `begun` and the call that ends with `done`. A process that is stopped between the two
-// keeps its neighbour's buffer until it goes on or ends; see docs/errors.md.
+// The proof comes before the guard: between the two calls the id would have to be given again, and
+// nothing else may pass between `begun` and the call that ends with `done`. A process that is
+// stopped between the two keeps its neighbour's buffer until it goes on or ends; see
+// docs/errors.md.
 bool Neighbour::fill(FillGuard& guard, const FillTarget& target,
                      std::span<const std::byte> source) const noexcept {
   if (!fills_private() || private_memory_.copy(nullptr, 0, 0) != 0) return false;
   if (!guard.begin(target.number)) return false;
   const std::uint64_t done = FillGuard::word(target.number, FillGuard::done);
-  if (private_memory_.write(target.address, source.data(), source.size(), target.guard_address, done))
+  if (private_memory_.write(target.address, source.data(), source.size(), target.guard_address,
+                            done))
     return true;
   guard.give_up(target.number);
   return false;

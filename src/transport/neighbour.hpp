@@ -1,5 +1,5 @@
-// What a rank knows of the memory of a rank of its node, itself included. One shape: connections, messaging
-// and the collectives of a node all look at this one.
+// What a rank knows of the memory of a rank of its node, itself included. One shape: connections,
+// messaging and the collectives of a node all look at this one.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,15 @@ using base::FillTarget;
 // Made at start-up, read by everybody, never changed: the memory changes, not where it is.
 class Neighbour {
  public:
-  // A peer that proved to share memory with us: maps its arena. The descriptor of the arena may be closed
-  // afterwards. private_memory: where it and we copy each other's. Throws Error{no_resource}.
-  Neighbour(const base::System& system, int arena_fd, std::size_t arena_bytes, base::UniqueFd doorbell,
-            base::ProcessMemory private_memory = {});
-  // A rank of this process, whose arena is mapped already. It does not own the doorbell; -1: nobody sleeps.
-  explicit Neighbour(const Arena& arena, int doorbell = -1, base::ProcessMemory private_memory = {}) noexcept
+  // A peer that proved to share memory with us: maps its arena. The descriptor of the arena may be
+  // closed afterwards. private_memory: where it and we copy each other's. Throws
+  // Error{no_resource}.
+  Neighbour(const base::System& system, int arena_fd, std::size_t arena_bytes,
+            base::UniqueFd doorbell, base::ProcessMemory private_memory = {});
+  // A rank of this process, whose arena is mapped already. It does not own the doorbell; -1: nobody
+  // sleeps.
+  explicit Neighbour(const Arena& arena, int doorbell = -1,
+                     base::ProcessMemory private_memory = {}) noexcept
       : Neighbour{{arena.data(), arena.bytes()}, arena.header().asleep, doorbell, private_memory} {}
   Neighbour(std::span<std::byte> arena, const base::Asleep& asleep, int doorbell,
             base::ProcessMemory private_memory = {}) noexcept
@@ -48,7 +51,8 @@ class Neighbour {
   }
   // The inverse, for addresses of this process.
   std::optional<std::uint64_t> offset_of(const void* data, std::size_t bytes) const noexcept {
-    const auto offset = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(arena_);
+    const auto offset =
+        reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(arena_);
     if (offset >= arena_bytes_ || bytes > arena_bytes_ - offset) return std::nullopt;
     return offset;
   }
@@ -63,18 +67,22 @@ class Neighbour {
 
   // Its private memory. May both ends copy each other's?
   virtual bool copies_private() const noexcept { return private_memory_.is_known(); }
-  // 0, or the errno: ESRCH where the rank is gone. Then target holds anything. Whether the bytes are still what
-  // they were offered as is the caller's to know.
-  virtual int copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept {
+  // 0, or the errno: ESRCH where the rank is gone. Then target holds anything. Whether the bytes
+  // are still what they were offered as is the caller's to know.
+  virtual int copy_private(std::byte* target, std::uint64_t address,
+                           std::size_t bytes) const noexcept {
     return private_memory_.copy(target, address, bytes);
   }
   // May it fill ours and we its? Where a word is seen behind the data.
-  bool fills_private() const noexcept { return copies_private() && base::ProcessMemory::stores_in_order; }
-  // Copies into memory that the rank lets us fill. False: it does not any more, or the system forbids it, and
-  // the rank knows.
+  bool fills_private() const noexcept {
+    return copies_private() && base::ProcessMemory::stores_in_order;
+  }
+  // Copies into memory that the rank lets us fill. False: it does not any more, or the system
+  // forbids it, and the rank knows.
   virtual bool fill(FillGuard& guard, const FillTarget& target,
                     std::span<const std::byte> source) const noexcept;
-  // What it had begun to fill it fills no more: the process has ended, with all its threads. Never blocks.
+  // What it had begun to fill it fills no more: the process has ended, with all its threads. Never
+  // blocks.
   virtual bool has_ended() const noexcept { return private_memory_.has_ended(); }
 
  private:

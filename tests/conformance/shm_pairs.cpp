@@ -34,7 +34,8 @@ class ShmPair final : public ConnectedPair {
     }
     for (const int side : {0, 1}) {
       const int peer = 1 - side;
-      at(connections_, side) = at(transports_, side)->connect(peer, at(transports_, peer)->address_for(side));
+      at(connections_, side) =
+          at(transports_, side)->connect(peer, at(transports_, peer)->address_for(side));
       Arena& arena = at(arenas_, side);
       const std::uint64_t offset = arena.allocate(memory_bytes).value();
       const std::span memory{arena.data() + offset, memory_bytes};
@@ -63,8 +64,9 @@ class ShmPair final : public ConnectedPair {
   const std::uint64_t word_ = system_.random_u64();
   std::array<Arena, 2> arenas_{Arena::create_shared(system_, arena_bytes),
                                Arena::create_shared(system_, arena_bytes)};
-  std::array<base::UniqueFd, 2> doorbells_{base::UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)},
-                                           base::UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}};
+  std::array<base::UniqueFd, 2> doorbells_{
+      base::UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)},
+      base::UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)}};
   std::array<std::unique_ptr<ShmTransport>, 2> transports_;
   std::array<std::unique_ptr<transport::Connection>, 2> connections_;
   std::array<End, 2> ends_;

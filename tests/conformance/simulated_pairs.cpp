@@ -14,8 +14,9 @@ class SimulatedPair final : public ConnectedPair {
  public:
   explicit SimulatedPair(const NetworkConfig& config) : mesh_{config, memory_bytes} {
     for (const int side : {0, 1}) {
-      ends_[static_cast<std::size_t>(side)] = {mesh_[side].transport.get(), &mesh_.connection(side, 1 - side),
-                                               mesh_[side].memory, mesh_.address(side, 0), memory_bytes};
+      ends_[static_cast<std::size_t>(side)] = {
+          mesh_[side].transport.get(), &mesh_.connection(side, 1 - side), mesh_[side].memory,
+          mesh_.address(side, 0), memory_bytes};
     }
   }
 
@@ -69,10 +70,11 @@ INSTANTIATE_TEST_SUITE_P(simulated, TransportConformance,
                                            relaxed_with_flags, bytes_in_order),
                          factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, OrderedWrites,
-                         ::testing::Values(shared_memory, polled, polled_without_inline, bytes_in_order),
+                         ::testing::Values(shared_memory, polled, polled_without_inline,
+                                           bytes_in_order),
                          factory_name);
-INSTANTIATE_TEST_SUITE_P(simulated, OrderedFlags, ::testing::Values(shared_memory, relaxed_with_flags),
-                         factory_name);
+INSTANTIATE_TEST_SUITE_P(simulated, OrderedFlags,
+                         ::testing::Values(shared_memory, relaxed_with_flags), factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, Immediates,
                          ::testing::Values(shared_memory, polled, polled_without_inline, immediate,
                                            relaxed_with_flags),

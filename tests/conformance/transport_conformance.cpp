@@ -34,8 +34,8 @@ void TransportSuite::post(int side, std::span<const Write> chain) {
   for (const Write& write : chain) told(side) += write.tell ? 1U : 0U;
 }
 
-void TransportSuite::read(int side, std::span<std::byte> target, std::optional<std::uint32_t> target_region,
-                          RemoteAddress source) {
+void TransportSuite::read(int side, std::span<std::byte> target,
+                          std::optional<std::uint32_t> target_region, RemoteAddress source) {
   Post answer = Post::busy;
   for (int i = 0; i < pumps_max && answer == Post::busy; ++i) {
     answer = connection(side).read(target, target_region, source);
@@ -73,7 +73,8 @@ TEST_P(TransportConformance, places_a_body_right_behind_its_head_and_touches_not
   }
   expected.resize(expected.size() + 64, std::byte{0});
   complete(0);
-  wait_for([&] { return same(memory(1, 0, expected.size()), expected); }, "all bytes in their places");
+  wait_for([&] { return same(memory(1, 0, expected.size()), expected); },
+           "all bytes in their places");
 }
 
 TEST_P(TransportConformance, counts_completions_of_those_that_tell_only_and_never_back) {
@@ -147,7 +148,8 @@ TEST_P(TransportConformance, posts_a_chain_whole_or_not_at_all) {
       chain[part] = {.head = source, .target = at(1, (3 * i + part) * bytes), .tell = true};
     }
     register_sources(0, chain);
-    const Post answer = connection(0).post(chain);  // no pump: the queue fills up where there is one
+    const Post answer =
+        connection(0).post(chain);  // no pump: the queue fills up where there is one
     ASSERT_NE(answer, Post::failed);
     posted[i] = answer == Post::posted;
     told(0) += posted[i] ? chain.size() : 0;
@@ -160,7 +162,8 @@ TEST_P(TransportConformance, posts_a_chain_whole_or_not_at_all) {
     if (posted[i]) {
       wait_for([&] { return all_are(target, std::byte{1}); }, "a whole chain");
     } else {
-      EXPECT_TRUE(all_are(target, std::byte{0})) << "chain " << i << " was refused and still landed";
+      EXPECT_TRUE(all_are(target, std::byte{0}))
+          << "chain " << i << " was refused and still landed";
     }
   }
 }
@@ -168,12 +171,15 @@ TEST_P(TransportConformance, posts_a_chain_whole_or_not_at_all) {
 TEST_P(TransportConformance, carries_both_directions_at_once) {
   constexpr std::size_t bytes = 700;
   constexpr std::size_t rounds = 500;
-  std::array<std::vector<std::byte>, 2> sources{pattern(bytes * rounds, 1), pattern(bytes * rounds, 2)};
+  std::array<std::vector<std::byte>, 2> sources{pattern(bytes * rounds, 1),
+                                                pattern(bytes * rounds, 2)};
   for (std::size_t i = 0; i < rounds; ++i) {
     for (const int side : {0, 1}) {
-      const auto part = std::span{sources[static_cast<std::size_t>(side)]}.subspan(i * bytes, bytes);
-      post(side,
-           {.head = part.first(i % 50), .body = part.subspan(i % 50), .target = at(1 - side, i * bytes)});
+      const auto part =
+          std::span{sources[static_cast<std::size_t>(side)]}.subspan(i * bytes, bytes);
+      post(side, {.head = part.first(i % 50),
+                  .body = part.subspan(i % 50),
+                  .target = at(1 - side, i * bytes)});
     }
   }
   complete(0);
@@ -230,14 +236,15 @@ TEST_P(TransportConformance, names_memory_that_peers_can_reach_and_no_other) {
   const std::vector<std::byte> elsewhere(100);
   EXPECT_FALSE(end(1).transport->address_of(elsewhere).has_value());
   // Begins inside and is longer than any region: only looked at, never read.
-  EXPECT_FALSE(
-      end(1).transport->address_of({all.data() + 1000, static_cast<std::size_t>(end(1).region_bytes)}));
+  EXPECT_FALSE(end(1).transport->address_of(
+      {all.data() + 1000, static_cast<std::size_t>(end(1).region_bytes)}));
 }
 
 TEST_P(TransportConformance, posts_nothing_after_its_own_sever_and_says_why) {
   const std::vector<std::byte> source(100, std::byte{1});
   connection(1).sever();
-  EXPECT_EQ(connection(1).post(std::array{Write{.head = source, .target = at(0, 0)}}), Post::failed);
+  EXPECT_EQ(connection(1).post(std::array{Write{.head = source, .target = at(0, 0)}}),
+            Post::failed);
   const transport::Fault* const fault = connection(1).fault();
   ASSERT_NE(fault, nullptr);
   EXPECT_EQ(fault->peer, 0);
@@ -313,7 +320,8 @@ TEST_P(Reads, fetch_what_lies_at_the_peer_into_lasting_and_into_lent_memory) {
   const std::uint32_t region = end(0).transport->register_target(here).region;
   std::size_t offset = 1;
   for (const std::size_t bytes : {1U, 7U, 4096U, 5000U, 60'000U}) {
-    read(0, std::span{here}.subspan(offset, bytes), region, {there.region, there.offset + offset - 1});
+    read(0, std::span{here}.subspan(offset, bytes), region,
+         {there.region, there.offset + offset - 1});
     offset += bytes;
   }
   const auto placed = pattern(5'000, 4);
@@ -337,7 +345,8 @@ TEST_P(Reads, are_there_when_they_complete_however_many_are_posted_among_writes)
   for (std::size_t i = 0; i < rounds; ++i) {
     const auto target = memory(0, 10'000 + i * bytes, bytes);
     read(0, target, std::nullopt, at(1, 0));
-    if (i % 3 == 0) post(0, {.head = std::span{source}.first(64), .target = at(1, 1'000'000), .tell = true});
+    if (i % 3 == 0)
+      post(0, {.head = std::span{source}.first(64), .target = at(1, 1'000'000), .tell = true});
     if (i % 10 != 0) continue;
     const std::uint64_t due = told(0);
     wait_for([&] { return connection(0).completed() >= due; }, "completion");
@@ -355,7 +364,8 @@ TEST_P(Reads, of_memory_that_is_not_open_fail_the_link_and_say_so) {
   EXPECT_EQ(connection(0).read(memory(0, 0, 1'000), std::nullopt, there), Post::posted);
   wait_for([&] { return connection(0).fault() != nullptr; }, "the fault");
   const std::string& detail = connection(0).fault()->detail;
-  EXPECT_TRUE(detail.find("RDMA read") != std::string::npos || detail.starts_with("a read of")) << detail;
+  EXPECT_TRUE(detail.find("RDMA read") != std::string::npos || detail.starts_with("a read of"))
+      << detail;
   EXPECT_TRUE(all_are(memory(0, 0, 1'000), std::byte{0}));
   EXPECT_EQ(connection(0).read(memory(0, 0, 8), std::nullopt, at(1, 0)), Post::failed);
 }
@@ -366,15 +376,18 @@ TEST_P(OrderedFlags, stores_a_flag_after_every_byte_of_its_write_and_of_those_be
   std::vector<std::byte> payload(payload_bytes);
   std::vector<std::byte> head(head_bytes);
   std::vector<std::byte> body(40);
-  std::atomic_ref<std::uint32_t> flag{*reinterpret_cast<std::uint32_t*>(memory(1, 4096 + 8, 4).data())};
+  std::atomic_ref<std::uint32_t> flag{
+      *reinterpret_cast<std::uint32_t*>(memory(1, 4096 + 8, 4).data())};
   for (std::uint32_t i = 1; i <= 200; ++i) {
     std::fill(payload.begin(), payload.end(), value(i));
     std::fill(head.begin(), head.end(), value(i));
     std::fill(body.begin(), body.end(), value(i));
     std::ranges::copy(std::as_bytes(std::span{&i, 1}), head.begin() + 8);
-    post(0, std::array{
-                Write{.body = payload, .target = at(1, 8192)},
-                Write{.head = head, .body = body, .target = at(1, 4096), .flag_offset = 8, .tell = true}});
+    post(0, std::array{Write{.body = payload, .target = at(1, 8192)}, Write{.head = head,
+                                                                            .body = body,
+                                                                            .target = at(1, 4096),
+                                                                            .flag_offset = 8,
+                                                                            .tell = true}});
     wait_for([&] { return flag.load(std::memory_order_acquire) != i - 1; }, "the flag");
     ASSERT_EQ(flag.load(std::memory_order_acquire), i);
     ASSERT_TRUE(all_are(memory(1, 4096, 8), value(i)));
@@ -395,8 +408,8 @@ TEST_P(Immediates, arrive_in_order_after_the_bytes_of_their_write_and_of_all_bef
       const std::size_t covered = (std::size_t{next} * 2 + 2) * bytes;
       const std::size_t checked =
           std::min<std::size_t>(covered, 8 * bytes);  // the newest: enough, and linear
-      ASSERT_TRUE(
-          same(memory(1, covered - checked, checked), std::span{source}.subspan(covered - checked, checked)));
+      ASSERT_TRUE(same(memory(1, covered - checked, checked),
+                       std::span{source}.subspan(covered - checked, checked)));
       ++next;
     }
   };

@@ -1,8 +1,9 @@
 // What every transport owes messaging, as tests over a connected pair. A transport
 // instantiates the suites whose promise it makes:
 //   INSTANTIATE_TEST_SUITE_P(shm, TransportConformance, ::testing::Values(factory), factory_name);
-// and OrderedWrites (writes of a connection are placed in order), OrderedFlags (Capabilities::ordered_flag),
-// Immediates, Fences (sever holds off a peer that knows nothing of it), Reads (Capabilities::reads_peer_memory).
+// and OrderedWrites (writes of a connection are placed in order), OrderedFlags
+// (Capabilities::ordered_flag), Immediates, Fences (sever holds off a peer that knows nothing of
+// it), Reads (Capabilities::reads_peer_memory).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +55,8 @@ class ConnectedPair {
 
   virtual ~ConnectedPair() = default;
   virtual End& end(int side) = 0;  // 0 or 1
-  // Lets a little time pass and both transports progress. Many calls must be cheap: tests look between them.
+  // Lets a little time pass and both transports progress. Many calls must be cheap: tests look
+  // between them.
   virtual void pump() = 0;
 };
 
@@ -62,8 +64,12 @@ struct PairFactory {
   std::string name;
   std::function<std::unique_ptr<ConnectedPair>()> make;
 };
-inline std::ostream& operator<<(std::ostream& out, const PairFactory& factory) { return out << factory.name; }
-inline std::string factory_name(const ::testing::TestParamInfo<PairFactory>& info) { return info.param.name; }
+inline std::ostream& operator<<(std::ostream& out, const PairFactory& factory) {
+  return out << factory.name;
+}
+inline std::string factory_name(const ::testing::TestParamInfo<PairFactory>& info) {
+  return info.param.name;
+}
 
 class TransportSuite : public ::testing::TestWithParam<PairFactory> {
  protected:
@@ -100,9 +106,11 @@ class TransportSuite : public ::testing::TestWithParam<PairFactory> {
   // Posts a read, pumping as long as the answer is busy.
   void read(int side, std::span<std::byte> target, std::optional<std::uint32_t> target_region,
             transport::RemoteAddress source);
-  // Where a device reads them: registers the sources of a chain. They stay where they are until the test ends.
+  // Where a device reads them: registers the sources of a chain. They stay where they are until the
+  // test ends.
   void register_sources(int side, std::span<const transport::Write> chain);
-  // Waits until everything posted so far by this side has completed (posts a write without bytes that tells).
+  // Waits until everything posted so far by this side has completed (posts a write without bytes
+  // that tells).
   void complete(int side);
   std::uint64_t& told(int side) { return told_[static_cast<std::size_t>(side)]; }
 

@@ -1,5 +1,6 @@
-// RDMA over the first usable device of the host, looped back, under the conformance suites: one process, two transports, once
-// for each way in which a receiver may learn of writes. A program of its own, for hosts and guests that have a device.
+// RDMA over the first usable device of the host, looped back, under the conformance suites: one
+// process, two transports, once for each way in which a receiver may learn of writes. A program of
+// its own, for hosts and guests that have a device.
 #include <sched.h>
 
 #include <array>
@@ -28,14 +29,15 @@ class VerbsPair final : public ConnectedPair {
     if (offer.endpoints.empty()) throw std::runtime_error{offer.cause};
     const Endpoint& here = offer.endpoints.front();
     for (const int side : {0, 1}) {
-      at(transports_, side) = std::make_unique<VerbsTransport>(system_, log_,
-                                                               Settings{.rank = side,
-                                                                        .host = "here",
-                                                                        .port = {here.device, here.port},
-                                                                        .peers = 1,
-                                                                        .receives = 512,
-                                                                        .link_timeout_ms = 500,
-                                                                        .notification = notification});
+      at(transports_, side) =
+          std::make_unique<VerbsTransport>(system_, log_,
+                                           Settings{.rank = side,
+                                                    .host = "here",
+                                                    .port = {here.device, here.port},
+                                                    .peers = 1,
+                                                    .receives = 512,
+                                                    .link_timeout_ms = 500,
+                                                    .notification = notification});
       at(transports_, side)->prepare(1 - side, {.peer_host = "here", .choices = {{here, here}}});
     }
     const std::array addresses{transports_[0]->address_for(1), transports_[1]->address_for(0)};
@@ -83,7 +85,8 @@ PairFactory factory(std::string name, Notification small, Notification medium) {
 
 const PairFactory polled = factory("polled", Notification::poll, Notification::poll);
 const PairFactory mixed = factory("mixed", Notification::poll, Notification::immediate);
-const PairFactory immediate = factory("immediate", Notification::immediate, Notification::immediate);
+const PairFactory immediate =
+    factory("immediate", Notification::immediate, Notification::immediate);
 
 }  // namespace
 

@@ -26,23 +26,28 @@ struct ExploredAtomics {
     return static_cast<Word>(load(word, sizeof(Word), Order::seq_cst, where));
   }
   template <base::SharedWord Word>
-  static void store_relaxed(Word* word, std::type_identity_t<Word> value, Where where = Where::current()) {
+  static void store_relaxed(Word* word, std::type_identity_t<Word> value,
+                            Where where = Where::current()) {
     store(word, sizeof(Word), value, Order::relaxed, where);
   }
   template <base::SharedWord Word>
-  static void store_release(Word* word, std::type_identity_t<Word> value, Where where = Where::current()) {
+  static void store_release(Word* word, std::type_identity_t<Word> value,
+                            Where where = Where::current()) {
     store(word, sizeof(Word), value, Order::release, where);
   }
   template <base::SharedWord Word>
-  static void store_seq_cst(Word* word, std::type_identity_t<Word> value, Where where = Where::current()) {
+  static void store_seq_cst(Word* word, std::type_identity_t<Word> value,
+                            Where where = Where::current()) {
     store(word, sizeof(Word), value, Order::seq_cst, where);
   }
   template <base::SharedWord Word>
-  static Word exchange_seq_cst(Word* word, std::type_identity_t<Word> value, Where where = Where::current()) {
+  static Word exchange_seq_cst(Word* word, std::type_identity_t<Word> value,
+                               Where where = Where::current()) {
     return static_cast<Word>(exchange(word, sizeof(Word), value, Order::seq_cst, where));
   }
   template <base::SharedWord Word>
-  static bool compare_exchange_acq_rel(Word* word, Word& expected, std::type_identity_t<Word> desired,
+  static bool compare_exchange_acq_rel(Word* word, Word& expected,
+                                       std::type_identity_t<Word> desired,
                                        Where where = Where::current()) {
     std::uint64_t found = expected;
     const bool done = compare_exchange(word, sizeof(Word), found, desired, Order::acq_rel, where);
@@ -60,10 +65,12 @@ struct ExploredAtomics {
     return *value;
   }
   template <class Value>
-  static void store_plain(Value* place, std::type_identity_t<Value> value, Where where = Where::current()) {
+  static void store_plain(Value* place, std::type_identity_t<Value> value,
+                          Where where = Where::current()) {
     write_plain(place, &value, sizeof value, where);
   }
-  static void copy(std::byte* to, const std::byte* from, std::size_t bytes, Where where = Where::current()) {
+  static void copy(std::byte* to, const std::byte* from, std::size_t bytes,
+                   Where where = Where::current()) {
     read_plain(from, bytes, where);
     write_plain(to, from, bytes, where);
   }

@@ -107,11 +107,12 @@ class Explorer {
 
   // Of the thread that runs.
   std::uint64_t load(const void* at, unsigned bytes, Order order, std::source_location where);
-  void store(void* at, unsigned bytes, std::uint64_t value, Order order, std::source_location where);
+  void store(void* at, unsigned bytes, std::uint64_t value, Order order,
+             std::source_location where);
   std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order,
                          std::source_location where);
-  bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired, Order order,
-                        std::source_location where);
+  bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired,
+                        Order order, std::source_location where);
   void fence(Order order, std::source_location where);
   void read_plain(const void* at, std::size_t bytes, std::source_location where);
   void write_plain(void* at, const void* from, std::size_t bytes, std::source_location where);
@@ -244,8 +245,9 @@ Explorer::Runner* Explorer::next_runner() {
 }
 
 bool Explorer::has_news(const Runner& runner) const {
-  return std::ranges::any_of(runner.last_looks,
-                             [&](const Look& look) { return memory_.newest(look.word) > look.position; });
+  return std::ranges::any_of(runner.last_looks, [&](const Look& look) {
+    return memory_.newest(look.word) > look.position;
+  });
 }
 
 // Nobody can go on.
@@ -266,7 +268,8 @@ void Explorer::judge_waiting() {
 void Explorer::end_with(End end, std::string text) {
   const bool exists = end == End::dead_end || memory_.is_consistent();
   end_ = exists ? end : End::dead_end;
-  if (end_ == End::finding && explored_.finding.empty()) explored_.finding = std::move(text) + story();
+  if (end_ == End::finding && explored_.finding.empty())
+    explored_.finding = std::move(text) + story();
 }
 
 void Explorer::abandon() {
@@ -288,16 +291,19 @@ void Explorer::after_step() {
 std::string Explorer::story() const {
   const std::vector<Event>& events = memory_.events();
   std::string text;
-  for (std::size_t i = events.size() > events_told ? events.size() - events_told : 0; i < events.size();
-       ++i) {
+  for (std::size_t i = events.size() > events_told ? events.size() - events_told : 0;
+       i < events.size(); ++i) {
     const Event& event = events[i];
-    text += fmt::format("\n  {:{}}thread {} {}", "", 4 * event.thread, event.thread, name_of(event.access));
+    text += fmt::format("\n  {:{}}thread {} {}", "", 4 * event.thread, event.thread,
+                        name_of(event.access));
     if (event.access != Access::fence) text += fmt::format(" [{}]", memory_.offset_of(event.word));
     if (event.access == Access::load || event.access == Access::exchange)
-      text += fmt::format(" -> {:#x} (store {})", memory_.value(event.word, event.read), event.read);
+      text +=
+          fmt::format(" -> {:#x} (store {})", memory_.value(event.word, event.read), event.read);
     if (event.access == Access::store || event.access == Access::exchange)
       text += fmt::format(" := {:#x}", event.value);
-    text += fmt::format("  {}:{} {}", file_name(event.at), event.at.line(), function_name(event.at));
+    text +=
+        fmt::format("  {}:{} {}", file_name(event.at), event.at.line(), function_name(event.at));
   }
   return text;
 }
@@ -369,7 +375,8 @@ Time Explorer::choose_store(Word word, const std::uint64_t* unless) {
     std::array<Time, 64> ways{};
     std::uint32_t count = 0;
     for (Time position = first; position <= newest; ++position) {
-      if (unless != nullptr && position != newest && memory_.value(word, position) == *unless) continue;
+      if (unless != nullptr && position != newest && memory_.value(word, position) == *unless)
+        continue;
       if (count < ways.size()) ways[count++] = position;
     }
     const bool waits = others_may_store(word);
@@ -377,7 +384,8 @@ Time Explorer::choose_store(Word word, const std::uint64_t* unless) {
       end_with(End::dead_end);
       abandon();
     }
-    const std::uint32_t way = count + (waits ? 1 : 0) == 1 ? 0 : decisions_.decide(count + (waits ? 1 : 0));
+    const std::uint32_t way =
+        count + (waits ? 1 : 0) == 1 ? 0 : decisions_.decide(count + (waits ? 1 : 0));
     if (way < count) {
       runner.looks.push_back({word, ways[way]});
       return ways[way];
@@ -393,7 +401,8 @@ void Explorer::choose_turn(Word word) {
     wait_for_store(word, static_cast<Time>(memory_.newest(word) + 1));
 }
 
-std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order, std::source_location where) {
+std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order,
+                             std::source_location where) {
   write_what_is_late();
   order = damaged(order, where, true, false);
   const Word index = word(at, bytes);
@@ -403,7 +412,8 @@ std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order, std::s
   return value;
 }
 
-void Explorer::store(void* at, unsigned bytes, std::uint64_t value, Order order, std::source_location where) {
+void Explorer::store(void* at, unsigned bytes, std::uint64_t value, Order order,
+                     std::source_location where) {
   order = damaged(order, where, false, true);
   const Word index = word(at, bytes);
   choose_turn(index);
@@ -425,8 +435,8 @@ std::uint64_t Explorer::exchange(void* at, unsigned bytes, std::uint64_t value, 
   return old;
 }
 
-bool Explorer::compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired,
-                                Order order, std::source_location where) {
+bool Explorer::compare_exchange(void* at, unsigned bytes, std::uint64_t& expected,
+                                std::uint64_t desired, Order order, std::source_location where) {
   order = damaged(order, where, true, true);
   const Word index = word(at, bytes);
   learn_store(index, static_cast<Time>(memory_.newest(index) + 1));
@@ -457,7 +467,8 @@ void Explorer::read_plain(const void* at, std::size_t bytes, std::source_locatio
   after_step();
 }
 
-void Explorer::write_plain(void* at, const void* from, std::size_t bytes, std::source_location where) {
+void Explorer::write_plain(void* at, const void* from, std::size_t bytes,
+                           std::source_location where) {
   offer(Damage::late, where);
   self().acted = true;
   if (mutant_.damage == Damage::late && same_place(mutant_.at, where)) {
@@ -477,8 +488,8 @@ void Explorer::write_plain(void* at, const void* from, std::size_t bytes, std::s
 void Explorer::write_what_is_late() {
   auto& late = self().late;
   if (late.at == nullptr) return;
-  memory_.write_plain(current_, std::exchange(late.at, nullptr), late.bytes.data(), late.bytes.size(),
-                      late.where);
+  memory_.write_plain(current_, std::exchange(late.at, nullptr), late.bytes.data(),
+                      late.bytes.size(), late.where);
 }
 
 void Explorer::wait_for_news() {
@@ -522,8 +533,12 @@ Order Explorer::damaged(Order order, std::source_location where, bool loads, boo
   }
   if (!same_place(mutant_.at, where)) return order;
   switch (mutant_.damage) {
-    case Damage::no_acquire: explored_.damaged = true; return gives ? Order::release : Order::relaxed;
-    case Damage::no_release: explored_.damaged = true; return takes ? Order::acquire : Order::relaxed;
+    case Damage::no_acquire:
+      explored_.damaged = true;
+      return gives ? Order::release : Order::relaxed;
+    case Damage::no_release:
+      explored_.damaged = true;
+      return takes ? Order::acquire : Order::relaxed;
     case Damage::no_order:
       explored_.damaged = true;
       return takes && gives ? Order::acq_rel : takes ? Order::acquire : Order::release;
@@ -559,9 +574,10 @@ std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order orde
   return old;
 }
 
-bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired, Order order,
-                      std::source_location where) {
-  if (is_explored(at)) return explorer->compare_exchange(at, bytes, expected, desired, order, where);
+bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired,
+                      Order order, std::source_location where) {
+  if (is_explored(at))
+    return explorer->compare_exchange(at, bytes, expected, desired, order, where);
   std::uint64_t value = 0;
   std::memcpy(&value, at, bytes);
   const bool succeeds = value == expected;
@@ -597,7 +613,8 @@ bool either() { return explorer->either(); }
 std::string_view Mutant::function() const { return function_name(at); }
 
 std::string Mutant::name() const {
-  return fmt::format("{} at {}:{} {}", name_of(damage), file_name(at), at.line(), function_name(at));
+  return fmt::format("{} at {}:{} {}", name_of(damage), file_name(at), at.line(),
+                     function_name(at));
 }
 
 Explored explore(const Threads& threads, const Mutant& mutant, std::uint64_t executions_max) {

@@ -31,8 +31,8 @@ std::uint64_t load(const void* at, unsigned bytes, Order order, std::source_loca
 void store(void* at, unsigned bytes, std::uint64_t value, Order order, std::source_location where);
 std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order,
                        std::source_location where);
-bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired, Order order,
-                      std::source_location where);
+bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired,
+                      Order order, std::source_location where);
 void fence(Order order, std::source_location where);
 void read_plain(const void* at, std::size_t bytes, std::source_location where);
 void write_plain(void* at, const void* from, std::size_t bytes,
@@ -45,7 +45,8 @@ unsigned word_bytes_at(const void* at);
 // changes.
 void wait_for_news();
 // Ends the execution with a finding when it is false.
-void require(bool holds, const char* what, std::source_location where = std::source_location::current());
+void require(bool holds, const char* what,
+             std::source_location where = std::source_location::current());
 // True on one of the ways from here, false on another.
 bool either();
 
@@ -92,14 +93,14 @@ Explored explore(const Threads& threads, const Mutant& mutant, std::uint64_t exe
 // run(thread); check(), when all have ended. Its memory is what the threads share.
 template <class Scenario>
 Explored explore(const Mutant& mutant = {}, std::uint64_t executions_max = 100'000'000) {
-  return explore(
-      {.count = Scenario::threads,
-       .bytes = sizeof(Scenario),
-       .make = [](std::byte* at) { new (at) Scenario; },
-       .run = [](std::byte* at, std::size_t thread) { reinterpret_cast<Scenario*>(at)->run(thread); },
-       .check = [](std::byte* at) { reinterpret_cast<Scenario*>(at)->check(); },
-       .destroy = [](std::byte* at) { reinterpret_cast<Scenario*>(at)->~Scenario(); }},
-      mutant, executions_max);
+  return explore({.count = Scenario::threads,
+                  .bytes = sizeof(Scenario),
+                  .make = [](std::byte* at) { new (at) Scenario; },
+                  .run = [](std::byte* at,
+                            std::size_t thread) { reinterpret_cast<Scenario*>(at)->run(thread); },
+                  .check = [](std::byte* at) { reinterpret_cast<Scenario*>(at)->check(); },
+                  .destroy = [](std::byte* at) { reinterpret_cast<Scenario*>(at)->~Scenario(); }},
+                 mutant, executions_max);
 }
 
 }  // namespace qpmesh::explore

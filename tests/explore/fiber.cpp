@@ -134,7 +134,8 @@ void Fiber::yield() { leave(false); }
 
 void Fiber::leave([[maybe_unused]] bool for_ever) {
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(for_ever ? nullptr : &own_fake_stack_, others_bottom_, others_bytes_);
+  __sanitizer_start_switch_fiber(for_ever ? nullptr : &own_fake_stack_, others_bottom_,
+                                 others_bytes_);
 #endif
   qpmesh_explore_switch(&own_top_, others_top_);
 #if defined(__SANITIZE_ADDRESS__)

@@ -110,7 +110,8 @@ TEST(litmus, each_mutant_of_it_is_found) {
   const auto whole = explore<MessagePassing>();
   ASSERT_EQ(whole.mutants.size(), 4U);  // acquire, release, the plain stores late
   int found = 0;
-  for (const Mutant& mutant : whole.mutants) found += explore<MessagePassing>(mutant).finding.empty() ? 0 : 1;
+  for (const Mutant& mutant : whole.mutants)
+    found += explore<MessagePassing>(mutant).finding.empty() ? 0 : 1;
   EXPECT_EQ(found, 3);  // the result that is written late is published by nothing
 }
 

@@ -76,23 +76,25 @@ unsigned Memory::word_bytes_at(const void* at) {
 void Memory::report_race(const char* what, std::size_t thread, std::size_t other, std::size_t index,
                          unsigned other_line, std::source_location where) {
   if (!race_.empty()) return;
-  race_ = fmt::format("data race: thread {} {} at offset {} ({}:{}), and nothing orders it with thread {}{}",
-                      thread, what, index * granule_bytes, file_name(where), where.line(), other,
-                      other_line != 0 ? fmt::format(" (line {})", other_line) : "");
+  race_ = fmt::format(
+      "data race: thread {} {} at offset {} ({}:{}), and nothing orders it with thread {}{}",
+      thread, what, index * granule_bytes, file_name(where), where.line(), other,
+      other_line != 0 ? fmt::format(" (line {})", other_line) : "");
 }
 
-void Memory::check_against_plain(std::size_t thread, const Granule& granule, bool writes, const char* what,
-                                 std::size_t index, std::source_location where) {
+void Memory::check_against_plain(std::size_t thread, const Granule& granule, bool writes,
+                                 const char* what, std::size_t index, std::source_location where) {
   if (granule.writer != nobody && !knows(thread, granule.writer, granule.written))
     report_race(what, thread, granule.writer, index, granule.written_line, where);
   if (!writes) return;
   for (std::size_t other = 0; other < thread_count_; ++other) {
-    if (!knows(thread, other, granule.read[other])) report_race(what, thread, other, index, 0, where);
+    if (!knows(thread, other, granule.read[other]))
+      report_race(what, thread, other, index, 0, where);
   }
 }
 
-void Memory::record(Access access, Order order, std::size_t thread, Word word, Time read, Time written,
-                    std::uint64_t value, std::source_location at) {
+void Memory::record(Access access, Order order, std::size_t thread, Word word, Time read,
+                    Time written, std::uint64_t value, std::source_location at) {
   Thread& self = threads_[thread];
   events_.push_back({.access = access,
                      .seq_cst = order == Order::seq_cst,
@@ -115,7 +117,8 @@ std::uint64_t Memory::load(std::size_t thread, Word index, Time position, Order 
                            std::source_location at) {
   SharedWord& word = words_[index];
   for (std::size_t part = 0; part < word.bytes / granule_bytes; ++part)
-    check_against_plain(thread, granule(word.granule + part), false, "loads", word.granule + part, at);
+    check_against_plain(thread, granule(word.granule + part), false, "loads", word.granule + part,
+                        at);
   Thread& self = threads_[thread];
   const Store& store = word.stores[position];
   read_from(self, store, order);
@@ -135,7 +138,8 @@ void Memory::append(std::size_t thread, Word index, std::uint64_t value, Order o
   Thread& self = threads_[thread];
   const auto position = static_cast<Time>(word.stores.size());
   self.now.seen[index] = position;
-  Store store{.value = value, .thread = static_cast<std::uint8_t>(thread), .released = self.released};
+  Store store{
+      .value = value, .thread = static_cast<std::uint8_t>(thread), .released = self.released};
   if (releases(order)) {
     store.released = self.now;
     store.released.synchronised[thread] = self.time;
@@ -151,7 +155,8 @@ void Memory::store(std::size_t thread, Word index, std::uint64_t value, Order or
                    std::source_location at) {
   SharedWord& word = words_[index];
   for (std::size_t part = 0; part < word.bytes / granule_bytes; ++part)
-    check_against_plain(thread, granule(word.granule + part), true, "stores", word.granule + part, at);
+    check_against_plain(thread, granule(word.granule + part), true, "stores", word.granule + part,
+                        at);
   append(thread, index, value, order, nullptr);
   record(Access::store, order, thread, index, 0, newest(index), value, at);
 }
@@ -160,10 +165,12 @@ std::uint64_t Memory::exchange(std::size_t thread, Word index, std::uint64_t val
                                std::source_location at) {
   SharedWord& word = words_[index];
   for (std::size_t part = 0; part < word.bytes / granule_bytes; ++part)
-    check_against_plain(thread, granule(word.granule + part), true, "exchanges", word.granule + part, at);
+    check_against_plain(thread, granule(word.granule + part), true, "exchanges",
+                        word.granule + part, at);
   const Time position = newest(index);
   const std::uint64_t old = word.stores[position].value;
-  const Knowledge continued = word.stores[position].released;  // a release sequence goes on through it
+  const Knowledge continued =
+      word.stores[position].released;  // a release sequence goes on through it
   read_from(threads_[thread], word.stores[position], order);
   append(thread, index, value, order, &continued);
   word.loaded[thread] = threads_[thread].time;
@@ -178,7 +185,8 @@ void Memory::fence(std::size_t thread, Order order, std::source_location at) {
   if (releases(order)) self.released = self.now;
 }
 
-void Memory::read_plain(std::size_t thread, const void* at, std::size_t bytes, std::source_location where) {
+void Memory::read_plain(std::size_t thread, const void* at, std::size_t bytes,
+                        std::source_location where) {
   if (bytes == 0) return;
   const std::size_t end = granule_of(static_cast<const std::byte*>(at) + bytes - 1);
   for (std::size_t index = granule_of(at); index <= end; ++index) {
@@ -230,7 +238,9 @@ bool Memory::is_consistent() const {
   const auto before = [&](const Event& a, const Event& b) {  // happens-before
     return a.thread == b.thread ? a.time < b.time : b.synchronised[a.thread] >= a.time;
   };
-  const auto reads = [](const Event& e) { return e.access == Access::load || e.access == Access::exchange; };
+  const auto reads = [](const Event& e) {
+    return e.access == Access::load || e.access == Access::exchange;
+  };
   const auto writes = [](const Event& e) {
     return e.access == Access::store || e.access == Access::exchange;
   };
@@ -244,9 +254,12 @@ bool Memory::is_consistent() const {
                             const Event& b) {  // the same and reads-from, and one behind the other
     if (a.word == no_word || a.word != b.word) return false;
     if (overtaken(a, b) || (writes(a) && reads(b) && a.written == b.read)) return true;
-    return reads(b) && !writes(b) && ((writes(a) && a.written < b.read) || (reads(a) && a.read < b.read));
+    return reads(b) && !writes(b) &&
+           ((writes(a) && a.written < b.read) || (reads(a) && a.read < b.read));
   };
-  const auto same_word = [](const Event& a, const Event& b) { return a.word != no_word && a.word == b.word; };
+  const auto same_word = [](const Event& a, const Event& b) {
+    return a.word != no_word && a.word == b.word;
+  };
   const auto scb = [&](const Event& a, const Event& b) {
     if (overtaken(a, b)) return true;
     if (a.thread == b.thread) return a.time < b.time;
@@ -256,7 +269,8 @@ bool Memory::is_consistent() const {
     const Event* first = nullptr;
     const Event* last = nullptr;
     for (const Event& e : events_) {
-      if (e.thread == a.thread && e.time > a.time && !same_word(e, a) && first == nullptr) first = &e;
+      if (e.thread == a.thread && e.time > a.time && !same_word(e, a) && first == nullptr)
+        first = &e;
       if (e.thread == b.thread && e.time < b.time && !same_word(e, b)) last = &e;
     }
     return first != nullptr && last != nullptr && before(*first, *last);

@@ -29,8 +29,12 @@ inline constexpr std::size_t words_max = 160;
 using Time = std::uint16_t;
 
 enum class Order : std::uint8_t { relaxed, acquire, release, acq_rel, seq_cst };
-constexpr bool acquires(Order order) noexcept { return order != Order::relaxed && order != Order::release; }
-constexpr bool releases(Order order) noexcept { return order != Order::relaxed && order != Order::acquire; }
+constexpr bool acquires(Order order) noexcept {
+  return order != Order::relaxed && order != Order::release;
+}
+constexpr bool releases(Order order) noexcept {
+  return order != Order::relaxed && order != Order::acquire;
+}
 
 struct Knowledge {
   std::array<Time, threads_max> synchronised{};  // with each thread, up to this event of it
@@ -73,22 +77,32 @@ class Memory {
   using Word = std::uint16_t;
   // The word that lies there. All accesses of a word have one size.
   Word word_at(const void* at, unsigned bytes);
-  unsigned word_bytes_at(const void* at);  // as it is accessed; 8 where it is not yet and may be, else 4
-  Time oldest(std::size_t thread, Word word) const noexcept { return threads_[thread].now.seen[word]; }
-  Time newest(Word word) const noexcept { return static_cast<Time>(words_[word].stores.size() - 1); }
-  std::uint64_t value(Word word, Time position) const noexcept { return words_[word].stores[position].value; }
+  unsigned word_bytes_at(
+      const void* at);  // as it is accessed; 8 where it is not yet and may be, else 4
+  Time oldest(std::size_t thread, Word word) const noexcept {
+    return threads_[thread].now.seen[word];
+  }
+  Time newest(Word word) const noexcept {
+    return static_cast<Time>(words_[word].stores.size() - 1);
+  }
+  std::uint64_t value(Word word, Time position) const noexcept {
+    return words_[word].stores[position].value;
+  }
   std::size_t offset_of(Word word) const noexcept { return words_[word].granule * granule_bytes; }
   std::size_t offset_of(const void* at) const noexcept {
     return static_cast<std::size_t>(static_cast<const std::byte*>(at) - shared_);
   }
 
-  std::uint64_t load(std::size_t thread, Word word, Time position, Order order, std::source_location at);
-  void store(std::size_t thread, Word word, std::uint64_t value, Order order, std::source_location at);
+  std::uint64_t load(std::size_t thread, Word word, Time position, Order order,
+                     std::source_location at);
+  void store(std::size_t thread, Word word, std::uint64_t value, Order order,
+             std::source_location at);
   // Reads the newest store.
   std::uint64_t exchange(std::size_t thread, Word word, std::uint64_t value, Order order,
                          std::source_location at);
   void fence(std::size_t thread, Order order, std::source_location at);
-  void read_plain(std::size_t thread, const void* at, std::size_t bytes, std::source_location where);
+  void read_plain(std::size_t thread, const void* at, std::size_t bytes,
+                  std::source_location where);
   void write_plain(std::size_t thread, void* at, const void* from, std::size_t bytes,
                    std::source_location where);
 
@@ -136,14 +150,15 @@ class Memory {
   bool knows(std::size_t thread, std::size_t other, Time time) const noexcept {
     return thread == other || threads_[thread].now.synchronised[other] >= time;
   }
-  void check_against_plain(std::size_t thread, const Granule& granule, bool writes, const char* what,
-                           std::size_t index, std::source_location where);
+  void check_against_plain(std::size_t thread, const Granule& granule, bool writes,
+                           const char* what, std::size_t index, std::source_location where);
   void report_race(const char* what, std::size_t thread, std::size_t other, std::size_t index,
                    unsigned other_line, std::source_location where);
   void record(Access access, Order order, std::size_t thread, Word word, Time read, Time written,
               std::uint64_t value, std::source_location at);
   void read_from(Thread& thread, const Store& store, Order order);
-  void append(std::size_t thread, Word word, std::uint64_t value, Order order, const Knowledge* continued);
+  void append(std::size_t thread, Word word, std::uint64_t value, Order order,
+              const Knowledge* continued);
   void set_memory(const SharedWord& word, std::uint64_t value) noexcept;
 
   std::byte* shared_;

@@ -51,7 +51,8 @@ struct Membership {
   }
   bool has_come(std::size_t i, std::uint32_t number) {
     std::uint64_t call = 0;
-    if (!members[i].has_come(members[i].words().slot(number), node_stage(number, 1), call)) return false;
+    if (!members[i].has_come(members[i].words().slot(number), node_stage(number, 1), call))
+      return false;
     require(call == call_of(number), "the call of another operation");
     return true;
   }
@@ -196,7 +197,8 @@ struct SleepsForTwo {
     two.read(0, 0);
   }
   void wake() {
-    if (asleep.is_set()) exchange(&bell, sizeof bell, 1, Order::relaxed, std::source_location::current());
+    if (asleep.is_set())
+      exchange(&bell, sizeof bell, 1, Order::relaxed, std::source_location::current());
   }
   void check() {}
 };
@@ -223,7 +225,8 @@ struct Withdrawal {
     } else {
       while (!node.has_come(0, 0)) wait_for_news();
       std::uint64_t copy[2];
-      A::copy_unproven(reinterpret_cast<std::byte*>(copy), reinterpret_cast<std::byte*>(buffer), sizeof copy);
+      A::copy_unproven(reinterpret_cast<std::byte*>(copy), reinterpret_cast<std::byte*>(buffer),
+                       sizeof copy);
       if (node.members[0].is_withdrawn()) return;
       require(copy[0] == published && copy[1] == published, "a copy of what was withdrawn");
     }

@@ -34,7 +34,8 @@ struct Revocation {
     std::uint32_t offer = 0;
     while ((offer = A::load_acquire(&offered)) == 0) wait_for_news();
     std::uint64_t copy[2];
-    A::copy_unproven(reinterpret_cast<std::byte*>(copy), reinterpret_cast<std::byte*>(source), sizeof copy);
+    A::copy_unproven(reinterpret_cast<std::byte*>(copy), reinterpret_cast<std::byte*>(source),
+                     sizeof copy);
     if (revocations.has_changed_since(offer - 1)) return;
     require(copy[0] == offer && copy[1] == offer, "a copy of what was taken back");
   }

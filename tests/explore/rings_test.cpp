@@ -13,8 +13,9 @@ using namespace qpmesh;
 using namespace qpmesh::explore;
 using namespace qpmesh::messaging;
 
-constexpr transport::Capabilities network{
-    .name = "explored", .inline_bytes_max = std::size_t{1} << 30, .write_bytes_max = std::size_t{1} << 30};
+constexpr transport::Capabilities network{.name = "explored",
+                                          .inline_bytes_max = std::size_t{1} << 30,
+                                          .write_bytes_max = std::size_t{1} << 30};
 constexpr transport::Capabilities shared_memory{.name = "explored",
                                                 .ordered_flag = true,
                                                 .loads_peer_memory = true,
@@ -33,7 +34,8 @@ struct End {
   End(std::byte* own_slot, std::byte* peers_slot, std::uint32_t ring_units,
       const transport::Capabilities& able)
       : wire{peers_slot, able, able.ordered_flag ? store_in_order : store_by_device},
-        out{wire, able, {{}, own_slot + RingLayout::credit_cell_offset, {}}, {ring_units}, seed, seed},
+        out{wire,         able, {{}, own_slot + RingLayout::credit_cell_offset, {}},
+            {ring_units}, seed, seed},
         in{wire, able, own_slot, {ring_units}, seed} {}
   static constexpr std::uint32_t seed = 17;
 
@@ -136,7 +138,8 @@ struct ShortRecords : Pair<4> {
   static constexpr std::uint32_t all = record_ring_lines + 1;
 
   ShortRecords() {
-    for (std::uint32_t number = 0; number < sent_before; ++number) end(0).try_to_send_record(number, 8);
+    for (std::uint32_t number = 0; number < sent_before; ++number)
+      end(0).try_to_send_record(number, 8);
   }
   void run(std::size_t rank) {
     for (std::uint32_t number = rank == 0 ? sent_before : 0; number < all; ++number) {
@@ -185,7 +188,8 @@ struct Network : Pair<ring_units, network> {
   Credits consume(std::uint32_t number) {
     while (ExploredAtomics::load_acquire(&sent) <= number) wait_for_news();
     TakenMessage message;
-    message.payload = &this->slots[1][RingLayout::payload_offset + number % ring_units * unit_bytes];
+    message.payload =
+        &this->slots[1][RingLayout::payload_offset + number % ring_units * unit_bytes];
     end(1).read_payload(message, number, unit_bytes);
     return {.lines = number + 1, .units = number + 1};
   }
@@ -224,9 +228,11 @@ struct CellAndRecord : Network<2> {
 };
 
 constexpr Harmless nobody_sleeps{Damage::no_order, "store_flag", 0, "only sleepers need it"};
-constexpr Harmless units_are_not_short{Damage::no_acquire, "poll_credits", 2, "no unit of payload is sent"};
-constexpr Harmless lines_are_not_short[] = {{Damage::no_acquire, "poll_credits", 1, "there are lines enough"},
-                                            {Damage::no_release, "store_flag", 2, "as well"}};
+constexpr Harmless units_are_not_short{Damage::no_acquire, "poll_credits", 2,
+                                       "no unit of payload is sent"};
+constexpr Harmless lines_are_not_short[] = {
+    {Damage::no_acquire, "poll_credits", 1, "there are lines enough"},
+    {Damage::no_release, "store_flag", 2, "as well"}};
 
 TEST(a_ring_of_records, is_written_over_only_where_it_was_read) {
   expect_right_and_every_mutant_found<Records>({nobody_sleeps, units_are_not_short});
@@ -249,6 +255,8 @@ TEST(credits_over_a_network, are_whole_or_not_taken) {
   expect_right_and_every_mutant_found<Cells>(
       {{Damage::no_release, "send", 0, "the write behind it has released"}});
 }
-TEST(credits_over_a_network, are_the_newest_that_a_cell_or_a_record_told) { expect_right<CellAndRecord>(); }
+TEST(credits_over_a_network, are_the_newest_that_a_cell_or_a_record_told) {
+  expect_right<CellAndRecord>();
+}
 
 }  // namespace

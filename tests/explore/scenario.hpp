@@ -27,7 +27,8 @@ struct Harmless {
 inline bool is_listed(const Mutant& mutant, std::span<const Mutant> mutants,
                       std::initializer_list<Harmless> harmless) {
   const auto nth = 1 + std::ranges::count_if(mutants, [&](const Mutant& other) {
-                     return other.damage == mutant.damage && other.function() == mutant.function() &&
+                     return other.damage == mutant.damage &&
+                            other.function() == mutant.function() &&
                             std::pair{other.at.line(), other.at.column()} <
                                 std::pair{mutant.at.line(), mutant.at.column()};
                    });
@@ -42,8 +43,8 @@ template <class Scenario>
 Explored expect_right() {
   Explored whole = explore<Scenario>();
   EXPECT_EQ(whole.finding, "");
-  fmt::print("explored: {} executions, {} dead ends, {} states\n", whole.executions, whole.dead_ends,
-             whole.states);
+  fmt::print("explored: {} executions, {} dead ends, {} states\n", whole.executions,
+             whole.dead_ends, whole.states);
   return whole;
 }
 

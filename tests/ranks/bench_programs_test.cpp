@@ -1,4 +1,5 @@
-// The benchmark programs as a user runs them: alone and, where Open MPI is installed, under its mpirun.
+// The benchmark programs as a user runs them: alone and, where Open MPI is installed, under its
+// mpirun.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -28,7 +29,8 @@ struct Result {
   std::vector<Row> rows;
 };
 
-// A row is what report.cpp prints: bytes count p50 p99 algbw busbw algorithm wrong limit predicted [peer_p50 ratio …].
+// A row is what report.cpp prints: bytes count p50 p99 algbw busbw algorithm wrong limit predicted
+// [peer_p50 ratio …].
 std::vector<Row> rows_of(const std::string& text) {
   std::vector<Row> rows;
   std::istringstream lines{text};
@@ -36,7 +38,8 @@ std::vector<Row> rows_of(const std::string& text) {
     std::istringstream words{line};
     std::vector<std::string> columns;
     for (std::string word; words >> word;) columns.push_back(word);
-    if (columns.size() < 10 || columns[0].find_first_not_of("0123456789") != std::string::npos) continue;
+    if (columns.size() < 10 || columns[0].find_first_not_of("0123456789") != std::string::npos)
+      continue;
     rows.push_back({.bytes = std::stoul(columns[0]),
                     .algorithm = columns[6],
                     .wrong = columns[7],
@@ -94,7 +97,8 @@ TEST(bench_alone, an_unknown_option_ends_with_two_and_the_nearest_option) {
 TEST(bench_alone, a_filter_without_a_match_is_an_error) {
   const Result result = run(program("allreduce") + " --benchmark_filter=bcast");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.text.find("no benchmark matches --benchmark_filter"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("no benchmark matches --benchmark_filter"), std::string::npos)
+      << result.text;
 }
 
 TEST(bench_alone, an_operation_between_two_says_that_one_is_too_few) {
@@ -108,22 +112,24 @@ TEST(bench_alone, the_mpi_baseline_asks_for_a_launcher) {
                             program("allreduce") + " --baseline mpi");
   EXPECT_EQ(result.exit_code, 2);
 #ifdef QPMESH_TEST_MPIRUN
-  EXPECT_NE(result.text.find("no MPI launcher started this process"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("no MPI launcher started this process"), std::string::npos)
+      << result.text;
 #endif
 }
 
 #ifdef QPMESH_TEST_MPIRUN
 
 std::string under_mpirun(int ranks, const std::string& command) {
-  return fmt::format("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} --oversubscribe -np {} {}",
-                     QPMESH_TEST_MPIRUN, ranks, command);
+  return fmt::format(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} --oversubscribe -np {} {}",
+      QPMESH_TEST_MPIRUN, ranks, command);
 }
 
 class BenchUnderMpirun : public testing::TestWithParam<int> {};
 
 TEST_P(BenchUnderMpirun, allreduce_is_right_on_every_rank_and_at_every_size) {
-  expect_all_right(run(under_mpirun(GetParam(), program("allreduce") + " --max-bytes 256KiB --samples 11")),
-                   17);
+  expect_all_right(
+      run(under_mpirun(GetParam(), program("allreduce") + " --max-bytes 256KiB --samples 11")), 17);
 }
 
 TEST_P(BenchUnderMpirun, barrier_lets_nobody_out_before_the_last_is_in) {
@@ -136,11 +142,12 @@ INSTANTIATE_TEST_SUITE_P(ranks, BenchUnderMpirun, testing::Values(1, 2, 3, 4, 5,
 // A program and how many series it has.
 class BenchOfCollective : public testing::TestWithParam<std::tuple<std::string, std::size_t>> {};
 
-// Three ranks: no power of two, so blocks are uneven and sizes are rounded up. The baseline is verified as ours is.
+// Three ranks: no power of two, so blocks are uneven and sizes are rounded up. The baseline is
+// verified as ours is.
 TEST_P(BenchOfCollective, is_right_and_so_is_the_baseline) {
   const auto& [name, series_count] = GetParam();
-  const Result result =
-      run(under_mpirun(3, program(name) + " --baseline mpi --min-bytes 3KiB --max-bytes 12KiB --samples 11"));
+  const Result result = run(under_mpirun(
+      3, program(name) + " --baseline mpi --min-bytes 3KiB --max-bytes 12KiB --samples 11"));
   expect_all_right(result, series_count * 3);
   for (const Row& row : result.rows) EXPECT_GT(std::stod(row.ratio), 0.0) << result.text;
 }
@@ -160,26 +167,31 @@ INSTANTIATE_TEST_SUITE_P(all, BenchOfCollective,
                          [](const auto& collective) { return std::get<0>(collective.param); });
 
 TEST(bench_under_mpirun, sizes_of_blocks_are_rounded_up_to_an_element_for_every_rank) {
-  const Result result =
-      run(under_mpirun(3, program("allgather") + " --max-bytes 16 --samples 11 --benchmark_filter=/float/"));
+  const Result result = run(under_mpirun(
+      3, program("allgather") + " --max-bytes 16 --samples 11 --benchmark_filter=/float/"));
   expect_all_right(result, 2);
   EXPECT_EQ(result.rows.front().bytes, 12U) << result.text;
   EXPECT_EQ(result.rows.back().bytes, 24U) << result.text;
 }
 
 TEST(bench_under_mpirun, a_byte_flipped_on_one_rank_is_known_to_the_one_that_prints) {
-  expect_all_wrong(run(under_mpirun(3, program("allreduce") + " --corrupt --max-bytes 64 --samples 11")), 5);
-  expect_all_wrong(run(under_mpirun(2, program("sendrecv") + " --corrupt --max-bytes 8 --samples 11")), 6);
+  expect_all_wrong(
+      run(under_mpirun(3, program("allreduce") + " --corrupt --max-bytes 64 --samples 11")), 5);
+  expect_all_wrong(
+      run(under_mpirun(2, program("sendrecv") + " --corrupt --max-bytes 8 --samples 11")), 6);
 }
 
 TEST(bench_under_mpirun, messages_are_right_between_pairs_with_and_without_an_odd_rank) {
-  expect_all_right(run(under_mpirun(2, program("sendrecv") + " --max-bytes 256KiB --samples 11")), 51);
-  expect_all_right(run(under_mpirun(3, program("sendrecv") + " --max-bytes 1KiB --samples 11")), 27);
+  expect_all_right(run(under_mpirun(2, program("sendrecv") + " --max-bytes 256KiB --samples 11")),
+                   51);
+  expect_all_right(run(under_mpirun(3, program("sendrecv") + " --max-bytes 1KiB --samples 11")),
+                   27);
 }
 
 TEST(bench_under_mpirun, buffers_of_the_library_are_right_too) {
-  expect_all_right(
-      run(under_mpirun(3, program("allreduce") + " --buffers allocated --max-bytes 64KiB --samples 11")), 15);
+  expect_all_right(run(under_mpirun(3, program("allreduce") +
+                                           " --buffers allocated --max-bytes 64KiB --samples 11")),
+                   15);
 }
 
 TEST(bench_under_mpirun, the_baseline_gives_every_row_a_ratio) {
@@ -195,20 +207,21 @@ TEST(bench_under_mpirun, one_program_after_another_in_one_job) {
 }
 
 TEST(bench_under_mpirun, names_are_listed_once) {
-  const Result result = run(under_mpirun(2, program("allreduce") + " --max-bytes 8 --benchmark_list_tests"));
+  const Result result =
+      run(under_mpirun(2, program("allreduce") + " --max-bytes 8 --benchmark_list_tests"));
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(
-      result.text,
-      "allreduce/float_sum/4/iterations:1/manual_time\nallreduce/float_sum/8/iterations:1/manual_time\n");
+  EXPECT_EQ(result.text,
+            "allreduce/float_sum/4/iterations:1/manual_time\nallreduce/float_sum/8/iterations:1/"
+            "manual_time\n");
 }
 
 TEST(bench_under_mpirun, one_rank_writes_the_file_with_our_counters) {
-  const auto path =
-      std::filesystem::temp_directory_path() / fmt::format("bench_programs_test.{}.json", ::getpid());
-  expect_all_right(
-      run(under_mpirun(
-          2, program("allreduce") + " --samples 11 --benchmark_filter=/8/ --benchmark_out=" + path.string())),
-      1);
+  const auto path = std::filesystem::temp_directory_path() /
+                    fmt::format("bench_programs_test.{}.json", ::getpid());
+  expect_all_right(run(under_mpirun(2, program("allreduce") +
+                                           " --samples 11 --benchmark_filter=/8/ --benchmark_out=" +
+                                           path.string())),
+                   1);
   std::ifstream file{path};
   const std::string json{std::istreambuf_iterator<char>{file}, {}};
   std::filesystem::remove(path);
@@ -236,14 +249,16 @@ std::string text_of(const std::string& path) {
 TEST(compare, tells_how_ours_and_open_mpi_did_at_every_size) {
   const std::string stem = compare_folder + "/allgatherv-3-private";
   for (const auto* ending : {".json", ".svg"}) std::filesystem::remove(stem + ending);
-  const Result result =
-      compare("allgatherv --ranks 3 --min-bytes 24 --max-bytes 48 --turns 1 --samples 11 --peers open_mpi");
+  const Result result = compare(
+      "allgatherv --ranks 3 --min-bytes 24 --max-bytes 48 --turns 1 --samples 11 --peers open_mpi");
   ASSERT_EQ(result.exit_code, 0) << result.text;
-  for (const auto* piece : {"open_mpi: Open MPI v", "\n| 24 B | ", "\n| 48 B | ", " | open_mpi | "}) {
+  for (const auto* piece :
+       {"open_mpi: Open MPI v", "\n| 24 B | ", "\n| 48 B | ", " | open_mpi | "}) {
     EXPECT_NE(result.text.find(piece), std::string::npos) << piece << " in " << result.text;
   }
   const std::string json = text_of(stem + ".json");
-  for (const auto* piece : {"\"bytes\": 24", "\"bytes\": 48", "\"best_peer\": \"open_mpi\"", "\"ratio\""}) {
+  for (const auto* piece :
+       {"\"bytes\": 24", "\"bytes\": 48", "\"best_peer\": \"open_mpi\"", "\"ratio\""}) {
     EXPECT_NE(json.find(piece), std::string::npos) << piece << " in " << json;
   }
   const std::string svg = text_of(stem + ".svg");

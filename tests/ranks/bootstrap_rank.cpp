@@ -1,6 +1,6 @@
-// One rank as a launcher starts it: finds out who it is, meets the others in three all_gathers of each of two
-// starts, checks what everyone said. Exit code 0 and one line, or 1 and the error. --free-port prints a port
-// for launch_by_hand.sh.
+// One rank as a launcher starts it: finds out who it is, meets the others in three all_gathers of
+// each of two starts, checks what everyone said. Exit code 0 and one line, or 1 and the error.
+// --free-port prints a port for launch_by_hand.sh.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,20 +28,22 @@ int print_free_port() {
   return 0;
 }
 
-bool meet_once(const qpmesh::bootstrap::Identity& identity, int ordinal, const qpmesh::base::System& system,
-               const qpmesh::base::Log& log) {
-  const auto bootstrap = qpmesh::bootstrap::make_bootstrap(identity, ordinal, qpmesh::Options{}, system, log);
+bool meet_once(const qpmesh::bootstrap::Identity& identity, int ordinal,
+               const qpmesh::base::System& system, const qpmesh::base::Log& log) {
+  const auto bootstrap =
+      qpmesh::bootstrap::make_bootstrap(identity, ordinal, qpmesh::Options{}, system, log);
   for (int round = 0; round < 3; ++round) {
     const std::string text =
         fmt::format("{} of {} in start {} round {}", identity.rank, identity.size, ordinal, round);
-    const auto blobs =
-        bootstrap->all_gather(std::as_bytes(std::span{text}), qpmesh::base::after_ms(system, 10'000));
+    const auto blobs = bootstrap->all_gather(std::as_bytes(std::span{text}),
+                                             qpmesh::base::after_ms(system, 10'000));
     if (blobs.size() != static_cast<std::size_t>(identity.size)) return false;
     for (int rank = 0; rank < identity.size; ++rank) {
       const std::string expected =
           fmt::format("{} of {} in start {} round {}", rank, identity.size, ordinal, round);
       const auto& blob = blobs[static_cast<std::size_t>(rank)];
-      if (std::string_view{reinterpret_cast<const char*>(blob.data()), blob.size()} != expected) return false;
+      if (std::string_view{reinterpret_cast<const char*>(blob.data()), blob.size()} != expected)
+        return false;
     }
   }
   return true;
@@ -54,9 +56,10 @@ int main(int count, char** arguments) {
   try {
     const auto identity = qpmesh::bootstrap::identify(qpmesh::bootstrap::process_environment());
     // A launcher that a test expects by name, and a size: being alone would pass everything else.
-    if (count == 3 && (identity.launcher != arguments[1] || std::to_string(identity.size) != arguments[2])) {
-      fmt::print(stderr, "started as one of {} by {}, expected {} by {}\n", identity.size, identity.launcher,
-                 arguments[2], arguments[1]);
+    if (count == 3 &&
+        (identity.launcher != arguments[1] || std::to_string(identity.size) != arguments[2])) {
+      fmt::print(stderr, "started as one of {} by {}, expected {} by {}\n", identity.size,
+                 identity.launcher, arguments[2], arguments[1]);
       return 1;
     }
     const qpmesh::base::System system;

@@ -1,4 +1,5 @@
-/* One rank of a job in C: every function of qpmesh.h, what it does and what it says when it cannot. */
+/* One rank of a job in C: every function of qpmesh.h, what it does and what it says when it cannot.
+ */
 #include <qpmesh/qpmesh.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ static void test_messages(qpmesh_communicator* world, int rank, int size) {
   int32_t in[4] = {-1, -1, -1, -1};
   qpmesh_status status;
   EXPECT(qpmesh_send(world, out, 3, QPMESH_INT32, next, 5) == QPMESH_OK);
-  EXPECT(qpmesh_receive(world, in, 4, QPMESH_INT32, QPMESH_ANY_SOURCE, QPMESH_ANY_TAG, &status) == QPMESH_OK);
+  EXPECT(qpmesh_receive(world, in, 4, QPMESH_INT32, QPMESH_ANY_SOURCE, QPMESH_ANY_TAG, &status) ==
+         QPMESH_OK);
   EXPECT(status.source == previous && status.tag == 5 && status.bytes == sizeof out);
   EXPECT(in[0] == previous && in[1] == 7 && in[2] == 9 && in[3] == -1);
 
@@ -57,12 +59,13 @@ static void test_collectives(qpmesh_communicator* world, int rank, int size) {
   sum[0] = rank, sum[1] = 1;
   EXPECT(qpmesh_allreduce(world, sum, sum, 2, QPMESH_FLOAT64, QPMESH_SUM) == QPMESH_OK);
   EXPECT(sum[0] == size * (size - 1) / 2.0 && sum[1] == size);
-  EXPECT(qpmesh_allreduce(world, &average, &average, 1, QPMESH_FLOAT64, QPMESH_AVERAGE) == QPMESH_OK);
+  EXPECT(qpmesh_allreduce(world, &average, &average, 1, QPMESH_FLOAT64, QPMESH_AVERAGE) ==
+         QPMESH_OK);
   EXPECT(average == (size - 1) / 2.0);
   EXPECT(qpmesh_allreduce(world, &bits, &all_bits, 1, QPMESH_UINT8, QPMESH_BIT_OR) == QPMESH_OK);
   EXPECT(all_bits == (size >= 8 ? 0xff : (1 << size) - 1));
-  EXPECT(qpmesh_reduce(world, &mine, rank == 0 ? &root_only : NULL, 1, QPMESH_INT64, QPMESH_MAX, 0) ==
-         QPMESH_OK);
+  EXPECT(qpmesh_reduce(world, &mine, rank == 0 ? &root_only : NULL, 1, QPMESH_INT64, QPMESH_MAX,
+                       0) == QPMESH_OK);
   EXPECT(root_only == (rank == 0 ? 10 * (size - 1) : -1));
 }
 
@@ -76,19 +79,22 @@ static void test_errors(qpmesh_communicator* world, int size) {
                "qpmesh: bad_argument in rank: world is null [hint: qpmesh_init makes it]");
   EXPECT_ERROR(qpmesh_init(NULL), QPMESH_BAD_ARGUMENT,
                "qpmesh: bad_argument in init: world is null [hint: give the address of a pointer]");
-  EXPECT_ERROR(qpmesh_allreduce(world, &value, &value, 1, (qpmesh_type)13, QPMESH_SUM), QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in allreduce: type 13 does not exist [hint: take QPMESH_FLOAT32 or one "
-               "of its like]");
+  EXPECT_ERROR(
+      qpmesh_allreduce(world, &value, &value, 1, (qpmesh_type)13, QPMESH_SUM), QPMESH_BAD_ARGUMENT,
+      "qpmesh: bad_argument in allreduce: type 13 does not exist [hint: take QPMESH_FLOAT32 or one "
+      "of its like]");
   EXPECT_ERROR(qpmesh_allreduce(world, &value, &value, 1, QPMESH_FLOAT32, (qpmesh_reduction)11),
                QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in allreduce: reduction 11 does not exist [hint: take QPMESH_SUM or one "
+               "qpmesh: bad_argument in allreduce: reduction 11 does not exist [hint: take "
+               "QPMESH_SUM or one "
                "of its like]");
-  EXPECT_ERROR(qpmesh_reduce(world, &value, &value, 1, QPMESH_BYTE, QPMESH_SUM, 0), QPMESH_BAD_ARGUMENT,
+  EXPECT_ERROR(qpmesh_reduce(world, &value, &value, 1, QPMESH_BYTE, QPMESH_SUM, 0),
+               QPMESH_BAD_ARGUMENT,
                "qpmesh: bad_argument in reduce: bytes are not reduced "
                "[hint: name the type of the elements: QPMESH_UINT8 or another]");
-  EXPECT_ERROR(
-      qpmesh_send(world, NULL, 3, QPMESH_INT8, 0, 0), QPMESH_BAD_ARGUMENT,
-      "qpmesh: bad_argument in send: null with a count of 3 [hint: a range without memory has a count of 0]");
+  EXPECT_ERROR(qpmesh_send(world, NULL, 3, QPMESH_INT8, 0, 0), QPMESH_BAD_ARGUMENT,
+               "qpmesh: bad_argument in send: null with a count of 3 [hint: a range without memory "
+               "has a count of 0]");
   snprintf(text, sizeof text,
            "qpmesh: bad_argument in broadcast, rank %d: root %d is not a rank of this communicator "
            "[hint: ranks here are 0 to %d]",

@@ -1,5 +1,6 @@
-// A rank is killed, stopped, or aborts all in the middle of anything, and the programs of the others end on their error: every one of
-// them is told of that rank and of nobody else, however soon the others left.
+// A rank is killed, stopped, or aborts all in the middle of anything, and the programs of the
+// others end on their error: every one of them is told of that rank and of nobody else, however
+// soon the others left.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -20,9 +21,10 @@ int trials() { return test::times(1, 42); }
 
 std::vector<Process> operating_ranks(int size, std::uint64_t seed, int abort_after_us,
                                      const Words& variables) {
-  auto ranks = start_ranks(
-      size, rank_program("operations_until_an_error", {std::to_string(seed), std::to_string(abort_after_us)}),
-      {.variables = variables});
+  auto ranks = start_ranks(size,
+                           rank_program("operations_until_an_error",
+                                        {std::to_string(seed), std::to_string(abort_after_us)}),
+                           {.variables = variables});
   if (abort_after_us >= 0) return ranks;  // some may hear of it before they operate
   for (const Process& rank : ranks) EXPECT_TRUE(rank.sees("operating")) << rank.output();
   return ranks;
@@ -38,8 +40,8 @@ class Deaths : public testing::TestWithParam<std::tuple<int, int>> {  // ranks, 
  protected:
   static int size() { return std::get<0>(GetParam()); }
   static std::mt19937_64 seeded(int kind, int trial) {
-    return std::mt19937_64{
-        static_cast<std::uint64_t>(((kind * 10 + size()) * 10 + std::get<1>(GetParam())) * 1'000 + trial)};
+    return std::mt19937_64{static_cast<std::uint64_t>(
+        ((kind * 10 + size()) * 10 + std::get<1>(GetParam())) * 1'000 + trial)};
   }
 };
 
@@ -84,7 +86,8 @@ TEST_P(Deaths, that_are_none_are_told_as_a_timeout_of_the_rank_that_stopped) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(of_ranks, Deaths, testing::Combine(testing::Values(2, 4, 8), testing::Range(0, 4)),
+INSTANTIATE_TEST_SUITE_P(of_ranks, Deaths,
+                         testing::Combine(testing::Values(2, 4, 8), testing::Range(0, 4)),
                          [](const auto& one) {
                            return std::to_string(std::get<0>(one.param)) + "_part_" +
                                   std::to_string(std::get<1>(one.param));

@@ -67,29 +67,34 @@ TEST_P(WaitingForOne, a_rank_that_has_left_without_finish_ends_with_its_name) {
 const auto name_of = [](const auto& one) { return one.param; };
 
 INSTANTIATE_TEST_SUITE_P(ways, WaitingFor,
-                         testing::Values("barrier", "receive", "allreduce", "send", "receive_any", "probe"),
+                         testing::Values("barrier", "receive", "allreduce", "send", "receive_any",
+                                         "probe"),
                          name_of);
 
 // A receive from anybody may still be served by the others.
 INSTANTIATE_TEST_SUITE_P(ways, WaitingForOne,
-                         testing::Values("barrier", "receive", "allreduce", "send", "probe"), name_of);
+                         testing::Values("barrier", "receive", "allreduce", "send", "probe"),
+                         name_of);
 
 class ClosedDescriptors : public testing::TestWithParam<std::string> {};
 
-TEST_P(ClosedDescriptors, are_said_by_the_rank_whose_application_closed_them_and_blamed_on_nobody_else) {
+TEST_P(ClosedDescriptors,
+       are_said_by_the_rank_whose_application_closed_them_and_blamed_on_nobody_else) {
   auto ranks = start_ranks(3, rank_program("rank_0_closes_its_descriptors", {GetParam()}));
   expect_success(ranks);
   EXPECT_LE(time_of(ranks[0], "told") - time_of(ranks[0], "closed"), 1'500) << ranks[0].output();
 }
 
-INSTANTIATE_TEST_SUITE_P(kinds, ClosedDescriptors, testing::Values("all", "eventpoll", "eventfd", "socket"),
+INSTANTIATE_TEST_SUITE_P(kinds, ClosedDescriptors,
+                         testing::Values("all", "eventpoll", "eventfd", "socket"),
                          [](const auto& one) { return one.param; });
 
 TEST(endings, an_abort_by_a_second_thread_reaches_every_rank_with_its_reason) {
   auto ranks = start_ranks(4, rank_program("a_second_thread_aborts", {"the disk is full"}));
   expect_success(ranks);
   const std::int64_t aborted = time_of(ranks[0], "aborts");
-  for (const Process& rank : ranks) EXPECT_LE(time_of(rank, "told") - aborted, 1'000) << rank.output();
+  for (const Process& rank : ranks)
+    EXPECT_LE(time_of(rank, "told") - aborted, 1'000) << rank.output();
 }
 
 TEST(endings, a_stopped_rank_is_a_warning_that_names_it_and_no_death) {
@@ -124,8 +129,9 @@ TEST(endings, a_receive_from_anybody_ends_when_all_others_have_left) {
 TEST(endings, a_send_that_timed_out_is_never_received_with_what_its_buffer_says_later) {
   for (const std::string memory : {"buffer", "private"}) {
     const Folder folder;
-    auto ranks = start_ranks(2, rank_program("a_sender_takes_its_buffer_back",
-                                             {folder.file("overwritten"), folder.file("received"), memory}));
+    auto ranks =
+        start_ranks(2, rank_program("a_sender_takes_its_buffer_back",
+                                    {folder.file("overwritten"), folder.file("received"), memory}));
     expect_success(ranks);
   }
 }
@@ -156,23 +162,27 @@ TEST(endings, ranks_that_are_stopped_again_and_again_while_they_copy_together_ge
   expect_success(ranks);
 }
 
-// Held at the entry of its copying call, by a filter. Needs a core for each of the two: elsewhere nobody fills.
+// Held at the entry of its copying call, by a filter. Needs a core for each of the two: elsewhere
+// nobody fills.
 class HeldNeighbour : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 INSTANTIATE_TEST_SUITE_P(while_it_fills, HeldNeighbour,
                          testing::Combine(testing::Values("message", "broadcast"),
                                           testing::Values("goes_on", "dies")),
                          [](const auto& suite) {
-                           return std::string{std::get<0>(suite.param)} + "_" + std::get<1>(suite.param);
+                           return std::string{std::get<0>(suite.param)} + "_" +
+                                  std::get<1>(suite.param);
                          });
 
 TEST_P(HeldNeighbour, keeps_the_call_and_is_named_until_it_goes_on_or_ends) {
-  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "ranks that share a core do not fill";
+  if (std::thread::hardware_concurrency() < 2)
+    GTEST_SKIP() << "ranks that share a core do not fill";
   const auto [way, end] = GetParam();
   const std::string length_ms = std::to_string(test::times(2'000, 50'000));
   auto ranks = start_ranks(2, rank_program("a_neighbour_is_held", {way, length_ms, end}),
                            {.variables = {"QPMESH_STALL_WARNING_MS=1000"}});
   EXPECT_TRUE(ranks[0].sees("rank 1 (pid " + std::to_string(ranks[1].pid()))) << ranks[0].output();
-  EXPECT_TRUE(ranks[0].sees("held up while it copies into the buffer of this call")) << ranks[0].output();
+  EXPECT_TRUE(ranks[0].sees("held up while it copies into the buffer of this call"))
+      << ranks[0].output();
   const bool dies = std::string_view{end} == "dies";
   EXPECT_EQ(ranks[1].wait(100'000), dies ? 128 + SIGKILL : 0) << ranks[1].output();
   EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].output();
@@ -180,10 +190,11 @@ TEST_P(HeldNeighbour, keeps_the_call_and_is_named_until_it_goes_on_or_ends) {
 
 TEST(endings, a_sender_that_sleeps_returns_with_its_last_credit) {
   const Folder folder;
-  auto ranks = start_ranks(2,
-                           rank_program("a_sender_sleeps_for_a_credit",
-                                        {folder.file("out"), folder.file("go"), folder.file("sent")}),
-                           {.variables = {"QPMESH_SPIN_US=0"}});
+  auto ranks =
+      start_ranks(2,
+                  rank_program("a_sender_sleeps_for_a_credit",
+                               {folder.file("out"), folder.file("go"), folder.file("sent")}),
+                  {.variables = {"QPMESH_SPIN_US=0"}});
   // A sleep before this word waits for a file.
   ASSERT_TRUE(ranks[0].sees("waiting")) << ranks[0].output();
   await_sleep(ranks[0]);

@@ -34,8 +34,8 @@ const char* more_variables() {
 
 Words environment_with(const Words& variables) {
   Words all;
-  for (const char* name :
-       {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+  for (const char* name : {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS",
+                           "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
     const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
     if (value != nullptr) all.push_back(std::string{name} + "=" + value);
   }
@@ -50,8 +50,8 @@ Words environment_with(const Words& variables) {
 
 void pause_briefly() { ::poll(nullptr, 0, 1); }
 
-// Processes of processes that are gone are ours (subreaper). A list of the moment: what it names may be gone
-// meanwhile, but not reused, because nobody but us collects it.
+// Processes of processes that are gone are ours (subreaper). A list of the moment: what it names
+// may be gone meanwhile, but not reused, because nobody but us collects it.
 std::vector<pid_t> children() {
   std::ifstream file{"/proc/self/task/" + std::to_string(::gettid()) + "/children"};
   std::vector<pid_t> all;
@@ -107,7 +107,8 @@ std::string Process::output() const {
   std::string text;
   std::array<char, 4096> part;
   while (true) {
-    const ssize_t count = ::pread(output_.get(), part.data(), part.size(), static_cast<off_t>(text.size()));
+    const ssize_t count =
+        ::pread(output_.get(), part.data(), part.size(), static_cast<off_t>(text.size()));
     if (count <= 0) return text;
     text.append(part.data(), static_cast<std::size_t>(count));
   }
@@ -142,15 +143,17 @@ int Process::wait(int timeout_ms) {
 
 std::vector<Process> start_ranks(int size, const Words& command, const ByHand& how) {
   static int jobs = 0;
-  const std::string job =
-      how.job.empty() ? "test-" + std::to_string(::getpid()) + "-" + std::to_string(jobs++) : how.job;
+  const std::string job = how.job.empty()
+                              ? "test-" + std::to_string(::getpid()) + "-" + std::to_string(jobs++)
+                              : how.job;
   std::vector<Process> processes;
   for (int rank = 0; rank < size; ++rank) {
     Words variables{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=" + std::to_string(size),
                     "QPMESH_JOB=" + job};
     variables.insert(variables.end(), how.variables.begin(), how.variables.end());
     if (how.more_variables) {
-      for (std::string& variable : how.more_variables(rank)) variables.push_back(std::move(variable));
+      for (std::string& variable : how.more_variables(rank))
+        variables.push_back(std::move(variable));
     }
     processes.emplace_back(command, variables);
   }
@@ -161,7 +164,8 @@ void expect_success(std::vector<Process>& processes) {
   const std::int64_t deadline = now_ms() + patience_ms();
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     const auto left = static_cast<int>(std::max(std::int64_t{0}, deadline - now_ms()));
-    EXPECT_EQ(processes[rank].wait(left), 0) << "rank " << rank << " says:\n" << processes[rank].output();
+    EXPECT_EQ(processes[rank].wait(left), 0) << "rank " << rank << " says:\n"
+                                             << processes[rank].output();
   }
 }
 

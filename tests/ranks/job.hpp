@@ -1,4 +1,5 @@
-// Processes of a test: started, watched against deadlines, and gone when the test ends, whatever happens.
+// Processes of a test: started, watched against deadlines, and gone when the test ends, whatever
+// happens.
 #pragma once
 
 #include <sys/types.h>
@@ -18,9 +19,9 @@ using Words = std::vector<std::string>;
 // 30 s; ten times that in guests (RANKS_VARIABLES), which may be emulated.
 int patience_ms();
 
-// One process. Its environment is PATH, HOME and what is given: nothing of the launcher or the options that
-// the tests run under, but for RANKS_VARIABLES ("A=b C=d"), by which guests run the same tests over verbs.
-// Both streams go to memory, so that nobody has to read for it to go on.
+// One process. Its environment is PATH, HOME and what is given: nothing of the launcher or the
+// options that the tests run under, but for RANKS_VARIABLES ("A=b C=d"), by which guests run the
+// same tests over verbs. Both streams go to memory, so that nobody has to read for it to go on.
 class Process {
  public:
   Process(const Words& command, const Words& variables);

@@ -37,7 +37,8 @@ Process launch(const Launcher& launcher, int size, const Words& program) {
 
 std::size_t count_of(const std::string& text, std::string_view part) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
   return count;
 }
 

@@ -17,7 +17,8 @@ void expect_bad_argument(MPI_Comm communicator, const std::string& cause, const 
   } catch (const Error& error) {
     EXPECT_EQ(
         test::difference(
-            error, {.code = ErrorCode::bad_argument, .operation = "init", .cause = cause, .hint = hint}),
+            error,
+            {.code = ErrorCode::bad_argument, .operation = "init", .cause = cause, .hint = hint}),
         "");
   }
 }
@@ -41,7 +42,8 @@ TEST(mpi_bootstrap, gathers_blobs_of_any_length_in_rank_order) {
   const auto bytes = [&](int rank) {
     return rank == 1 ? std::size_t{64} * 1024 : static_cast<std::size_t>(rank) * 100;
   };
-  const auto blobs = bootstrap.all_gather(blob_of(bootstrap.rank(), bytes(bootstrap.rank())), no_deadline);
+  const auto blobs =
+      bootstrap.all_gather(blob_of(bootstrap.rank(), bytes(bootstrap.rank())), no_deadline);
   ASSERT_EQ(blobs.size(), static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank)
     EXPECT_EQ(blobs[static_cast<std::size_t>(rank)], blob_of(rank, bytes(rank)));
@@ -70,13 +72,14 @@ TEST(mpi_bootstrap, tells_every_rank_whose_blob_is_too_long) {
     bootstrap.all_gather(blob_of(0, me ? 65'537 : 1), no_deadline);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(test::difference(error, {.code = ErrorCode::bad_argument,
-                                       .peer = 1,
-                                       .operation = "init",
-                                       .cause = me ? "a blob of 65537 bytes; at most 65536 are allowed"
-                                                   : "rank 1's blob is longer than 65536 bytes",
-                                       .hint = "all_gather is for addresses and keys, not for data"}),
-              "");
+    EXPECT_EQ(
+        test::difference(error, {.code = ErrorCode::bad_argument,
+                                 .peer = 1,
+                                 .operation = "init",
+                                 .cause = me ? "a blob of 65537 bytes; at most 65536 are allowed"
+                                             : "rank 1's blob is longer than 65536 bytes",
+                                 .hint = "all_gather is for addresses and keys, not for data"}),
+        "");
   }
   EXPECT_EQ(bootstrap.all_gather(blob_of(0, 1), no_deadline).size(),
             static_cast<std::size_t>(bootstrap.size()));

@@ -40,8 +40,8 @@ std::vector<std::string> sorted(std::vector<std::string> lines) {
   return lines;
 }
 
-// A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a test can tell
-// whether anything did.
+// A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a
+// test can tell whether anything did.
 class Launch {
  public:
   explicit Launch(std::vector<std::string> arguments, const std::string& input = {},
@@ -59,7 +59,8 @@ class Launch {
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       // A shell cannot trap what its parents ignore, as they do for a job in the background.
-      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_DFL);
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
+        ::signal(signal, SIG_DFL);
       ::dup2(pipes[0][0], 0);
       ::dup2(pipes[1][1], 1);
       ::dup2(pipes[2][1], 2);
@@ -89,7 +90,8 @@ class Launch {
     }
     return true;
   }
-  // Reads to the end of both streams and returns the code, 128 + signal, or -1 after having lost patience.
+  // Reads to the end of both streams and returns the code, 128 + signal, or -1 after having lost
+  // patience.
   int wait() {
     while (streams_[0] || streams_[1]) {
       if (!read_some()) break;
@@ -105,8 +107,10 @@ class Launch {
  private:
   bool read_some() {
     std::array<pollfd, 2> polled{};
-    for (std::size_t i = 0; i < 2; ++i) polled[i] = {.fd = streams_[i].get(), .events = POLLIN, .revents = 0};
-    if (::poll(polled.data(), polled.size(), base::remaining_ms(system_, deadline_)) <= 0) return false;
+    for (std::size_t i = 0; i < 2; ++i)
+      polled[i] = {.fd = streams_[i].get(), .events = POLLIN, .revents = 0};
+    if (::poll(polled.data(), polled.size(), base::remaining_ms(system_, deadline_)) <= 0)
+      return false;
     for (std::size_t i = 0; i < 2; ++i) {
       if (polled[i].revents == 0) continue;
       std::array<char, 4096> text;
@@ -138,7 +142,8 @@ bool nothing_is_left() {
   return false;
 }
 
-std::vector<std::string> job(std::initializer_list<std::string> options, const std::string& script) {
+std::vector<std::string> job(std::initializer_list<std::string> options,
+                             const std::string& script) {
   std::vector<std::string> arguments{options};
   arguments.insert(arguments.end(), {"sh", "-c", script});
   return arguments;
@@ -149,8 +154,8 @@ std::string rank_message(const std::string& errors, int rank, const std::string&
   for (const std::string& line : lines_of(errors)) {
     int named = -1;
     int pid = -1;
-    if (std::sscanf(line.c_str(), "qpmesh-run: rank %d (pid %d)", &named, &pid) != 2 || named != rank ||
-        pid <= 1)
+    if (std::sscanf(line.c_str(), "qpmesh-run: rank %d (pid %d)", &named, &pid) != 2 ||
+        named != rank || pid <= 1)
       continue;
     if (line == fmt::format("qpmesh-run: rank {} (pid {}) {}", rank, pid, ending)) return line;
   }
@@ -180,16 +185,16 @@ TEST(qpmesh_run, gives_all_ranks_of_a_job_one_name_and_every_job_another) {
 }
 
 TEST(qpmesh_run, hides_other_launchers_from_its_ranks) {
-  for (const char* name :
-       {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_NAMESPACE", "SLURM_PROCID", "RANK", "WORLD_SIZE"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_NAMESPACE", "SLURM_PROCID",
+                           "RANK", "WORLD_SIZE"}) {
     ::setenv(name, "5", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }
   ::setenv("QPMESH_RANK", "77", 1);    // NOLINT(concurrency-mt-unsafe): one thread
   ::setenv("QPMESH_LOG", "error", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  Launch run{
-      job({"-np", "1"},
-          "echo ${OMPI_COMM_WORLD_RANK-no} ${PMI_RANK-no} ${PMIX_NAMESPACE-no} ${SLURM_PROCID-no} ${RANK-no} "
-          "${WORLD_SIZE-no} $QPMESH_RANK $QPMESH_LOG")};
+  Launch run{job({"-np", "1"},
+                 "echo ${OMPI_COMM_WORLD_RANK-no} ${PMI_RANK-no} ${PMIX_NAMESPACE-no} "
+                 "${SLURM_PROCID-no} ${RANK-no} "
+                 "${WORLD_SIZE-no} $QPMESH_RANK $QPMESH_LOG")};
   EXPECT_EQ(run.wait(), 0);
   EXPECT_EQ(run.output(), "no no no no no no 0 error\n");
 }
@@ -204,8 +209,9 @@ TEST(qpmesh_run, prefixes_whole_lines_of_both_streams_and_a_last_one_without_end
   Launch run{job({"-np", "2", "--prefix"},
                  "printf begin; sleep 0.05; printf 'end\\n\\n'; echo wrong >&2; printf last")};
   EXPECT_EQ(run.wait(), 0);
-  EXPECT_EQ(sorted(lines_of(run.output())), (std::vector<std::string>{"[0] ", "[0] beginend", "[0] last",
-                                                                      "[1] ", "[1] beginend", "[1] last"}));
+  EXPECT_EQ(sorted(lines_of(run.output())),
+            (std::vector<std::string>{"[0] ", "[0] beginend", "[0] last", "[1] ", "[1] beginend",
+                                      "[1] last"}));
   EXPECT_EQ(sorted(lines_of(run.errors())), (std::vector<std::string>{"[0] wrong", "[1] wrong"}));
   EXPECT_EQ(run.output().back(), '\n');
 }
@@ -238,7 +244,8 @@ TEST(qpmesh_run, gives_its_input_to_rank_0_and_nothing_to_the_others) {
 }
 
 TEST(qpmesh_run, returns_the_code_of_the_rank_that_failed_first_and_names_it) {
-  Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60")};
+  Launch run{
+      job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60")};
   EXPECT_EQ(run.wait(), 7);
   EXPECT_NE(rank_message(run.errors(), 1, "exited with code 7"), "") << run.errors();
   EXPECT_EQ(lines_of(run.errors()).size(), 1U) << run.errors();
@@ -253,7 +260,8 @@ bool await_state(pid_t pid, char state) {
     std::string text;
     std::getline(file, text);
     const std::size_t name_end = text.rfind(')');
-    if (name_end != std::string::npos && text.substr(name_end).starts_with(std::string{") "} + state))
+    if (name_end != std::string::npos &&
+        text.substr(name_end).starts_with(std::string{") "} + state))
       return true;
   }
   return false;
@@ -297,10 +305,11 @@ TEST(qpmesh_run, names_the_first_of_several_ranks_that_failed_before_it_looked) 
 // Rank 0 ends because the end of rank 1 closes the pipe that it reads.
 TEST(qpmesh_run, names_a_killed_rank_and_not_the_one_that_ended_because_of_it) {
   for (int trial = 0; trial < 50; ++trial) {
-    Launch run{job({"-np", "2", "--grace-ms", "5000"},
-                   "fifo=/tmp/qpmesh-run-test-$QPMESH_JOB; mkfifo $fifo 2>/dev/null; "
-                   "if test $QPMESH_RANK = 1; then exec 3> $fifo; echo $QPMESH_RANK $$; exec sleep 60; fi; "
-                   "exec 3< $fifo; rm $fifo; echo $QPMESH_RANK $$; read line <&3; exit 5")};
+    Launch run{job(
+        {"-np", "2", "--grace-ms", "5000"},
+        "fifo=/tmp/qpmesh-run-test-$QPMESH_JOB; mkfifo $fifo 2>/dev/null; "
+        "if test $QPMESH_RANK = 1; then exec 3> $fifo; echo $QPMESH_RANK $$; exec sleep 60; fi; "
+        "exec 3< $fifo; rm $fifo; echo $QPMESH_RANK $$; read line <&3; exit 5")};
     ASSERT_TRUE(run.sees_lines(2)) << run.errors();
     ASSERT_EQ(::kill(pids_of(run, 2)[1], SIGKILL), 0);
     ASSERT_EQ(run.wait(), 128 + SIGKILL) << "trial " << trial;
@@ -311,27 +320,32 @@ TEST(qpmesh_run, names_a_killed_rank_and_not_the_one_that_ended_because_of_it) {
 TEST(qpmesh_run, tells_ranks_that_start_up_of_one_that_ended_before_it_did) {
   for (const int missing : {0, 1, 2}) {
     const auto begin = Clock::now();
-    Launch run{job({"-np", "3", "--keep-going"},
-                   fmt::format("test $QPMESH_RANK = {} && exit 0; exec {}", missing, BOOTSTRAP_RANK))};
+    Launch run{
+        job({"-np", "3", "--keep-going"},
+            fmt::format("test $QPMESH_RANK = {} && exit 0; exec {}", missing, BOOTSTRAP_RANK))};
     EXPECT_EQ(run.wait(), 1);
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds{5});
-    EXPECT_NE(run.errors().find(fmt::format("rank {} (pid ", missing)), std::string::npos) << run.errors();
-    EXPECT_NE(run.errors().find("ended with code 0 before it joined the start-up"), std::string::npos)
+    EXPECT_NE(run.errors().find(fmt::format("rank {} (pid ", missing)), std::string::npos)
+        << run.errors();
+    EXPECT_NE(run.errors().find("ended with code 0 before it joined the start-up"),
+              std::string::npos)
         << run.errors();
   }
 }
 
 TEST(qpmesh_run, sees_its_ranks_end_without_pidfds) {
-  Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60"),
-             {},
-             [] { test::refuse_pidfd_open(ENOSYS); }};
+  Launch run{
+      job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 1 && exit 7; exec sleep 60"),
+      {},
+      [] { test::refuse_pidfd_open(ENOSYS); }};
   EXPECT_EQ(run.wait(), 7);
   EXPECT_NE(rank_message(run.errors(), 1, "exited with code 7"), "") << run.errors();
   EXPECT_TRUE(nothing_is_left());
 }
 
 TEST(qpmesh_run, names_the_signal_that_killed_a_rank) {
-  Launch run{job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 2 && kill -9 $$; exec sleep 60")};
+  Launch run{
+      job({"-np", "3", "--grace-ms", "100"}, "test $QPMESH_RANK = 2 && kill -9 $$; exec sleep 60")};
   EXPECT_EQ(run.wait(), 128 + SIGKILL);
   EXPECT_NE(rank_message(run.errors(), 2, "was killed by signal 9 (Killed)"), "") << run.errors();
 }
@@ -345,26 +359,28 @@ TEST(qpmesh_run, lets_the_others_end_by_themselves_within_the_grace_period) {
 
 TEST(qpmesh_run, asks_with_sigterm_after_the_grace_period_and_not_before) {
   const auto begin = Clock::now();
-  Launch run{
-      job({"-np", "2", "--grace-ms", "300"},
-          "test $QPMESH_RANK = 0 && exit 3; trap 'echo asked; exit 0' TERM; while :; do sleep 0.02; done")};
+  Launch run{job({"-np", "2", "--grace-ms", "300"},
+                 "test $QPMESH_RANK = 0 && exit 3; trap 'echo asked; exit 0' TERM; while :; do "
+                 "sleep 0.02; done")};
   EXPECT_EQ(run.wait(), 3);
   EXPECT_EQ(run.output(), "asked\n");
   EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds{300});
 }
 
 TEST(qpmesh_run, wakes_a_stopped_rank_to_ask_it) {
-  Launch run{job({"-np", "2", "--grace-ms", "1000"},
-                 "trap 'echo asked; exit 0' TERM; test $QPMESH_RANK = 0 && exit 3; kill -STOP $$; sleep 60")};
+  Launch run{job(
+      {"-np", "2", "--grace-ms", "1000"},
+      "trap 'echo asked; exit 0' TERM; test $QPMESH_RANK = 0 && exit 3; kill -STOP $$; sleep 60")};
   EXPECT_EQ(run.wait(), 3);
   EXPECT_EQ(run.output(), "asked\n");
 }
 
 TEST(qpmesh_run, kills_whoever_does_not_listen_together_with_what_it_started) {
   // Rank 1 ignores SIGTERM, rank 2 is stopped; both have children.
-  Launch run{job({"-np", "3", "--grace-ms", "100"},
-                 "case $QPMESH_RANK in 0) exit 3;; 1) trap '' TERM; sleep 60; sleep 60;; 2) sleep 60 & kill "
-                 "-STOP $$;; esac")};
+  Launch run{job(
+      {"-np", "3", "--grace-ms", "100"},
+      "case $QPMESH_RANK in 0) exit 3;; 1) trap '' TERM; sleep 60; sleep 60;; 2) sleep 60 & kill "
+      "-STOP $$;; esac")};
   EXPECT_EQ(run.wait(), 3);
   EXPECT_TRUE(nothing_is_left());
 }
@@ -376,9 +392,10 @@ TEST(qpmesh_run, kills_what_a_failed_rank_left_running) {
 }
 
 TEST(qpmesh_run, ends_nobody_when_told_to_keep_going) {
-  Launch run{job({"-np", "3", "--keep-going", "--grace-ms", "10"},
-                 "trap 'echo asked' TERM; test $QPMESH_RANK = 1 && exit 5; sleep 0.3; echo done; test "
-                 "$QPMESH_RANK = 0 || exit 6")};
+  Launch run{
+      job({"-np", "3", "--keep-going", "--grace-ms", "10"},
+          "trap 'echo asked' TERM; test $QPMESH_RANK = 1 && exit 5; sleep 0.3; echo done; test "
+          "$QPMESH_RANK = 0 || exit 6")};
   EXPECT_EQ(run.wait(), 5);
   EXPECT_EQ(run.output(), "done\ndone\n");
   EXPECT_NE(rank_message(run.errors(), 1, "exited with code 5"), "");
@@ -386,13 +403,17 @@ TEST(qpmesh_run, ends_nobody_when_told_to_keep_going) {
 }
 
 TEST(qpmesh_run, forwards_signals_to_all_ranks_and_what_they_started) {
-  for (const auto& [number, name] :
-       {std::pair{SIGINT, "INT"}, {SIGTERM, "TERM"}, {SIGHUP, "HUP"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}}) {
+  for (const auto& [number, name] : {std::pair{SIGINT, "INT"},
+                                     {SIGTERM, "TERM"},
+                                     {SIGHUP, "HUP"},
+                                     {SIGUSR1, "USR1"},
+                                     {SIGUSR2, "USR2"}}) {
     // The rank is the outer shell; the inner one, in the foreground, hears it too.
-    const std::string inner =
-        fmt::format("trap \"echo inner {0}; exit 0\" {0}; echo ready; while :; do sleep 0.02; done", name);
-    Launch run{job({"-np", "2"},
-                   fmt::format("trap 'echo outer {0}; exit 0' {0}; sh -c '{1}'; exit 1", name, inner))};
+    const std::string inner = fmt::format(
+        "trap \"echo inner {0}; exit 0\" {0}; echo ready; while :; do sleep 0.02; done", name);
+    Launch run{
+        job({"-np", "2"},
+            fmt::format("trap 'echo outer {0}; exit 0' {0}; sh -c '{1}'; exit 1", name, inner))};
     ASSERT_TRUE(run.sees_lines(2));
     ASSERT_EQ(::kill(run.pid(), number), 0);
     EXPECT_EQ(run.wait(), 0) << run.errors();
@@ -415,8 +436,8 @@ TEST(qpmesh_run, wakes_stopped_ranks_when_it_is_asked_to_end) {
 
 TEST(qpmesh_run, kills_ranks_that_ignore_the_sigterm_that_it_was_sent) {
   const auto begin = Clock::now();
-  Launch run{
-      job({"-np", "2", "--grace-ms", "300"}, "trap '' TERM; echo ready; while :; do sleep 0.02; done")};
+  Launch run{job({"-np", "2", "--grace-ms", "300"},
+                 "trap '' TERM; echo ready; while :; do sleep 0.02; done")};
   ASSERT_TRUE(run.sees_lines(2));
   ASSERT_EQ(::kill(run.pid(), SIGTERM), 0);
   EXPECT_EQ(run.wait(), 128 + SIGKILL);
@@ -444,7 +465,8 @@ TEST(qpmesh_run, takes_its_ranks_and_what_they_started_with_it_when_it_is_killed
 TEST(qpmesh_run, says_which_program_it_cannot_find) {
   Launch run{{"-np", "2", "no-such-program", "x"}};
   EXPECT_EQ(run.wait(), 127);
-  EXPECT_EQ(run.errors(), "qpmesh-run: cannot run \"no-such-program\": No such file or directory\n");
+  EXPECT_EQ(run.errors(),
+            "qpmesh-run: cannot run \"no-such-program\": No such file or directory\n");
   Launch directory{{"-np", "2", "/"}};
   EXPECT_EQ(directory.wait(), 126);
   EXPECT_EQ(directory.errors(), "qpmesh-run: cannot run \"/\": Permission denied\n");
@@ -459,13 +481,15 @@ TEST(qpmesh_run, refuses_a_command_line_that_makes_no_sense) {
       {{"-np", "0", "true"}, "--np: Value 0 not in range 1 to 65536"},
       {{"-np", "x", "true"}, "--np: Value x not in range 1 to 65536"},
       {{"-np", "2", "-np", "3", "true"}, "--np: At Most 1 required but received 2"},
-      {{"-np", "2", "--no-such-option", "true"}, "The following argument was not expected: --no-such-option"},
+      {{"-np", "2", "--no-such-option", "true"},
+       "The following argument was not expected: --no-such-option"},
       {{"-np", "1", "--grace-ms", "-5", "true"}, "--grace-ms: Value -5 not in range 0 to 3600000"}};
   for (const auto& [arguments, what] : wrong) {
     Launch run{arguments};
     EXPECT_EQ(run.wait(), 2);
-    EXPECT_EQ(run.errors(), "qpmesh-run: " + what +
-                                "\nqpmesh-run -np N [options] [--] program [arguments…]; --help says more\n");
+    EXPECT_EQ(run.errors(),
+              "qpmesh-run: " + what +
+                  "\nqpmesh-run -np N [options] [--] program [arguments…]; --help says more\n");
     EXPECT_EQ(run.output(), "");
   }
 }

@@ -1,5 +1,6 @@
-// Random operations on real processes, with every way that bytes can take: rings that hold a message or a thousand, eager
-// messages or none, single copies or none. Every byte is checked, also those around a range.
+// Random operations on real processes, with every way that bytes can take: rings that hold a
+// message or a thousand, eager messages or none, single copies or none. Every byte is checked, also
+// those around a range.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +18,8 @@ using Setting = std::tuple<int, int, std::string>;  // ranks, bytes of a payload
 
 class RandomOperations : public testing::TestWithParam<Setting> {};
 
-// In a long run a million over all settings: 110 of them with the eager limits that each ring allows.
+// In a long run a million over all settings: 110 of them with the eager limits that each ring
+// allows.
 TEST_P(RandomOperations, end_with_the_right_contents) {
   const auto [size, ring, copies] = GetParam();
   const int operations = test::times(40, 9'100);

@@ -22,7 +22,8 @@ Bytes pattern(std::size_t bytes, int seed) {
   constexpr std::size_t period = 65536;  // after which the numbers below come again, modulo 256
   Bytes data(bytes);
   for (std::size_t i = 0; i < std::min(bytes, period); ++i) {
-    data[i] = static_cast<std::uint8_t>((i >> 8) * 31 + i * 7 + static_cast<std::size_t>(seed) * 13 + 1);
+    data[i] =
+        static_cast<std::uint8_t>((i >> 8) * 31 + i * 7 + static_cast<std::size_t>(seed) * 13 + 1);
   }
   // Copies, because a step per byte of 16 MiB takes seconds under ThreadSanitizer.
   for (std::size_t at = period; at < bytes; at += period)
@@ -34,7 +35,8 @@ void check_pattern(std::span<const std::uint8_t> data, int seed, Place place) {
   const Bytes expected = pattern(data.size(), seed);
   if (data.empty() || std::memcmp(data.data(), expected.data(), data.size()) == 0) return;
   const auto wrong = std::mismatch(data.begin(), data.end(), expected.begin()).first;
-  fail("byte " + std::to_string(wrong - data.begin()) + " of " + std::to_string(data.size()) + " is wrong",
+  fail("byte " + std::to_string(wrong - data.begin()) + " of " + std::to_string(data.size()) +
+           " is wrong",
        place);
 }
 
@@ -46,9 +48,11 @@ std::vector<std::int64_t> addends(int rank, std::size_t element_count) {
 
 void check_sum(std::span<const std::int64_t> data, int size, Place place) {
   for (std::size_t i = 0; i < data.size(); ++i) {
-    const std::int64_t expected = std::int64_t{size} * (size + 1) / 2 + size * static_cast<std::int64_t>(i);
+    const std::int64_t expected =
+        std::int64_t{size} * (size + 1) / 2 + size * static_cast<std::int64_t>(i);
     if (data[i] != expected)
-      fail("element " + std::to_string(i) + " of " + std::to_string(data.size()) + " is wrong", place);
+      fail("element " + std::to_string(i) + " of " + std::to_string(data.size()) + " is wrong",
+           place);
   }
 }
 
@@ -58,7 +62,8 @@ void check_error(const Error& error, const Expected& expected, Place place) {
     check(error.peer() >= 0, std::string{"it blames nobody: "} + error.what(), place);
     exactly.peer = error.peer();
   }
-  if (const std::string wrong = test::difference(error, exactly); !wrong.empty()) fail(wrong, place);
+  if (const std::string wrong = test::difference(error, exactly); !wrong.empty())
+    fail(wrong, place);
 }
 
 void say(std::string_view text) {

@@ -40,7 +40,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"one_memory_is_sent_to_all_at_once", {3}}, Case{"order_per_pair", {2}},
                     Case{"any_source_from_everybody", {4}}, Case{"messages_to_itself", {1, 2}},
                     Case{"probe_tells_and_leaves", {2}}, Case{"truncated_stays_first_in_line", {2}},
-                    Case{"truncated_passes_on_to_the_receive_behind", {2}}, Case{"many_unexpected", {2}},
+                    Case{"truncated_passes_on_to_the_receive_behind", {2}},
+                    Case{"many_unexpected", {2}},
                     Case{"too_many_unexpected", {2}, {"QPMESH_UNEXPECTED_MESSAGES_MAX=50"}},
                     Case{"receive_deadline_leaves_all_well", {2}}),
     name_of);
@@ -57,16 +58,17 @@ INSTANTIATE_TEST_SUITE_P(in_flight, Scenarios,
                                          Case{"again_after_finish", {3}}),
                          name_of);
 
-INSTANTIATE_TEST_SUITE_P(requests, Scenarios,
-                         testing::Values(Case{"wait_any_hears_every_context", {2}},
-                                         Case{"wait_all_in_opposite_orders", {2}, {"QPMESH_SINGLE_COPY=no"}},
-                                         Case{"finish_names_what_is_in_flight", {1, 2, 3}},
-                                         Case{"an_error_stays_told", {1, 2}},
-                                         Case{"wait_any_tells_each_request_once", {1, 2}},
-                                         Case{"a_cancelled_receive_takes_nothing", {1, 2}},
-                                         Case{"an_exception_cancels_what_is_unmatched", {1, 2, 3}},
-                                         Case{"an_exception_ends_what_waits_for_others", {2, 3}}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    requests, Scenarios,
+    testing::Values(Case{"wait_any_hears_every_context", {2}},
+                    Case{"wait_all_in_opposite_orders", {2}, {"QPMESH_SINGLE_COPY=no"}},
+                    Case{"finish_names_what_is_in_flight", {1, 2, 3}},
+                    Case{"an_error_stays_told", {1, 2}},
+                    Case{"wait_any_tells_each_request_once", {1, 2}},
+                    Case{"a_cancelled_receive_takes_nothing", {1, 2}},
+                    Case{"an_exception_cancels_what_is_unmatched", {1, 2, 3}},
+                    Case{"an_exception_ends_what_waits_for_others", {2, 3}}),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(forks, Scenarios,
                          testing::Values(Case{"a_forked_child_is_refused", {1, 2, 3}},
@@ -74,11 +76,13 @@ INSTANTIATE_TEST_SUITE_P(forks, Scenarios,
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(types, Scenarios,
-                         testing::Values(Case{"elements_of_messages_have_types", {1, 2, 3}}), name_of);
+                         testing::Values(Case{"elements_of_messages_have_types", {1, 2, 3}}),
+                         name_of);
 
 // The sizes: one round of every pattern and several, powers of two and none.
 INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
-                         testing::Values(Case{"every_algorithm_of_every_collective", {1, 2, 3, 4, 5, 7, 8}},
+                         testing::Values(Case{"every_algorithm_of_every_collective",
+                                              {1, 2, 3, 4, 5, 7, 8}},
                                          Case{"blocks_of_unequal_lengths", {1, 2, 3, 4, 5, 7, 8}},
                                          Case{"functions_of_the_caller", {1, 2, 3, 4, 5, 7, 8}},
                                          Case{"a_reduction_that_throws", {2, 3, 5}},
@@ -94,7 +98,8 @@ INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
 
 #if !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)  // which keep as much again, or four times, about memory
-INSTANTIATE_TEST_SUITE_P(large, Scenarios, testing::Values(Case{"a_count_beyond_two_gib", {2}}), name_of);
+INSTANTIATE_TEST_SUITE_P(large, Scenarios, testing::Values(Case{"a_count_beyond_two_gib", {2}}),
+                         name_of);
 #endif
 
 #if !defined(__SANITIZE_THREAD__)  // which leaves less room for addresses
@@ -107,12 +112,13 @@ INSTANTIATE_TEST_SUITE_P(memory, Scenarios,
 
 INSTANTIATE_TEST_SUITE_P(
     groups, Scenarios,
-    testing::Values(Case{"split_by_color_and_key", {5}}, Case{"split_of_a_split_of_a_split", {1, 7}},
-                    Case{"groups_do_not_hear_each_other", {4}},
-                    Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
-                    Case{"a_buffer_may_go_while_it_is_used", {3}},
-                    Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
-                    Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
+    testing::Values(
+        Case{"split_by_color_and_key", {5}}, Case{"split_of_a_split_of_a_split", {1, 7}},
+        Case{"groups_do_not_hear_each_other", {4}},
+        Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
+        Case{"a_buffer_may_go_while_it_is_used", {3}},
+        Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
+        Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -123,12 +129,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"deadlines_out_of_range", {2}}, Case{"a_bootstrap_that_makes_no_sense", {1}},
         Case{"a_refused_call_can_be_made_again", {3}}, Case{"roots_out_of_range", {1, 3}},
         Case{"blocks_that_do_not_fit", {1, 3, 4}}, Case{"layouts_that_make_no_sense", {1, 3}},
-        Case{"ranges_of_collectives_that_overlap", {1, 3}}, Case{"collectives_without_memory", {1, 3}},
+        Case{"ranges_of_collectives_that_overlap", {1, 3}},
+        Case{"collectives_without_memory", {1, 3}},
         Case{"reductions_and_algorithms_that_do_not_apply", {1, 3}},
         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
-        Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"a_late_call_that_differs_is_named_too", {2}},
-        Case{"calls_that_may_differ", {1, 2, 3, 4}}, Case{"independent_ends_at_its_own_deadline", {2}},
+        Case{"blocks_whose_ends_disagree", {2, 3}},
+        Case{"a_late_call_that_differs_is_named_too", {2}},
+        Case{"calls_that_may_differ", {1, 2, 3, 4}},
+        Case{"independent_ends_at_its_own_deadline", {2}},
         Case{"nothing_works_after_finish", {1, 3}}),
     name_of);
 
@@ -145,15 +154,17 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(PairsOfCalls, are_told_within_a_second_on_every_rank) {
   for (const int size : {2, 3}) {
     const Words every_so_many{std::to_string(size), test::runs_long() ? "1" : "17"};
-    auto ranks = start_ranks(size, rank_program("pairs_of_calls_are_told_within_a_second", every_so_many),
-                             {.variables = {std::string{"QPMESH_ALGORITHMS="} + GetParam()}});
+    auto ranks =
+        start_ranks(size, rank_program("pairs_of_calls_are_told_within_a_second", every_so_many),
+                    {.variables = {std::string{"QPMESH_ALGORITHMS="} + GetParam()}});
     expect_success(ranks);
   }
 }
 
 TEST(ranks_by_hand, an_async_call_returns_before_anybody_else_has_entered) {
   const Folder folder;
-  auto ranks = start_ranks(3, rank_program("calls_return_before_others_enter", {folder.file("returned")}));
+  auto ranks =
+      start_ranks(3, rank_program("calls_return_before_others_enter", {folder.file("returned")}));
   expect_success(ranks);
 }
 
@@ -173,15 +184,17 @@ TEST_P(TakenBack, is_neither_read_nor_written) {
 
 TEST(ranks_by_hand, an_exception_gives_no_buffer_back_that_is_written) {
   const Folder folder;
-  auto ranks = start_ranks(
-      2, rank_program("an_exception_gives_no_buffer_back_that_is_written", {folder.file("given_back")}),
-      {.variables = {"QPMESH_SINGLE_COPY=no"}});
+  auto ranks = start_ranks(2,
+                           rank_program("an_exception_gives_no_buffer_back_that_is_written",
+                                        {folder.file("given_back")}),
+                           {.variables = {"QPMESH_SINGLE_COPY=no"}});
   expect_success(ranks);
 }
 
 TEST(ranks_by_hand, a_failure_ends_more_than_are_counted) {
   const Folder folder;
-  auto ranks = start_ranks(2, rank_program("a_failure_ends_more_than_are_counted", {folder.file("ended")}));
+  auto ranks =
+      start_ranks(2, rank_program("a_failure_ends_more_than_are_counted", {folder.file("ended")}));
   expect_success(ranks);
 }
 
@@ -206,10 +219,10 @@ TEST(ranks_by_hand, options_that_differ_are_named_with_both_values_on_every_rank
         Words{"QPMESH_ALGORITHMS", "allreduce=circulant", ""}}) {
     Words arguments{"2"};
     arguments.insert(arguments.end(), difference.begin(), difference.end());
-    auto ranks =
-        start_ranks(3, rank_program("options_that_differ", arguments), {.more_variables = [&](int rank) {
-                      return rank == 2 ? Words{difference[0] + "=" + difference[1]} : Words{};
-                    }});
+    auto ranks = start_ranks(
+        3, rank_program("options_that_differ", arguments), {.more_variables = [&](int rank) {
+          return rank == 2 ? Words{difference[0] + "=" + difference[1]} : Words{};
+        }});
     expect_success(ranks);
   }
 }
@@ -223,10 +236,10 @@ struct Refused {
 };
 
 // The arguments of the scenario init_fails.
-Words failing(const std::string& code, int peer, const std::string& operation, const std::string& cause,
-              const std::string& hint, int system_error = 0) {
-  return rank_program("init_fails",
-                      {code, std::to_string(peer), operation, cause, hint, std::to_string(system_error)});
+Words failing(const std::string& code, int peer, const std::string& operation,
+              const std::string& cause, const std::string& hint, int system_error = 0) {
+  return rank_program("init_fails", {code, std::to_string(peer), operation, cause, hint,
+                                     std::to_string(system_error)});
 }
 
 // No other rank exists: what is wrong is found before anybody is waited for.
@@ -234,7 +247,8 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
   const std::string page = "docs/options.md lists every variable";
   const std::string both = "QPMESH_RANK and QPMESH_SIZE are set together, or neither";
   const std::string missing =
-      " is not set, although the environment is that of a rank started by hand or by qpmesh-run; allowed is "
+      " is not set, although the environment is that of a rank started by hand or by qpmesh-run; "
+      "allowed is "
       "a number from ";
   const std::vector<Refused> all{
       {{"QPMESH_ALGORITHMS=allreduce=nonsense"},
@@ -242,14 +256,17 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, cma"},
       {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},
        "algorithms (QPMESH_ALGORITHMS) has 'sort=quick', which names no algorithm of a collective",
-       "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, allgather, "
+       "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, "
+       "allgather, "
        "reduce_scatter, allreduce, gather, scatter, alltoall, scan, exscan"},
       {{"QPMESH_EAGER_BYTES_MAX=much"},
-       "QPMESH_EAGER_BYTES_MAX='much', allowed: 0 to 1048576 bytes (KiB, MiB, GiB may follow the number)",
+       "QPMESH_EAGER_BYTES_MAX='much', allowed: 0 to 1048576 bytes (KiB, MiB, GiB may follow the "
+       "number)",
        page,
        "options"},
       {{"QPMESH_PAYLOAD_RING_BYTES=100000"},
-       "QPMESH_PAYLOAD_RING_BYTES='100000', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB "
+       "QPMESH_PAYLOAD_RING_BYTES='100000', allowed: 4096 to 2097152 bytes, a power of two (KiB, "
+       "MiB, GiB "
        "may follow the number)",
        page,
        "options"},
@@ -273,14 +290,16 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        "QPMESH_JOB is \"a b\"; allowed is 1 to 64 characters out of letters, digits and . _ : @ -",
        page},
       {{"QPMESH_ROOT=nowhere"},
-       "QPMESH_ROOT is \"nowhere\": it has no port; allowed is host:port or [IPv6 address]:port with a port "
+       "QPMESH_ROOT is \"nowhere\": it has no port; allowed is host:port or [IPv6 address]:port "
+       "with a port "
        "from 1 to 65535",
        "for example node1:4000, an address of rank 0's host"},
       {{"QPMESH_ROOT=127.0.0.1:4000", "QPMESH_SECRET=short"},
        "QPMESH_SECRET has 5 characters; allowed are 16 to 4096",
        "for example: openssl rand -hex 32"},
       {{"QPMESH_LOCAL_SIZE=1"},
-       "qpmesh says that 3 ranks run on several hosts (1 on this one), but nothing says how to meet",
+       "qpmesh says that 3 ranks run on several hosts (1 on this one), but nothing says how to "
+       "meet",
        "set QPMESH_ROOT=host:port to an address of rank 0's host"},
   };
   for (const Refused& refused : all) {
@@ -288,12 +307,13 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
     Words variables{"QPMESH_RANK=0", "QPMESH_SIZE=3"};
     for (const std::string& variable : refused.variables) {
       const std::string name = variable.substr(0, variable.find('='));
-      std::erase_if(variables, [&](const std::string& other) { return other.starts_with(name + "="); });
+      std::erase_if(variables,
+                    [&](const std::string& other) { return other.starts_with(name + "="); });
       if (variable != name) variables.push_back(variable);  // a name alone: left out
     }
     std::vector<Process> ranks;
-    ranks.emplace_back(failing(refused.code, no_peer, refused.operation, refused.cause, refused.hint),
-                       variables);
+    ranks.emplace_back(
+        failing(refused.code, no_peer, refused.operation, refused.cause, refused.hint), variables);
     expect_success(ranks);
   }
 }
@@ -335,24 +355,24 @@ TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_b
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
   const std::string job = "users-" + std::to_string(::getpid());
   const std::string root = "@qpmesh-65534-" + job + "-0";
-  const std::string unreached =
-      "rank 1 did not reach rank 0 at " + root + ": * attempt* in * ms, the last: connect to " + root;
+  const std::string unreached = "rank 1 did not reach rank 0 at " + root +
+                                ": * attempt* in * ms, the last: connect to " + root;
   const test::PublicCopy program{RANK_PROGRAM};
   std::vector<Process> ranks;
   for (const int rank : {0, 1}) {
     const Words variables{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=2",
                           "QPMESH_INIT_TIMEOUT_MS=600", "QPMESH_JOB=" + job};
-    Words words =
-        rank == 0
-            ? failing("timeout", 1, "init", "rank 1 of 2 missing after * ms",
-                      missing_hint("QPMESH_SIZE", 2, 0))
-            : failing("timeout", 0, "init", unreached,
-                      "is rank 0 running? All ranks must run on one host, as one user (here uid 65534), "
-                      "in one job (QPMESH_JOB)",
-                      ECONNREFUSED);
+    Words words = rank == 0 ? failing("timeout", 1, "init", "rank 1 of 2 missing after * ms",
+                                      missing_hint("QPMESH_SIZE", 2, 0))
+                            : failing("timeout", 0, "init", unreached,
+                                      "is rank 0 running? All ranks must run on one host, as one "
+                                      "user (here uid 65534), "
+                                      "in one job (QPMESH_JOB)",
+                                      ECONNREFUSED);
     if (rank == 1) {
       words[0] = program.path();
-      words.insert(words.begin(), {"/usr/bin/env", "setpriv", "--reuid", "65534", "--clear-groups"});
+      words.insert(words.begin(),
+                   {"/usr/bin/env", "setpriv", "--reuid", "65534", "--clear-groups"});
     }
     ranks.emplace_back(words, variables);
   }
@@ -360,7 +380,8 @@ TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_b
 }
 
 TEST(ranks_by_hand, an_unknown_variable_is_warned_about_once_with_the_nearest_name) {
-  auto ranks = start_ranks(2, rank_program("messages_to_itself"), {.variables = {"QPMESH_TIMEOUT_SM=5"}});
+  auto ranks =
+      start_ranks(2, rank_program("messages_to_itself"), {.variables = {"QPMESH_TIMEOUT_SM=5"}});
   expect_success(ranks);
   EXPECT_EQ(ranks[0].output(),
             "qpmesh rank 0 warning: QPMESH_TIMEOUT_SM is set, but nothing reads it; did you mean "

@@ -1,4 +1,5 @@
-// QPMESH_TUNING and qpmesh-tune: what one rank reads counts for all, and what the tool writes is accepted.
+// QPMESH_TUNING and qpmesh-tune: what one rank reads counts for all, and what the tool writes is
+// accepted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,11 +23,13 @@ ByHand tuned(int tuned_rank, const std::string& path) {
   }};
 }
 
-void expect_refused_everywhere(const std::string& path, const std::string& cause, const std::string& hint) {
-  auto ranks = start_ranks(3,
-                           rank_program("init_fails", {"bad_config", "-1", "init",
-                                                       "tuning (QPMESH_TUNING), " + path + cause, hint, "0"}),
-                           tuned(0, path));
+void expect_refused_everywhere(const std::string& path, const std::string& cause,
+                               const std::string& hint) {
+  auto ranks = start_ranks(
+      3,
+      rank_program("init_fails", {"bad_config", "-1", "init",
+                                  "tuning (QPMESH_TUNING), " + path + cause, hint, "0"}),
+      tuned(0, path));
   expect_success(ranks);
 }
 
@@ -63,18 +66,21 @@ TEST(tuning, what_qpmesh_tune_measures_is_accepted_and_predicts) {
   ASSERT_EQ(measuring.wait(), 0) << measuring.output();
   std::ifstream file{path};
   const std::string text{std::istreambuf_iterator<char>{file}, {}};
-  for (const auto* piece : {"\nversion = 1\n", "\ncopied_byte = ", "\nmemory_byte = ", "\nreduced_byte = "})
+  for (const auto* piece :
+       {"\nversion = 1\n", "\ncopied_byte = ", "\nmemory_byte = ", "\nreduced_byte = "})
     EXPECT_NE(text.find(piece), std::string::npos) << piece << " in " << text;
   Process checking{tune(3, {"--check", "--max-bytes", "64"}), {"QPMESH_TUNING=" + path}};
   EXPECT_EQ(checking.wait(), 0);
   for (const auto* piece : {"# worst factor", "allreduce one_shot", "choices slower than the best"})
-    EXPECT_NE(checking.output().find(piece), std::string::npos) << piece << " in " << checking.output();
+    EXPECT_NE(checking.output().find(piece), std::string::npos)
+        << piece << " in " << checking.output();
 }
 
 TEST(tuning, qpmesh_tune_says_what_it_cannot_do) {
   Process alone{tune(1, {}), {}};
   EXPECT_NE(alone.wait(), 0);
-  EXPECT_NE(alone.output().find("one rank measures nothing of another"), std::string::npos) << alone.output();
+  EXPECT_NE(alone.output().find("one rank measures nothing of another"), std::string::npos)
+      << alone.output();
   Process nowhere{tune(2, {"--out", "/nowhere/constants"}), {}};
   EXPECT_NE(nowhere.wait(), 0);
   EXPECT_NE(nowhere.output().find("/nowhere/constants cannot be written"), std::string::npos)

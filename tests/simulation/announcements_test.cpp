@@ -1,4 +1,5 @@
-// Large steps of collectives, whose receivers answer before they are asked, and memory that is taken back from a peer.
+// Large steps of collectives, whose receivers answer before they are asked, and memory that is
+// taken back from a peer.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,10 +32,13 @@ struct Step {
 
 constexpr int steps_at_once = 4;
 
-std::byte sent_byte(std::size_t step, std::size_t i) { return static_cast<std::byte>(step * 31 + i * 7 + 1); }
+std::byte sent_byte(std::size_t step, std::size_t i) {
+  return static_cast<std::byte>(step * 31 + i * 7 + 1);
+}
 
 const collectives::Reducer add_bytes{
-    .kernel = collectives::reduce_kernel(ReductionKind::sum, ElementType::uint8), .element_bytes = 1};
+    .kernel = collectives::reduce_kernel(ReductionKind::sum, ElementType::uint8),
+    .element_bytes = 1};
 
 using Buffers = std::vector<std::vector<std::byte>>;
 
@@ -64,14 +68,15 @@ struct End {
 };
 
 // One rank's part of the collective, as the public face would start it.
-Script takes_part(SimulatedJob* job, int rank, std::int64_t after_ns, const std::vector<Step>* steps,
-                  End* end) {
+Script takes_part(SimulatedJob* job, int rank, std::int64_t after_ns,
+                  const std::vector<Step>* steps, End* end) {
   co_await job->until_after(rank, after_ns);
   Buffers buffers;
   for (std::size_t step = 0; step < steps->size(); ++step) {
     std::vector<std::byte>& buffer =
         buffers.emplace_back(rank == 0 ? (*steps)[step].sent_bytes : (*steps)[step].received_bytes);
-    for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = rank == 0 ? sent_byte(step, i) : std::byte{1};
+    for (std::size_t i = 0; i < buffer.size(); ++i)
+      buffer[i] = rank == 0 ? sent_byte(step, i) : std::byte{1};
   }
   progress::TaskOperation operation;
   const EndsOperations ends{*job, rank};
@@ -92,7 +97,8 @@ Script takes_part(SimulatedJob* job, int rank, std::int64_t after_ns, const std:
   for (std::size_t step = 0; step < steps->size(); ++step) {
     for (std::size_t i = 0; i < buffers[step].size(); ++i) {
       const int added = (*steps)[step].combined ? 1 : 0;
-      if (std::to_integer<int>(buffers[step][i]) != (std::to_integer<int>(sent_byte(step, i)) + added) % 256)
+      if (std::to_integer<int>(buffers[step][i]) !=
+          (std::to_integer<int>(sent_byte(step, i)) + added) % 256)
         throw std::runtime_error(fmt::format("byte {} of step {} is wrong", i, step));
     }
   }
@@ -130,7 +136,8 @@ TEST_P(Announcements, a_send_that_begins_late_finds_its_answer_waiting) {
   const Result result = run_steps(network(1), {{5'000, 5'000}, {7'000, 7'000, true}}, {late_ns, 0});
   EXPECT_EQ(result.counters.announcements, when_announced(2));
   EXPECT_EQ(result.counters.announced_sends, when_announced(2));
-  EXPECT_EQ(result.counters.zero_copy_sends, when_announced(1)) << "what is combined comes through the ring";
+  EXPECT_EQ(result.counters.zero_copy_sends, when_announced(1))
+      << "what is combined comes through the ring";
 }
 
 TEST_P(Announcements, an_offer_that_came_before_its_receive_is_answered_once) {
@@ -151,7 +158,8 @@ TEST_P(Announcements, steps_of_all_sizes_find_their_receives_whoever_is_first) {
     }
     const Result result =
         run_steps(network(seed), steps, {random.between(0, 30'000), random.between(0, 30'000)});
-    for (const End& end : result.ends) ASSERT_FALSE(end.error) << "seed " << seed << ": " << end.error->cause;
+    for (const End& end : result.ends)
+      ASSERT_FALSE(end.error) << "seed " << seed << ": " << end.error->cause;
     sum.announcements += result.counters.announcements;
     sum.announced_sends += result.counters.announced_sends;
   }
@@ -161,15 +169,16 @@ TEST_P(Announcements, steps_of_all_sizes_find_their_receives_whoever_is_first) {
 
 TEST_P(Announcements,
        a_step_of_another_length_breaks_the_communicator_and_is_not_written_where_it_was_announced) {
-  for (const Step step : {Step{6'000, 5'000}, Step{5'000, 6'000}, Step{8, 5'000}, Step{1'000, 5'000}}) {
+  for (const Step step :
+       {Step{6'000, 5'000}, Step{5'000, 6'000}, Step{8, 5'000}, Step{1'000, 5'000}}) {
     for (const auto& begin_ns : {std::array<std::int64_t, 2>{0, 0}, {late_ns, 0}, {0, late_ns}}) {
       const Result result = run_steps(network(3), {step}, begin_ns);
       const auto& error = result.ends[1].error;
       ASSERT_TRUE(error.has_value()) << step.sent_bytes;
       EXPECT_EQ(error->code, ErrorCode::mismatch) << error->cause;
       EXPECT_EQ(error->peer, 0);
-      EXPECT_EQ(error->cause, fmt::format("a step of {} bytes arrived where {} were due", step.sent_bytes,
-                                          step.received_bytes));
+      EXPECT_EQ(error->cause, fmt::format("a step of {} bytes arrived where {} were due",
+                                          step.sent_bytes, step.received_bytes));
       if (begin_ns[1] == 0) {
         EXPECT_EQ(result.counters.zero_copy_sends, 0U);
       }
@@ -194,7 +203,8 @@ Script reduces_once(SimulatedJob* job, Communicator* communicator, std::size_t c
   end->time = job->network().now();
 }
 
-// Rank 1 has memory open to rank 0 when rank 2 dies. Returns how rank 1's part ended, and how long after the death.
+// Rank 1 has memory open to rank 0 when rank 2 dies. Returns how rank 1's part ended, and how long
+// after the death.
 std::pair<ErrorDetail, Deadline::duration> ends_with_rank_2(SimulatedJob& job) {
   End end;
   const std::vector<Step> never_sent{{5'000, 5'000}};

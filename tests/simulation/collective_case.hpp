@@ -1,5 +1,5 @@
-// Calls of collectives that the simulation makes: the same on every rank, walked through so that every row of the registry meets every
-// element type, reduction, count, root and layout.
+// Calls of collectives that the simulation makes: the same on every rank, walked through so that
+// every row of the registry meets every element type, reduction, count, root and layout.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,11 @@ struct Operator {
   Function function = Function::none;
 };
 
-enum class Layout : std::uint8_t { none, packed, gaps };  // gaps: blocks backwards, with memory between them
+enum class Layout : std::uint8_t {
+  none,
+  packed,
+  gaps
+};  // gaps: blocks backwards, with memory between them
 
 struct CollectiveCase {
   const collectives::Algorithm* row = nullptr;
@@ -65,7 +69,8 @@ struct Element {
   bool is_integer;
   bool is_user;  // reduced by functions alone
   // The elements from `first` on of a rank's input.
-  void (*fill)(const CollectiveCase& one, int size, int rank, std::size_t first, std::span<std::byte> target);
+  void (*fill)(const CollectiveCase& one, int size, int rank, std::size_t first,
+               std::span<std::byte> target);
   // left[i] = left[i] op right[i]
   void (*combine)(const CollectiveCase& one, std::span<std::byte> left, const std::byte* right);
   void (*divide)(std::span<std::byte> data, int divisor);

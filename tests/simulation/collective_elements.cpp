@@ -12,7 +12,8 @@
 namespace qpmesh::test {
 namespace {
 
-// Maps x -> slope x + offset, twice: composing them is associative and depends on the order. Their lengths are no powers of two.
+// Maps x -> slope x + offset, twice: composing them is associative and depends on the order. Their
+// lengths are no powers of two.
 template <class Word>
 struct Affine {
   Word slope;
@@ -34,22 +35,26 @@ template <class Word>
 inline constexpr bool is_affine<Affine<Word>> = true;
 
 // What sums and products are exact of, in any order and in every type.
-float exact_value(const CollectiveCase& one, int size, int rank, std::size_t i, std::uint64_t word) {
+float exact_value(const CollectiveCase& one, int size, int rank, std::size_t i,
+                  std::uint64_t word) {
   if (one.reduction.kind == ReductionKind::product) {
     const bool doubles = i % static_cast<std::size_t>(size) == static_cast<std::size_t>(rank);
     return (word & 1 ? 1.0F : -1.0F) * (doubles ? 2.0F : 1.0F);
   }
   if (word % 5 == 0) return word & 8 ? 0.0F : -0.0F;
-  const auto most = static_cast<std::uint64_t>(size < 40 ? 3 : 1);  // sums that bfloat16 holds: below 256
+  const auto most =
+      static_cast<std::uint64_t>(size < 40 ? 3 : 1);  // sums that bfloat16 holds: below 256
   return static_cast<float>(static_cast<int>(word % (2 * most + 1)) - static_cast<int>(most));
 }
 
 template <class T>
 T value(const CollectiveCase& one, int size, int rank, std::size_t i) {
-  const std::uint64_t word = base::mix64(one.seed ^ base::mix64(static_cast<std::uint64_t>(rank) << 40 ^ i));
+  const std::uint64_t word =
+      base::mix64(one.seed ^ base::mix64(static_cast<std::uint64_t>(rank) << 40 ^ i));
   if constexpr (is_affine<T>) {
     using Word = decltype(T::slope);
-    return {static_cast<Word>(word | 1), static_cast<Word>(word >> 7), static_cast<Word>(word >> 13)};
+    return {static_cast<Word>(word | 1), static_cast<Word>(word >> 7),
+            static_cast<Word>(word >> 13)};
   } else if constexpr (std::integral<T>) {
     return static_cast<T>(word % 5 == 0 ? 0 : word >> 8);
   } else if (!one.exact) {
@@ -71,7 +76,8 @@ void set(std::byte* bytes, std::size_t i, T value) {
 }
 
 template <class T>
-void fill(const CollectiveCase& one, int size, int rank, std::size_t first, std::span<std::byte> target) {
+void fill(const CollectiveCase& one, int size, int rank, std::size_t first,
+          std::span<std::byte> target) {
   for (std::size_t i = 0; i < target.size() / sizeof(T); ++i)
     set(target.data(), i, value<T>(one, size, rank, first + i));
 }
@@ -82,7 +88,8 @@ void combine(const CollectiveCase& one, std::span<std::byte> left, const std::by
     const T l = element<T>(left.data(), i);
     const T r = element<T>(right, i);
     if constexpr (is_affine<T>)
-      set(left.data(), i, one.reduction.function == Function::ordered ? T::compose(l, r) : T::add(l, r));
+      set(left.data(), i,
+          one.reduction.function == Function::ordered ? T::compose(l, r) : T::add(l, r));
     else set(left.data(), i, reference(one.reduction.kind, l, r));
   }
 }
@@ -92,7 +99,8 @@ void divide(std::span<std::byte> data, int divisor) {
   if constexpr (!is_affine<T>) {
     for (std::size_t i = 0; i < data.size() / sizeof(T); ++i) {
       const T sum = element<T>(data.data(), i);
-      if constexpr (is_half<T>) set(data.data(), i, T{static_cast<float>(sum) / static_cast<float>(divisor)});
+      if constexpr (is_half<T>)
+        set(data.data(), i, T{static_cast<float>(sum) / static_cast<float>(divisor)});
       else if constexpr (std::floating_point<T>) set(data.data(), i, sum / static_cast<T>(divisor));
       else if constexpr (std::is_signed_v<T>)
         set(data.data(), i, static_cast<T>(static_cast<std::int64_t>(sum) / divisor));
@@ -112,10 +120,10 @@ bool near(std::span<const std::byte> a, const std::byte* b, int size) {
                            : std::same_as<T, float>   ? 0x1p-23
                                                       : 0x1p-52;
     for (std::size_t i = 0; i < a.size() / sizeof(T); ++i) {
-      const auto x =
-          static_cast<double>(static_cast<std::conditional_t<is_half<T>, float, T>>(element<T>(a.data(), i)));
-      const auto y =
-          static_cast<double>(static_cast<std::conditional_t<is_half<T>, float, T>>(element<T>(b, i)));
+      const auto x = static_cast<double>(
+          static_cast<std::conditional_t<is_half<T>, float, T>>(element<T>(a.data(), i)));
+      const auto y = static_cast<double>(
+          static_cast<std::conditional_t<is_half<T>, float, T>>(element<T>(b, i)));
       if (!(std::abs(x - y) <= epsilon * size * std::abs(y))) return false;
     }
     return true;
@@ -144,7 +152,8 @@ auto reduction_of(const CollectiveCase& one) {
 
 template <class T>
 Request start(Communicator& communicator, const CollectiveCase& one, const Ranges& ranges) {
-  const std::span<const T> in{reinterpret_cast<const T*>(ranges.in.data()), ranges.in.size() / sizeof(T)};
+  const std::span<const T> in{reinterpret_cast<const T*>(ranges.in.data()),
+                              ranges.in.size() / sizeof(T)};
   const std::span<T> out{reinterpret_cast<T*>(ranges.out.data()), ranges.out.size() / sizeof(T)};
   const bool v = one.layout != Layout::none;
   const int root = one.root;
@@ -178,7 +187,8 @@ Request start(Communicator& communicator, const CollectiveCase& one, const Range
 
 template <class T>
 constexpr Element element_of(std::string_view name) {
-  return {name, sizeof(T), std::integral<T>, is_affine<T>, fill<T>, combine<T>, divide<T>, near<T>, start<T>};
+  return {name,       sizeof(T), std::integral<T>, is_affine<T>, fill<T>,
+          combine<T>, divide<T>, near<T>,          start<T>};
 }
 
 constexpr std::array all{element_of<std::int8_t>("int8"),

@@ -23,7 +23,10 @@ struct Cut {
 class Memories {
  public:
   Memories(const CollectiveCase& one, int size)
-      : one_{one}, element_bytes_{one.element->bytes}, size_{size}, ranks_(static_cast<std::size_t>(size)) {}
+      : one_{one},
+        element_bytes_{one.element->bytes},
+        size_{size},
+        ranks_(static_cast<std::size_t>(size)) {}
 
   std::vector<RankMemory> make() {
     switch (one_.row->collective) {
@@ -68,7 +71,8 @@ class Memories {
 
   // ---- blocks ----
 
-  // Between two ranks, or of one. Some are empty, and there are as many elements as without a layout, about.
+  // Between two ranks, or of one. Some are empty, and there are as many elements as without a
+  // layout, about.
   std::size_t length(int from, int to) const {
     if (one_.layout == Layout::none) return one_.element_count;
     const std::uint64_t word = base::mix64(one_.seed ^ base::mix64(index(from) << 20 ^ index(to)));
@@ -104,19 +108,22 @@ class Memories {
     rank.out_bytes = out_count * element_bytes_;
     rank.memory.assign(rank.out_begin + rank.out_bytes + apart_bytes, poison);
   }
-  void place_in_out(RankMemory& rank, std::size_t first, std::size_t in_count, std::size_t out_count) const {
+  void place_in_out(RankMemory& rank, std::size_t first, std::size_t in_count,
+                    std::size_t out_count) const {
     place_apart(rank, 0, out_count);
     rank.in_begin = rank.out_begin + first * element_bytes_;
     rank.in_bytes = in_count * element_bytes_;
   }
-  void place_out_in(RankMemory& rank, std::size_t first, std::size_t in_count, std::size_t out_count) const {
+  void place_out_in(RankMemory& rank, std::size_t first, std::size_t in_count,
+                    std::size_t out_count) const {
     place_apart(rank, in_count, 0);
     rank.out_begin = rank.in_begin + first * element_bytes_;
     rank.out_bytes = out_count * element_bytes_;
   }
   void write(std::vector<std::byte>& memory, std::size_t begin, std::size_t first,
              const std::vector<std::byte>& data) const {
-    std::ranges::copy(data, memory.begin() + static_cast<std::ptrdiff_t>(begin + first * element_bytes_));
+    std::ranges::copy(data,
+                      memory.begin() + static_cast<std::ptrdiff_t>(begin + first * element_bytes_));
   }
   // Inputs come first, all of them, then results.
   void give(RankMemory& rank, std::size_t first, const std::vector<std::byte>& data) const {
@@ -235,7 +242,8 @@ class Memories {
       for (int to = 0; to < size_; ++to)
         give(mine, in.displacements[index(to)], input(rank, index(to) << 20, in.counts[index(to)]));
       for (int from = 0; from < size_; ++from)
-        expect(mine, out.displacements[index(from)], input(from, index(rank) << 20, out.counts[index(from)]));
+        expect(mine, out.displacements[index(from)],
+               input(from, index(rank) << 20, out.counts[index(from)]));
     }
   }
 
@@ -247,6 +255,8 @@ class Memories {
 
 }  // namespace
 
-std::vector<RankMemory> memories(const CollectiveCase& one, int size) { return Memories{one, size}.make(); }
+std::vector<RankMemory> memories(const CollectiveCase& one, int size) {
+  return Memories{one, size}.make();
+}
 
 }  // namespace qpmesh::test

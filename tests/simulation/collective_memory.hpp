@@ -1,4 +1,5 @@
-// What a collective finds and must leave in every rank's memory, computed by loops over all ranks from the contract in communicator.hpp.
+// What a collective finds and must leave in every rank's memory, computed by loops over all ranks
+// from the contract in communicator.hpp.
 #pragma once
 
 #include <cstddef>

@@ -12,21 +12,24 @@
 namespace qpmesh::test {
 namespace {
 
-constexpr std::array kind_names{"sum",    "product", "min",         "max",        "average",    "bit_and",
-                                "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
+constexpr std::array kind_names{"sum",         "product",    "min",        "max",
+                                "average",     "bit_and",    "bit_or",     "bit_xor",
+                                "logical_and", "logical_or", "logical_xor"};
 constexpr std::size_t kind_count = kind_names.size();
 constexpr std::array functions{"", "a commutative function", "an ordered function"};
 constexpr std::array layout_names{"", ", packed blocks", ", blocks with gaps"};
 
-// Around the edges of blocks, of eager messages (1 KiB here), of payload rings (4 KiB) and of a pipeline's segments (64 KiB).
+// Around the edges of blocks, of eager messages (1 KiB here), of payload rings (4 KiB) and of a
+// pipeline's segments (64 KiB).
 constexpr std::size_t count_cards = 20;
 std::size_t element_count(std::size_t card, std::size_t size, std::size_t element_bytes) {
   const std::size_t eager = 1024 / element_bytes;
   const std::size_t ring = 4096 / element_bytes;
   const std::size_t segment = 65'536 / element_bytes;
   const std::array<std::size_t, count_cards> counts{
-      0,         1,    2,        7,        17,    size - 1, size,        size + 1, 2 * size + 1, eager - 1,
-      eager + 0, ring, ring - 1, ring + 1, 1'000, 3'001,    segment - 1, segment,  segment + 1,  eager + 1};
+      0,           1,         2,    7,        17,       size - 1, size,  size + 1,    2 * size + 1,
+      eager - 1,   eager + 0, ring, ring - 1, ring + 1, 1'000,    3'001, segment - 1, segment,
+      segment + 1, eager + 1};
   return counts[card];
 }
 
@@ -34,19 +37,22 @@ std::size_t element_count(std::size_t card, std::size_t size, std::size_t elemen
 
 std::string describe(const CollectiveCase& one) {
   const Operator& reduction = one.reduction;
-  const std::string with = !reduces(one.row->collective) ? ""
-                           : reduction.function == Function::none
-                               ? std::string{", "} + kind_names[static_cast<std::size_t>(reduction.kind)]
-                               : std::string{", "} + functions[static_cast<std::size_t>(reduction.function)];
-  return fmt::format("{} by {} of {} {}{}, root {}{}{}, seed {}", name_of(one.row->collective), one.row->name,
-                     one.element_count, one.element->name, with, one.root, one.in_place ? ", in place" : "",
+  const std::string with =
+      !reduces(one.row->collective) ? ""
+      : reduction.function == Function::none
+          ? std::string{", "} + kind_names[static_cast<std::size_t>(reduction.kind)]
+          : std::string{", "} + functions[static_cast<std::size_t>(reduction.function)];
+  return fmt::format("{} by {} of {} {}{}, root {}{}{}, seed {}", name_of(one.row->collective),
+                     one.row->name, one.element_count, one.element->name, with, one.root,
+                     one.in_place ? ", in place" : "",
                      layout_names[static_cast<std::size_t>(one.layout)], one.seed);
 }
 
 collectives::CallShape shape_of(const CollectiveCase& one, int size) {
   const Collective collective = one.row->collective;
   const std::size_t blocks = has_blocks(collective) ? static_cast<std::size_t>(size) : 1;
-  const bool known_to_all = collective == Collective::allgather || collective == Collective::reduce_scatter;
+  const bool known_to_all =
+      collective == Collective::allgather || collective == Collective::reduce_scatter;
   return {.size = size,
           .bytes = one.element_count * blocks * one.element->bytes,
           .ordered = one.reduction.function == Function::ordered,
@@ -58,10 +64,12 @@ collectives::CallShape shape_of(const CollectiveCase& one, int size) {
 
 namespace {
 
-constexpr std::size_t some_bytes = 64;  // no row is for shorter vectors only, or for longer ones only
+constexpr std::size_t some_bytes =
+    64;  // no row is for shorter vectors only, or for longer ones only
 constexpr std::array some_sizes{2, 64};
 
-bool applies_to_some(const collectives::Algorithm& row, collectives::CallShape shape, bool one_node = true) {
+bool applies_to_some(const collectives::Algorithm& row, collectives::CallShape shape,
+                     bool one_node = true) {
   shape.bytes = some_bytes;
   shape.one_node = shape.cma = one_node;
   return std::ranges::any_of(some_sizes, [&](int size) {
@@ -79,7 +87,9 @@ bool loads_memory(const collectives::Algorithm& row) { return !applies_to_some(r
 bool takes_ordered(const collectives::Algorithm& row) {
   return reduces(row.collective) && applies_to_some(row, {.ordered = true});
 }
-bool takes_uneven(const collectives::Algorithm& row) { return applies_to_some(row, {.uneven = true}); }
+bool takes_uneven(const collectives::Algorithm& row) {
+  return applies_to_some(row, {.uneven = true});
+}
 
 Deck::Deck(std::size_t card_count, std::uint64_t seed)
     : cards_(card_count), next_{card_count}, random_{seed} {
@@ -134,14 +144,16 @@ Plan::Plan(const collectives::Algorithm& row)
 CollectiveCase Plan::draw(int size, std::size_t bytes_max) {
   const Kind& kind = kinds_[kind_deck_.draw()];
   const auto ranks = static_cast<std::size_t>(size);
-  const std::array<int, 4> roots{0, size - 1, size / 2, static_cast<int>(base::mix64(seed_) % ranks)};
-  CollectiveCase one{.row = row_,
-                     .element = kind.element,
-                     .reduction = kind.reduction,
-                     .root = has_root(row_->collective) ? roots[root_deck_.draw()] : 0,
-                     .in_place = place_deck_.draw() == 1 && row_->collective != Collective::alltoall,
-                     .layout = layouts_[layout_deck_.draw()],
-                     .seed = ++seed_};
+  const std::array<int, 4> roots{0, size - 1, size / 2,
+                                 static_cast<int>(base::mix64(seed_) % ranks)};
+  CollectiveCase one{
+      .row = row_,
+      .element = kind.element,
+      .reduction = kind.reduction,
+      .root = has_root(row_->collective) ? roots[root_deck_.draw()] : 0,
+      .in_place = place_deck_.draw() == 1 && row_->collective != Collective::alltoall,
+      .layout = layouts_[layout_deck_.draw()],
+      .seed = ++seed_};
   const std::size_t count = element_count(count_deck_.draw(), ranks, kind.element->bytes);
   one.element_count = std::min(count, bytes_max / kind.element->bytes);
   if (has_blocks(row_->collective) && one.element_count > 40) one.element_count /= ranks;

@@ -26,22 +26,23 @@ class Shared {
     const RankMemory& mine = of(rank);
     check_out(rank);
     if (mine.memory == mine.expected) return;
-    const bool rounds =
-        !one_->exact && one_->element->near(out(mine.memory, mine), out(mine.expected, mine).data(), size_);
+    const bool rounds = !one_->exact && one_->element->near(out(mine.memory, mine),
+                                                            out(mine.expected, mine).data(), size_);
     std::vector<std::byte> expected = mine.expected;
     if (rounds) std::ranges::copy(out(mine.memory, mine), at(expected, mine.out_begin));
     const auto wrong = std::ranges::mismatch(mine.memory, expected).in1 - mine.memory.begin();
     if (mine.memory == expected) return;
-    throw std::runtime_error(fmt::format("{}: byte {} is wrong; in are {} from {} on, out {} from {} on",
-                                         describe(*one_), wrong, mine.in_bytes, mine.in_begin, mine.out_bytes,
-                                         mine.out_begin));
+    throw std::runtime_error(fmt::format(
+        "{}: byte {} is wrong; in are {} from {} on, out {} from {} on", describe(*one_), wrong,
+        mine.in_bytes, mine.in_begin, mine.out_bytes, mine.out_begin));
   }
 
  private:
   static std::vector<std::byte>::iterator at(std::vector<std::byte>& bytes, std::size_t index) {
     return bytes.begin() + static_cast<std::ptrdiff_t>(index);
   }
-  static std::span<const std::byte> out(const std::vector<std::byte>& memory, const RankMemory& rank) {
+  static std::span<const std::byte> out(const std::vector<std::byte>& memory,
+                                        const RankMemory& rank) {
     return std::span{memory}.subspan(rank.out_begin, rank.out_bytes);
   }
   // The same bits on every rank, whatever was rounded.
@@ -53,7 +54,8 @@ class Shared {
       first_result_.assign(mine.begin(), mine.end());
     }
     if (!std::ranges::equal(mine, first_result_)) {
-      throw std::runtime_error(fmt::format("{}: other bits than on rank {}", describe(*one_), first_rank_));
+      throw std::runtime_error(
+          fmt::format("{}: other bits than on rank {}", describe(*one_), first_rank_));
     }
   }
 
@@ -71,7 +73,8 @@ struct Run {
 
   Shared& at(std::size_t index) {
     if (shared[index] == nullptr) {
-      shared[index] = std::make_unique<Shared>(collectives->cases[index], collectives->network.rank_count);
+      shared[index] =
+          std::make_unique<Shared>(collectives->cases[index], collectives->network.rank_count);
     }
     return *shared[index];
   }
@@ -85,16 +88,19 @@ Ranges ranges_of(RankMemory& rank) {
           .out_layout = {rank.out_counts, rank.out_displacements}};
 }
 
-Script collective_calls(SimulatedJob* job, Run* run, std::vector<Communicator>* communicators, int rank) {
+Script collective_calls(SimulatedJob* job, Run* run, std::vector<Communicator>* communicators,
+                        int rank) {
   const std::vector<CollectiveCase>& cases = run->collectives->cases;
-  const std::size_t together = 2 * communicators->size();  // operations in flight, two in each communicator
+  const std::size_t together =
+      2 * communicators->size();  // operations in flight, two in each communicator
   for (std::size_t begin = 0; begin < cases.size(); begin += together) {
     const std::size_t end = std::min(begin + together, cases.size());
     std::vector<Request> requests;
     const EndsOperations ends{*job, rank};
     for (std::size_t i = begin; i < end; ++i) {
       Communicator& communicator = (*communicators)[i % communicators->size()];
-      requests.push_back(cases[i].element->start(communicator, cases[i], ranges_of(run->at(i).of(rank))));
+      requests.push_back(
+          cases[i].element->start(communicator, cases[i], ranges_of(run->at(i).of(rank))));
     }
     for (std::size_t i = begin; i < end; ++i) {
       Request& request = requests[i - begin];
@@ -136,7 +142,8 @@ Outcome run_collectives(const Collectives& collectives) {
   outcome.wrong = job.close();
   communicators.clear();
   if (!outcome.wrong.empty()) {
-    outcome.wrong = fmt::format("{} ranks, seed {}: {}", size, collectives.network.seed, outcome.wrong);
+    outcome.wrong =
+        fmt::format("{} ranks, seed {}: {}", size, collectives.network.seed, outcome.wrong);
   }
   return outcome;
 }

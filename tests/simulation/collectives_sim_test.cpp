@@ -27,7 +27,9 @@ NetworkConfig few_pieces(NetworkConfig config) {
   config.peek_probability = 0.1;
   return config;
 }
-const Flavour& flavour_of(int n) { return flavours()[static_cast<std::size_t>(n) % flavours().size()]; }
+const Flavour& flavour_of(int n) {
+  return flavours()[static_cast<std::size_t>(n) % flavours().size()];
+}
 
 struct Row {
   const Algorithm* algorithm;
@@ -55,7 +57,8 @@ class EveryAlgorithm : public testing::TestWithParam<Row> {
     EXPECT_GT(case_count_, 0U);
   }
 
-  // Nothing, where the row is for other numbers of ranks. One that loads memory runs where it is shared.
+  // Nothing, where the row is for other numbers of ranks. One that loads memory runs where it is
+  // shared.
   void run(Collectives collectives) {
     if (collectives.cases.empty()) return;
     NetworkConfig& network = collectives.network;
@@ -93,7 +96,8 @@ TEST_P(EveryAlgorithm, agrees_with_the_sequential_reference_for_every_number_of_
 
 TEST_P(EveryAlgorithm, agrees_with_the_sequential_reference_for_some_larger_numbers_of_ranks) {
   for (const int size : {48, 64, 65, 100}) {
-    run({.network = few_pieces(flavour_of(size).config(size, 5)), .cases = draw(size, few_bytes, 1)});
+    run({.network = few_pieces(flavour_of(size).config(size, 5)),
+         .cases = draw(size, few_bytes, 1)});
     ASSERT_FALSE(HasFatalFailure());
   }
 }
@@ -105,7 +109,8 @@ TEST_P(OrderedAlgorithm, keeps_the_rank_order_at_every_root_for_every_number_of_
   }
 }
 
-TEST_P(EveryAlgorithm, agrees_with_the_sequential_reference_around_every_boundary_on_every_network) {
+TEST_P(EveryAlgorithm,
+       agrees_with_the_sequential_reference_around_every_boundary_on_every_network) {
   for (const Flavour& flavour : flavours()) {
     SCOPED_TRACE(flavour.name);
     for (const int size : boundary_sizes) {
@@ -119,14 +124,17 @@ TEST_P(EveryAlgorithm, runs_in_several_communicators_at_once) {
   for (const Flavour& flavour : flavours()) {
     SCOPED_TRACE(flavour.name);
     const int size = applies_to_ranks(*GetParam().algorithm, 6) ? 6 : 18;
-    run({.network = flavour.config(size, 4), .cases = draw(size, few_bytes, 16), .communicators = 8});
+    run({.network = flavour.config(size, 4),
+         .cases = draw(size, few_bytes, 16),
+         .communicators = 8});
     ASSERT_FALSE(HasFatalFailure());
   }
 }
 
 constexpr auto row_name = [](const auto& row) { return name_of_row(*row.param.algorithm); };
 INSTANTIATE_TEST_SUITE_P(all, EveryAlgorithm,
-                         testing::ValuesIn(rows([](const Algorithm& /*row*/) { return true; })), row_name);
+                         testing::ValuesIn(rows([](const Algorithm& /*row*/) { return true; })),
+                         row_name);
 INSTANTIATE_TEST_SUITE_P(all, OrderedAlgorithm, testing::ValuesIn(rows(takes_ordered)), row_name);
 
 TEST(collectives, that_reduce_have_an_algorithm_for_ordered_reductions) {
@@ -139,7 +147,8 @@ TEST(collectives, that_reduce_have_an_algorithm_for_ordered_reductions) {
   }
 }
 
-// Of each collective the row with the fewest messages: 300 ranks send each other 90 thousand in all pairs.
+// Of each collective the row with the fewest messages: 300 ranks send each other 90 thousand in all
+// pairs.
 TEST(collectives, three_hundred_ranks_run_one_of_each) {
   constexpr int size = 300;
   constexpr std::size_t bytes = 1'024;
@@ -150,10 +159,13 @@ TEST(collectives, three_hundred_ranks_run_one_of_each) {
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto messages = [](const Algorithm* row) {
       return row->applies({.size = size, .bytes = bytes})
-                 ? row->cost({.size = size, .bytes = bytes}, collectives::TopologyParams{}.model({})).messages
+                 ? row->cost({.size = size, .bytes = bytes},
+                             collectives::TopologyParams{}.model({}))
+                       .messages
                  : std::numeric_limits<double>::max();
     };
-    const Algorithm& row = **std::ranges::min_element(algorithms(static_cast<Collective>(i)), {}, messages);
+    const Algorithm& row =
+        **std::ranges::min_element(algorithms(static_cast<Collective>(i)), {}, messages);
     cases.push_back(Plan{row}.draw(size, bytes));
   }
   EXPECT_EQ(run_collectives({.network = network, .cases = cases}).wrong, "");

@@ -70,8 +70,9 @@ namespace {
 constexpr int records_per_lap = static_cast<int>(record_ring_lines / messaging::record_lines_max);
 constexpr int messages = records_per_lap + static_cast<int>(record_ring_lines);
 
-// The first lap: records of four lines. Message m lies in lines 4m … 4m+3. The second lap: records of one line, message 16+k in line k.
-// So when line 4m+j is looked at again, message 16+4m+j is due there: the first lap's payload says so at the start of that line.
+// The first lap: records of four lines. Message m lies in lines 4m … 4m+3. The second lap: records
+// of one line, message 16+k in line k. So when line 4m+j is looked at again, message 16+4m+j is due
+// there: the first lap's payload says so at the start of that line.
 std::vector<std::byte> imitation(int m, std::uint64_t communicator) {
   std::vector<std::byte> payload(messaging::inline_bytes_max);
   for (int j = 1; j < static_cast<int>(messaging::record_lines_max); ++j) {
@@ -90,7 +91,8 @@ std::vector<std::byte> imitation(int m, std::uint64_t communicator) {
     std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
     const std::size_t at = static_cast<std::size_t>(j) * line_bytes - record_body_offset;
     if (at < payload.size()) {
-      std::memcpy(payload.data() + at, record.bytes, std::min(record.length(), payload.size() - at));
+      std::memcpy(payload.data() + at, record.bytes,
+                  std::min(record.length(), payload.size() - at));
     }
   }
   return payload;
@@ -120,7 +122,8 @@ Script receives_imitations(SimulatedJob* job, int* received) {
     const Status status = request.wait();
     bytes.resize(status.bytes);
     if (bytes != message_bytes(n, job->world(1).state()->id())) {
-      throw std::runtime_error(fmt::format("message {} is not what was sent: {} bytes", n, status.bytes));
+      throw std::runtime_error(
+          fmt::format("message {} is not what was sent: {} bytes", n, status.bytes));
     }
     *received = n + 1;
   }
@@ -157,7 +160,8 @@ Script fills_the_ring_then_answers(SimulatedJob* job, const std::vector<std::byt
   requests.push_back(job->world(0).receive_async(target, 1, 1));
   co_await job->until_after(0, 100'000);
   if (job->context(0).messaging().counters().control_waits != 0) {
-    throw std::runtime_error("the answer to a rendezvous found no line, because data had taken them all");
+    throw std::runtime_error(
+        "the answer to a rendezvous found no line, because data had taken them all");
   }
   job->network().thaw(1);
   co_await until_all(requests);
@@ -232,8 +236,8 @@ Script receives_words(SimulatedJob* job) {
 constexpr std::size_t taken_back_bytes = 50'000;
 constexpr std::byte reused{0xa5};
 
-// Lets the transfer run for a while, then fails the communicator; what the owner does with its memory afterwards must neither
-// change by itself nor show at the peer.
+// Lets the transfer run for a while, then fails the communicator; what the owner does with its
+// memory afterwards must neither change by itself nor show at the peer.
 Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
                  const std::vector<std::byte>* large) {
   std::byte* const memory = job->arena_memory(rank, taken_back_bytes);
@@ -244,7 +248,8 @@ Script transfers(SimulatedJob* job, int rank, std::int64_t fail_after_ns,
   const EndsOperations ends{*job, rank};
   if (fail_after_ns > 0) {
     co_await job->until_after(rank, fail_after_ns);
-    job->world(rank).state()->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"}, true);
+    job->world(rank).state()->fail({.code = ErrorCode::aborted, .peer = rank, .cause = "enough"},
+                                   true);
   }
   co_await until(request);
   bool arrived = rank == 1;

@@ -21,8 +21,8 @@ struct End {
 };
 
 // Allreduces until one throws, or `calls` of them.
-Script reduces(SimulatedJob* job, Communicator* communicator, int rank, int calls, std::size_t count,
-               End* end) {
+Script reduces(SimulatedJob* job, Communicator* communicator, int rank, int calls,
+               std::size_t count, End* end) {
   std::vector<std::uint64_t> values(count);
   for (int i = 0; i < calls; ++i) {
     std::fill(values.begin(), values.end(), 1);
@@ -36,7 +36,8 @@ Script reduces(SimulatedJob* job, Communicator* communicator, int rank, int call
       co_return;
     }
     for (const std::uint64_t value : values) {
-      if (value != static_cast<std::uint64_t>(communicator->size())) throw std::runtime_error("a wrong sum");
+      if (value != static_cast<std::uint64_t>(communicator->size()))
+        throw std::runtime_error("a wrong sum");
     }
     if (i % 4 == 0) co_await job->until_after(rank, 1'000);
   }
@@ -63,8 +64,8 @@ Script receives(Communicator* communicator, int source, std::size_t bytes, End* 
   }
 }
 
-Script sends_after(SimulatedJob* job, int rank, std::int64_t duration_ns, Communicator* communicator,
-                   int target, std::size_t bytes) {
+Script sends_after(SimulatedJob* job, int rank, std::int64_t duration_ns,
+                   Communicator* communicator, int target, std::size_t bytes) {
   std::vector<std::byte> data(bytes);
   co_await job->until_after(rank, duration_ns);
   Request request = communicator->send_async(data, target);
@@ -92,7 +93,8 @@ class FaultsOnEveryNetwork : public testing::TestWithParam<Flavour> {
   }
 };
 
-TEST_P(FaultsOnEveryNetwork, messages_beyond_the_limit_for_a_communicator_not_made_here_yet_fail_it) {
+TEST_P(FaultsOnEveryNetwork,
+       messages_beyond_the_limit_for_a_communicator_not_made_here_yet_fail_it) {
   Options options = small_rings();
   options.unexpected_messages_max = 20;
   SimulatedJob job{network(2, 1), options};
@@ -107,8 +109,9 @@ TEST_P(FaultsOnEveryNetwork, messages_beyond_the_limit_for_a_communicator_not_ma
     ASSERT_TRUE(end.error.has_value()) << "the receive got a message, though one before it is lost";
     EXPECT_EQ(end.error->code, ErrorCode::no_resource);
     EXPECT_EQ(end.error->peer, 0);
-    EXPECT_EQ(end.error->cause,
-              "the communicator failed in receive: 20 messages wait for receives that were never posted");
+    EXPECT_EQ(
+        end.error->cause,
+        "the communicator failed in receive: 20 messages wait for receives that were never posted");
     EXPECT_EQ(end.error->hint, "post receives, or raise QPMESH_UNEXPECTED_MESSAGES_MAX");
   }
   EXPECT_EQ(job.close(), "");
@@ -133,7 +136,8 @@ TEST_P(FaultsOnEveryNetwork, a_dead_rank_ends_only_the_communicators_that_hold_i
     std::vector<Communicator> others;
     others.reserve(size);
     for (int rank = 0; rank < size; ++rank) {
-      job.start(rank, reduces(&job, &job.world(rank), rank, 1'000'000, count, &world_ends[index(rank)]));
+      job.start(rank,
+                reduces(&job, &job.world(rank), rank, 1'000'000, count, &world_ends[index(rank)]));
       if (rank == victim) continue;
       others.push_back(job.communicator(rank, 300, survivors));
       job.start(rank, reduces(&job, &others.back(), rank, 200, count, &survivor_ends[index(rank)]));
@@ -143,7 +147,8 @@ TEST_P(FaultsOnEveryNetwork, a_dead_rank_ends_only_the_communicators_that_hold_i
     for (const int rank : survivors) {
       const End& end = world_ends[index(rank)];
       ASSERT_TRUE(end.error.has_value());
-      EXPECT_EQ(end.error->code, ErrorCode::peer_dead) << "seed " << seed << ": " << end.error->cause;
+      EXPECT_EQ(end.error->code, ErrorCode::peer_dead)
+          << "seed " << seed << ": " << end.error->cause;
       EXPECT_EQ(end.error->peer, victim) << "seed " << seed << ": " << end.error->cause;
       EXPECT_LE(end.time - death, std::chrono::milliseconds{32}) << "seed " << seed;
       EXPECT_FALSE(survivor_ends[index(rank)].error.has_value())
@@ -158,7 +163,8 @@ TEST_P(FaultsOnEveryNetwork, a_failed_link_ends_what_needs_it_on_every_rank) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     Random random{seed * 1'000'003};
     SimulatedJob job{network(size, seed)};
-    const Deadline failure = job.network().now() + std::chrono::nanoseconds{random.between(0, 1'000'000)};
+    const Deadline failure =
+        job.network().now() + std::chrono::nanoseconds{random.between(0, 1'000'000)};
     job.network().at(failure, [&] { job.network().fail_link(0, 1); });
     std::vector<End> ends(size);
     for (int rank = 0; rank < size; ++rank) {
@@ -173,7 +179,8 @@ TEST_P(FaultsOnEveryNetwork, a_failed_link_ends_what_needs_it_on_every_rank) {
       EXPECT_TRUE(end.error->peer == 0 || end.error->peer == 1);
       EXPECT_NE(end.error->cause.find("the link between ranks 0 and 1 failed"), std::string::npos)
           << end.error->cause;
-      EXPECT_LE(end.time - failure, std::chrono::milliseconds{130});  // after the time for a death to show
+      EXPECT_LE(end.time - failure,
+                std::chrono::milliseconds{130});  // after the time for a death to show
     }
   }
 }
@@ -210,7 +217,8 @@ TEST_P(FaultsOnEveryNetwork, a_death_during_a_large_message_ends_the_other_side)
     SimulatedJob job{network(2, seed)};
     const int victim = static_cast<int>(seed % 2);
     std::array<End, 2> ends;
-    const auto sends = [](SimulatedJob* its_job, const std::vector<std::byte>* data, End* end) -> Script {
+    const auto sends = [](SimulatedJob* its_job, const std::vector<std::byte>* data,
+                          End* end) -> Script {
       try {
         Request request = its_job->world(0).send_async(*data, 1, 0);
         co_await until(request);
@@ -253,7 +261,8 @@ TEST_P(FaultsOnEveryNetwork, different_counts_are_named_on_both_sides) {
   SimulatedJob job{network(3, 5)};
   std::array<End, 3> ends;
   for (int rank = 0; rank < 3; ++rank) {
-    job.start(rank, reduces(&job, &job.world(rank), rank, 1, rank == 2 ? 5U : 4U, &ends[index(rank)]));
+    job.start(rank,
+              reduces(&job, &job.world(rank), rank, 1, rank == 2 ? 5U : 4U, &ends[index(rank)]));
   }
   job.run();
   ASSERT_EQ(job.close(), "");
@@ -268,8 +277,8 @@ TEST_P(FaultsOnEveryNetwork, different_counts_are_named_on_both_sides) {
 Script reduces_with(Communicator* communicator, bool adds, End* end) {
   std::vector<std::uint64_t> values(3'000, 1);
   try {
-    Request request =
-        adds ? communicator->allreduce_async(values, sum) : communicator->allreduce_async(values, max);
+    Request request = adds ? communicator->allreduce_async(values, sum)
+                           : communicator->allreduce_async(values, max);
     co_await until(request);
     request.wait();
   } catch (const Error& error) {
@@ -277,7 +286,8 @@ Script reduces_with(Communicator* communicator, bool adds, End* end) {
   }
 }
 
-// Large steps are answered before their offers are seen: another call's bytes must not be taken for these, nor for corruption.
+// Large steps are answered before their offers are seen: another call's bytes must not be taken for
+// these, nor for corruption.
 TEST_P(FaultsOnEveryNetwork, different_calls_of_large_steps_are_named_and_the_link_stays_whole) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SimulatedJob job{network(2, seed)};
@@ -313,7 +323,8 @@ void forge(SimulatedJob& job, std::uint8_t kind, std::uint8_t length_words) {
 }
 
 TEST(corrupt_records, end_the_communicators_of_both_and_name_the_writer) {
-  for (const auto& [kind, length_words] : {std::pair<std::uint8_t, std::uint8_t>{1, 255}, {99, 6}, {4, 1}}) {
+  for (const auto& [kind, length_words] :
+       {std::pair<std::uint8_t, std::uint8_t>{1, 255}, {99, 6}, {4, 1}}) {
     SimulatedJob job{simulator::shared_memory_network(2, 6)};
     std::array<End, 2> ends;
     job.start(0, receives(&job.world(0), 1, 8, &ends[0]));
@@ -346,8 +357,8 @@ TEST(corrupt_records, are_not_believed_where_a_record_proves_itself) {
 Script gives_up(SimulatedJob* job, int rank, bool in_barrier, End* end) {
   std::vector<std::byte> data(8);
   try {
-    Request request =
-        in_barrier ? job->world(rank).barrier_async() : job->world(rank).receive_async(data, 1 - rank, 0);
+    Request request = in_barrier ? job->world(rank).barrier_async()
+                                 : job->world(rank).receive_async(data, 1 - rank, 0);
     co_await job->until_after(rank, 5'000'000);
     if (!request.state()->done()) calls::finish_late(*request.state());
     request.wait();

@@ -49,7 +49,9 @@ class Mesh {
 
   MeshRank& operator[](int rank) { return ranks[static_cast<std::size_t>(rank)]; }
   transport::Connection& connection(int from, int to) { return *(*this)[from].connections.at(to); }
-  transport::RemoteAddress address(int rank, std::uint64_t offset) { return {(*this)[rank].region, offset}; }
+  transport::RemoteAddress address(int rank, std::uint64_t offset) {
+    return {(*this)[rank].region, offset};
+  }
 
   simulator::Network network;
   std::vector<MeshRank> ranks;
@@ -71,7 +73,8 @@ inline transport::Post post(Mesh& mesh, int from, int to, const transport::Write
 }
 
 inline std::size_t count(const std::vector<std::byte>& memory, int value) {
-  return static_cast<std::size_t>(std::count(memory.begin(), memory.end(), static_cast<std::byte>(value)));
+  return static_cast<std::size_t>(
+      std::count(memory.begin(), memory.end(), static_cast<std::byte>(value)));
 }
 
 }  // namespace qpmesh::test

@@ -85,7 +85,8 @@ TEST_P(OnEveryNetwork, an_answer_leaves_at_once_while_data_fills_the_ring) {
 }
 
 TEST_P(OnEveryNetwork, credits_return_though_the_connection_is_busy) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_EQ(one_way_to_a_stopped_rank(network(2, seed)), "");
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    EXPECT_EQ(one_way_to_a_stopped_rank(network(2, seed)), "");
 }
 
 TEST_P(OnEveryNetwork, a_large_message_passes_behind_unmatched_ones) {

@@ -1,8 +1,8 @@
-// Proves that the simulation bites: messaging is damaged in one place at a time, and the scenarios must notice each damage. The sound
-// library must pass the same scenarios.
-//   mutants                 every mutant in a process of its own; the last line says how many were killed
-//   mutants killed NAME     is it? "survived NAME" asks the opposite
-//   mutants NAME            one, in this process, or "none"
+// Proves that the simulation bites: messaging is damaged in one place at a time, and the scenarios
+// must notice each damage. The sound library must pass the same scenarios.
+//   mutants                 every mutant in a process of its own; the last line says how many were
+//   killed mutants killed NAME     is it? "survived NAME" asks the opposite mutants NAME one, in
+//   this process, or "none"
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,8 +44,8 @@ constexpr Named sound_library{"none", Mutant::none};
 
 const Named* find(std::string_view name) {
   if (name == sound_library.name) return &sound_library;
-  const auto* const found =
-      std::find_if(mutants.begin(), mutants.end(), [&](const Named& known) { return known.name == name; });
+  const auto* const found = std::find_if(mutants.begin(), mutants.end(),
+                                         [&](const Named& known) { return known.name == name; });
   if (found != mutants.end()) return found;
   std::fprintf(stderr, "no mutant of that name\n");
   return nullptr;
@@ -57,8 +57,8 @@ std::string first_wrong() {
     std::string wrong = imitated_records(flavour.config(2, 1));
     if (wrong.empty()) wrong = control_while_data_fills_the_ring(flavour.config(2, 2));
     for (std::uint64_t seed = 3; wrong.empty() && seed < 7; ++seed) {
-      wrong = random_traffic(
-                  {.network = flavour.config(3, seed), .send_pause_max_ns = seed % 2 == 0 ? 20'000 : 0})
+      wrong = random_traffic({.network = flavour.config(3, seed),
+                              .send_pause_max_ns = seed % 2 == 0 ? 20'000 : 0})
                   .wrong;
     }
     if (wrong.empty()) wrong = memory_taken_back(flavour.config(2, 1));
@@ -100,8 +100,9 @@ Verdict judge(const Named& named) {
 
 int judge_all() {
   const bool sound = judge(sound_library) == Verdict::survived;
-  const auto killed = std::count_if(mutants.begin(), mutants.end(),
-                                    [](const Named& named) { return judge(named) == Verdict::killed; });
+  const auto killed = std::count_if(mutants.begin(), mutants.end(), [](const Named& named) {
+    return judge(named) == Verdict::killed;
+  });
   std::printf("%d/%zu mutants killed%s\n", static_cast<int>(killed), mutants.size(),
               sound ? "" : ", but the sound library fails too");
   return sound && killed == static_cast<std::ptrdiff_t>(mutants.size()) ? 0 : 1;

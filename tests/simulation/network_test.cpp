@@ -15,9 +15,9 @@ using namespace simulator;
 using transport::Post;
 using transport::Write;
 
-// Rank 0 writes blocks of one repeated byte, each once the one before was seen at rank 1 (whose step looks
-// at the last byte only), and counts the times when the last byte was new and another one was not: a
-// protocol that no unordered network may carry.
+// Rank 0 writes blocks of one repeated byte, each once the one before was seen at rank 1 (whose
+// step looks at the last byte only), and counts the times when the last byte was new and another
+// one was not: a protocol that no unordered network may carry.
 std::uint64_t torn_blocks(const NetworkConfig& config, int blocks, std::uint64_t* trace = nullptr) {
   constexpr std::size_t block_bytes = 64;
   Mesh mesh{config};
@@ -42,7 +42,9 @@ std::uint64_t torn_blocks(const NetworkConfig& config, int blocks, std::uint64_t
     const auto newest = static_cast<std::byte>(seen + 1);
     if (seen == blocks || block.back() != newest) return false;
     torn +=
-        std::all_of(block.begin(), block.end(), [&](std::byte value) { return value == newest; }) ? 0U : 1U;
+        std::all_of(block.begin(), block.end(), [&](std::byte value) { return value == newest; })
+            ? 0U
+            : 1U;
     ++seen;
     return true;
   });
@@ -74,8 +76,9 @@ TEST(simulated_network, connects_a_rank_to_itself) {
   const std::uint32_t region = transport->register_memory(memory).region;
   const auto connection = transport->connect(0, transport->address_for(0));
   const auto source = filled(10, 1);
-  ASSERT_EQ(connection->post(std::array{Write{.head = source, .target = {region, 5}, .immediate = 3}}),
-            Post::posted);
+  ASSERT_EQ(
+      connection->post(std::array{Write{.head = source, .target = {region, 5}, .immediate = 3}}),
+      Post::posted);
   network.run_for(1'000'000);
   transport->progress();
   EXPECT_EQ(connection->take_arrival(), 3U);
@@ -97,11 +100,12 @@ TEST(simulated_network, passes_time_without_events_and_reaches_a_far_deadline_ch
   const Deadline wanted = begin + std::chrono::minutes{10};
   Deadline noticed{};
   mesh.network.set_step(1, [&] {
-    if (noticed == Deadline{} && mesh.network.system(1).now() >= wanted) noticed = mesh.network.now();
+    if (noticed == Deadline{} && mesh.network.system(1).now() >= wanted)
+      noticed = mesh.network.now();
     return false;
   });
-  ASSERT_TRUE(
-      mesh.network.run_until([&] { return noticed != Deadline{}; }, begin + std::chrono::minutes{11}));
+  ASSERT_TRUE(mesh.network.run_until([&] { return noticed != Deadline{}; },
+                                     begin + std::chrono::minutes{11}));
   EXPECT_LE(noticed - wanted, std::chrono::milliseconds{100});
   EXPECT_LT(mesh.network.steps(), 10'000U);
   EXPECT_EQ(mesh.network.events(), 0U);
@@ -110,7 +114,8 @@ TEST(simulated_network, passes_time_without_events_and_reaches_a_far_deadline_ch
 TEST(simulated_network, stops_at_the_deadline_and_describes_what_is_outstanding) {
   Mesh mesh{calm(polled_network(2, 1))};
   const auto source = filled(1000, 1);
-  ASSERT_EQ(post(mesh, 0, 1, {.head = source, .target = mesh.address(1, 0), .immediate = 5}), Post::posted);
+  ASSERT_EQ(post(mesh, 0, 1, {.head = source, .target = mesh.address(1, 0), .immediate = 5}),
+            Post::posted);
   const Deadline deadline = mesh.network.after_ms(5);
   EXPECT_FALSE(mesh.network.run_until([] { return false; }, deadline));
   EXPECT_EQ(mesh.network.now(), deadline);
@@ -148,7 +153,8 @@ TEST(simulated_network, steps_a_rank_again_after_busy) {
   const Deadline begin = mesh.network.now();
   EXPECT_TRUE(mesh.network.run_until([&] { return posted == 1000; }, mesh.network.after_ms(1'000)));
   EXPECT_GT(busy, 300);
-  EXPECT_LT(mesh.network.now() - begin, std::chrono::milliseconds{100});  // ticks alone would take longer
+  EXPECT_LT(mesh.network.now() - begin,
+            std::chrono::milliseconds{100});  // ticks alone would take longer
 }
 
 TEST(simulated_network, reads_a_source_that_is_not_inline_when_it_places_it) {
@@ -174,7 +180,8 @@ TEST(simulated_network, retransmits_from_the_source_before_the_completion) {
       std::fill(mesh[1].memory.begin(), mesh[1].memory.end(), std::byte{0});
       return cleared = true;
     });
-    ASSERT_EQ(post(mesh, 0, 1, {.head = source, .target = mesh.address(1, 0), .tell = true}), Post::posted);
+    ASSERT_EQ(post(mesh, 0, 1, {.head = source, .target = mesh.address(1, 0), .tell = true}),
+              Post::posted);
     std::size_t at_completion = 0;
     mesh.network.run_until(
         [&] {

@@ -1,4 +1,5 @@
-// What simulated jobs are made to do, with a verdict in words: the tests expect none, and a damaged library must earn one.
+// What simulated jobs are made to do, with a verdict in words: the tests expect none, and a damaged
+// library must earn one.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,13 @@ inline void PrintTo(const Flavour& flavour, std::ostream* out) {
 }  // by GoogleTest, into CTest's names
 
 NetworkConfig ordered_bytes_network(int rank_count,
-                                    std::uint64_t seed);          // polled, records proved by their tails
-NetworkConfig mixed_network(int rank_count, std::uint64_t seed);  // small polled, medium by immediate: rxe
+                                    std::uint64_t seed);  // polled, records proved by their tails
+NetworkConfig mixed_network(int rank_count,
+                            std::uint64_t seed);  // small polled, medium by immediate: rxe
 NetworkConfig pipelined_network(int rank_count, std::uint64_t seed);  // polled, user memory closed
-NetworkConfig reading_network(int rank_count,
-                              std::uint64_t seed);  // as immediate_network, and receivers read large messages
+NetworkConfig reading_network(
+    int rank_count,
+    std::uint64_t seed);  // as immediate_network, and receivers read large messages
 
 struct Outcome {
   std::string wrong;  // empty: all is well
@@ -42,21 +45,24 @@ struct Traffic {
   std::size_t bytes_max = 20'000;
   int stops = 20;  // of a rank at a time: what came meanwhile is seen at once
 };
-// Random messages among all ranks, to themselves too, in four communicators: their receives name source and tag, source, tag, or
-// nothing. Each must get the message that the order per pair demands, whole, and nothing behind it.
+// Random messages among all ranks, to themselves too, in four communicators: their receives name
+// source and tag, source, tag, or nothing. Each must get the message that the order per pair
+// demands, whole, and nothing behind it.
 Outcome random_traffic(const Traffic& traffic);
 
-// Payload bytes that look like the records that are due later in the same lines, at every line offset.
+// Payload bytes that look like the records that are due later in the same lines, at every line
+// offset.
 std::string imitated_records(NetworkConfig network);
 // A peer stands still while data fills its ring: an answer to its rendezvous still leaves at once.
 std::string control_while_data_fills_the_ring(NetworkConfig network);
-// Small messages go one way only, to a rank that stops now and then, over a connection that is busy half of the time: credits return
-// by nothing but their own writes.
+// Small messages go one way only, to a rank that stops now and then, over a connection that is busy
+// half of the time: credits return by nothing but their own writes.
 std::string one_way_to_a_stopped_rank(NetworkConfig network);
 // Unmatched payload fills the payload ring, then a message larger than the ring comes through it.
 std::string large_message_behind_unmatched_ones(NetworkConfig network, Outcome& outcome);
 
-// A communicator fails in the middle of a large message: what is back at its owner is neither written nor read any more.
+// A communicator fails in the middle of a large message: what is back at its owner is neither
+// written nor read any more.
 std::string memory_taken_back(NetworkConfig network);
 
 }  // namespace qpmesh::test

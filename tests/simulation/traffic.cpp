@@ -19,7 +19,8 @@ namespace {
 
 using simulator::Random;
 
-// By what the receives of a communicator choose their messages. One way each, so that any order of receives finds them all.
+// By what the receives of a communicator choose their messages. One way each, so that any order of
+// receives finds them all.
 enum class Choice : std::uint8_t { source_and_tag, source, tag, nothing };
 constexpr int choices = 4;
 constexpr int tags = 3;
@@ -40,7 +41,8 @@ struct Pattern {
   int tag;
 };
 
-using Stream = std::tuple<int, int, int, int>;  // target, choice, source, tag where the choice has one
+using Stream =
+    std::tuple<int, int, int, int>;  // target, choice, source, tag where the choice has one
 
 struct Plan {
   Traffic traffic;
@@ -50,10 +52,12 @@ struct Plan {
 };
 
 bool names_tag(int choice) {
-  return choice == static_cast<int>(Choice::source_and_tag) || choice == static_cast<int>(Choice::tag);
+  return choice == static_cast<int>(Choice::source_and_tag) ||
+         choice == static_cast<int>(Choice::tag);
 }
 bool names_source(int choice) {
-  return choice == static_cast<int>(Choice::source_and_tag) || choice == static_cast<int>(Choice::source);
+  return choice == static_cast<int>(Choice::source_and_tag) ||
+         choice == static_cast<int>(Choice::source);
 }
 Stream stream_of(int target, int choice, int source, int tag) {
   return {target, choice, source, names_tag(choice) ? tag : -1};
@@ -69,13 +73,15 @@ void fill(std::span<std::byte> out, std::uint64_t content) {
 bool holds(std::span<const std::byte> bytes, std::uint64_t content) {
   for (std::size_t i = 0; i < bytes.size(); i += 8) {
     const std::uint64_t word = base::mix64(content + i);
-    if (std::memcmp(bytes.data() + i, &word, std::min<std::size_t>(8, bytes.size() - i)) != 0) return false;
+    if (std::memcmp(bytes.data() + i, &word, std::min<std::size_t>(8, bytes.size() - i)) != 0)
+      return false;
   }
   return true;
 }
 
 std::size_t random_bytes(Random& random, std::size_t bytes_max) {
-  // Around every boundary of the way a message goes: lines of a record, inline, eager, segments, rings.
+  // Around every boundary of the way a message goes: lines of a record, inline, eager, segments,
+  // rings.
   static constexpr std::array<std::size_t, 40> edges{0,
                                                      0,
                                                      1,
@@ -139,7 +145,8 @@ Plan make_plan(const Traffic& traffic) {
                             .bytes = random_bytes(random, traffic.bytes_max),
                             .content = random.next()};
       plan.sends[source].push_back(message);
-      plan.streams[stream_of(message.target, message.choice, message.source, message.tag)].push_back(message);
+      plan.streams[stream_of(message.target, message.choice, message.source, message.tag)]
+          .push_back(message);
       plan.receives[static_cast<std::size_t>(message.target)].push_back(
           {message.choice, message.source, message.tag});
     }
@@ -151,7 +158,8 @@ Plan make_plan(const Traffic& traffic) {
 // Memory in the arena, which peers can load and write, while there is some; else of the heap.
 struct Memory {
   Memory(SimulatedJob& job, int rank, std::size_t bytes, bool in_arena) {
-    std::byte* const shared = in_arena ? job.arena_memory(rank, std::max<std::size_t>(bytes, 1)) : nullptr;
+    std::byte* const shared =
+        in_arena ? job.arena_memory(rank, std::max<std::size_t>(bytes, 1)) : nullptr;
     if (shared == nullptr) own = std::make_unique<std::byte[]>(bytes);
     data = {shared != nullptr ? shared : own.get(), bytes};
   }
@@ -192,7 +200,8 @@ Script sends(SimulatedJob* job, const Plan* plan, Communicators* communicators, 
 
 Script receives(SimulatedJob* job, const Plan* plan, Communicators* communicators, int rank) {
   Random random{plan->traffic.network.seed * 37 + static_cast<std::uint64_t>(rank)};
-  if (plan->traffic.receive_after_ns > 0) co_await job->until_after(rank, plan->traffic.receive_after_ns);
+  if (plan->traffic.receive_after_ns > 0)
+    co_await job->until_after(rank, plan->traffic.receive_after_ns);
   const auto& patterns = plan->receives[static_cast<std::size_t>(rank)];
   std::vector<Memory> targets;
   std::vector<Request> requests;
@@ -216,15 +225,16 @@ Script receives(SimulatedJob* job, const Plan* plan, Communicators* communicator
     const auto sent = plan->streams.find(stream);
     const std::size_t n = next[stream]++;
     if (sent == plan->streams.end() || n >= sent->second.size()) {
-      throw std::runtime_error(
-          fmt::format("a message from {} with tag {} that was never sent", status.source, status.tag));
+      throw std::runtime_error(fmt::format("a message from {} with tag {} that was never sent",
+                                           status.source, status.tag));
     }
     const Message& expected = sent->second[n];
     const auto got = targets[i].data.first(std::min(status.bytes, targets[i].data.size()));
-    if (status.bytes != expected.bytes || status.tag != expected.tag || !holds(got, expected.content)) {
-      throw std::runtime_error(
-          fmt::format("message {} from {}: {} bytes with tag {} instead of {} with {}, or other bytes", n,
-                      status.source, status.bytes, status.tag, expected.bytes, expected.tag));
+    if (status.bytes != expected.bytes || status.tag != expected.tag ||
+        !holds(got, expected.content)) {
+      throw std::runtime_error(fmt::format(
+          "message {} from {}: {} bytes with tag {} instead of {} with {}, or other bytes", n,
+          status.source, status.bytes, status.tag, expected.bytes, expected.tag));
     }
     const auto rest = targets[i].data.subspan(status.bytes);
     if (std::any_of(rest.begin(), rest.end(), [](std::byte value) { return value != poison; })) {
@@ -273,7 +283,8 @@ Outcome random_traffic(const Traffic& traffic) {
     outcome.wrong = job.close();
     communicators.clear();  // before the network, which their contexts stand on
   }
-  if (!outcome.wrong.empty()) outcome.wrong = fmt::format("seed {}: {}", traffic.network.seed, outcome.wrong);
+  if (!outcome.wrong.empty())
+    outcome.wrong = fmt::format("seed {}: {}", traffic.network.seed, outcome.wrong);
   return outcome;
 }
 

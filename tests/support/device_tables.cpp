@@ -18,7 +18,9 @@ using transport::verbs::selection::InterfaceAddress;
 using transport::verbs::selection::LinkLayer;
 using transport::verbs::selection::PortFacts;
 
-[[noreturn]] void refuse(const std::string& line) { throw std::invalid_argument{"device table: " + line}; }
+[[noreturn]] void refuse(const std::string& line) {
+  throw std::invalid_argument{"device table: " + line};
+}
 
 template <class T>
 T look_up(const std::map<std::string, T>& table, const std::string& word) {

@@ -1,4 +1,5 @@
-// An error as a test expects it: every field, and texts as a whole. What differs from run to run (a process id, a time) is a
+// An error as a test expects it: every field, and texts as a whole. What differs from run to run (a
+// process id, a time) is a
 // '*' in the pattern.
 #pragma once
 
@@ -35,9 +36,10 @@ struct ExpectedError {
 
 // Empty when every field is as expected; otherwise a sentence that says what is not.
 inline std::string difference(const Error& error, const ExpectedError& expected) {
-  const auto differs = [&](std::string_view field, std::string_view is, std::string_view should_be) {
-    return std::string{field} + " is \"" + std::string{is} + "\", expected \"" + std::string{should_be} +
-           "\" in \"" + error.what() + "\"";
+  const auto differs = [&](std::string_view field, std::string_view is,
+                           std::string_view should_be) {
+    return std::string{field} + " is \"" + std::string{is} + "\", expected \"" +
+           std::string{should_be} + "\" in \"" + error.what() + "\"";
   };
   if (error.code() != expected.code)
     return differs("the code", to_string(error.code()), to_string(expected.code));
@@ -45,8 +47,10 @@ inline std::string difference(const Error& error, const ExpectedError& expected)
     return differs("the peer", std::to_string(error.peer()), std::to_string(expected.peer));
   if (error.operation() != expected.operation)
     return differs("the operation", error.operation(), expected.operation);
-  if (!matches(error.cause(), expected.cause)) return differs("the cause", error.cause(), expected.cause);
-  if (!matches(error.hint(), expected.hint)) return differs("the hint", error.hint(), expected.hint);
+  if (!matches(error.cause(), expected.cause))
+    return differs("the cause", error.cause(), expected.cause);
+  if (!matches(error.hint(), expected.hint))
+    return differs("the hint", error.hint(), expected.hint);
   if (expected.system_error != any_system_error && error.system_error() != expected.system_error) {
     return differs("the system's error", std::to_string(error.system_error()),
                    std::to_string(expected.system_error));

@@ -13,7 +13,8 @@ std::atomic<std::uint64_t> fails_at{never};
 std::atomic<bool> has_fired{false};
 
 void count_and_maybe_fail() {
-  if (allocations.fetch_add(1, std::memory_order_relaxed) == fails_at.load(std::memory_order_relaxed)) {
+  if (allocations.fetch_add(1, std::memory_order_relaxed) ==
+      fails_at.load(std::memory_order_relaxed)) {
     has_fired = true;
     throw std::bad_alloc{};
   }
@@ -30,12 +31,15 @@ void count_and_maybe_fail() {
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
   count_and_maybe_fail();
   const auto unit = static_cast<std::size_t>(alignment);
-  if (void* const memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return memory;
+  if (void* const memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit))
+    return memory;
   throw std::bad_alloc{};
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   std::free(memory);
 }

@@ -1,4 +1,5 @@
-// Every operator new of a program that links heap.cpp is counted, and one of them can be made to fail.
+// Every operator new of a program that links heap.cpp is counted, and one of them can be made to
+// fail.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@ namespace qpmesh::test {
 
 std::uint64_t heap_allocations() noexcept;
 
-// The allocation with this index from now on, counted from 0, throws std::bad_alloc; those after it succeed. While it lives.
+// The allocation with this index from now on, counted from 0, throws std::bad_alloc; those after it
+// succeed. While it lives.
 class FailingAllocation {
  public:
   explicit FailingAllocation(std::uint64_t index) noexcept;

@@ -68,8 +68,11 @@ struct LoneRank final : messaging::Listener {
       {.eager_bytes_max = 1024, .unexpected_bytes_max = 1 << 16, .unexpected_messages_max = 100},
       1};
   collectives::RealMachine machine{messaging, engine.pool()};
-  collectives::Group::Members members{
-      .machine = &machine, .context_ranks = &self, .size = 1, .rank = 0, .communicator = communicator};
+  collectives::Group::Members members{.machine = &machine,
+                                      .context_ranks = &self,
+                                      .size = 1,
+                                      .rank = 0,
+                                      .communicator = communicator};
 };
 
 }  // namespace qpmesh::test

@@ -1,4 +1,5 @@
-// How often a test repeats: seldom in the gate, often where TESTS_LONG is set, as scripts/test --all does.
+// How often a test repeats: seldom in the gate, often where TESTS_LONG is set, as scripts/test
+// --all does.
 #pragma once
 
 #include <cstdlib>
@@ -6,6 +7,8 @@
 namespace qpmesh::test {
 
 inline bool runs_long() { return std::getenv("TESTS_LONG") != nullptr; }
-inline int times(int in_the_gate, int in_a_long_run) { return runs_long() ? in_a_long_run : in_the_gate; }
+inline int times(int in_the_gate, int in_a_long_run) {
+  return runs_long() ? in_a_long_run : in_the_gate;
+}
 
 }  // namespace qpmesh::test

@@ -27,8 +27,8 @@ struct MetRank {
   }
 
   void meet(Bootstrap& bootstrap, BlobView facts = {}, std::int64_t timeout_ms = 20'000) {
-    meeting.emplace(
-        bootstrap::meet(bootstrap, options, system, log, offer, facts, base::after_ms(healthy, timeout_ms)));
+    meeting.emplace(bootstrap::meet(bootstrap, options, system, log, offer, facts,
+                                    base::after_ms(healthy, timeout_ms)));
   }
 
   base::System healthy;

@@ -1,5 +1,5 @@
-// Ranks as forked processes of a test: a Bootstrap over one socket pair per child, gathered by rank 0, the
-// test itself.
+// Ranks as forked processes of a test: a Bootstrap over one socket pair per child, gathered by rank
+// 0, the test itself.
 #pragma once
 
 #include <poll.h>
@@ -31,7 +31,8 @@ class ProcessBootstrap : public Bootstrap {
     std::vector<Blob> all;
     if (rank_ != 0) {
       put(sockets_.front().get(), mine);
-      for (int rank = 0; rank < size_; ++rank) all.push_back(get(sockets_.front().get(), 0, deadline));
+      for (int rank = 0; rank < size_; ++rank)
+        all.push_back(get(sockets_.front().get(), 0, deadline));
       return all;
     }
     all.emplace_back(mine.begin(), mine.end());
@@ -68,7 +69,8 @@ class ProcessBootstrap : public Bootstrap {
   void get_all(int socket, std::span<std::byte> into, int peer, Deadline deadline) {
     while (!into.empty()) {
       pollfd readable{.fd = socket, .events = POLLIN, .revents = 0};
-      if (::poll(&readable, 1, base::remaining_ms(system_, deadline)) <= 0) fail(peer, ErrorCode::timeout, 0);
+      if (::poll(&readable, 1, base::remaining_ms(system_, deadline)) <= 0)
+        fail(peer, ErrorCode::timeout, 0);
       const ssize_t count = ::recv(socket, into.data(), into.size(), 0);
       if (count <= 0) fail(peer, ErrorCode::peer_dead, count < 0 ? errno : 0);
       into = into.subspan(static_cast<std::size_t>(count));

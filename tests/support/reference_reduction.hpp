@@ -1,5 +1,5 @@
-// Reductions of two elements, written from the contract in reduction.hpp and not from the kernels: integers modulo 2^64 and cut to size,
-// orders by a key, halves in float and rounded once.
+// Reductions of two elements, written from the contract in reduction.hpp and not from the kernels:
+// integers modulo 2^64 and cut to size, orders by a key, halves in float and rounded once.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,8 @@ template <class T>
 inline constexpr bool is_half = std::same_as<T, float16> || std::same_as<T, bfloat16>;
 
 inline bool is_bitwise(ReductionKind kind) {
-  return kind == ReductionKind::bit_and || kind == ReductionKind::bit_or || kind == ReductionKind::bit_xor;
+  return kind == ReductionKind::bit_and || kind == ReductionKind::bit_or ||
+         kind == ReductionKind::bit_xor;
 }
 
 // average: of the sum; its division comes last.

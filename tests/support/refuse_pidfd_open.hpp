@@ -1,5 +1,5 @@
-// This thread, and what it starts, is refused pidfds for ever: as on an old kernel (ENOSYS), or by a container's filter
-// (EPERM).
+// This thread, and what it starts, is refused pidfds for ever: as on an old kernel (ENOSYS), or by
+// a container's filter (EPERM).
 #pragma once
 
 #include <linux/filter.h>

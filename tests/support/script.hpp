@@ -1,6 +1,8 @@
-// What a simulated rank does, written as one coroutine: it waits for conditions that its step function looks at.
+// What a simulated rank does, written as one coroutine: it waits for conditions that its step
+// function looks at.
 //
-//   Script pings(SimulatedJob* job, int rank) {          // a function, not a lambda: its parameters live in the frame
+//   Script pings(SimulatedJob* job, int rank) {          // a function, not a lambda: its
+//   parameters live in the frame
 //     Request request = job->world(rank).barrier_async();
 //     co_await until(request);
 //     request.wait();                                    // done: returns or throws, never blocks
@@ -21,7 +23,8 @@ namespace qpmesh::test {
 
 class Script;
 
-// Looked at before every resumption. Trivially destructible and made by functions: the law of tasks holds here too.
+// Looked at before every resumption. Trivially destructible and made by functions: the law of tasks
+// holds here too.
 struct Condition {
   bool (*holds)(const void* subject, std::int64_t argument);
   const void* subject;
@@ -90,7 +93,9 @@ inline Condition until_all(const std::vector<Request>& requests) noexcept {
 }
 
 inline Condition until(const bool& flag) noexcept {
-  constexpr auto holds = [](const void* subject, std::int64_t) { return *static_cast<const bool*>(subject); };
+  constexpr auto holds = [](const void* subject, std::int64_t) {
+    return *static_cast<const bool*>(subject);
+  };
   return {holds, &flag, 0};
 }
 

@@ -63,7 +63,8 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     const std::uint64_t slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
     mine.transports.push_back(network_.make_transport(rank));
     neighbours_.emplace_back(network_, rank, *mine.arena);
-    arenas.push_back(mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()}).region);
+    arenas.push_back(
+        mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()}).region);
     mine.control = network_.make_control_channel(rank);
     mine.wait_policy = progress::WaitPolicy::own_core();
     rank_at(rank).slab_offset = slab_offset;
@@ -87,19 +88,22 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
       const std::uint32_t region = arenas[static_cast<std::size_t>(peer)];
       mine.links.push_back(
           {.connection = std::move(connection),
-           .places = {.transport = mine.transports[0].get(),
-                      .neighbour = config.copies_private_memory ? &neighbours_[static_cast<std::size_t>(peer)]
-                                                                : nullptr,
-                      .layout = layout,
-                      .slot = mine.arena->data() + rank_at(rank).slab_offset + layout.slot_offset(peer),
-                      .remote_slot = {region, rank_at(peer).slab_offset + layout.slot_offset(rank)},
-                      .remote_revocations = {region, offsetof(transport::ArenaHeader, revocations)},
-                      .staging = staging}});
+           .places = {
+               .transport = mine.transports[0].get(),
+               .neighbour = config.copies_private_memory
+                                ? &neighbours_[static_cast<std::size_t>(peer)]
+                                : nullptr,
+               .layout = layout,
+               .slot = mine.arena->data() + rank_at(rank).slab_offset + layout.slot_offset(peer),
+               .remote_slot = {region, rank_at(peer).slab_offset + layout.slot_offset(rank)},
+               .remote_revocations = {region, offsetof(transport::ArenaHeader, revocations)},
+               .staging = staging}});
     }
   }
   if (config.one_node) share_memory(parts);
   for (int rank = 0; rank < size; ++rank) {
-    rank_at(rank).context = context::Context::make(std::move(parts[static_cast<std::size_t>(rank)]));
+    rank_at(rank).context =
+        context::Context::make(std::move(parts[static_cast<std::size_t>(rank)]));
   }
   for (int rank = 0; rank < size; ++rank) {
     rank_at(rank).world =
@@ -126,8 +130,8 @@ const std::vector<std::uint64_t>& SimulatedJob::node_slabs(std::uint64_t id,
   return slabs->second;
 }
 
-// Operations end before the frames that own them, and what peers still need leaves before the contexts: a context that has to
-// wait would wait in real time.
+// Operations end before the frames that own them, and what peers still need leaves before the
+// contexts: a context that has to wait would wait in real time.
 std::string SimulatedJob::close() {
   if (std::exchange(closed_, true)) return wrong_;
   const bool clean = all_ended() && wrong_.empty();
@@ -144,7 +148,8 @@ std::string SimulatedJob::close() {
     return all;
   };
   if (network_.run_until(flushed, network_.after_ms(1'000))) return wrong_;
-  // Only a broken library comes here. Its contexts would wait two real seconds each, of which none would pass.
+  // Only a broken library comes here. Its contexts would wait two real seconds each, of which none
+  // would pass.
   if (wrong_.empty()) wrong_ = "what the peers still need never left";
   for (Rank& rank : ranks_) new std::shared_ptr<context::Context>{rank.context};
   return wrong_;
@@ -152,9 +157,10 @@ std::string SimulatedJob::close() {
 
 SimulatedJob::~SimulatedJob() { close(); }
 
-Communicator SimulatedJob::communicator(int rank, std::uint64_t id, const std::vector<int>& members) {
-  return Communicator{std::make_shared<context::CommunicatorState>(rank_at(rank).context, id, members,
-                                                                   node_slabs(id, members))};
+Communicator SimulatedJob::communicator(int rank, std::uint64_t id,
+                                        const std::vector<int>& members) {
+  return Communicator{std::make_shared<context::CommunicatorState>(
+      rank_at(rank).context, id, members, node_slabs(id, members))};
 }
 
 std::byte* SimulatedJob::arena_memory(int rank, std::size_t bytes) {

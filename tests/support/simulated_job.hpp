@@ -1,6 +1,8 @@
-// A whole job in one process and in virtual time: every rank a context of the library, over one simulated network.
+// A whole job in one process and in virtual time: every rank a context of the library, over one
+// simulated network.
 //
-// Blocking calls of the public face would wait in real time: scripts use the _async ones and co_await until(request).
+// Blocking calls of the public face would wait in real time: scripts use the _async ones and
+// co_await until(request).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@ namespace qpmesh::test {
 
 using simulator::NetworkConfig;
 
-// Rings as small as they may be, so that they wrap and fill all the time. On a network that reads_peer_memory rendezvous do.
+// Rings as small as they may be, so that they wrap and fill all the time. On a network that
+// reads_peer_memory rendezvous do.
 Options small_rings();
 
 class SimulatedJob {
@@ -34,7 +37,8 @@ class SimulatedJob {
   simulator::Network& network() noexcept { return network_; }
   context::Context& context(int rank) { return *rank_at(rank).context; }
   Communicator& world(int rank) { return *rank_at(rank).world; }
-  // This rank's end of a further communicator, as split would make it. Members are ranks of the world, in order.
+  // This rank's end of a further communicator, as split would make it. Members are ranks of the
+  // world, in order.
   Communicator communicator(int rank, std::uint64_t id, const std::vector<int>& members);
   // In the rank's arena, so that peers may load it and write it; nullptr when that is full.
   std::byte* arena_memory(int rank, std::size_t bytes);
@@ -45,10 +49,12 @@ class SimulatedJob {
   // True when the time has come; the rank is stepped then.
   Condition until_after(int rank, std::int64_t duration_ns);
 
-  // Until every script of a living rank has ended. Empty: all ended well; otherwise what went wrong first.
+  // Until every script of a living rank has ended. Empty: all ended well; otherwise what went wrong
+  // first.
   std::string run(std::int64_t timeout_ms = 20'000);
 
-  // Ends what is still in flight, and the scripts; what run() would return, with what this found. Communicators can go afterwards.
+  // Ends what is still in flight, and the scripts; what run() would return, with what this found.
+  // Communicators can go afterwards.
   std::string close();
 
   messaging::Messaging::Counters counters();  // of all ranks together
@@ -77,8 +83,8 @@ class SimulatedJob {
   bool closed_ = false;
 };
 
-// A script that throws ends its rank's operations first: their requests would otherwise wait for them in real time. Declared behind
-// the requests that may still be in flight then.
+// A script that throws ends its rank's operations first: their requests would otherwise wait for
+// them in real time. Declared behind the requests that may still be in flight then.
 class EndsOperations {
  public:
   EndsOperations(SimulatedJob& job, int rank) noexcept : context_{job.context(rank)} {}

@@ -1,5 +1,5 @@
-// A Bootstrap whose gathers a test can spoil: what this rank says, or what happens once everybody's word is
-// known.
+// A Bootstrap whose gathers a test can spoil: what this rank says, or what happens once everybody's
+// word is known.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class Tampered : public Base {
   std::function<void(std::span<const bootstrap::Outcome>)> heard_outcomes;
   int gathers = 0;
 
-  // Ranks whose numbers differ take each other for processes of different containers of this host, which share
-  // its network: they link over loopback.
+  // Ranks whose numbers differ take each other for processes of different containers of this host,
+  // which share its network: they link over loopback.
   void be_elsewhere(int place) {
     say = [place](bootstrap::Introduction& mine) {
       mine.place.pid_namespace += static_cast<std::uint64_t>(place);
@@ -37,9 +37,10 @@ class Tampered : public Base {
     ++gathers;
     Blob blob(mine.begin(), mine.end());
     if (gathers == 1 && say) {
-      auto introduction = read_own<bootstrap::Introduction>(
-          blob, bootstrap::read_introductions,
-          [&](int rank) { return encode(bootstrap::introduce_myself(base::System{}, rank, this->size())); });
+      auto introduction =
+          read_own<bootstrap::Introduction>(blob, bootstrap::read_introductions, [&](int rank) {
+            return encode(bootstrap::introduce_myself(base::System{}, rank, this->size()));
+          });
       say(introduction);
       blob = encode(introduction);
     }

@@ -1,5 +1,5 @@
-// Ranks as threads of one process: a Bootstrap that gathers through memory, and a way to run a function on
-// every rank.
+// Ranks as threads of one process: a Bootstrap that gathers through memory, and a way to run a
+// function on every rank.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace qpmesh::test {
 
-// Where the ranks of one job meet; outlives their ThreadBootstraps. Gathers are complete or fail for all:
-// after a deadline passed the gathering is broken for good.
+// Where the ranks of one job meet; outlives their ThreadBootstraps. Gathers are complete or fail
+// for all: after a deadline passed the gathering is broken for good.
 class ThreadGathering {
  public:
   explicit ThreadGathering(int size) : arrived_(static_cast<std::size_t>(size)) {}
@@ -30,7 +30,8 @@ class ThreadGathering {
     const std::size_t generation = generation_;
     if (!error_) {
       arrived_[static_cast<std::size_t>(rank)] = Blob(mine.begin(), mine.end());
-      if (std::all_of(arrived_.begin(), arrived_.end(), [](const auto& blob) { return blob.has_value(); }))
+      if (std::all_of(arrived_.begin(), arrived_.end(),
+                      [](const auto& blob) { return blob.has_value(); }))
         complete();
     }
     const auto done = [&] { return generation_ != generation || error_; };
@@ -39,7 +40,8 @@ class ThreadGathering {
     } else if (!changed_.wait_until(lock, deadline, done)) {
       give_up();
     }
-    // The next generation cannot complete, and overwrite the result, before this rank takes part in it.
+    // The next generation cannot complete, and overwrite the result, before this rank takes part in
+    // it.
     if (generation_ != generation) return gathered_;
     throw Error{*error_};
   }
@@ -94,8 +96,8 @@ class ThreadBootstrap : public Bootstrap {
   int rank_;
 };
 
-// Runs function(rank) on a thread per rank; returns each rank's Error, nothing where it returned. Any other
-// exception of a rank, lowest first, is thrown here after all have ended.
+// Runs function(rank) on a thread per rank; returns each rank's Error, nothing where it returned.
+// Any other exception of a rank, lowest first, is thrown here after all have ended.
 template <class Function>
 std::vector<std::optional<Error>> run_ranks(int size, Function&& function) {
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(size));

@@ -1,5 +1,5 @@
-// Two network namespaces joined by a cable: two hosts, as far as sockets can tell. The network namespace is a
-// thread's own, so that ranks of both can be threads of one process.
+// Two network namespaces joined by a cable: two hosts, as far as sockets can tell. The network
+// namespace is a thread's own, so that ranks of both can be threads of one process.
 #pragma once
 
 #include <fcntl.h>
@@ -41,8 +41,8 @@ class TwoHosts {
     ip(0, {"link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", other});
     for (const int host : {0, 1}) {
       ip(host, {"link", "set", "lo", "up"});
-      ip(host,
-         {"addr", "add", addresses[static_cast<std::size_t>(host)] + std::string{"/24"}, "dev", "cable"});
+      ip(host, {"addr", "add", addresses[static_cast<std::size_t>(host)] + std::string{"/24"},
+                "dev", "cable"});
       ip(host, {"link", "set", "cable", "up"});
     }
   }

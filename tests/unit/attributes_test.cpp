@@ -43,12 +43,14 @@ bool goes_to(const ibv_ah_attr& route, const char* address) {
 }
 
 TEST(init, opens_the_port_of_the_endpoint_with_the_access_that_was_asked_for) {
-  const auto [values, mask] = to_init(roce("10.0.0.1", 3), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  const auto [values, mask] =
+      to_init(roce("10.0.0.1", 3), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
   EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   EXPECT_EQ(values.qp_state, IBV_QPS_INIT);
   EXPECT_EQ(values.port_num, 2);
   EXPECT_EQ(values.pkey_index, 0);
-  EXPECT_EQ(values.qp_access_flags, static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+  EXPECT_EQ(values.qp_access_flags,
+            static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
 }
 
 TEST(rtr, over_roce_addresses_the_peers_gid_and_nothing_of_infiniband) {
@@ -80,8 +82,10 @@ TEST(rtr, within_an_infiniband_subnet_needs_the_lid_alone) {
 }
 
 TEST(rtr, over_infiniband_carries_a_grh_where_either_port_requires_it) {
-  for (const auto& [local_needs, peer_needs] : {std::pair{true, false}, {false, true}, {true, true}}) {
-    const auto route = route_to(infiniband("fe80::1", 4, local_needs), infiniband("fe80::2", 9, peer_needs));
+  for (const auto& [local_needs, peer_needs] :
+       {std::pair{true, false}, {false, true}, {true, true}}) {
+    const auto route =
+        route_to(infiniband("fe80::1", 4, local_needs), infiniband("fe80::2", 9, peer_needs));
     EXPECT_EQ(route.dlid, 9);
     EXPECT_EQ(route.is_global, 1);
     EXPECT_TRUE(goes_to(route, "fe80::2"));
@@ -123,7 +127,8 @@ TEST(reads, under_way_are_what_both_ends_can_and_never_none) {
   peer.endpoint.responder_reads_max = 16;
   EXPECT_EQ(to_rts(local, peer, {}).values.max_rd_atomic, 8);
   EXPECT_EQ(to_rtr(local, peer, {}).values.max_dest_rd_atomic, 4);
-  EXPECT_EQ(to_rts(peer, local, {}).values.max_rd_atomic, 4) << "what one end starts the other answers";
+  EXPECT_EQ(to_rts(peer, local, {}).values.max_rd_atomic, 4)
+      << "what one end starts the other answers";
   EXPECT_EQ(to_rtr(peer, local, {}).values.max_dest_rd_atomic, 8);
 
   peer.endpoint.responder_reads_max = 0;
@@ -136,8 +141,8 @@ TEST(rts, starts_with_our_own_packet_number_and_the_timers) {
   const QueuePairEnd local{roce("10.0.0.1", 3), 0x11, 0xabc};
   const QueuePairEnd peer{roce("10.0.0.2", 5), 0x22, 0xdef};
   const auto [values, mask] = to_rts(local, peer, timers_for(local.endpoint, 0));
-  EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                      IBV_QP_MAX_QP_RD_ATOMIC);
+  EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
   EXPECT_EQ(values.qp_state, IBV_QPS_RTS);
   EXPECT_EQ(values.sq_psn, 0xabcU);
   EXPECT_EQ(values.timeout, 15);
@@ -169,7 +174,8 @@ TEST(timers, of_a_software_device_leave_giving_up_to_the_connection) {
     EXPECT_LE(timers.timeout, 15) << "a lost packet is sent again after 134 ms at most";
   }
   EXPECT_EQ(timers_for(endpoint, 0).timeout, 15);
-  EXPECT_EQ(timers_for(endpoint, 100).timeout, 11) << "several tries in the time that was asked for";
+  EXPECT_EQ(timers_for(endpoint, 100).timeout, 11)
+      << "several tries in the time that was asked for";
 }
 
 TEST(timers, give_up_after_the_time_that_was_asked_for_and_before_twice_of_it) {

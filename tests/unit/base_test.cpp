@@ -70,14 +70,16 @@ TEST(byte_codec, gives_back_what_was_put) {
 }
 
 TEST(byte_codec, is_little_endian_without_padding) {
-  const auto blob = ByteWriter{}.put(std::uint8_t{1}).put(std::uint32_t{0x04030201}).put_text("A").blob();
+  const auto blob =
+      ByteWriter{}.put(std::uint8_t{1}).put(std::uint32_t{0x04030201}).put_text("A").blob();
   const std::array<unsigned char, 10> expected{1, 1, 2, 3, 4, 1, 0, 0, 0, 'A'};
   ASSERT_EQ(blob.size(), expected.size());
   EXPECT_EQ(std::memcmp(blob.data(), expected.data(), expected.size()), 0);
 }
 
 TEST(byte_reader, of_a_blob_cut_short_anywhere_gives_zeroes_and_says_so) {
-  const auto blob = ByteWriter{}.put(std::uint32_t{5}).put_text("ring").put(std::uint64_t{9}).blob();
+  const auto blob =
+      ByteWriter{}.put(std::uint32_t{5}).put_text("ring").put(std::uint64_t{9}).blob();
   for (std::size_t bytes = 0; bytes < blob.size(); ++bytes) {
     ByteReader reader{BlobView{blob}.first(bytes)};
     reader.get<std::uint32_t>();
@@ -93,7 +95,8 @@ TEST(byte_reader, does_not_believe_a_foreign_length) {
   ByteReader reader{blob};
   EXPECT_TRUE(reader.get_bytes().empty());
   EXPECT_FALSE(reader.ok());
-  EXPECT_EQ(reader.get<std::uint32_t>(), 0U) << "a value after the first missing one must not be read";
+  EXPECT_EQ(reader.get<std::uint32_t>(), 0U)
+      << "a value after the first missing one must not be read";
 }
 
 TEST(byte_reader, with_bytes_left_over_is_ok_but_not_finished) {
@@ -126,7 +129,8 @@ TEST(crc32c, has_the_value_of_its_definition_and_can_be_continued) {
   constexpr std::uint32_t ones =
       0xffffffff;  // CRC-32C starts from ones and ends inverted; crc32c() leaves both to its caller
   EXPECT_EQ(crc32c(as_blob("123456789"), ones) ^ ones, 0xe3069283U);
-  EXPECT_EQ(crc32c(as_blob("56789"), crc32c(as_blob("1234"), ones)), crc32c(as_blob("123456789"), ones));
+  EXPECT_EQ(crc32c(as_blob("56789"), crc32c(as_blob("1234"), ones)),
+            crc32c(as_blob("123456789"), ones));
   EXPECT_EQ(crc32c({}, 42U), 42U);
 }
 
@@ -272,7 +276,8 @@ TEST(process_memory, of_a_process_without_the_proof_or_that_is_gone_is_not_there
   const ProcessMemory memory = child.shown();
   EXPECT_EQ(child.shown(43).copy(here.data(), child.at(0), here.size()), ESRCH);
   const ProcessMemory another{child.process, {.address = child.at(page_bytes), .value = 42}};
-  EXPECT_EQ(another.copy(here.data(), child.at(0), here.size()), ESRCH) << "nothing is where the proof was";
+  EXPECT_EQ(another.copy(here.data(), child.at(0), here.size()), ESRCH)
+      << "nothing is where the proof was";
   EXPECT_EQ(ProcessMemory{}.copy(here.data(), child.at(0), here.size()), ESRCH);
   EXPECT_FALSE(ProcessMemory{}.is_known());
   child.end();
@@ -371,7 +376,8 @@ TEST(arena, merges_freed_neighbours_in_every_order) {
 TEST(arena, gives_freed_memory_out_again_as_zeroes) {
   const System system;
   for (const bool shared : {false, true}) {
-    auto arena = shared ? Arena::create_shared(system, mebibyte) : Arena::create_private(system, mebibyte);
+    auto arena =
+        shared ? Arena::create_shared(system, mebibyte) : Arena::create_private(system, mebibyte);
     for (const std::size_t bytes : {100U, 4096U, 20'000U}) {
       const auto offset = arena.allocate(bytes).value();
       std::memset(arena.data() + offset, 0xff, bytes);
@@ -491,8 +497,10 @@ TEST(shared_arena, stays_out_of_core_dumps_where_it_is_made_and_where_it_is_mapp
   const System system;
   const auto arena = Arena::create_shared(system, mebibyte);
   const auto peer = qpmesh::transport::map_arena(system, arena.descriptor(), mebibyte);
-  EXPECT_NE(flags_of_mapping(arena.data()).find(" dd"), std::string::npos) << flags_of_mapping(arena.data());
-  EXPECT_NE(flags_of_mapping(peer.data()).find(" dd"), std::string::npos) << flags_of_mapping(peer.data());
+  EXPECT_NE(flags_of_mapping(arena.data()).find(" dd"), std::string::npos)
+      << flags_of_mapping(arena.data());
+  EXPECT_NE(flags_of_mapping(peer.data()).find(" dd"), std::string::npos)
+      << flags_of_mapping(peer.data());
 }
 
 // ---- words for people ----
@@ -518,9 +526,11 @@ TEST(error, says_every_field_in_one_line_and_keeps_them) {
                      .system_error = ECONNRESET,
                      .hint = "look at its log"}};
   EXPECT_STREQ(error.what(),
-               "qpmesh: peer_dead in allreduce, rank 3: process 4711 ended (Connection reset by peer) [hint: "
+               "qpmesh: peer_dead in allreduce, rank 3: process 4711 ended (Connection reset by "
+               "peer) [hint: "
                "look at its log]");
-  const Error copy = error;  // NOLINT(performance-unnecessary-copy-initialization): copying is what is tested
+  const Error copy =
+      error;  // NOLINT(performance-unnecessary-copy-initialization): copying is what is tested
   EXPECT_EQ(copy.code(), ErrorCode::peer_dead);
   EXPECT_EQ(copy.peer(), 3);
   EXPECT_EQ(copy.operation(), "allreduce");
@@ -553,7 +563,8 @@ TEST(error_code, has_its_section_in_docs_errors_md) {
     if (line.starts_with("### `")) sections.push_back(line.substr(5, line.size() - 6));
   }
   std::vector<std::string> codes;
-  for (auto code = std::uint8_t{0}; code <= static_cast<std::uint8_t>(ErrorCode::internal); ++code) {
+  for (auto code = std::uint8_t{0}; code <= static_cast<std::uint8_t>(ErrorCode::internal);
+       ++code) {
     codes.emplace_back(to_string(static_cast<ErrorCode>(code)));
   }
   EXPECT_EQ(sections, codes);

@@ -30,8 +30,8 @@ class OtherUser {
     if (pid_ == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);
-      ::execlp("setpriv", "setpriv", "--reuid", "65534", "--clear-groups", path.c_str(), action.c_str(),
-               name.c_str(), nullptr);
+      ::execlp("setpriv", "setpriv", "--reuid", "65534", "--clear-groups", path.c_str(),
+               action.c_str(), name.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);
@@ -70,14 +70,15 @@ TEST(one_host_bootstrap, says_that_the_name_is_in_use) {
   } catch (const Error& error) {
     EXPECT_EQ(
         test::difference(
-            error, {.code = ErrorCode::bad_config,
-                    .peer = 0,
-                    .operation = "init",
-                    .cause = fmt::format(
-                        "the socket name {} is in use: another living job, or a second rank 0 of this one",
-                        venue.describe()),
-                    .hint = "end the other job, or give each job a QPMESH_JOB of its own",
-                    .system_error = EADDRINUSE}),
+            error,
+            {.code = ErrorCode::bad_config,
+             .peer = 0,
+             .operation = "init",
+             .cause = fmt::format(
+                 "the socket name {} is in use: another living job, or a second rank 0 of this one",
+                 venue.describe()),
+             .hint = "end the other job, or give each job a QPMESH_JOB of its own",
+             .system_error = EADDRINUSE}),
         "");
   }
 }
@@ -93,14 +94,15 @@ TEST(one_host_bootstrap, gives_its_name_free_when_it_ends) {
 
 TEST(one_host_bootstrap, times_out_when_no_root_comes) {
   const Venue venue{Kind::one_host};
-  expect_error(start(venue, {.rank = 1, .size = 2}, 200).get(),
-               {.code = ErrorCode::timeout,
-                .peer = 0,
-                .cause = fmt::format(
-                    "rank 1 did not reach rank 0 at {0}: * attempt* in * ms, the last: connect to {0}",
-                    venue.describe()),
-                .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
-                .system_error = ECONNREFUSED});
+  expect_error(
+      start(venue, {.rank = 1, .size = 2}, 200).get(),
+      {.code = ErrorCode::timeout,
+       .peer = 0,
+       .cause = fmt::format(
+           "rank 1 did not reach rank 0 at {0}: * attempt* in * ms, the last: connect to {0}",
+           venue.describe()),
+       .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
+       .system_error = ECONNREFUSED});
 }
 
 TEST(one_host_bootstrap, names_differ_by_user_job_and_start_and_always_fit) {
@@ -116,16 +118,18 @@ TEST(one_host_bootstrap, drops_a_rank_of_another_user_in_one_line_of_log_and_wai
   const Venue venue{Kind::one_host};
   ::testing::internal::CaptureStderr();
   const auto self = venue.rank({.rank = 0, .size = 2, .log = base::LogLevel::warning});
-  auto root = std::async(std::launch::async, [&] { return gather(self->star(), blob_of(0, 10), enough_ms); });
+  auto root = std::async(std::launch::async,
+                         [&] { return gather(self->star(), blob_of(0, 10), enough_ms); });
   OtherUser other{"connect", venue.name()};
   EXPECT_EQ(other.line(), "dropped");
   EXPECT_EQ(other.finish(), 0);
   EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
   EXPECT_FALSE(root.get().error);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              MatchesRegex(fmt::format("qpmesh warning: dropped 1 connection to {}, the last: its user is "
-                                       "uid 65534, ours is uid 0 \\(pid [0-9]+\\)\n",
-                                       venue.describe())));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      MatchesRegex(fmt::format("qpmesh warning: dropped 1 connection to {}, the last: its user is "
+                               "uid 65534, ours is uid 0 \\(pid [0-9]+\\)\n",
+                               venue.describe())));
 }
 
 TEST(one_host_bootstrap, meets_at_a_private_name_where_another_user_has_taken_its_own) {
@@ -163,14 +167,16 @@ TEST(one_host_bootstrap, says_that_another_user_has_taken_its_name_where_there_i
     venue.rank({.rank = 0, .size = 2, .secret = ""});
     FAIL() << "a root at another user's name";
   } catch (const Error& error) {
-    EXPECT_EQ(test::difference(
-                  error, {.code = ErrorCode::bad_config,
-                          .peer = 0,
-                          .operation = "init",
-                          .cause = fmt::format("another user has taken the socket name {}", venue.describe()),
-                          .hint = "set QPMESH_SECRET_FILE on every rank, for a name that others cannot know",
-                          .system_error = EADDRINUSE}),
-              "");
+    EXPECT_EQ(
+        test::difference(
+            error,
+            {.code = ErrorCode::bad_config,
+             .peer = 0,
+             .operation = "init",
+             .cause = fmt::format("another user has taken the socket name {}", venue.describe()),
+             .hint = "set QPMESH_SECRET_FILE on every rank, for a name that others cannot know",
+             .system_error = EADDRINUSE}),
+        "");
   }
 }
 
@@ -179,13 +185,14 @@ TEST(one_host_bootstrap, refuses_a_root_of_another_user_where_there_is_no_secret
   const Venue venue{Kind::one_host};
   OtherUser squatter{"listen", venue.name()};
   ASSERT_EQ(squatter.line(), "listening");
-  expect_error(start(venue, {.rank = 1, .size = 2, .secret = ""}, enough_ms).get(),
-               {.code = ErrorCode::authentication,
-                .peer = 0,
-                .cause = fmt::format(
-                    "what answers at {} is not of this job: its user is uid 65534, ours is uid 0 (pid *)",
-                    venue.describe()),
-                .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
+  expect_error(
+      start(venue, {.rank = 1, .size = 2, .secret = ""}, enough_ms).get(),
+      {.code = ErrorCode::authentication,
+       .peer = 0,
+       .cause = fmt::format(
+           "what answers at {} is not of this job: its user is uid 65534, ours is uid 0 (pid *)",
+           venue.describe()),
+       .hint = "somebody else took the name: give the job a QPMESH_JOB of its own"});
 }
 
 }  // namespace

@@ -37,22 +37,25 @@ void expect_listen_error(const HostPort& address, test::ExpectedError expected) 
 
 // What rank 1 throws that never got to the root.
 test::ExpectedError unreached(const Venue& venue, const std::string& last, int system_error = 0) {
-  return {.code = ErrorCode::timeout,
-          .peer = 0,
-          .cause = fmt::format("rank 1 did not reach rank 0 at {}: * attempt* in * ms, the last: {}",
-                               venue.describe(), last),
-          .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
-          .system_error = system_error};
+  return {
+      .code = ErrorCode::timeout,
+      .peer = 0,
+      .cause = fmt::format("rank 1 did not reach rank 0 at {}: * attempt* in * ms, the last: {}",
+                           venue.describe(), last),
+      .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
+      .system_error = system_error};
 }
 
 test::ExpectedError impostor(const Venue& venue) {
   return {.code = ErrorCode::authentication,
           .peer = 0,
-          .cause = fmt::format("what answers at {} does not know the secret of this job", venue.describe()),
+          .cause = fmt::format("what answers at {} does not know the secret of this job",
+                               venue.describe()),
           .hint = secret_hint};
 }
 
-TEST(tcp_bootstrap, refuses_ranks_with_another_secret_in_one_line_of_log_and_waits_for_the_right_one) {
+TEST(tcp_bootstrap,
+     refuses_ranks_with_another_secret_in_one_line_of_log_and_waits_for_the_right_one) {
   const Venue venue{Kind::tcp};
   const auto begin = std::chrono::steady_clock::now();
   ::testing::internal::CaptureStderr();
@@ -71,12 +74,14 @@ TEST(tcp_bootstrap, refuses_ranks_with_another_secret_in_one_line_of_log_and_wai
   EXPECT_FALSE(root.get().error);
   const std::string lines = ::testing::internal::GetCapturedStderr();
   const std::string line = fmt::format(
-      "qpmesh warning: dropped 1 connection to {}, the last: did not prove that it knows the secret of this "
+      "qpmesh warning: dropped 1 connection to {}, the last: did not prove that it knows the "
+      "secret of this "
       "job\n",
       venue.describe());
   EXPECT_THAT(lines, ::testing::StartsWith(line));
   const auto seconds =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
+          .count();
   EXPECT_LE(std::count(lines.begin(), lines.end(), '\n'), 1 + seconds) << lines;
 }
 
@@ -84,12 +89,13 @@ TEST(tcp_bootstrap, tells_the_root_at_its_deadline_that_somebody_did_not_know_th
   const Venue venue{Kind::tcp};
   auto root = start(venue, {.rank = 0, .size = 2}, 400);
   start(venue, {.rank = 1, .size = 2, .secret = "a wrong secret, not ours"}, enough_ms).get();
-  expect_error(root.get(),
-               {.code = ErrorCode::timeout,
-                .peer = 1,
-                .cause = "rank 1 of 2 missing after * ms; a connection was refused: it did not prove that "
-                         "it knows the secret of this job",
-                .hint = venue.missing_hint(2)});
+  expect_error(
+      root.get(),
+      {.code = ErrorCode::timeout,
+       .peer = 1,
+       .cause = "rank 1 of 2 missing after * ms; a connection was refused: it did not prove that "
+                "it knows the secret of this job",
+       .hint = venue.missing_hint(2)});
 }
 
 TEST(tcp_bootstrap, leaves_a_root_that_does_not_know_the_secret) {
@@ -116,7 +122,8 @@ TEST(tcp_bootstrap, does_not_take_a_rank_s_own_proof_for_the_root_s) {
   const Challenge challenge;
   ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
   Hello hello;
-  ASSERT_EQ(::recv(fd.get(), &hello, sizeof hello, MSG_WAITALL), static_cast<ssize_t>(sizeof hello));
+  ASSERT_EQ(::recv(fd.get(), &hello, sizeof hello, MSG_WAITALL),
+            static_cast<ssize_t>(sizeof hello));
   const FrameHeader header{FrameKind::welcome, sizeof(Proof)};
   ASSERT_TRUE(send_bytes(fd.get(), &header, sizeof header));
   ASSERT_TRUE(send_bytes(fd.get(), &hello.proof, sizeof hello.proof));
@@ -129,7 +136,8 @@ TEST(tcp_bootstrap, refuses_the_replay_of_an_old_handshake) {
   // A valid handshake with a root that is gone, recorded byte for byte.
   const Challenge old_challenge{.nonce = Nonce{std::byte{42}}};
   const Hello recorded = hello_for(venue, {.rank = 1, .size = 2}, old_challenge);
-  ASSERT_TRUE(proves(recorded.proof, venue.key(RankSettings{}.secret), Role::rank, old_challenge, recorded));
+  ASSERT_TRUE(proves(recorded.proof, venue.key(RankSettings{}.secret), Role::rank, old_challenge,
+                     recorded));
 
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
   base::UniqueFd fd;
@@ -141,13 +149,13 @@ TEST(tcp_bootstrap, refuses_the_replay_of_an_old_handshake) {
   const auto frame = read_frame(fd.get());
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->kind, FrameKind::refused);
-  EXPECT_EQ(
-      test::difference(Error{decode_error(frame->payload, 0)},
-                       {.code = ErrorCode::authentication,
-                        .peer = 0,
-                        .operation = "init",
-                        .cause = fmt::format("rank 0 at {} did not accept the secret", venue.describe())}),
-      "");
+  EXPECT_EQ(test::difference(
+                Error{decode_error(frame->payload, 0)},
+                {.code = ErrorCode::authentication,
+                 .peer = 0,
+                 .operation = "init",
+                 .cause = fmt::format("rank 0 at {} did not accept the secret", venue.describe())}),
+            "");
   EXPECT_FALSE(start(venue, {.rank = 1, .size = 2}, enough_ms).get().error);
   EXPECT_FALSE(root.get().error);
 }
@@ -163,13 +171,14 @@ TEST(tcp_bootstrap, says_at_once_that_another_service_answers) {
     ASSERT_TRUE(send_bytes(fd.get(), banner.data(), banner.size()));
     std::uint64_t beginning = 0;
     std::memcpy(&beginning, banner.data(), sizeof beginning);
-    expect_error(rank.get(),
-                 {.code = ErrorCode::authentication,
-                  .peer = 0,
-                  .cause = fmt::format("what answers at {} is no rank 0 of qpmesh: it began with {:#018x} "
-                                       "instead of 0x746174736873656d",
-                                       venue.describe(), beginning),
-                  .hint = "another service uses this address; choose another one with QPMESH_ROOT"});
+    expect_error(
+        rank.get(),
+        {.code = ErrorCode::authentication,
+         .peer = 0,
+         .cause = fmt::format("what answers at {} is no rank 0 of qpmesh: it began with {:#018x} "
+                              "instead of 0x746174736873656d",
+                              venue.describe(), beginning),
+         .hint = "another service uses this address; choose another one with QPMESH_ROOT"});
   }
 }
 
@@ -200,25 +209,28 @@ TEST(tcp_bootstrap, times_out_on_a_root_that_accepts_and_says_nothing_or_too_lit
 TEST(tcp_bootstrap, says_at_once_that_the_port_is_in_use) {
   const Venue venue{Kind::tcp};
   const auto listener = venue.listen_instead();
-  expect_listen_error({"127.0.0.1", venue.port()},
-                      {.code = ErrorCode::bad_config,
-                       .cause = fmt::format("the port of {} is in use", venue.describe()),
-                       .hint = "another job or service listens there; choose another port with QPMESH_ROOT",
-                       .system_error = EADDRINUSE});
+  expect_listen_error(
+      {"127.0.0.1", venue.port()},
+      {.code = ErrorCode::bad_config,
+       .cause = fmt::format("the port of {} is in use", venue.describe()),
+       .hint = "another job or service listens there; choose another port with QPMESH_ROOT",
+       .system_error = EADDRINUSE});
 }
 
 TEST(tcp_bootstrap, says_at_once_that_the_address_is_not_of_this_host) {
-  expect_listen_error({"203.0.113.7", 4000},  // a documentation address
-                      {.code = ErrorCode::bad_config,
-                       .cause = "rank 0 cannot listen on 203.0.113.7:4000: this is no address of its host",
-                       .hint = "QPMESH_ROOT must be an address of the host of rank 0",
-                       .system_error = EADDRNOTAVAIL});
+  expect_listen_error(
+      {"203.0.113.7", 4000},  // a documentation address
+      {.code = ErrorCode::bad_config,
+       .cause = "rank 0 cannot listen on 203.0.113.7:4000: this is no address of its host",
+       .hint = "QPMESH_ROOT must be an address of the host of rank 0",
+       .system_error = EADDRNOTAVAIL});
 }
 
 TEST(tcp_bootstrap, says_at_once_that_the_name_of_its_own_address_is_unknown) {
-  expect_listen_error({nameless, 4000}, {.code = ErrorCode::bad_config,
-                                         .cause = fmt::format("the name {} gives no address: *", nameless),
-                                         .hint = "check QPMESH_ROOT"});
+  expect_listen_error({nameless, 4000},
+                      {.code = ErrorCode::bad_config,
+                       .cause = fmt::format("the name {} gives no address: *", nameless),
+                       .hint = "check QPMESH_ROOT"});
 }
 
 TEST(tcp_bootstrap, listens_on_the_given_address_only) {
@@ -227,7 +239,8 @@ TEST(tcp_bootstrap, listens_on_the_given_address_only) {
   const auto listener = endpoint.listen();
   TcpEndpoint same{{"127.0.0.1", endpoint.port()}, key_from_secret("a"), "the test", 1'000, system};
   EXPECT_TRUE(same.connect(in_ms(500)).fd);
-  TcpEndpoint elsewhere{{"127.0.0.2", endpoint.port()}, key_from_secret("a"), "the test", 1'000, system};
+  TcpEndpoint elsewhere{
+      {"127.0.0.2", endpoint.port()}, key_from_secret("a"), "the test", 1'000, system};
   EXPECT_EQ(elsewhere.connect(in_ms(500)).error, ECONNREFUSED);
 }
 
@@ -237,14 +250,14 @@ TEST(tcp_bootstrap, starts_over_ipv6_and_over_a_name) {
     const base::UniqueFd probe{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     if (!probe) GTEST_SKIP() << "this host has no IPv6";
     base::Log log{base::LogLevel::off};
-    auto door =
-        std::make_unique<TcpEndpoint>(HostPort{host, 0}, key_from_secret("a"), "the test", 1'000, system);
+    auto door = std::make_unique<TcpEndpoint>(HostPort{host, 0}, key_from_secret("a"), "the test",
+                                              1'000, system);
     TcpEndpoint& listening = *door;
     Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
     auto rank = std::async(std::launch::async, [&] {
       Star star{{.rank = 1, .size = 2},
-                std::make_unique<TcpEndpoint>(HostPort{host, listening.port()}, key_from_secret("a"),
-                                              "the test", 1'000, system),
+                std::make_unique<TcpEndpoint>(HostPort{host, listening.port()},
+                                              key_from_secret("a"), "the test", 1'000, system),
                 system,
                 log};
       return gather(star, blob_of(1, 10), enough_ms);
@@ -258,17 +271,18 @@ TEST(tcp_bootstrap, knows_the_address_by_which_the_root_is_reached) {
   for (const char* root_listens_at : {"127.0.0.1", "0.0.0.0"}) {
     const base::System system;
     const base::Log log{base::LogLevel::off};
-    auto door = std::make_unique<TcpEndpoint>(HostPort{root_listens_at, 0}, key_from_secret("a"), "the test",
-                                              1'000, system);
+    auto door = std::make_unique<TcpEndpoint>(HostPort{root_listens_at, 0}, key_from_secret("a"),
+                                              "the test", 1'000, system);
     TcpEndpoint& listening = *door;
     Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
     Star rank{{.rank = 1, .size = 2},
-              std::make_unique<TcpEndpoint>(HostPort{"127.0.0.1", listening.port()}, key_from_secret("a"),
-                                            "the test", 1'000, system),
+              std::make_unique<TcpEndpoint>(HostPort{"127.0.0.1", listening.port()},
+                                            key_from_secret("a"), "the test", 1'000, system),
               system,
               log};
     EXPECT_EQ(rank.local_address(), "") << "it has not called yet";
-    auto gathered = std::async(std::launch::async, [&] { return gather(rank, blob_of(1, 10), enough_ms); });
+    auto gathered =
+        std::async(std::launch::async, [&] { return gather(rank, blob_of(1, 10), enough_ms); });
     EXPECT_FALSE(gather(root, blob_of(0, 10), enough_ms).error);
     EXPECT_FALSE(gathered.get().error);
     EXPECT_EQ(rank.local_address(), "127.0.0.1");
@@ -309,14 +323,15 @@ TEST(host_and_port, are_read_strictly) {
       parse_host_port(text, "QPMESH_ROOT");
       ADD_FAILURE() << text;
     } catch (const Error& error) {
-      EXPECT_EQ(test::difference(
-                    error, {.code = ErrorCode::bad_config,
-                            .operation = "init",
-                            .cause = fmt::format("QPMESH_ROOT is \"{}\": {}; allowed is host:port or [IPv6 "
-                                                 "address]:port with a port from 1 to 65535",
-                                                 text, why),
-                            .hint = "for example node1:4000, an address of rank 0's host"}),
-                "");
+      EXPECT_EQ(
+          test::difference(error, {.code = ErrorCode::bad_config,
+                                   .operation = "init",
+                                   .cause = fmt::format(
+                                       "QPMESH_ROOT is \"{}\": {}; allowed is host:port or [IPv6 "
+                                       "address]:port with a port from 1 to 65535",
+                                       text, why),
+                                   .hint = "for example node1:4000, an address of rank 0's host"}),
+          "");
     }
   }
 }

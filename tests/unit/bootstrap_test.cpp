@@ -49,7 +49,8 @@ TEST_P(AnyBootstrap, gathers_blobs_of_any_length_in_rank_order_on_every_rank) {
       ranks.push_back(std::async(std::launch::async, [&, rank] {
         const auto self = here.rank({.rank = rank, .size = size});
         for (int round = 0; round < 3; ++round) {
-          const auto blobs = self->star().all_gather(blob_of(rank, bytes(rank, round)), in_ms(enough_ms));
+          const auto blobs =
+              self->star().all_gather(blob_of(rank, bytes(rank, round)), in_ms(enough_ms));
           ASSERT_EQ(blobs.size(), static_cast<std::size_t>(size));
           for (int other = 0; other < size; ++other) {
             EXPECT_EQ(blobs[static_cast<std::size_t>(other)], blob_of(other, bytes(other, round)));
@@ -90,18 +91,19 @@ TEST_P(AnyBootstrap,
                             .peer = 2,
                             .cause = "rank 2 of 3 missing after * ms",
                             .hint = venue.missing_hint(3)});
-  expect_error(root.get(), {.code = ErrorCode::timeout,
-                            .peer = 2,
-                            .cause = "rank 2 of 3 missing after * ms (rank 1's deadline passed first)",
-                            .hint = venue.missing_hint(3)});
+  expect_error(root.get(),
+               {.code = ErrorCode::timeout,
+                .peer = 2,
+                .cause = "rank 2 of 3 missing after * ms (rank 1's deadline passed first)",
+                .hint = venue.missing_hint(3)});
 }
 
 TEST_P(AnyBootstrap, says_who_is_awaited_while_it_waits) {
   ::testing::internal::CaptureStderr();
   start(venue, {.rank = 0, .size = 3, .progress_ms = 50, .log = base::LogLevel::info}, 600).get();
   const std::string lines = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(lines,
-              HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ", venue.describe())));
+  EXPECT_THAT(lines, HasSubstr(fmt::format("start-up at {}: waiting for ranks 1, 2 of 3 for ",
+                                           venue.describe())));
 }
 
 TEST_P(AnyBootstrap, refuses_a_rank_of_another_size_with_both_sizes_and_waits_for_the_right_one) {
@@ -118,20 +120,22 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_size_with_both_sizes_and_waits_fo
 TEST_P(AnyBootstrap, tells_at_the_deadline_who_was_refused) {
   auto root = start(venue, {.rank = 0, .size = 2}, 400);
   start(venue, {.rank = 1, .size = 3}, enough_ms).get();
-  expect_error(root.get(),
-               {.code = ErrorCode::timeout,
-                .peer = 1,
-                .cause = fmt::format("rank 1 of 2 missing after * ms; pid {} on host * was refused: rank 1 "
-                                     "was started as one of 3, rank 0 as one of 2",
-                                     ::getpid()),
-                .hint = venue.missing_hint(2)});
+  expect_error(
+      root.get(),
+      {.code = ErrorCode::timeout,
+       .peer = 1,
+       .cause = fmt::format("rank 1 of 2 missing after * ms; pid {} on host * was refused: rank 1 "
+                            "was started as one of 3, rank 0 as one of 2",
+                            ::getpid()),
+       .hint = venue.missing_hint(2)});
 }
 
 // Every descriptor is taken while the root waits; only the rank's own socket finds room.
 TEST_P(AnyBootstrap, tells_at_once_that_descriptors_ran_out) {
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
-                  "broken one without";
+  GTEST_SKIP()
+      << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
+         "broken one without";
 #endif
   const auto self = venue.rank({.rank = 0, .size = 2});
   rlimit limit{};
@@ -147,17 +151,19 @@ TEST_P(AnyBootstrap, tells_at_once_that_descriptors_ran_out) {
   ASSERT_TRUE(knocking);
   const Gathered outcome = gather(self->star(), blob_of(0, 10), enough_ms);
   taken.clear();
-  expect_error(outcome, {.code = ErrorCode::no_resource,
-                         .peer = 0,
-                         .cause = "rank 0 has no descriptor left to let another rank in",
-                         .hint = "raise the limit on open files (ulimit -n): this process may have 64",
-                         .system_error = EMFILE});
+  expect_error(outcome,
+               {.code = ErrorCode::no_resource,
+                .peer = 0,
+                .cause = "rank 0 has no descriptor left to let another rank in",
+                .hint = "raise the limit on open files (ulimit -n): this process may have 64",
+                .system_error = EMFILE});
 }
 
 TEST_P(AnyBootstrap, does_not_try_again_without_descriptors) {
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
-                  "broken one without";
+  GTEST_SKIP()
+      << "UndefinedBehaviorSanitizer needs descriptors of its own, and takes every object for a "
+         "broken one without";
 #endif
   const auto self = venue.rank({.rank = 1, .size = 2});
   rlimit limit{};
@@ -169,17 +175,19 @@ TEST_P(AnyBootstrap, does_not_try_again_without_descriptors) {
   while (taken.back());
   const Gathered outcome = gather(self->star(), blob_of(1, 10), enough_ms);
   taken.clear();
-  expect_error(outcome, {.code = ErrorCode::no_resource,
-                         .peer = 1,
-                         .cause = "rank 1 has no descriptor left: connect to *",
-                         .hint = "raise the limit on open files (ulimit -n): this process may have 64",
-                         .system_error = EMFILE});
+  expect_error(outcome,
+               {.code = ErrorCode::no_resource,
+                .peer = 1,
+                .cause = "rank 1 has no descriptor left: connect to *",
+                .hint = "raise the limit on open files (ulimit -n): this process may have 64",
+                .system_error = EMFILE});
 }
 
 // What qpmesh-run does: it listens, and tells whoever comes of ranks that have ended.
 class Launcher {
  public:
-  explicit Launcher(const EndedRank& ended) : ended_{ended}, listener_{local::listen_at(system_, socket())} {
+  explicit Launcher(const EndedRank& ended)
+      : ended_{ended}, listener_{local::listen_at(system_, socket())} {
     EXPECT_TRUE(listener_.socket);
   }
   std::string socket() const { return ended_ranks_socket(fmt::format("{}", ::getpid())); }
@@ -208,17 +216,19 @@ TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_an_awaited_rank_ha
   EXPECT_EQ(root.wait_for(milliseconds{100}), std::future_status::timeout);
   launcher.tell(2);
   for (auto* one : {&root, &rank}) {
-    expect_error(one->get(),
-                 {.code = ErrorCode::peer_dead,
-                  .peer = 2,
-                  .cause = "rank 2 (pid 77) ended with code 0 before it joined the start-up",
-                  .hint = "every rank must call init: look at what that rank said before it ended"});
+    expect_error(
+        one->get(),
+        {.code = ErrorCode::peer_dead,
+         .peer = 2,
+         .cause = "rank 2 (pid 77) ended with code 0 before it joined the start-up",
+         .hint = "every rank must call init: look at what that rank said before it ended"});
   }
 }
 
 TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_rank_0_has_ended) {
   Launcher launcher{{.rank = 0, .pid = 77, .code = 3}};
-  auto rank = start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = launcher.socket()}, enough_ms);
+  auto rank =
+      start(venue, {.rank = 1, .size = 3, .ended_ranks_socket = launcher.socket()}, enough_ms);
   launcher.tell(1);
   expect_error(rank.get(),
                {.code = ErrorCode::peer_dead,
@@ -229,7 +239,8 @@ TEST_P(AnyBootstrap, ends_at_once_when_the_launcher_says_that_rank_0_has_ended) 
 
 TEST_P(AnyBootstrap, lets_ranks_that_are_none_of_its_own_end) {
   Launcher launcher{{.rank = 2, .pid = 77, .code = 0}};
-  auto root = start(venue, {.rank = 0, .size = 2, .ended_ranks_socket = launcher.socket()}, enough_ms);
+  auto root =
+      start(venue, {.rank = 0, .size = 2, .ended_ranks_socket = launcher.socket()}, enough_ms);
   launcher.tell(1);
   EXPECT_EQ(root.wait_for(milliseconds{100}), std::future_status::timeout);
   auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
@@ -262,26 +273,29 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_version_with_both_versions) {
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->kind, FrameKind::refused);
   const ErrorDetail detail = decode_error(frame->payload, 0);
-  EXPECT_EQ(
-      test::difference(Error{detail}, {.code = ErrorCode::mismatch,
-                                       .peer = 0,
-                                       .operation = "init",
-                                       .cause = "rank 1 speaks bootstrap version 2, rank 0 speaks version 1",
-                                       .hint = "start every rank with the same qpmesh"}),
-      "");
+  EXPECT_EQ(test::difference(Error{detail},
+                             {.code = ErrorCode::mismatch,
+                              .peer = 0,
+                              .operation = "init",
+                              .cause = "rank 1 speaks bootstrap version 2, rank 0 speaks version 1",
+                              .hint = "start every rank with the same qpmesh"}),
+            "");
   expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
   expect_all_here(root.get(), 2);
 }
 
 TEST_P(AnyBootstrap, refuses_a_rank_of_another_job_that_shares_its_address_and_secret) {
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
-  const Gathered wrong = start(venue, {.rank = 1, .size = 2, .job = "another job"}, enough_ms).get();
+  const Gathered wrong =
+      start(venue, {.rank = 1, .size = 2, .job = "another job"}, enough_ms).get();
   expect_error(
-      wrong, {.code = ErrorCode::mismatch,
-              .peer = 0,
-              .cause = fmt::format("rank 1 is not of job \"the job of this test\", which rank 0 at {} starts",
-                                   venue.describe()),
-              .hint = "give each job a root of its own, and every rank of one job the same QPMESH_JOB"});
+      wrong,
+      {.code = ErrorCode::mismatch,
+       .peer = 0,
+       .cause =
+           fmt::format("rank 1 is not of job \"the job of this test\", which rank 0 at {} starts",
+                       venue.describe()),
+       .hint = "give each job a root of its own, and every rank of one job the same QPMESH_JOB"});
   expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
   expect_all_here(root.get(), 2);
 }
@@ -313,11 +327,12 @@ TEST_P(AnyBootstrap, says_how_often_each_called_init_when_a_rank_is_one_start_be
 TEST_P(AnyBootstrap, refuses_a_rank_that_is_none_of_those_it_waits_for) {
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
   for (const int rank : {2, -1}) {
-    expect_error(start(venue, {.rank = rank, .size = 2}, enough_ms).get(),
-                 {.code = ErrorCode::mismatch,
-                  .peer = 0,
-                  .cause = fmt::format("rank {} is none of the ranks 1 to 1 that rank 0 waits for", rank),
-                  .hint = "give every process a rank of its own"});
+    expect_error(
+        start(venue, {.rank = rank, .size = 2}, enough_ms).get(),
+        {.code = ErrorCode::mismatch,
+         .peer = 0,
+         .cause = fmt::format("rank {} is none of the ranks 1 to 1 that rank 0 waits for", rank),
+         .hint = "give every process a rank of its own"});
   }
   expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
   expect_all_here(root.get(), 2);
@@ -330,13 +345,15 @@ TEST_P(AnyBootstrap, refuses_a_second_process_of_one_rank_naming_both_and_keeps_
   for (int i = 0; i < 2; ++i) twins.push_back(start(venue, {.rank = 1, .size = 3}, enough_ms));
   // One of the two is refused, whichever came second.
   std::size_t refused = 0;
-  while (twins[refused].wait_for(milliseconds{5}) != std::future_status::ready) refused = 1 - refused;
+  while (twins[refused].wait_for(milliseconds{5}) != std::future_status::ready)
+    refused = 1 - refused;
   expect_error(
       twins[refused].get(),
       {.code = ErrorCode::mismatch,
        .peer = 0,
-       .cause = fmt::format("rank 1 is here already: pid {0} on host *; the second one is pid {0} on host *",
-                            ::getpid()),
+       .cause = fmt::format(
+           "rank 1 is here already: pid {0} on host *; the second one is pid {0} on host *",
+           ::getpid()),
        .hint = "give every process a rank of its own"});
   expect_all_here(start(venue, {.rank = 2, .size = 3}, enough_ms).get(), 3);
   expect_all_here(twins[1 - refused].get(), 3);
@@ -358,7 +375,8 @@ TEST_P(AnyBootstrap, sends_a_rank_that_is_one_start_ahead_away_until_later) {
   expect_all_here(root.get(), 2);
 }
 
-TEST_P(AnyBootstrap, drops_silent_unauthenticated_peers_after_the_handshake_time_without_delaying_anyone) {
+TEST_P(AnyBootstrap,
+       drops_silent_unauthenticated_peers_after_the_handshake_time_without_delaying_anyone) {
   auto root = start(venue, {.rank = 0, .size = 3, .handshake_timeout_ms = 150}, enough_ms);
   std::vector<base::UniqueFd> silent(5);
   for (auto& fd : silent) {
@@ -376,8 +394,9 @@ TEST_P(AnyBootstrap, drops_silent_unauthenticated_peers_after_the_handshake_time
   expect_all_here(root.get(), 3);
 }
 
-TEST_P(AnyBootstrap,
-       lets_real_ranks_in_among_hundreds_of_unauthenticated_peers_that_hold_connections_or_send_garbage) {
+TEST_P(
+    AnyBootstrap,
+    lets_real_ranks_in_among_hundreds_of_unauthenticated_peers_that_hold_connections_or_send_garbage) {
   const int before = open_descriptors();
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
   const std::string request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -416,13 +435,13 @@ TEST_P(AnyBootstrap, ends_the_start_when_a_rank_announces_more_than_a_blob_may_h
   const FrameHeader bad{FrameKind::blob, 0xffff'fff0U};
   ASSERT_TRUE(send_bytes(fd.get(), &bad, sizeof bad));
   for (auto* one : {&root, &other}) {
-    expect_error(one->get(),
-                 {.code = ErrorCode::corrupt,
-                  .peer = 1,
-                  .cause = fmt::format("rank 1 (pid {} on host *) announced 4294967280 bytes; at most "
-                                       "65536 are allowed",
-                                       ::getpid()),
-                  .hint = "start every rank with the same qpmesh"});
+    expect_error(one->get(), {.code = ErrorCode::corrupt,
+                              .peer = 1,
+                              .cause = fmt::format(
+                                  "rank 1 (pid {} on host *) announced 4294967280 bytes; at most "
+                                  "65536 are allowed",
+                                  ::getpid()),
+                              .hint = "start every rank with the same qpmesh"});
   }
 }
 
@@ -442,8 +461,8 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
   char said = 0;
   ASSERT_EQ(::read(pipe_ends[0], &said, 1), 1);
   EXPECT_EQ(said, 'y');
-  auto second =
-      std::async(std::launch::async, [&] { return gather(rank->star(), blob_of(1, 10), enough_ms); });
+  auto second = std::async(std::launch::async,
+                           [&] { return gather(rank->star(), blob_of(1, 10), enough_ms); });
   EXPECT_EQ(second.wait_for(milliseconds{50}), std::future_status::timeout);
   ::kill(child, SIGKILL);
   const auto killed = std::chrono::steady_clock::now();
@@ -452,13 +471,13 @@ TEST_P(AnyBootstrap, tells_at_once_that_the_root_died) {
   ::waitpid(child, nullptr, 0);
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
-  expect_error(outcome,
-               {.code = ErrorCode::peer_dead,
-                .peer = 0,
-                .cause = fmt::format("rank 0 closed the connection at {} during start-up", venue.describe()),
-                .hint = "look at what rank 0 said before it ended",
-                // ECONNRESET, if our blob was there before it died.
-                .system_error = test::any_system_error});
+  expect_error(outcome, {.code = ErrorCode::peer_dead,
+                         .peer = 0,
+                         .cause = fmt::format("rank 0 closed the connection at {} during start-up",
+                                              venue.describe()),
+                         .hint = "look at what rank 0 said before it ended",
+                         // ECONNRESET, if our blob was there before it died.
+                         .system_error = test::any_system_error});
 }
 
 TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
@@ -468,12 +487,12 @@ TEST_P(AnyBootstrap, tells_every_rank_which_rank_died) {
   auto other = start(venue, {.rank = 2, .size = 3}, enough_ms, 2);
   expect_all_here(mortal.get(), 3);
   for (auto* one : {&root, &other}) {
-    expect_error(
-        one->get(),
-        {.code = ErrorCode::peer_dead,
-         .peer = 1,
-         .cause = fmt::format("rank 1 (pid {} on host *) closed its connection during start-up", ::getpid()),
-         .hint = "look at what that rank said before it ended"});
+    expect_error(one->get(), {.code = ErrorCode::peer_dead,
+                              .peer = 1,
+                              .cause = fmt::format(
+                                  "rank 1 (pid {} on host *) closed its connection during start-up",
+                                  ::getpid()),
+                              .hint = "look at what that rank said before it ended"});
   }
 }
 
@@ -538,7 +557,8 @@ TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {
 std::string kind_name(const ::testing::TestParamInfo<Kind>& info) {
   return info.param == Kind::one_host ? "one_host" : "tcp";
 }
-INSTANTIATE_TEST_SUITE_P(bootstrap, AnyBootstrap, ::testing::Values(Kind::one_host, Kind::tcp), kind_name);
+INSTANTIATE_TEST_SUITE_P(bootstrap, AnyBootstrap, ::testing::Values(Kind::one_host, Kind::tcp),
+                         kind_name);
 
 TEST(alone, gathers_its_own_blob) {
   Alone alone;

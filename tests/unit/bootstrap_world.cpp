@@ -83,23 +83,27 @@ std::string Venue::describe() const {
 }
 
 std::string Venue::terms() const {
-  if (kind_ == Kind::tcp) return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
-  return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)", ::geteuid());
+  if (kind_ == Kind::tcp)
+    return "have the same QPMESH_ROOT, be of one job (QPMESH_JOB) and know its secret";
+  return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)",
+                     ::geteuid());
 }
 
 std::string Venue::missing_hint(int size) const {
-  return fmt::format("QPMESH_SIZE says {} ranks: was every one started? They must {}", size, terms());
+  return fmt::format("QPMESH_SIZE says {} ranks: was every one started? They must {}", size,
+                     terms());
 }
 
-std::unique_ptr<Endpoint> Venue::endpoint(const RankSettings& settings, const base::System& system) const {
+std::unique_ptr<Endpoint> Venue::endpoint(const RankSettings& settings,
+                                          const base::System& system) const {
   if (kind_ == Kind::one_host) {
     const auto by_secret = [secret = settings.secret, name = name_](bool) {
       return secret.empty() ? std::string{} : private_name(secret, name);
     };
     return std::make_unique<OneHostEndpoint>(name_, by_secret, system);
   }
-  return std::make_unique<TcpEndpoint>(HostPort{host_, port_}, key_from_secret(settings.secret), "the test",
-                                       1'000, system);
+  return std::make_unique<TcpEndpoint>(HostPort{host_, port_}, key_from_secret(settings.secret),
+                                       "the test", 1'000, system);
 }
 
 std::unique_ptr<Rank> Venue::rank(const RankSettings& settings) const {
@@ -113,7 +117,8 @@ base::UniqueFd Venue::connect() const {
   base::UniqueFd fd{::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const timeval limit{.tv_sec = 2, .tv_usec = 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.bytes) != 0) fd.reset();
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.bytes) != 0)
+    fd.reset();
   return fd;
 }
 
@@ -134,7 +139,9 @@ Blob blob_of(int rank, std::size_t bytes) {
   return blob;
 }
 
-Deadline in_ms(std::int64_t ms) { return std::chrono::steady_clock::now() + std::chrono::milliseconds{ms}; }
+Deadline in_ms(std::int64_t ms) {
+  return std::chrono::steady_clock::now() + std::chrono::milliseconds{ms};
+}
 
 Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
   Gathered outcome;
@@ -144,20 +151,22 @@ Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
   } catch (const Error& error) {
     outcome.error = error;
   }
-  outcome.elapsed_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
+  outcome.elapsed_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                           std::chrono::steady_clock::now() - begin)
+                           .count();
   return outcome;
 }
 
-void expect_error(const Gathered& outcome, test::ExpectedError expected, std::int64_t elapsed_ms_max) {
+void expect_error(const Gathered& outcome, test::ExpectedError expected,
+                  std::int64_t elapsed_ms_max) {
   ASSERT_TRUE(outcome.error) << "no error, expected \"" << expected.cause << "\"";
   expected.operation = "init";
   EXPECT_EQ(test::difference(*outcome.error, expected), "");
   EXPECT_LT(outcome.elapsed_ms, elapsed_ms_max);
 }
 
-std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
-                            int rounds) {
+std::future<Gathered> start(const Venue& venue, const RankSettings& settings,
+                            std::int64_t deadline_ms, int rounds) {
   return std::async(std::launch::async, [&venue, settings, deadline_ms, rounds] {
     Gathered outcome;
     try {
@@ -179,7 +188,8 @@ std::optional<Challenge> read_challenge(int fd) {
 }
 
 Hello hello_for(const Venue& venue, const RankSettings& settings, const Challenge& challenge) {
-  Hello hello = make_hello(base::System{}, settings.rank, settings.size, settings.ordinal, settings.job);
+  Hello hello =
+      make_hello(base::System{}, settings.rank, settings.size, settings.ordinal, settings.job);
   hello.proof = prove(venue.key(settings.secret), Role::rank, challenge, hello);
   return hello;
 }
@@ -190,7 +200,8 @@ bool send_bytes(int fd, const void* bytes, std::size_t count) {
 
 std::optional<Frame> read_frame(int fd) {
   FrameHeader header;
-  if (!read_bytes(fd, &header, sizeof header) || header.payload_bytes > 1U << 20) return std::nullopt;
+  if (!read_bytes(fd, &header, sizeof header) || header.payload_bytes > 1U << 20)
+    return std::nullopt;
   Frame frame{header.kind, Blob(header.payload_bytes)};
   if (!read_bytes(fd, frame.payload.data(), frame.payload.size())) return std::nullopt;
   return frame;

@@ -21,7 +21,9 @@
 namespace qpmesh::bootstrap {
 
 enum class Kind { one_host, tcp };
-inline void PrintTo(Kind kind, std::ostream* out) { *out << (kind == Kind::one_host ? "one_host" : "tcp"); }
+inline void PrintTo(Kind kind, std::ostream* out) {
+  *out << (kind == Kind::one_host ? "one_host" : "tcp");
+}
 
 struct RankSettings {
   int rank = 0;
@@ -39,7 +41,8 @@ struct RankSettings {
 // A rank with the world that it needs.
 class Rank {
  public:
-  Rank(const RankSettings& settings, std::unique_ptr<Endpoint> endpoint, std::unique_ptr<base::System> system)
+  Rank(const RankSettings& settings, std::unique_ptr<Endpoint> endpoint,
+       std::unique_ptr<base::System> system)
       : log_{settings.log},
         system_{std::move(system)},
         star_{StarSettings{.rank = settings.rank,
@@ -71,7 +74,8 @@ class Venue {
  public:
   explicit Venue(Kind kind, const std::string& host = "127.0.0.1");
 
-  std::unique_ptr<Endpoint> endpoint(const RankSettings& settings, const base::System& system) const;
+  std::unique_ptr<Endpoint> endpoint(const RankSettings& settings,
+                                     const base::System& system) const;
   std::unique_ptr<Rank> rank(const RankSettings& settings) const;
   base::UniqueFd connect() const;  // blocking; invalid when refused
   base::UniqueFd listen_instead() const;
@@ -101,12 +105,13 @@ Deadline in_ms(std::int64_t ms);
 
 // rounds all_gathers of small blobs in a thread; the last one's result. The rank lives until the
 // thread ends.
-std::future<Gathered> start(const Venue& venue, const RankSettings& settings, std::int64_t deadline_ms,
-                            int rounds = 1);
+std::future<Gathered> start(const Venue& venue, const RankSettings& settings,
+                            std::int64_t deadline_ms, int rounds = 1);
 Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms);
 
 // It ended with this error, operation "init", and within the time.
-void expect_error(const Gathered& outcome, test::ExpectedError expected, std::int64_t elapsed_ms_max = 2'000);
+void expect_error(const Gathered& outcome, test::ExpectedError expected,
+                  std::int64_t elapsed_ms_max = 2'000);
 
 // What a peer does, with blocking calls that give up after two seconds.
 std::optional<Challenge> read_challenge(int fd);

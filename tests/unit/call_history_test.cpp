@@ -40,14 +40,16 @@ std::optional<std::uint32_t> difference(const CallHistory& a, const CallHistory&
 TEST(call_history, a_difference_shows_in_every_later_call) {
   CallHistory one = of_roots({0, 1, 0});
   CallHistory other = of_roots({0, 0, 0});
-  for (int i = 0; i < 10'000; ++i) ASSERT_NE(call(one, broadcast(3)), call(other, broadcast(3))) << i;
+  for (int i = 0; i < 10'000; ++i)
+    ASSERT_NE(call(one, broadcast(3)), call(other, broadcast(3))) << i;
 }
 
 TEST(call_history, names_the_first_call_that_differs) {
   EXPECT_EQ(difference(of_roots({0, 1, 2, 3}), of_roots({0, 1, 2, 3})), std::nullopt);
   EXPECT_EQ(difference(of_roots({1}), of_roots({0})), 0U);
   EXPECT_EQ(difference(of_roots({0, 1, 2, 3}), of_roots({0, 1, 3, 3})), 2U);
-  EXPECT_EQ(difference(of_roots({0, 1, 2, 3}), of_roots({0, 2, 1, 3})), 1U) << "the same in another order";
+  EXPECT_EQ(difference(of_roots({0, 1, 2, 3}), of_roots({0, 2, 1, 3})), 1U)
+      << "the same in another order";
 }
 
 TEST(call_history, compares_what_both_have_begun) {
@@ -65,7 +67,8 @@ TEST(call_history, remembers_so_many_calls_and_says_what_is_past) {
     call(other, broadcast(2));
   }
   EXPECT_EQ(one.signatures().count, CallHistory::remembered_max);
-  EXPECT_EQ(difference(one, other), many - CallHistory::remembered_max) << "the first one that both remember";
+  EXPECT_EQ(difference(one, other), many - CallHistory::remembered_max)
+      << "the first one that both remember";
   EXPECT_EQ(one.describe(0), "a call long past");
   EXPECT_EQ(one.describe(many - 1), "broadcast(4 elements of 4 bytes, root 2)");
   EXPECT_EQ(one.describe(many), "a call not made yet");

@@ -1,4 +1,5 @@
-// docs/constants.md has a row for every time that is written into the code, with the value as it stands there.
+// docs/constants.md has a row for every time that is written into the code, with the value as it
+// stands there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +41,8 @@ std::string on_one_line(std::string_view text) {
 std::set<std::string> rows_of(std::string_view path, std::string_view text) {
   constexpr std::string_view keyword = "constexpr ";
   std::set<std::string> rows;
-  for (auto at = text.find(keyword); at != std::string_view::npos; at = text.find(keyword, at + 1)) {
+  for (auto at = text.find(keyword); at != std::string_view::npos;
+       at = text.find(keyword, at + 1)) {
     const auto begin = at + keyword.size();
     const std::string said = on_one_line(text.substr(begin, text.find(';', begin) - begin));
     const auto value = said.find_first_of("={(");
@@ -56,14 +58,14 @@ std::set<std::string> rows_of(std::string_view path, std::string_view text) {
 }
 
 TEST(constants_page, finds_times_and_nothing_else) {
-  EXPECT_EQ(
-      rows_of("a.cpp",
-              "constexpr int pause_ms_max =\n    20;\n"
-              "static constexpr std::chrono::seconds sleep_max{1};  // why\n"
-              "constexpr double line_s = 1e-6;\n"
-              "constexpr int f_ms(int a) { return a; }\n"
-              "if constexpr (x_ms) y = 1;\n"),
-      (std::set<std::string>{"| `pause_ms_max` | `20` | `a.cpp` |", "| `sleep_max` | `{1}` | `a.cpp` |"}));
+  EXPECT_EQ(rows_of("a.cpp",
+                    "constexpr int pause_ms_max =\n    20;\n"
+                    "static constexpr std::chrono::seconds sleep_max{1};  // why\n"
+                    "constexpr double line_s = 1e-6;\n"
+                    "constexpr int f_ms(int a) { return a; }\n"
+                    "if constexpr (x_ms) y = 1;\n"),
+            (std::set<std::string>{"| `pause_ms_max` | `20` | `a.cpp` |",
+                                   "| `sleep_max` | `{1}` | `a.cpp` |"}));
 }
 
 TEST(constants_page, has_each_time_of_the_code_with_its_value) {
@@ -86,7 +88,8 @@ TEST(constants_page, has_each_time_of_the_code_with_its_value) {
   }
   for (const std::string& row : wanted)
     EXPECT_TRUE(written.contains(row)) << "docs/constants.md lacks " << row;
-  for (const std::string& row : written) EXPECT_TRUE(wanted.contains(row)) << "no such time: " << row;
+  for (const std::string& row : written)
+    EXPECT_TRUE(wanted.contains(row)) << "no such time: " << row;
 }
 
 }  // namespace

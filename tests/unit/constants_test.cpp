@@ -1,4 +1,5 @@
-// The file of constants: what it may say, what it is told when it says something else, and what follows from it.
+// The file of constants: what it may say, what it is told when it says something else, and what
+// follows from it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -59,7 +60,8 @@ TEST(constants, are_the_table_of_docs_tuning_md) {
 TEST(constants, that_a_file_does_not_name_keep_their_built_in_values) {
   Constants expected;
   expected.turn_s = 2.5e-6;
-  EXPECT_EQ(parse_constants("# a comment\n\nversion = 1 # ours\r\n\t turn=2500 ns#said\n", "f"), expected);
+  EXPECT_EQ(parse_constants("# a comment\n\nversion = 1 # ours\r\n\t turn=2500 ns#said\n", "f"),
+            expected);
   EXPECT_EQ(parse_constants("version = 1", "f"), Constants{});
 }
 
@@ -77,7 +79,8 @@ class BadFiles : public testing::TestWithParam<BadFile> {};
 
 TEST_P(BadFiles, are_refused_with_line_and_reason) {
   const BadFile& file = GetParam();
-  EXPECT_EQ(refusal([&] { parse_constants(file.text, "my.tuning"); }, "my.tuning " + file.cause, file.hint),
+  EXPECT_EQ(refusal([&] { parse_constants(file.text, "my.tuning"); }, "my.tuning " + file.cause,
+                    file.hint),
             "");
 }
 
@@ -93,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "measure again with the qpmesh-tune of this library"},
         BadFile{"version = 1\nversion = 1\n", "line 2: version is there twice",
                 "leave one of the two lines out"},
-        BadFile{"version = 1\n\nline 5 ns\n", "line 3: 'line 5 ns' is no name with a value", line_hint},
+        BadFile{"version = 1\n\nline 5 ns\n", "line 3: 'line 5 ns' is no name with a value",
+                line_hint},
         BadFile{"version = 1\n\x01\x7f\xc3\n",
                 "line 2: '?"
                 "?"
@@ -101,7 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
                 line_hint},
         BadFile{"version = 1\n" + std::string(70, 'x'),
                 "line 2: '" + std::string(60, 'x') + "…' is no name with a value", line_hint},
-        BadFile{"version = 1\nlinr = 5 ns\n", "line 2: 'linr' is no constant", "did you mean line?"},
+        BadFile{"version = 1\nlinr = 5 ns\n", "line 2: 'linr' is no constant",
+                "did you mean line?"},
         BadFile{"version = 1\n = 5 ns\n", "line 2: '' is no constant", "known: line, turn, *"},
         BadFile{"version = 1\nsomething_else = 5 ns\n", "line 2: 'something_else' is no constant",
                 "known: line, turn, *"},
@@ -109,8 +114,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "leave one of the two lines out"},
         BadFile{"version = 1\nline = five ns\n", "line 2: 'five ns' is not a number of ns",
                 "allowed: 1 to 1000000 ns"},
-        BadFile{"version = 1\nline =\n", "line 2: '' is not a number of ns", "allowed: 1 to 1000000 ns"},
-        BadFile{"version = 1\nline = 5\n", "line 2: '5' is not a number of ns", "allowed: 1 to 1000000 ns"},
+        BadFile{"version = 1\nline =\n", "line 2: '' is not a number of ns",
+                "allowed: 1 to 1000000 ns"},
+        BadFile{"version = 1\nline = 5\n", "line 2: '5' is not a number of ns",
+                "allowed: 1 to 1000000 ns"},
         BadFile{"version = 1\nline = 5 us\n", "line 2: '5 us' is not a number of ns",
                 "allowed: 1 to 1000000 ns"},
         BadFile{"version = 1\nline = 5.5.5 ns\n", "line 2: '5.5.5 ns' is not a number of ns",
@@ -176,7 +183,8 @@ std::string chosen(const Choice& choice, int size, const TopologyParams& topolog
   Selector selector{topology, {}};
   return std::string{
       selector
-          .select({.size = size, .bytes = choice.bytes, .one_node = true, .cma = true}, choice.collective, {})
+          .select({.size = size, .bytes = choice.bytes, .one_node = true, .cma = true},
+                  choice.collective, {})
           .name};
 }
 
@@ -189,30 +197,31 @@ TEST_P(BuiltInChoice, is_what_was_best_when_it_was_measured) {
 }
 
 constexpr std::size_t kib = 1024;
-INSTANTIATE_TEST_SUITE_P(all, BuiltInChoice,
-                         testing::Values(Choice{Collective::barrier, 0, "one_shot", "one_shot"},
-                                         Choice{Collective::broadcast, 8, "one_shot", "one_shot"},
-                                         Choice{Collective::broadcast, 64 * kib, "cma", "double_buffered"},
-                                         Choice{Collective::broadcast, 1024 * kib, "cma", "double_buffered"},
-                                         Choice{Collective::reduce, 8, "one_shot", "one_shot"},
-                                         Choice{Collective::allgather, 8, "one_shot", "one_shot"},
-                                         Choice{Collective::allgather, 4 * kib, "one_shot", "one_shot"},
-                                         Choice{Collective::allgather, 64 * kib, "cma", "double_buffered"},
-                                         Choice{Collective::allgather, 1024 * kib, "cma", "double_buffered"},
-                                         Choice{Collective::reduce_scatter, 8, "one_shot", "one_shot"},
-                                         Choice{Collective::reduce_scatter, 64 * kib, "cma", "direct"},
-                                         Choice{Collective::reduce_scatter, 1024 * kib, "cma", "cma"},
-                                         Choice{Collective::allreduce, 8, "one_shot", "one_shot"},
-                                         Choice{Collective::allreduce, 16 * kib, "direct", "direct"},
-                                         Choice{Collective::allreduce, 1024 * kib, "cma", "direct"},
-                                         Choice{Collective::allreduce, 4096 * kib, "cma", "direct"},
-                                         Choice{Collective::alltoall, 8, "one_shot", "one_shot"},
-                                         Choice{Collective::alltoall, 4 * kib, "one_shot", "one_shot"},
-                                         Choice{Collective::alltoall, 256 * kib, "cma", "double_buffered"},
-                                         Choice{Collective::alltoall, 1024 * kib, "cma", "cma"}),
-                         [](const auto& row) {
-                           return fmt::format("{}_{}", name_of(row.param.collective), row.param.bytes);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    all, BuiltInChoice,
+    testing::Values(Choice{Collective::barrier, 0, "one_shot", "one_shot"},
+                    Choice{Collective::broadcast, 8, "one_shot", "one_shot"},
+                    Choice{Collective::broadcast, 64 * kib, "cma", "double_buffered"},
+                    Choice{Collective::broadcast, 1024 * kib, "cma", "double_buffered"},
+                    Choice{Collective::reduce, 8, "one_shot", "one_shot"},
+                    Choice{Collective::allgather, 8, "one_shot", "one_shot"},
+                    Choice{Collective::allgather, 4 * kib, "one_shot", "one_shot"},
+                    Choice{Collective::allgather, 64 * kib, "cma", "double_buffered"},
+                    Choice{Collective::allgather, 1024 * kib, "cma", "double_buffered"},
+                    Choice{Collective::reduce_scatter, 8, "one_shot", "one_shot"},
+                    Choice{Collective::reduce_scatter, 64 * kib, "cma", "direct"},
+                    Choice{Collective::reduce_scatter, 1024 * kib, "cma", "cma"},
+                    Choice{Collective::allreduce, 8, "one_shot", "one_shot"},
+                    Choice{Collective::allreduce, 16 * kib, "direct", "direct"},
+                    Choice{Collective::allreduce, 1024 * kib, "cma", "direct"},
+                    Choice{Collective::allreduce, 4096 * kib, "cma", "direct"},
+                    Choice{Collective::alltoall, 8, "one_shot", "one_shot"},
+                    Choice{Collective::alltoall, 4 * kib, "one_shot", "one_shot"},
+                    Choice{Collective::alltoall, 256 * kib, "cma", "double_buffered"},
+                    Choice{Collective::alltoall, 1024 * kib, "cma", "cma"}),
+    [](const auto& row) {
+      return fmt::format("{}_{}", name_of(row.param.collective), row.param.bytes);
+    });
 
 TEST(choice, follows_the_constants) {
   TopologyParams topology{.shares_memory = true};
@@ -231,13 +240,16 @@ TEST(predictions, grow_with_what_ranks_share_and_with_each_constant) {
     for (const int ranks : {1, 2, 4}) {
       const TopologyParams topology{.shares_memory = true, .ranks_per_core = ranks};
       const double time_s = Selector{topology, {}}.predicted_s(shape, row);
-      EXPECT_TRUE(std::isfinite(time_s) && time_s > before_s) << name_of(row.collective) << ' ' << row.name;
-      before_s = ranks == 4 ? 0 : time_s / 2;  // copies do not cross any more when all are on one core
+      EXPECT_TRUE(std::isfinite(time_s) && time_s > before_s)
+          << name_of(row.collective) << ' ' << row.name;
+      before_s =
+          ranks == 4 ? 0 : time_s / 2;  // copies do not cross any more when all are on one core
       for (const ConstantRow& constant : constant_table()) {
         if (constant.unit == "bytes") continue;
         TopologyParams slower = topology;
         slower.constants.*constant.member *= 2;
-        EXPECT_GE((Selector{slower, {}}.predicted_s(shape, row)), time_s) << constant.name << ' ' << row.name;
+        EXPECT_GE((Selector{slower, {}}.predicted_s(shape, row)), time_s)
+            << constant.name << ' ' << row.name;
       }
     }
   }

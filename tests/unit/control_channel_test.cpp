@@ -39,8 +39,10 @@ Ends connect(Wire wire) {
     return {base::UniqueFd{ends[0]}, base::UniqueFd{ends[1]}};
   }
   const base::System system;
-  const auto listening = bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
-  auto calling = bootstrap::tcp::connect_to(system, bootstrap::tcp::local_address(listening.socket.get()));
+  const auto listening =
+      bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
+  auto calling =
+      bootstrap::tcp::connect_to(system, bootstrap::tcp::local_address(listening.socket.get()));
   pollfd caller{.fd = listening.socket.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&caller, 1, 5000), 1);
   base::UniqueFd called{::accept4(caller.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
@@ -71,7 +73,9 @@ class ControlChannel : public testing::TestWithParam<Wire> {
   }
   std::unique_ptr<SocketControlChannel> other_end() { return open(us, std::move(far_)); }
 
-  static Blob frame(std::size_t bytes, int value) { return Blob(bytes, static_cast<std::byte>(value)); }
+  static Blob frame(std::size_t bytes, int value) {
+    return Blob(bytes, static_cast<std::byte>(value));
+  }
   static bool readable(const SocketControlChannel& channel, int timeout_ms = 0) {
     pollfd wake{.fd = channel.wake_descriptor(), .events = POLLIN, .revents = 0};
     return ::poll(&wake, 1, timeout_ms) == 1;
@@ -111,7 +115,8 @@ class ControlChannel : public testing::TestWithParam<Wire> {
 std::string wire_name(const testing::TestParamInfo<Wire>& tested) {
   return tested.param == Wire::tcp ? "tcp" : "a_unix_socket";
 }
-INSTANTIATE_TEST_SUITE_P(over, ControlChannel, testing::Values(Wire::unix_socket, Wire::tcp), wire_name);
+INSTANTIATE_TEST_SUITE_P(over, ControlChannel, testing::Values(Wire::unix_socket, Wire::tcp),
+                         wire_name);
 
 TEST_P(ControlChannel, says_that_its_own_socket_was_closed_and_calls_nobody_dead) {
   Ends ends = connect(GetParam());
@@ -159,7 +164,8 @@ TEST_P(ControlChannel, carries_frames_of_every_size_both_ways_in_order) {
 TEST_P(ControlChannel, queues_what_the_socket_does_not_take_and_wakes_when_it_has_room) {
   const auto other = other_end();
   constexpr int frames = 200;  // 3 MiB: many times what a socket holds
-  for (int i = 0; i < frames; ++i) channel_->send(them, frame(SocketControlChannel::frame_bytes_max, i));
+  for (int i = 0; i < frames; ++i)
+    channel_->send(them, frame(SocketControlChannel::frame_bytes_max, i));
   EXPECT_FALSE(readable(*channel_)) << "a full socket is no reason to wake";
   int received = 0;
   while (received < frames) {
@@ -269,9 +275,10 @@ TEST_P(ControlChannel, delivers_what_came_before_a_peer_hung_up_on_unread_frames
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].bytes, frame(100, 2));
   EXPECT_EQ(all[1].kind, ControlEvent::Kind::death);
-  EXPECT_EQ(all[1].detail, GetParam() == Wire::tcp
-                               ? "the connection to process 4242 on host elsewhere (10.0.0.9:4000) was reset"
-                               : "process 4242 on host elsewhere hung up without a goodbye");
+  EXPECT_EQ(all[1].detail,
+            GetParam() == Wire::tcp
+                ? "the connection to process 4242 on host elsewhere (10.0.0.9:4000) was reset"
+                : "process 4242 on host elsewhere hung up without a goodbye");
 }
 
 TEST_P(ControlChannel, tells_of_a_failed_connection_in_the_same_words_when_sending_found_it_first) {
@@ -312,10 +319,10 @@ TEST_P(ControlChannel, drops_a_peer_that_sends_what_no_correct_peer_does) {
   for (const auto [bytes, kind] : {Wrong{0, 9}, Wrong{3, 1}, Wrong{5, 2}, Wrong{0, 2}}) {
     reconnect();
     far_writes(bytes, kind, bytes);
-    expect_death(
-        fmt::format("process 4242 on host elsewhere sent a frame of kind {} and {} bytes, which no correct "
-                    "peer does: connection dropped",
-                    kind, bytes));
+    expect_death(fmt::format(
+        "process 4242 on host elsewhere sent a frame of kind {} and {} bytes, which no correct "
+        "peer does: connection dropped",
+        kind, bytes));
   }
 }
 
@@ -327,7 +334,8 @@ TEST_P(ControlChannel, is_not_misled_by_progress_that_was_never_made) {
   const auto all = events(*channel_, 1);
   ASSERT_EQ(all.size(), 1U);
   // Between ranks of one host nobody counts.
-  EXPECT_EQ(all[0].kind, GetParam() == Wire::tcp ? ControlEvent::Kind::frame : ControlEvent::Kind::death);
+  EXPECT_EQ(all[0].kind,
+            GetParam() == Wire::tcp ? ControlEvent::Kind::frame : ControlEvent::Kind::death);
 }
 
 TEST_P(ControlChannel, puts_frames_together_that_arrive_byte_by_byte) {
@@ -348,7 +356,8 @@ TEST_P(ControlChannel, puts_frames_together_that_arrive_byte_by_byte) {
 }
 
 TEST_P(ControlChannel, gives_up_its_goodbye_to_a_peer_that_does_not_read_at_the_deadline) {
-  for (int i = 0; i < 200; ++i) channel_->send(them, frame(SocketControlChannel::frame_bytes_max, i));
+  for (int i = 0; i < 200; ++i)
+    channel_->send(them, frame(SocketControlChannel::frame_bytes_max, i));
   const auto begin = std::chrono::steady_clock::now();
   channel_->say_goodbye(base::after_ms(system_, 50));
   const auto taken = std::chrono::steady_clock::now() - begin;
@@ -366,7 +375,8 @@ TEST_P(ControlChannel, drops_frames_to_ranks_it_has_no_link_to) {
 TEST_P(ControlChannel, does_not_take_a_peer_for_dead_that_reads_nothing_for_long) {
   const auto other = other_end();
   constexpr int frames = 200;
-  for (int i = 0; i < frames; ++i) channel_->send(them, frame(SocketControlChannel::frame_bytes_max, i));
+  for (int i = 0; i < frames; ++i)
+    channel_->send(them, frame(SocketControlChannel::frame_bytes_max, i));
   EXPECT_FALSE(readable(*channel_, 4500));
   EXPECT_TRUE(channel_->poll().empty());
   int received = 0;

@@ -1,6 +1,6 @@
 // The house keeps its floors: reads every own source and fails when an include goes up, or when
-// something is used outside the one place it belongs to. The rules are tables; a rule that could not
-// fail would show in the tests of made-up files below.
+// something is used outside the one place it belongs to. The rules are tables; a rule that could
+// not fail would show in the tests of made-up files below.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,8 @@ const std::map<std::string, std::set<std::string>, std::less<>> floors{
     {"collectives", {"base", "transport", "progress", "messaging"}},
     {"context", {"base", "transport", "progress", "messaging", "collectives"}},
     {"startup",
-     {"base", "topology", "bootstrap", "transport", "progress", "messaging", "collectives", "context"}},
+     {"base", "topology", "bootstrap", "transport", "progress", "messaging", "collectives",
+      "context"}},
     {"simulator", {"base", "transport"}},
     {"calls", {"base", "progress", "messaging", "collectives", "context"}},
     {"face", {"base", "topology", "messaging", "collectives", "startup", "calls"}},
@@ -39,8 +40,8 @@ const std::map<std::string, std::set<std::string>, std::less<>> floors{
 // Who sets transports up sees each of them.
 const std::set<std::string, std::less<>> sees_every_transport{"startup"};
 
-// Rooms inside a transport, and what each may include of that transport beside itself. A transport's own
-// files see all of its rooms.
+// Rooms inside a transport, and what each may include of that transport beside itself. A
+// transport's own files see all of its rooms.
 const std::map<std::string, std::set<std::string>, std::less<>> rooms_of_transports{
     {"verbs/selection", {}},
     {"verbs/diagnosis", {"verbs/selection"}},
@@ -68,10 +69,12 @@ const std::vector<Confined> confined{
 };
 constexpr std::string_view this_file = "tests/unit/floors_test.cpp";  // names all of the above
 
-std::string first_part(std::string_view path) { return std::string{path.substr(0, path.find('/'))}; }
+std::string first_part(std::string_view path) {
+  return std::string{path.substr(0, path.find('/'))};
+}
 
-// "transport" for src/transport/shm/x.cpp, "bootstrap" for bootstrap/x.cpp, "public" for include/; empty for what stands outside the
-// house: tools, bench, tests.
+// "transport" for src/transport/shm/x.cpp, "bootstrap" for bootstrap/x.cpp, "public" for include/;
+// empty for what stands outside the house: tools, bench, tests.
 std::string floor_of(std::string_view path) {
   if (path.starts_with("include/")) return "public";
   for (const auto* beside_src : {"bootstrap", "simulator"})
@@ -102,8 +105,8 @@ std::string judge_include(const SourceFile& file, std::string_view target, bool 
   const auto floor = floor_of(file.path);
   if (floor == "public") {
     const bool is_c = file.path.ends_with(".h");
-    const bool standard =
-        !quoted && (target.find_first_of("./") == std::string_view::npos || (is_c && target == "stddef.h"));
+    const bool standard = !quoted && (target.find_first_of("./") == std::string_view::npos ||
+                                      (is_c && target == "stddef.h"));
     if (standard || target.starts_with("qpmesh/") ||
         (file.path == "include/qpmesh/mpi.hpp" && target == "mpi.h"))
       return {};
@@ -207,7 +210,8 @@ std::set<Arrow> arrows_of(const std::vector<SourceFile>& files) {
   return arrows;
 }
 
-// How high a floor stands: one above the highest that it may see. More than there are floors where arrows run in a circle.
+// How high a floor stands: one above the highest that it may see. More than there are floors where
+// arrows run in a circle.
 std::size_t height(const std::string& floor, std::size_t steps = 0) {
   std::size_t below = 0;
   if (steps > floors.size()) return 0;
@@ -225,7 +229,8 @@ TEST(house, has_the_arrows_of_its_table_and_no_others_and_none_goes_up) {
     up += height(to) >= height(from) ? 1U : 0U;
   }
   EXPECT_EQ(up, 0U);
-  fmt::print("{} rooms on {} floors, {} arrows, {} up\n", floors.size(), highest, arrows.size(), up);
+  fmt::print("{} rooms on {} floors, {} arrows, {} up\n", floors.size(), highest, arrows.size(),
+             up);
 }
 
 struct BadExample {
@@ -246,65 +251,79 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadExample{"src/base/x.cpp", "\n#include \"transport/memory.hpp\"\n",
                    "src/base/x.cpp:2: includes transport/memory.hpp: base must not see transport"},
-        BadExample{
-            "src/transport/shm/x.cpp", "#include \"messaging/ring.hpp\"",
-            "src/transport/shm/x.cpp:1: includes messaging/ring.hpp: transport must not see messaging"},
+        BadExample{"src/transport/shm/x.cpp", "#include \"messaging/ring.hpp\"",
+                   "src/transport/shm/x.cpp:1: includes messaging/ring.hpp: transport must not see "
+                   "messaging"},
         BadExample{"src/transport/shm/x.cpp", "#include \"transport/tcp/link.hpp\"",
-                   "src/transport/shm/x.cpp:1: includes transport/tcp/link.hpp: transport must not see the "
+                   "src/transport/shm/x.cpp:1: includes transport/tcp/link.hpp: transport must not "
+                   "see the "
                    "transport tcp"},
         BadExample{"src/transport/verbs/selection/x.cpp", "#include \"transport/verbs/device.hpp\"",
                    "src/transport/verbs/selection/x.cpp:1: includes transport/verbs/device.hpp: "
                    "verbs/selection must not see verbs"},
-        BadExample{"src/transport/verbs/selection/x.cpp", "#include \"transport/verbs/diagnosis/x.hpp\"",
-                   "src/transport/verbs/selection/x.cpp:1: includes transport/verbs/diagnosis/x.hpp: "
-                   "verbs/selection must not see verbs/diagnosis"},
-        BadExample{"src/transport/verbs/attic/x.cpp", "#include \"transport/verbs/device.hpp\"",
-                   "src/transport/verbs/attic/x.cpp:1: includes transport/verbs/device.hpp: the room "
-                   "'verbs/attic' has no floor"},
+        BadExample{
+            "src/transport/verbs/selection/x.cpp", "#include \"transport/verbs/diagnosis/x.hpp\"",
+            "src/transport/verbs/selection/x.cpp:1: includes transport/verbs/diagnosis/x.hpp: "
+            "verbs/selection must not see verbs/diagnosis"},
+        BadExample{
+            "src/transport/verbs/attic/x.cpp", "#include \"transport/verbs/device.hpp\"",
+            "src/transport/verbs/attic/x.cpp:1: includes transport/verbs/device.hpp: the room "
+            "'verbs/attic' has no floor"},
         BadExample{"src/transport/memory.cpp", "#include \"transport/shm/link.hpp\"",
-                   "src/transport/memory.cpp:1: includes transport/shm/link.hpp: transport must not see the "
+                   "src/transport/memory.cpp:1: includes transport/shm/link.hpp: transport must "
+                   "not see the "
                    "transport shm"},
-        BadExample{"src/messaging/x.cpp", "#include \"transport/shm/link.hpp\"",
-                   "src/messaging/x.cpp:1: includes transport/shm/link.hpp: messaging must not see the "
-                   "transport shm"},
+        BadExample{
+            "src/messaging/x.cpp", "#include \"transport/shm/link.hpp\"",
+            "src/messaging/x.cpp:1: includes transport/shm/link.hpp: messaging must not see the "
+            "transport shm"},
         BadExample{"src/progress/x.cpp", "#include \"collectives/group.hpp\"",
-                   "src/progress/x.cpp:1: includes collectives/group.hpp: progress must not see collectives"},
+                   "src/progress/x.cpp:1: includes collectives/group.hpp: progress must not see "
+                   "collectives"},
         BadExample{"src/collectives/barrier/x.cpp", "#include \"context/context.hpp\"",
-                   "src/collectives/barrier/x.cpp:1: includes context/context.hpp: collectives must not see "
+                   "src/collectives/barrier/x.cpp:1: includes context/context.hpp: collectives "
+                   "must not see "
                    "context"},
         BadExample{"src/context/x.cpp", "#include \"calls/pending_operation.hpp\"",
-                   "src/context/x.cpp:1: includes calls/pending_operation.hpp: context must not see calls"},
-        BadExample{"src/face/x.cpp", "#include \"transport/shm/link.hpp\"",
-                   "src/face/x.cpp:1: includes transport/shm/link.hpp: face must not see transport"},
+                   "src/context/x.cpp:1: includes calls/pending_operation.hpp: context must not "
+                   "see calls"},
+        BadExample{
+            "src/face/x.cpp", "#include \"transport/shm/link.hpp\"",
+            "src/face/x.cpp:1: includes transport/shm/link.hpp: face must not see transport"},
         BadExample{"src/x.cpp", "#include \"base/log.hpp\"",
                    "src/x.cpp:1: includes base/log.hpp: the folder 'x.cpp' has no floor"},
+        BadExample{"src/collectives/x.cpp", "#include \"bootstrap/meeting.hpp\"",
+                   "src/collectives/x.cpp:1: includes bootstrap/meeting.hpp: collectives must not "
+                   "see bootstrap"},
         BadExample{
-            "src/collectives/x.cpp", "#include \"bootstrap/meeting.hpp\"",
-            "src/collectives/x.cpp:1: includes bootstrap/meeting.hpp: collectives must not see bootstrap"},
-        BadExample{"bootstrap/x.cpp", "#include \"transport/memory.hpp\"",
-                   "bootstrap/x.cpp:1: includes transport/memory.hpp: bootstrap must not see transport"},
-        BadExample{"src/topology/x.cpp", "#include \"progress/engine.hpp\"",
-                   "src/topology/x.cpp:1: includes progress/engine.hpp: topology must not see progress"},
+            "bootstrap/x.cpp", "#include \"transport/memory.hpp\"",
+            "bootstrap/x.cpp:1: includes transport/memory.hpp: bootstrap must not see transport"},
         BadExample{
-            "src/base/x.cpp", "#include \"../base/log.hpp\"",
-            "src/base/x.cpp:1: includes ../base/log.hpp: not relative to src/, include/ or the project's "
-            "root"},
+            "src/topology/x.cpp", "#include \"progress/engine.hpp\"",
+            "src/topology/x.cpp:1: includes progress/engine.hpp: topology must not see progress"},
+        BadExample{"src/base/x.cpp", "#include \"../base/log.hpp\"",
+                   "src/base/x.cpp:1: includes ../base/log.hpp: not relative to src/, include/ or "
+                   "the project's "
+                   "root"},
         BadExample{"src/attic/x.cpp", "#include \"base/log.hpp\"",
                    "src/attic/x.cpp:1: includes base/log.hpp: the folder 'attic' has no floor"},
-        BadExample{
-            "include/qpmesh/x.hpp", "#pragma once\n#include \"base/log.hpp\"\n",
-            "include/qpmesh/x.hpp:2: includes base/log.hpp: public headers include the standard library "
-            "and each other only"},
+        BadExample{"include/qpmesh/x.hpp", "#pragma once\n#include \"base/log.hpp\"\n",
+                   "include/qpmesh/x.hpp:2: includes base/log.hpp: public headers include the "
+                   "standard library "
+                   "and each other only"},
         BadExample{"include/qpmesh/x.hpp", "#pragma once\n#include <stddef.h>\n",
-                   "include/qpmesh/x.hpp:2: includes stddef.h: public headers include the standard library "
+                   "include/qpmesh/x.hpp:2: includes stddef.h: public headers include the standard "
+                   "library "
                    "and each other only"},
-        BadExample{"include/qpmesh/x.h", "#include <stddef.h>\n", "include/qpmesh/x.h:1: no #pragma once"},
+        BadExample{"include/qpmesh/x.h", "#include <stddef.h>\n",
+                   "include/qpmesh/x.h:1: no #pragma once"},
         BadExample{"include/qpmesh/x.hpp", "#pragma once\n#include <fmt/core.h>\n",
-                   "include/qpmesh/x.hpp:2: includes fmt/core.h: public headers include the standard library "
+                   "include/qpmesh/x.hpp:2: includes fmt/core.h: public headers include the "
+                   "standard library "
                    "and each other only"},
-        BadExample{
-            "src/base/x.hpp", "#pragma once\n#include <fmt/format.h>\n",
-            "src/base/x.hpp:2: includes fmt/format.h: a heavy header in a header: fmt/core.h is enough"},
+        BadExample{"src/base/x.hpp", "#pragma once\n#include <fmt/format.h>\n",
+                   "src/base/x.hpp:2: includes fmt/format.h: a heavy header in a header: "
+                   "fmt/core.h is enough"},
         BadExample{"src/base/x.hpp", "#include <span>\n", "src/base/x.hpp:1: no #pragma once"},
         BadExample{"src/messaging/x.cpp", "#include <infiniband/verbs.h>",
                    "src/messaging/x.cpp:1: infiniband/ does not belong here"},
@@ -334,18 +353,21 @@ TEST(good_file, is_not_reported) {
            SourceFile{"src/base/x.hpp",
                       "#pragma once\n#include <fmt/core.h>\n#include \"base/log.hpp\"\n#include "
                       "\"qpmesh/error.hpp\"\n"},
-           SourceFile{"src/transport/shm/x.cpp",
-                      "#include \"transport/shm/link.hpp\"\n#include \"transport/connection.hpp\"\n"},
+           SourceFile{
+               "src/transport/shm/x.cpp",
+               "#include \"transport/shm/link.hpp\"\n#include \"transport/connection.hpp\"\n"},
            SourceFile{"src/messaging/x.cpp",
                       "#include \"transport/connection.hpp\"\n#include \"progress/task.hpp\"\n"},
-           SourceFile{"src/startup/init.cpp",
-                      "#include \"transport/shm/link.hpp\"\n#include \"context/communicator_state.hpp\"\n"
-                      "#include \"bootstrap/meeting.hpp\"\n#include <fmt/format.h>\n"},
-           SourceFile{"src/transport/verbs/x.cpp", "#include <infiniband/verbs.h>\n"},
-           SourceFile{"src/transport/verbs/x.cpp", "#include \"transport/verbs/diagnosis/x.hpp\"\n"},
            SourceFile{
-               "src/transport/verbs/diagnosis/x.cpp",
-               "#include \"transport/verbs/selection/x.hpp\"\n#include \"transport/connection.hpp\"\n"},
+               "src/startup/init.cpp",
+               "#include \"transport/shm/link.hpp\"\n#include \"context/communicator_state.hpp\"\n"
+               "#include \"bootstrap/meeting.hpp\"\n#include <fmt/format.h>\n"},
+           SourceFile{"src/transport/verbs/x.cpp", "#include <infiniband/verbs.h>\n"},
+           SourceFile{"src/transport/verbs/x.cpp",
+                      "#include \"transport/verbs/diagnosis/x.hpp\"\n"},
+           SourceFile{"src/transport/verbs/diagnosis/x.cpp",
+                      "#include \"transport/verbs/selection/x.hpp\"\n#include "
+                      "\"transport/connection.hpp\"\n"},
            SourceFile{"include/qpmesh/mpi.hpp", "#pragma once\n#include <mpi.h>\n"},
            SourceFile{"include/qpmesh/x.h", "#pragma once\n#include <stddef.h>\n"},
            SourceFile{"tests/unit/x.cpp", "#include \"collectives/group.hpp\"\n"},

@@ -1,4 +1,5 @@
-// Which GIDs a rank offers, on tables of real shapes: what adapters, virtual machines and containers show.
+// Which GIDs a rank offers, on tables of real shapes: what adapters, virtual machines and
+// containers show.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ using ::testing::HasSubstr;
 std::string offered(const Offer& offer) {
   std::string text;
   for (const auto& each : offer.endpoints)
-    text += fmt::format("{}{}:{}/{}", text.empty() ? "" : " ", each.device, each.port, each.gid_index);
+    text +=
+        fmt::format("{}{}:{}/{}", text.empty() ? "" : " ", each.device, each.port, each.gid_index);
   return text;
 }
 
@@ -42,19 +44,18 @@ TEST_P(Table, gives_these_endpoints_in_this_order) {
 
 INSTANTIATE_TEST_SUITE_P(
     of_a_machine, Table,
-    ::testing::Values(
-        Shape{"softroce_on_an_interface_with_an_address",
-              R"(
+    ::testing::Values(Shape{"softroce_on_an_interface_with_an_address",
+                            R"(
 device rxe0 driver=rdma_rxe software
 port 1 active ethernet mtu=1024
 gid 0 fe80::5054:ff:fe12:3401 v2 eth0
 gid 1 10.77.0.1 v2 eth0
 netdev eth0 up 10.77.0.1/24 fe80::5054:ff:fe12:3401/64
 )",
-              {},
-              "rxe0:1/1 rxe0:1/0"},
-        Shape{"softroce_on_a_dummy_interface_with_a_second_address",
-              R"(
+                            {},
+                            "rxe0:1/1 rxe0:1/0"},
+                      Shape{"softroce_on_a_dummy_interface_with_a_second_address",
+                            R"(
 device rxe0 driver=rdma_rxe software
 port 1 active ethernet mtu=4096
 gid 0 fe80::dcad:beff:feef:1 v2 d0
@@ -62,20 +63,20 @@ gid 1 10.77.0.1 v2 d0
 gid 2 fd77::1 v2 d0
 netdev d0 up 10.77.0.1/24 fd77::1/64
 )",
-              {},
-              "rxe0:1/1 rxe0:1/2 rxe0:1/0"},
-        Shape{"link_local_only_is_the_last_resort_not_nothing",
-              R"(
+                            {},
+                            "rxe0:1/1 rxe0:1/2 rxe0:1/0"},
+                      Shape{"link_local_only_is_the_last_resort_not_nothing",
+                            R"(
 device rocep1s0 driver=bnxt_re vendor=0x14e4
 port 1 active ethernet mtu=4096
 gid 0 fe80::be97:e1ff:fe00:1 v1 ens1
 gid 1 fe80::be97:e1ff:fe00:1 v2 ens1
 netdev ens1 up fe80::be97:e1ff:fe00:1/64
 )",
-              {},
-              "rocep1s0:1/1 rocep1s0:1/0"},
-        Shape{"v1_and_v2_mixed_as_mlx5_lists_them",
-              R"(
+                            {},
+                            "rocep1s0:1/1 rocep1s0:1/0"},
+                      Shape{"v1_and_v2_mixed_as_mlx5_lists_them",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4121
 port 1 active ethernet mtu=4096
 gid 0 fe80::ba59:9fff:fe00:1 v1 ens2
@@ -84,50 +85,50 @@ gid 2 192.168.5.1 v1 ens2
 gid 3 192.168.5.1 v2 ens2
 netdev ens2 up 192.168.5.1/24
 )",
-              {},
-              "mlx5_0:1/3 mlx5_0:1/2 mlx5_0:1/1 mlx5_0:1/0"},
-        Shape{"v1_only",
-              R"(
+                            {},
+                            "mlx5_0:1/3 mlx5_0:1/2 mlx5_0:1/1 mlx5_0:1/0"},
+                      Shape{"v1_only",
+                            R"(
 device mlx4_0 driver=mlx4_core vendor=0x2c9 part=4103
 port 1 active ethernet mtu=1024
 gid 0 fe80::202:c9ff:fe00:1 v1 eth4
 gid 1 10.1.0.7 v1 eth4
 netdev eth4 up 10.1.0.7/16
 )",
-              {},
-              "mlx4_0:1/1 mlx4_0:1/0"},
-        Shape{"ipv6_only",
-              R"(
+                            {},
+                            "mlx4_0:1/1 mlx4_0:1/0"},
+                      Shape{"ipv6_only",
+                            R"(
 device bnxt_re0 driver=bnxt_en vendor=0x14e4
 port 1 active ethernet mtu=4096
 gid 0 fe80::1 v2 ens5
 gid 1 2001:db8:7::1 v2 ens5
 netdev ens5 up 2001:db8:7::1/64 fe80::1/64
 )",
-              {},
-              "bnxt_re0:1/1 bnxt_re0:1/0"},
-        Shape{"unique_local_ipv6_only",
-              R"(
+                            {},
+                            "bnxt_re0:1/1 bnxt_re0:1/0"},
+                      Shape{"unique_local_ipv6_only",
+                            R"(
 device rxe0 driver=rdma_rxe software
 port 1 active ethernet mtu=1024
 gid 0 fe80::1 v2 eth0
 gid 1 fd12:3456::9 v2 eth0
 netdev eth0 up fd12:3456::9/48
 )",
-              {},
-              "rxe0:1/1 rxe0:1/0"},
-        Shape{"ipv4_link_local_ranks_with_the_other_link_local_ones",
-              R"(
+                            {},
+                            "rxe0:1/1 rxe0:1/0"},
+                      Shape{"ipv4_link_local_ranks_with_the_other_link_local_ones",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 169.254.3.4 v2 ens2
 gid 1 2001:db8::5 v2 ens2
 netdev ens2 up 169.254.3.4/16 2001:db8::5/64
 )",
-              {},
-              "mlx5_0:1/1 mlx5_0:1/0"},
-        Shape{"several_interfaces_the_one_where_the_ranks_met_first",
-              R"(
+                            {},
+                            "mlx5_0:1/1 mlx5_0:1/0"},
+                      Shape{"several_interfaces_the_one_where_the_ranks_met_first",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 10.0.0.1 v2 ens2
@@ -138,10 +139,10 @@ gid 1 10.2.0.1 v2 ens3
 netdev ens2 up 10.0.0.1/24
 netdev ens3 up 10.2.0.1/24
 )",
-              {.bootstrap_address = gid("10.2.0.1")},
-              "mlx5_1:1/1 mlx5_1:1/0 mlx5_0:1/0"},
-        Shape{"an_address_without_a_gid_of_its_own_still_tells_the_interface",
-              R"(
+                            {.bootstrap_address = gid("10.2.0.1")},
+                            "mlx5_1:1/1 mlx5_1:1/0 mlx5_0:1/0"},
+                      Shape{"an_address_without_a_gid_of_its_own_still_tells_the_interface",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 10.0.0.1 v2 ens2
@@ -149,10 +150,10 @@ gid 1 10.5.0.1 v2 ens3
 netdev ens2 up 10.0.0.1/24
 netdev ens3 up 10.5.0.1/24 192.168.9.9/24
 )",
-              {.bootstrap_address = gid("192.168.9.9")},
-              "mlx5_0:1/1 mlx5_0:1/0"},
-        Shape{"overlays_are_left_out",
-              R"(
+                            {.bootstrap_address = gid("192.168.9.9")},
+                            "mlx5_0:1/1 mlx5_0:1/0"},
+                      Shape{"overlays_are_left_out",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 172.17.0.1 v2 docker0
@@ -168,28 +169,28 @@ netdev br-5f1d2c3b4a up 172.18.0.1/16
 netdev vxlan.calico up 192.168.77.1/32
 netdev ens2 up 10.0.0.1/24
 )",
-              {},
-              "mlx5_0:1/5"},
-        Shape{"an_overlay_where_the_ranks_met_is_taken",
-              R"(
+                            {},
+                            "mlx5_0:1/5"},
+                      Shape{"an_overlay_where_the_ranks_met_is_taken",
+                            R"(
 device rxe0 driver=rdma_rxe software
 port 1 active ethernet mtu=1024
 gid 0 172.17.0.1 v2 docker0
 netdev docker0 up 172.17.0.1/16
 )",
-              {.bootstrap_address = gid("172.17.0.1")},
-              "rxe0:1/0"},
-        Shape{"an_overlay_that_was_asked_for_is_taken",
-              R"(
+                            {.bootstrap_address = gid("172.17.0.1")},
+                            "rxe0:1/0"},
+                      Shape{"an_overlay_that_was_asked_for_is_taken",
+                            R"(
 device rxe0 driver=rdma_rxe software
 port 1 active ethernet mtu=1024
 gid 0 172.17.0.1 v2 docker0
 netdev docker0 up 172.17.0.1/16
 )",
-              {.netdev = "docker0"},
-              "rxe0:1/0"},
-        Shape{"holes_and_zero_entries",
-              R"(
+                            {.netdev = "docker0"},
+                            "rxe0:1/0"},
+                      Shape{"holes_and_zero_entries",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 :: v1 ens2
@@ -198,26 +199,26 @@ gid 9 10.0.0.1 v1 ens2
 gid 12 10.0.0.1 v2 ens2
 netdev ens2 up 10.0.0.1/24
 )",
-              {},
-              "mlx5_0:1/12 mlx5_0:1/9 mlx5_0:1/5"},
-        Shape{"infiniband_with_a_lid",
-              R"(
+                            {},
+                            "mlx5_0:1/12 mlx5_0:1/9 mlx5_0:1/5"},
+                      Shape{"infiniband_with_a_lid",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4123
 port 1 active infiniband mtu=4096 lid=12
 gid 0 fe80::506b:4b03:00aa:0001 ib
 )",
-              {},
-              "mlx5_0:1/0"},
-        Shape{"infiniband_that_needs_a_grh_and_has_no_lid",
-              R"(
+                            {},
+                            "mlx5_0:1/0"},
+                      Shape{"infiniband_that_needs_a_grh_and_has_no_lid",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4123
 port 1 active infiniband mtu=4096 grh
 gid 0 fec0:0:0:1:506b:4b03:00aa:0001 ib
 )",
-              {},
-              "mlx5_0:1/0"},
-        Shape{"infiniband_before_the_ethernet_where_the_ranks_met",
-              R"(
+                            {},
+                            "mlx5_0:1/0"},
+                      Shape{"infiniband_before_the_ethernet_where_the_ranks_met",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=1024
 gid 0 10.0.0.1 v2 eno1
@@ -226,10 +227,10 @@ port 1 active infiniband mtu=4096 lid=3
 gid 0 fe80::506b:4b03:00aa:0001 ib
 netdev eno1 up 10.0.0.1/24
 )",
-              {.bootstrap_address = gid("10.0.0.1")},
-              "mlx5_1:1/0 mlx5_0:1/0"},
-        Shape{"vlan_interfaces_beside_their_parent",
-              R"(
+                            {.bootstrap_address = gid("10.0.0.1")},
+                            "mlx5_1:1/0 mlx5_0:1/0"},
+                      Shape{"vlan_interfaces_beside_their_parent",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 fe80::1 v2 ens2
@@ -238,10 +239,10 @@ gid 2 10.100.0.1 v2 ens2.100
 netdev ens2 up 10.0.0.1/24
 netdev ens2.100 up 10.100.0.1/24
 )",
-              {.subnet = parse_subnet("10.100.0.0/16")},
-              "mlx5_0:1/2"},
-        Shape{"one_port_down_the_other_active",
-              R"(
+                            {.subnet = parse_subnet("10.100.0.0/16")},
+                            "mlx5_0:1/2"},
+                      Shape{"one_port_down_the_other_active",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 down ethernet mtu=1024
 gid 0 10.0.0.1 v2 ens2f0
@@ -250,10 +251,10 @@ gid 0 10.0.1.1 v2 ens2f1
 netdev ens2f0 up 10.0.0.1/24
 netdev ens2f1 up 10.0.1.1/24
 )",
-              {},
-              "mlx5_0:2/0"},
-        Shape{"a_bond_and_its_interface",
-              R"(
+                            {},
+                            "mlx5_0:2/0"},
+                      Shape{"a_bond_and_its_interface",
+                            R"(
 device mlx5_bond_0 driver=mlx5_core vendor=0x2c9 part=4125
 port 1 active ethernet mtu=4096
 gid 0 fe80::1 v1 bond0
@@ -262,10 +263,10 @@ gid 2 10.9.0.1 v1 bond0
 gid 3 10.9.0.1 v2 bond0
 netdev bond0 up 10.9.0.1/24
 )",
-              {.netdev = "bond0"},
-              "mlx5_bond_0:1/3 mlx5_bond_0:1/2 mlx5_bond_0:1/1 mlx5_bond_0:1/0"},
-        Shape{"two_devices_two_subnets_one_asked_for",
-              R"(
+                            {.netdev = "bond0"},
+                            "mlx5_bond_0:1/3 mlx5_bond_0:1/2 mlx5_bond_0:1/1 mlx5_bond_0:1/0"},
+                      Shape{"two_devices_two_subnets_one_asked_for",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 10.0.0.1 v2 ens2
@@ -275,10 +276,10 @@ gid 0 10.2.0.1 v2 ens3
 netdev ens2 up 10.0.0.1/24
 netdev ens3 up 10.2.0.1/24
 )",
-              {.subnet = parse_subnet("10.2.0.0/24")},
-              "mlx5_1:1/0"},
-        Shape{"the_near_one_of_two_equal_devices",
-              R"(
+                            {.subnet = parse_subnet("10.2.0.0/24")},
+                            "mlx5_1:1/0"},
+                      Shape{"the_near_one_of_two_equal_devices",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119 numa=0
 port 1 active ethernet mtu=4096
 gid 0 10.0.0.1 v2 ens2
@@ -288,10 +289,10 @@ gid 0 10.0.0.2 v2 ens3
 netdev ens2 up 10.0.0.1/24
 netdev ens3 up 10.0.0.2/24
 )",
-              {.numa_node = 1},
-              "mlx5_1:1/0 mlx5_0:1/0"},
-        Shape{"the_faster_one_of_two_equal_ports",
-              R"(
+                            {.numa_node = 1},
+                            "mlx5_1:1/0 mlx5_0:1/0"},
+                      Shape{"the_faster_one_of_two_equal_ports",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4117
 port 1 active ethernet mtu=1024 rate=25000
 gid 0 10.0.0.1 v2 ens2
@@ -301,10 +302,10 @@ gid 0 10.0.0.2 v2 ens3
 netdev ens2 up 10.0.0.1/24
 netdev ens3 up 10.0.0.2/24
 )",
-              {},
-              "mlx5_1:1/0 mlx5_0:1/0"},
-        Shape{"hardware_before_softroce_even_where_the_ranks_met",
-              R"(
+                            {},
+                            "mlx5_1:1/0 mlx5_0:1/0"},
+                      Shape{"hardware_before_softroce_even_where_the_ranks_met",
+                            R"(
 device rxe0 driver=rdma_rxe software
 port 1 active ethernet mtu=1024
 gid 0 10.0.0.1 v2 eno1
@@ -314,19 +315,19 @@ gid 0 fe80::1 v1 ens2
 netdev eno1 up 10.0.0.1/24
 netdev ens2 up fe80::1/64
 )",
-              {.bootstrap_address = gid("10.0.0.1")},
-              "mlx5_0:1/0 rxe0:1/0"},
-        Shape{"an_interface_of_another_network_namespace_has_no_name_here",
-              R"(
+                            {.bootstrap_address = gid("10.0.0.1")},
+                            "mlx5_0:1/0 rxe0:1/0"},
+                      Shape{"an_interface_of_another_network_namespace_has_no_name_here",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 fe80::1 v2
 gid 1 10.0.0.1 v2
 )",
-              {},
-              "mlx5_0:1/1 mlx5_0:1/0"},
-        Shape{"asked_for_by_index",
-              R"(
+                            {},
+                            "mlx5_0:1/1 mlx5_0:1/0"},
+                      Shape{"asked_for_by_index",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 fe80::1 v1 ens2
@@ -335,10 +336,10 @@ gid 2 10.0.0.1 v1 ens2
 gid 3 10.0.0.1 v2 ens2
 netdev ens2 up 10.0.0.1/24
 )",
-              {.gid_index = 0},
-              "mlx5_0:1/0"},
-        Shape{"asked_for_by_device_and_port",
-              R"(
+                            {.gid_index = 0},
+                            "mlx5_0:1/0"},
+                      Shape{"asked_for_by_device_and_port",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 10.0.0.1 v2 ens2
@@ -351,10 +352,10 @@ netdev ens2 up 10.0.0.1/24
 netdev ens3 up 10.0.1.1/24
 netdev ens4 up 10.0.2.1/24
 )",
-              {.device = "mlx5_0", .port = 2},
-              "mlx5_0:2/0"},
-        Shape{"many_addresses_of_one_interface_do_not_crowd_out_the_other_port",
-              R"(
+                            {.device = "mlx5_0", .port = 2},
+                            "mlx5_0:2/0"},
+                      Shape{"many_addresses_of_one_interface_do_not_crowd_out_the_other_port",
+                            R"(
 device mlx5_0 driver=mlx5_core vendor=0x2c9 part=4119
 port 1 active ethernet mtu=4096
 gid 0 10.0.0.1 v2 ens2
@@ -372,8 +373,9 @@ gid 0 fe80::1 v2 ens3
 netdev ens2 up 10.0.0.1/24
 netdev ens3 up fe80::1/64
 )",
-              {},
-              "mlx5_0:1/0 mlx5_0:1/1 mlx5_0:1/2 mlx5_0:1/3 mlx5_0:1/4 mlx5_0:1/5 mlx5_0:1/6 mlx5_1:1/0"}),
+                            {},
+                            "mlx5_0:1/0 mlx5_0:1/1 mlx5_0:1/2 mlx5_0:1/3 mlx5_0:1/4 mlx5_0:1/5 "
+                            "mlx5_0:1/6 mlx5_1:1/0"}),
     [](const auto& instance) { return std::string{instance.param.name}; });
 
 struct Useless {
@@ -553,8 +555,8 @@ netdev ens3 down 10.0.1.1/24
 TEST(an_offer, that_is_empty_never_grows_beyond_a_message) {
   std::string table;
   for (int i = 0; i < 40; ++i)
-    table +=
-        fmt::format("device mlx5_{} driver=mlx5_core\nport 1 down ethernet\ngid 0 fe80::1 v2 ens{}\n", i, i);
+    table += fmt::format(
+        "device mlx5_{} driver=mlx5_core\nport 1 down ethernet\ngid 0 fe80::1 v2 ens{}\n", i, i);
   const auto offer = make_offer(devices(table), {}, "a");
   EXPECT_THAT(offer.cause, HasSubstr("and 32 more"));
   EXPECT_LT(offer.cause.size(), 600U);
@@ -571,8 +573,9 @@ TEST(judgements, explain_the_score_of_every_entry_in_order) {
   };
   EXPECT_EQ(told(all[0]), "mlx5_0, RoCE v2 +200, IPv4 +100 = 300");
   EXPECT_EQ(told(all[1]), "mlx5_0, RoCE v2 +200, link-local -300 = -100");
-  EXPECT_EQ(told(all[2]),
-            "rxe0, software device -2000, where the ranks met +1000, RoCE v2 +200, IPv4 +100 = -700");
+  EXPECT_EQ(
+      told(all[2]),
+      "rxe0, software device -2000, where the ranks met +1000, RoCE v2 +200, IPv4 +100 = -700");
 }
 
 TEST(endpoints, carry_everything_that_a_queue_pair_needs) {
@@ -608,8 +611,10 @@ netdev ens2 up 10.0.0.1/20 2001:db8::1/56 fe80::1/64
   EXPECT_EQ(offer.endpoints[1].prefix_bits, 96 + 20);
   EXPECT_EQ(offer.endpoints[2].prefix_bits, 56);
   EXPECT_EQ(offer.endpoints[3].prefix_bits, 0) << "link-local prefixes are the same everywhere";
-  EXPECT_EQ(to_string(offer.endpoints[0]), "mlx5_0 port 2, LID 12, GID 4 fec0::1 (InfiniBand), MTU 2048");
-  EXPECT_EQ(to_string(offer.endpoints[1]), "mlx5_1 port 1, GID 3 ::ffff:10.0.0.1 (RoCE v2, ens2), MTU 1024");
+  EXPECT_EQ(to_string(offer.endpoints[0]),
+            "mlx5_0 port 2, LID 12, GID 4 fec0::1 (InfiniBand), MTU 2048");
+  EXPECT_EQ(to_string(offer.endpoints[1]),
+            "mlx5_1 port 1, GID 3 ::ffff:10.0.0.1 (RoCE v2, ens2), MTU 1024");
 }
 
 TEST(wishes, are_read_from_the_options) {

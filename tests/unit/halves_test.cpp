@@ -1,4 +1,5 @@
-// The 16-bit floating types against an independent reference: the table of all that they can say, in double.
+// The 16-bit floating types against an independent reference: the table of all that they can say,
+// in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,7 +103,8 @@ TYPED_TEST(HalfOf, rounds_to_the_nearest_and_ties_to_even_between_all_neighbours
     const double middle = (this->magnitudes[bits] + this->magnitudes[bits + 1]) / 2;
     const auto half_way = static_cast<float>(middle);
     if (static_cast<double>(half_way) != middle) continue;
-    for (const float value : {half_way, std::nextafter(half_way, 0.0F), std::nextafter(half_way, INFINITY)}) {
+    for (const float value :
+         {half_way, std::nextafter(half_way, 0.0F), std::nextafter(half_way, INFINITY)}) {
       this->expect_rounded(value);
       this->expect_rounded(-value);
     }
@@ -115,9 +117,10 @@ TYPED_TEST(HalfOf, rounds_any_float_as_the_reference_does) {
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     if (!std::isnan(value)) this->expect_rounded(value);
   }
-  for (const float edge : {std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity(),
-                           std::numeric_limits<float>::denorm_min(), 65'504.0F, 65'519.99F, 65'520.0F,
-                           0x1p-24F, 0x1p-25F, 0x1.000002p-25F, 0x1.8p-25F, 0x1.ffcp-15F}) {
+  for (const float edge :
+       {std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::denorm_min(), 65'504.0F, 65'519.99F, 65'520.0F, 0x1p-24F,
+        0x1p-25F, 0x1.000002p-25F, 0x1.8p-25F, 0x1.ffcp-15F}) {
     this->expect_rounded(edge);
     this->expect_rounded(-edge);
   }

@@ -63,7 +63,8 @@ TEST(statistics, no_samples_are_an_error_and_not_a_zero) {
 }
 
 TEST(statistics, a_ratio_is_taken_within_its_pair_and_more_than_one_is_faster) {
-  // The machine became ten times slower half way: pairs still say that we need half of the baseline's time.
+  // The machine became ten times slower half way: pairs still say that we need half of the
+  // baseline's time.
   const std::array ours{1.0, 1.0, 10.0, 10.0};
   const std::array baseline{2.0, 2.0, 20.0, 20.0};
   const Quartiles q = ratios(ours, baseline);
@@ -80,8 +81,8 @@ TEST(sizes, binary_units_are_understood) {
 }
 
 TEST(sizes, what_could_mean_two_things_is_refused_with_the_text_it_came_from) {
-  for (const std::string text :
-       {"", "KiB", "-4", "4KB", "4K", "4 KiB", "1.5MiB", "99999999999999999999", "17179869184GiB"}) {
+  for (const std::string text : {"", "KiB", "-4", "4KB", "4K", "4 KiB", "1.5MiB",
+                                 "99999999999999999999", "17179869184GiB"}) {
     const ErrorDetail detail = error_of([&] { parse_bytes(text); });
     EXPECT_EQ(detail.code, ErrorCode::bad_argument) << text;
     EXPECT_NE(detail.cause.find('"' + text + '"'), std::string::npos) << detail.cause;
@@ -110,15 +111,16 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
   const Error error{error_of([&] { parse_arguments("bench_test", arguments); })};
   EXPECT_EQ(
       qpmesh::test::difference(
-          error, {.code = ErrorCode::bad_argument, .operation = "options", .cause = cause, .hint = hint}),
+          error,
+          {.code = ErrorCode::bad_argument, .operation = "options", .cause = cause, .hint = hint}),
       "");
 }
 
 TEST(settings, everything_has_its_option) {
   const Settings settings = parse_arguments(
       "bench_test", {"--min-bytes", "8", "--max-bytes=1MiB", "--corrupt", "--algorithm", "one_shot",
-                     "--transport", "shm", "--buffers", "allocated", "--baseline", "mpi", "--samples", "21",
-                     "--benchmark_filter=/8/", "--benchmark_out=rows.json"});
+                     "--transport", "shm", "--buffers", "allocated", "--baseline", "mpi",
+                     "--samples", "21", "--benchmark_filter=/8/", "--benchmark_out=rows.json"});
   EXPECT_EQ(settings.bytes_min, 8U);
   EXPECT_EQ(settings.bytes_max, std::size_t{1} << 20);
   EXPECT_TRUE(settings.check);
@@ -145,7 +147,8 @@ TEST(settings, without_options_four_bytes_to_sixteen_mebibytes_are_checked) {
 
 TEST(settings, an_unknown_option_is_answered_with_the_nearest_one) {
   expect_refused({"--min-byte=4"}, "unknown option --min-byte", "did you mean --min-bytes?");
-  expect_refused({"--zzzzzzzzzz"}, "unknown option --zzzzzzzzzz", "bench_test --help lists the options");
+  expect_refused({"--zzzzzzzzzz"}, "unknown option --zzzzzzzzzz",
+                 "bench_test --help lists the options");
   expect_refused({"4"}, "unknown option 4", "bench_test --help lists the options");
 }
 
@@ -156,24 +159,26 @@ TEST(settings, what_cannot_work_is_refused_before_anything_runs) {
   expect_refused({"--max-bytes", "16MB"}, "\"16MB\" is not a byte count",
                  "a whole number, alone or with KiB, MiB or GiB: 4, 64KiB, 16MiB");
   for (const std::string samples : {"10", "0", "-3"}) {
-    expect_refused({"--samples", samples}, "--samples " + samples + " is too few for a median with quartiles",
+    expect_refused({"--samples", samples},
+                   "--samples " + samples + " is too few for a median with quartiles",
                    "at least 11");
   }
   expect_refused({"--samples", "1000001"}, "--samples 1000001 is too many", "at most 1000000");
   expect_refused({"--corrupt", "--no-check"},
                  "--corrupt with --no-check: nothing would notice the flipped byte",
                  "leave one of the two out");
-  expect_refused({"--benchmark_format=json"}, "--benchmark_format=json is not possible here",
-                 "rows are printed by this program's own reporter; write a file with --benchmark_out");
   expect_refused(
-      {"--benchmark_enable_random_interleaving=true"},
-      "--benchmark_enable_random_interleaving=true is not possible here",
-      "every rank would draw its own order, and ranks in different benchmarks wait for each other for ever");
+      {"--benchmark_format=json"}, "--benchmark_format=json is not possible here",
+      "rows are printed by this program's own reporter; write a file with --benchmark_out");
+  expect_refused({"--benchmark_enable_random_interleaving=true"},
+                 "--benchmark_enable_random_interleaving=true is not possible here",
+                 "every rank would draw its own order, and ranks in different benchmarks wait for "
+                 "each other for ever");
 }
 
 TEST(cut, has_a_block_for_every_rank_and_no_element_twice) {
-  for (const Cut& cut : {Cut::even(12, 3), Cut::even(2, 3), Cut::uneven(12, 3), Cut::uneven(13, 3, 1),
-                         Cut::uneven(0, 3), Cut::uneven(1, 1)}) {
+  for (const Cut& cut : {Cut::even(12, 3), Cut::even(2, 3), Cut::uneven(12, 3),
+                         Cut::uneven(13, 3, 1), Cut::uneven(0, 3), Cut::uneven(1, 1)}) {
     std::size_t begins = 0;
     for (int rank = 0; rank < static_cast<int>(cut.layout().counts.size()); ++rank) {
       EXPECT_EQ(cut.displacement(rank), begins);
@@ -196,7 +201,8 @@ TEST(cut, of_two_ranks_give_each_other_blocks_of_one_length) {
                 Cut::uneven(107, ranks, receiver).count(sender));
     }
   }
-  EXPECT_EQ(Cut::uneven(107, ranks).count(3) - Cut::uneven(107, ranks).count(0), 37U);  // 10 20 30 47
+  EXPECT_EQ(Cut::uneven(107, ranks).count(3) - Cut::uneven(107, ranks).count(0),
+            37U);  // 10 20 30 47
 }
 
 std::size_t count_wrong_sums(const std::vector<float>& sums, std::uint64_t seed, int ranks) {
@@ -240,16 +246,23 @@ TEST(verification, elements_of_the_wrong_rank_seed_or_place_differ) {
   std::vector<std::uint32_t> words(1000);
   fill_inputs(std::span{words}, 5, 2);
   const std::span<const std::uint32_t> view{words};
-  EXPECT_EQ(count_wrong(view, [](std::size_t index) { return input_value<std::uint32_t>(5, 2, index); }), 0U);
-  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint32_t>(5, 1, index); }),
-            980U);
-  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint32_t>(4, 2, index); }),
-            980U);
-  EXPECT_GT(count_wrong(view, [](std::size_t index) { return input_value<std::uint32_t>(5, 2, index + 1); }),
-            980U);
+  EXPECT_EQ(
+      count_wrong(view, [](std::size_t index) { return input_value<std::uint32_t>(5, 2, index); }),
+      0U);
+  EXPECT_GT(
+      count_wrong(view, [](std::size_t index) { return input_value<std::uint32_t>(5, 1, index); }),
+      980U);
+  EXPECT_GT(
+      count_wrong(view, [](std::size_t index) { return input_value<std::uint32_t>(4, 2, index); }),
+      980U);
+  EXPECT_GT(
+      count_wrong(view,
+                  [](std::size_t index) { return input_value<std::uint32_t>(5, 2, index + 1); }),
+      980U);
 }
 
-// Ranks that run one after another: each time a rank asks for the maximum it gets that of the slowest rank.
+// Ranks that run one after another: each time a rank asks for the maximum it gets that of the
+// slowest rank.
 struct FakeMachine {
   double slowest_call_s;
   std::vector<std::size_t> timed_calls;
@@ -320,8 +333,8 @@ TEST(samples, alternate_with_the_baseline_as_abba_with_one_batch_for_both) {
       return call_s * static_cast<double>(calls);
     };
   };
-  const Times times =
-      take_samples({.ours = recorded('A', 20e-6), .baseline = recorded('B', 5e-6)}, 12, machine.agreement(1));
+  const Times times = take_samples({.ours = recorded('A', 20e-6), .baseline = recorded('B', 5e-6)},
+                                   12, machine.agreement(1));
   EXPECT_EQ(order.substr(order.size() - 24), "ABBAABBAABBAABBAABBAABBA");
   EXPECT_EQ(times.batch_calls, 4U);
   ASSERT_EQ(times.ours_s.size(), 12U);
@@ -339,8 +352,9 @@ TEST(samples, of_ours_the_baseline_and_the_limit_go_back_the_way_they_came) {
       return call_s * static_cast<double>(calls);
     };
   };
-  const Sides sides{
-      .ours = recorded('A', 20e-6), .baseline = recorded('B', 40e-6), .limit = recorded('C', 10e-6)};
+  const Sides sides{.ours = recorded('A', 20e-6),
+                    .baseline = recorded('B', 40e-6),
+                    .limit = recorded('C', 10e-6)};
   const Times times = take_samples(sides, 11, machine.agreement(1));
   EXPECT_EQ(order.substr(order.size() - 33), "ABCCBAABCCBAABCCBAABCCBAABCCBAABC");
   EXPECT_EQ(times.limit_s.size(), 11U);
@@ -353,7 +367,8 @@ TEST(idle_gap, is_the_largest_one_and_that_which_ends_the_probe_counts_too) {
   const auto gap_us = [](const std::vector<int>& readings_us) {
     std::size_t next = 0;
     const auto now = [&] {
-      return std::chrono::steady_clock::time_point{std::chrono::microseconds{readings_us.at(next++)}};
+      return std::chrono::steady_clock::time_point{
+          std::chrono::microseconds{readings_us.at(next++)}};
     };
     return 1e6 * idle_gap(std::chrono::microseconds{100}, now).count();
   };
@@ -373,7 +388,8 @@ TEST(a_row, is_disturbed_by_a_gap_that_makes_a_sample_ten_times_as_long_or_is_a_
   EXPECT_FALSE(row.disturbed());
   row.idle_gap_us = 3000;
   EXPECT_TRUE(row.disturbed());
-  EXPECT_TRUE(format_row(row).ends_with("  disturbed: others had a core for 3000 us")) << format_row(row);
+  EXPECT_TRUE(format_row(row).ends_with("  disturbed: others had a core for 3000 us"))
+      << format_row(row);
 }
 
 TEST(slice_probe, adds_up_what_every_rank_has_again_and_again) {
@@ -397,7 +413,8 @@ TEST(slice_probe, adds_up_what_every_rank_has_again_and_again) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(wrong, std::vector<std::size_t>(static_cast<std::size_t>(ranks))) << ranks << " ranks";
+    EXPECT_EQ(wrong, std::vector<std::size_t>(static_cast<std::size_t>(ranks)))
+        << ranks << " ranks";
   }
 }
 

@@ -49,11 +49,12 @@ netdev ens2 down 10.0.0.1/24
 
 // A processor where polling is not the default would say so.
 std::string_view expected_notification() {
-  return transport::verbs::selection::x86_host
-             ? "    small messages polled, larger ones by immediate: SoftRoCE copies writes in order\n"
-             : "    small messages by immediate, larger ones by immediate: this processor may see writes out "
-               "of "
-               "order\n";
+  return transport::verbs::selection::x86_host ? "    small messages polled, larger ones by "
+                                                 "immediate: SoftRoCE copies writes in order\n"
+                                               : "    small messages by immediate, larger ones by "
+                                                 "immediate: this processor may see writes out "
+                                                 "of "
+                                                 "order\n";
 }
 
 TEST(text, of_softroce_shows_everything_and_marks_the_choice) {
@@ -76,19 +77,20 @@ device rxe0: rdma_rxe, software, vendor 0xffffff part 0, firmware 1.2.3, node GU
 
 TEST(text, of_several_devices_marks_one_choice_and_says_why_not_the_others) {
   const auto text = to_text(facts_of(adapters));
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("device mlx5_0: mlx5_core, hardware, vendor 0x02c9 part 4119"),
-                    HasSubstr("NUMA node 1\n"), HasSubstr("ens2 (down)"), HasSubstr("no: the port is down"),
-                    HasSubstr("port 1: active, InfiniBand, MTU 2048, 100 Gb/s, LID 12"),
-                    HasSubstr("*  0    InfiniBand  fe80::1  -          1400 = +1400 InfiniBand\n")));
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("device mlx5_0: mlx5_core, hardware, vendor 0x02c9 part 4119"),
+            HasSubstr("NUMA node 1\n"), HasSubstr("ens2 (down)"), HasSubstr("no: the port is down"),
+            HasSubstr("port 1: active, InfiniBand, MTU 2048, 100 Gb/s, LID 12"),
+            HasSubstr("*  0    InfiniBand  fe80::1  -          1400 = +1400 InfiniBand\n")));
   EXPECT_EQ(text.find("    *"), text.rfind("    *"));
 }
 
 TEST(text, without_devices_says_so_and_what_to_do) {
   const auto text = to_text(facts_of(""));
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("verbs  no   no RDMA device is visible"), HasSubstr("RDMA cannot be used"),
-                    HasSubstr("docs/softroce.md"), Not(HasSubstr("would be chosen"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("verbs  no   no RDMA device is visible"),
+                          HasSubstr("RDMA cannot be used"), HasSubstr("docs/softroce.md"),
+                          Not(HasSubstr("would be chosen"))));
 }
 
 TEST(text, of_a_device_that_cannot_be_read_gives_the_reason) {
@@ -108,8 +110,9 @@ TEST(text, of_a_build_without_rdma_says_so_and_shows_the_rest) {
 TEST(text, tells_the_remedy_only_where_too_little_memory_may_be_locked) {
   auto facts = facts_of(softroce);
   facts.locked_memory.limit_bytes = 64 * 1024;
-  EXPECT_THAT(to_text(facts), AllOf(HasSubstr("have 64 KiB, need 64 KiB a peer: 4 MiB for 64 of them"),
-                                    HasSubstr("ulimit -l unlimited"), HasSubstr("LimitMEMLOCK=infinity")));
+  EXPECT_THAT(to_text(facts),
+              AllOf(HasSubstr("have 64 KiB, need 64 KiB a peer: 4 MiB for 64 of them"),
+                    HasSubstr("ulimit -l unlimited"), HasSubstr("LimitMEMLOCK=infinity")));
   facts.locked_memory.exempt = true;
   EXPECT_THAT(to_text(facts), AllOf(HasSubstr("CAP_IPC_LOCK"), Not(HasSubstr("ulimit"))));
   facts.locked_memory = {.limit_bytes = 4 << 20, .exempt = false, .peer_bytes = 64 * 1024};
@@ -125,8 +128,8 @@ TEST(text, counts_a_quota) {
 TEST(text, follows_the_wishes) {
   auto facts = facts_of(softroce);
   facts.wishes.gid_index = 0;
-  EXPECT_THAT(to_text(facts),
-              AllOf(HasSubstr("*  0    RoCE v2  fe80::"), HasSubstr("no: QPMESH_GID_INDEX asks for 0")));
+  EXPECT_THAT(to_text(facts), AllOf(HasSubstr("*  0    RoCE v2  fe80::"),
+                                    HasSubstr("no: QPMESH_GID_INDEX asks for 0")));
 }
 
 TEST(json_object, of_softroce_holds_the_same_as_the_text) {
@@ -151,12 +154,14 @@ TEST(json_object, of_softroce_holds_the_same_as_the_text) {
   const auto& port = device["ports"][0];
   EXPECT_EQ(port["mtu_bytes"], 4096);
   EXPECT_EQ(port["link_layer"], "Ethernet");
-  EXPECT_EQ(port["notification"]["small"], transport::verbs::selection::x86_host ? "poll" : "immediate");
+  EXPECT_EQ(port["notification"]["small"],
+            transport::verbs::selection::x86_host ? "poll" : "immediate");
   EXPECT_EQ(port["notification"]["medium"], "immediate");
   ASSERT_EQ(port["gids"].size(), 2U);
   EXPECT_EQ(port["gids"][0]["index"], 1) << "the best first";
   EXPECT_EQ(port["gids"][0]["score"], -1700);
-  EXPECT_EQ(port["gids"][0]["score_terms"][0], json({{"name", "software device"}, {"points", -2000}}));
+  EXPECT_EQ(port["gids"][0]["score_terms"][0],
+            json({{"name", "software device"}, {"points", -2000}}));
   EXPECT_EQ(port["gids"][1]["gid"], "fe80::406a:27ff:fe4c:e343");
   EXPECT_EQ(whole["choice"]["device"], "rxe0");
   EXPECT_EQ(whole["choice"]["gid_index"], 1);
@@ -191,7 +196,8 @@ struct Outcome {
 };
 
 Outcome run(const std::string& before, const std::string& arguments) {
-  const auto command = fmt::format("{} {}/bin/qpmesh-info {}", before, QPMESH_BINARY_DIR, arguments);
+  const auto command =
+      fmt::format("{} {}/bin/qpmesh-info {}", before, QPMESH_BINARY_DIR, arguments);
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> part{};
@@ -205,7 +211,8 @@ Outcome run(const std::string& before, const std::string& arguments) {
 TEST(the_program, tells_about_this_machine_whatever_it_is) {
   const auto [code, output] = run("", "");
   EXPECT_EQ(code, 0) << output;
-  EXPECT_THAT(output, AllOf(HasSubstr("usable cores"), HasSubstr("locked memory"), HasSubstr("transports")));
+  EXPECT_THAT(output, AllOf(HasSubstr("usable cores"), HasSubstr("locked memory"),
+                            HasSubstr("transports")));
 }
 
 TEST(the_program, prints_json_that_can_be_read) {

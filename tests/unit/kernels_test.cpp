@@ -1,4 +1,5 @@
-// Reductions against a plain reference, and the patterns of who sends which block, followed symbolically.
+// Reductions against a plain reference, and the patterns of who sends which block, followed
+// symbolically.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,9 +24,10 @@ using namespace qpmesh;
 using namespace qpmesh::collectives;
 
 constexpr std::array all_reductions{
-    ReductionKind::sum,         ReductionKind::product,    ReductionKind::min,        ReductionKind::max,
-    ReductionKind::average,     ReductionKind::bit_and,    ReductionKind::bit_or,     ReductionKind::bit_xor,
-    ReductionKind::logical_and, ReductionKind::logical_or, ReductionKind::logical_xor};
+    ReductionKind::sum,        ReductionKind::product,    ReductionKind::min,
+    ReductionKind::max,        ReductionKind::average,    ReductionKind::bit_and,
+    ReductionKind::bit_or,     ReductionKind::bit_xor,    ReductionKind::logical_and,
+    ReductionKind::logical_or, ReductionKind::logical_xor};
 
 template <class T>
 std::vector<T> edge_values() {
@@ -214,7 +216,8 @@ TEST(circulant_pattern, completes_each_block_at_its_owner_with_every_contributio
     EXPECT_EQ(rounds, circulant_round_count(size));
     EXPECT_EQ(rounds, static_cast<int>(std::bit_width(n - 1)));  // ceil(log2 N)
     EXPECT_EQ(blocks_sent, size - 1);
-    for (std::size_t r = 0; r < n; ++r) ASSERT_EQ(held[r][0].count(), n) << size << " ranks, block " << r;
+    for (std::size_t r = 0; r < n; ++r)
+      ASSERT_EQ(held[r][0].count(), n) << size << " ranks, block " << r;
   }
 }
 
@@ -232,7 +235,8 @@ TEST(circulant_pattern, backwards_brings_every_block_to_everybody_exactly_once) 
         for (std::size_t i = 0; i < static_cast<std::size_t>(step.block_count()); ++i) {
           ASSERT_TRUE(before[sender].test(i))
               << size << " ranks: " << sender << " sends a block that it does not have";
-          ASSERT_FALSE(complete[r].test(next_skip + i)) << size << " ranks: " << r << " gets a block twice";
+          ASSERT_FALSE(complete[r].test(next_skip + i))
+              << size << " ranks: " << r << " gets a block twice";
           complete[r].set(next_skip + i);
         }
       }
@@ -253,7 +257,8 @@ TEST(runs, cover_a_rotated_range_exactly_in_at_most_two_pieces) {
             ASSERT_EQ(rotated, covered);
             ASSERT_GT(run.count, 0);
             ASSERT_LE(run.first + run.count, size);
-            for (int i = 0; i < run.count; ++i) ASSERT_EQ(run.first + i, (rank + covered + i) % size);
+            for (int i = 0; i < run.count; ++i)
+              ASSERT_EQ(run.first + i, (rank + covered + i) % size);
             covered += run.count;
           });
           ASSERT_EQ(covered, begin + count);

@@ -114,11 +114,15 @@ void expect_error(const Table& table, const std::string& cause, const std::strin
   }
 }
 
-void expect_place(const Identity& identity, const std::string& launcher, int rank, int size, int local_size) {
+void expect_place(const Identity& identity, const std::string& launcher, int rank, int size,
+                  int local_size) {
   EXPECT_EQ(identity.launcher, launcher);
-  static const Table size_variables{
-      {"open_mpi", "OMPI_COMM_WORLD_SIZE"}, {"hydra", "PMI_SIZE"},     {"srun", "SLURM_STEP_NUM_TASKS"},
-      {"torchrun", "WORLD_SIZE"},           {"qpmesh", "QPMESH_SIZE"}, {"alone", ""}};
+  static const Table size_variables{{"open_mpi", "OMPI_COMM_WORLD_SIZE"},
+                                    {"hydra", "PMI_SIZE"},
+                                    {"srun", "SLURM_STEP_NUM_TASKS"},
+                                    {"torchrun", "WORLD_SIZE"},
+                                    {"qpmesh", "QPMESH_SIZE"},
+                                    {"alone", ""}};
   EXPECT_EQ(identity.size_variable, size_variables.at(launcher));
   EXPECT_EQ(identity.rank, rank);
   EXPECT_EQ(identity.size, size);
@@ -144,8 +148,8 @@ TEST(launcher, reads_open_mpi_on_one_host_without_a_secret) {
 }
 
 TEST(launcher, takes_open_mpi_s_key_of_the_job_when_the_ranks_meet_over_tcp) {
-  const Identity identity =
-      identify_in(with(open_mpi, {{"QPMESH_ROOT", "node1:4000"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}));
+  const Identity identity = identify_in(
+      with(open_mpi, {{"QPMESH_ROOT", "node1:4000"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}));
   expect_place(identity, "open_mpi", 1, 2, 1);
   EXPECT_EQ(identity.root, "node1:4000");
   EXPECT_EQ(identity.secret, "43fd78d255588b05-2d11d04c35cdbfa0");
@@ -165,13 +169,14 @@ TEST(launcher, reads_hydra_and_names_the_job_by_the_process_that_made_its_socket
 
 TEST(launcher, asks_for_a_job_name_when_hydra_s_socket_is_gone) {
   const base::UniqueFd file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
-  for (const Table& table :
-       {hydra, with(hydra, {{"PMI_FD", "1048576"}}), with(hydra, {{"PMI_FD", std::to_string(file.get())}})}) {
+  for (const Table& table : {hydra, with(hydra, {{"PMI_FD", "1048576"}}),
+                             with(hydra, {{"PMI_FD", std::to_string(file.get())}})}) {
     expect_error(table, "hydra says that we are one of 2 ranks, but nothing names the job",
                  "set QPMESH_JOB to a name of this job, the same on every rank");
   }
   EXPECT_EQ(identify_in(with(hydra, {{"QPMESH_JOB", "mine"}})).job, "mine");
-  EXPECT_EQ(identify_in(with(hydra, {{"QPMESH_ROOT", "a:1"}, {"QPMESH_SECRET", long_secret}})).job, "hydra");
+  EXPECT_EQ(identify_in(with(hydra, {{"QPMESH_ROOT", "a:1"}, {"QPMESH_SECRET", long_secret}})).job,
+            "hydra");
 }
 
 TEST(launcher, reads_srun_with_the_tasks_of_its_node) {
@@ -191,10 +196,10 @@ TEST(launcher, reads_srun_with_the_tasks_of_its_node) {
 }
 
 TEST(launcher, takes_a_batch_script_of_slurm_for_a_process_alone) {
-  expect_place(identify_in(with(srun, {{"SLURM_PROCID", "0"}}, {"SLURM_STEP_ID", "SLURM_STEPID"})), "alone",
-               0, 1, 1);
-  expect_place(identify_in(with(srun, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967291"}})), "alone", 0,
-               1, 1);
+  expect_place(identify_in(with(srun, {{"SLURM_PROCID", "0"}}, {"SLURM_STEP_ID", "SLURM_STEPID"})),
+               "alone", 0, 1, 1);
+  expect_place(identify_in(with(srun, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967291"}})),
+               "alone", 0, 1, 1);
 }
 
 TEST(launcher, reads_torchrun_and_keeps_off_the_port_of_its_store) {
@@ -206,8 +211,8 @@ TEST(launcher, reads_torchrun_and_keeps_off_the_port_of_its_store) {
   expect_place(here, "torchrun", 3, 4, 4);
   EXPECT_TRUE(here.root.empty());
   for (int port = 1; port <= 65'535; port += 97) {
-    const Identity one =
-        identify_in(with(torchrun, {{"QPMESH_SECRET", long_secret}, {"MASTER_PORT", std::to_string(port)}}));
+    const Identity one = identify_in(
+        with(torchrun, {{"QPMESH_SECRET", long_secret}, {"MASTER_PORT", std::to_string(port)}}));
     const int ours = std::stoi(one.root.substr(one.root.find(':') + 1));
     ASSERT_NE(ours, port);
     ASSERT_GE(ours, 10'000);
@@ -229,24 +234,25 @@ TEST(launcher, reads_its_own_variables_before_all_others) {
     EXPECT_EQ(identity.job, "default");
   }
   expect_place(identify_in(with(with(open_mpi, srun), torchrun)), "open_mpi", 1, 2, 2);
-  expect_place(identify_in(with(with(hydra, with(srun, torchrun)), {{"QPMESH_JOB", "a"}})), "hydra", 1, 2, 2);
+  expect_place(identify_in(with(with(hydra, with(srun, torchrun)), {{"QPMESH_JOB", "a"}})), "hydra",
+               1, 2, 2);
   expect_place(identify_in(with(with(srun, torchrun), {{"SLURM_STEP_TASKS_PER_NODE", "2,2,1"},
                                                        {"QPMESH_ROOT", "a:1"},
                                                        {"QPMESH_SECRET", long_secret}})),
                "srun", 4, 5, 1);
   // srun with a PMI plugin sets PMI's variables as well, but is not Hydra.
-  expect_place(
-      identify_in(with(
-          srun,
-          {{"PMI_RANK", "4"}, {"PMI_SIZE", "5"}, {"QPMESH_ROOT", "a:1"}, {"QPMESH_SECRET", long_secret}})),
-      "srun", 4, 5, 1);
+  expect_place(identify_in(with(srun, {{"PMI_RANK", "4"},
+                                       {"PMI_SIZE", "5"},
+                                       {"QPMESH_ROOT", "a:1"},
+                                       {"QPMESH_SECRET", long_secret}})),
+               "srun", 4, 5, 1);
 }
 
 TEST(launcher, applies_its_own_root_and_job_under_every_launcher) {
   for (const Table& table : {open_mpi, hydra, srun, torchrun}) {
-    const Identity identity = identify_in(
-        with(table,
-             {{"QPMESH_ROOT", "[::1]:4000"}, {"QPMESH_JOB", "a.b_c:d@e-1"}, {"QPMESH_SECRET", long_secret}}));
+    const Identity identity = identify_in(with(table, {{"QPMESH_ROOT", "[::1]:4000"},
+                                                       {"QPMESH_JOB", "a.b_c:d@e-1"},
+                                                       {"QPMESH_SECRET", long_secret}}));
     EXPECT_EQ(identity.root, "[::1]:4000");
     EXPECT_EQ(identity.job, "a.b_c:d@e-1");
     EXPECT_EQ(identity.secret, long_secret);
@@ -256,12 +262,14 @@ TEST(launcher, applies_its_own_root_and_job_under_every_launcher) {
 
 TEST(launcher, says_that_many_ranks_on_several_hosts_need_an_address) {
   const std::string hint = "set QPMESH_ROOT=host:port to an address of rank 0's host";
-  expect_error(
-      with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
-      "open_mpi says that 2 ranks run on several hosts (1 on this one), but nothing says how to meet", hint);
-  expect_error(srun,
-               "srun says that 5 ranks run on several hosts (1 on this one), but nothing says how to meet",
+  expect_error(with(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
+               "open_mpi says that 2 ranks run on several hosts (1 on this one), but nothing says "
+               "how to meet",
                hint);
+  expect_error(
+      srun,
+      "srun says that 5 ranks run on several hosts (1 on this one), but nothing says how to meet",
+      hint);
 }
 
 const std::string own_hint = "docs/options.md lists every variable";
@@ -280,16 +288,22 @@ TEST(launcher, names_variable_value_and_range_of_what_is_malformed) {
   const std::vector<Malformed> cases{
       {with(own, {{"QPMESH_RANK", "12abc"}}),
        "QPMESH_RANK is \"12abc\"; allowed is a number from 0 to 65535"},
-      {with(own, {{"QPMESH_RANK", "-1"}}), "QPMESH_RANK is \"-1\"; allowed is a number from 0 to 65535"},
-      {with(own, {{"QPMESH_RANK", "+1"}}), "QPMESH_RANK is \"+1\"; allowed is a number from 0 to 65535"},
-      {with(own, {{"QPMESH_RANK", " 1"}}), "QPMESH_RANK is \" 1\"; allowed is a number from 0 to 65535"},
-      {with(own, {{"QPMESH_RANK", ""}}), "QPMESH_RANK is \"\"; allowed is a number from 0 to 65535"},
+      {with(own, {{"QPMESH_RANK", "-1"}}),
+       "QPMESH_RANK is \"-1\"; allowed is a number from 0 to 65535"},
+      {with(own, {{"QPMESH_RANK", "+1"}}),
+       "QPMESH_RANK is \"+1\"; allowed is a number from 0 to 65535"},
+      {with(own, {{"QPMESH_RANK", " 1"}}),
+       "QPMESH_RANK is \" 1\"; allowed is a number from 0 to 65535"},
+      {with(own, {{"QPMESH_RANK", ""}}),
+       "QPMESH_RANK is \"\"; allowed is a number from 0 to 65535"},
       {with(own, {{"QPMESH_RANK", "99999999999999999999"}}),
        "QPMESH_RANK is \"99999999999999999999\"; allowed is a number from 0 to 65535"},
       {with(own, {{"QPMESH_RANK", "4"}}),
        "QPMESH_RANK is \"4\"; allowed is a number from 0 to 3, because QPMESH_SIZE is 4"},
-      {with(own, {{"QPMESH_SIZE", "0"}}), "QPMESH_SIZE is \"0\"; allowed is a number from 1 to 65536"},
-      {with(own, {{"QPMESH_SIZE", "0x4"}}), "QPMESH_SIZE is \"0x4\"; allowed is a number from 1 to 65536"},
+      {with(own, {{"QPMESH_SIZE", "0"}}),
+       "QPMESH_SIZE is \"0\"; allowed is a number from 1 to 65536"},
+      {with(own, {{"QPMESH_SIZE", "0x4"}}),
+       "QPMESH_SIZE is \"0x4\"; allowed is a number from 1 to 65536"},
       {with(own, {{"QPMESH_SIZE", "65537"}}),
        "QPMESH_SIZE is \"65537\"; allowed is a number from 1 to 65536"},
       {with(own, {{"QPMESH_LOCAL_SIZE", "5"}}),
@@ -307,23 +321,28 @@ TEST(launcher, names_variable_value_and_range_of_what_is_malformed) {
       {with(own, {{"QPMESH_JOB", "a b"}}),
        "QPMESH_JOB is \"a b\"; allowed is 1 to 64 characters out of letters, digits and . _ : @ -"},
       {with(own, {{"QPMESH_ROOT", "node1"}}),
-       "QPMESH_ROOT is \"node1\": it has no port; allowed is host:port or [IPv6 address]:port with a port "
+       "QPMESH_ROOT is \"node1\": it has no port; allowed is host:port or [IPv6 address]:port with "
+       "a port "
        "from 1 to 65535",
        "for example node1:4000, an address of rank 0's host"},
       {with(open_mpi, {}, {"OMPI_COMM_WORLD_RANK"}),
-       "OMPI_COMM_WORLD_RANK is not set, although the environment is that of Open MPI's mpirun; allowed is a "
+       "OMPI_COMM_WORLD_RANK is not set, although the environment is that of Open MPI's mpirun; "
+       "allowed is a "
        "number from 0 to 65535",
        launcher_hint},
       {with(srun, {}, {"SLURM_JOB_ID"}),
-       "SLURM_JOB_ID is not set, although the environment is that of srun; allowed is a word", launcher_hint},
+       "SLURM_JOB_ID is not set, although the environment is that of srun; allowed is a word",
+       launcher_hint},
       {with(hydra, {{"PMI_RANK", "2"}}),
        "PMI_RANK is \"2\"; allowed is a number from 0 to 1, because PMI_SIZE is 2", launcher_hint},
       {with(srun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x"}}),
-       "SLURM_STEP_TASKS_PER_NODE is \"2(x\"; allowed is a list like 4(x2),3 that gives node 2 from 1 to 5 "
+       "SLURM_STEP_TASKS_PER_NODE is \"2(x\"; allowed is a list like 4(x2),3 that gives node 2 "
+       "from 1 to 5 "
        "tasks",
        launcher_hint},
       {with(srun, {{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}}),
-       "SLURM_STEP_TASKS_PER_NODE is \"2(x2)\"; allowed is a list like 4(x2),3 that gives node 2 from 1 to 5 "
+       "SLURM_STEP_TASKS_PER_NODE is \"2(x2)\"; allowed is a list like 4(x2),3 that gives node 2 "
+       "from 1 to 5 "
        "tasks",
        launcher_hint},
       {with(torchrun, {{"MASTER_PORT", "http"}}),
@@ -347,7 +366,9 @@ class Secret : public ::testing::Test {
     return path;
   }
   Table table(const Table& more) const {
-    return with({{"QPMESH_RANK", "0"}, {"QPMESH_SIZE", "2"}, {"QPMESH_ROOT", "a:1"}, {"HOME", home_}}, more);
+    return with(
+        {{"QPMESH_RANK", "0"}, {"QPMESH_SIZE", "2"}, {"QPMESH_ROOT", "a:1"}, {"HOME", home_}},
+        more);
   }
 
   std::string home_;
@@ -355,8 +376,8 @@ class Secret : public ::testing::Test {
 
 TEST_F(Secret, comes_from_the_file_before_the_variable_without_its_newline) {
   const std::string path = write("s", long_secret + "\n", 0600);
-  const Identity identity =
-      identify_in(table({{"QPMESH_SECRET_FILE", path}, {"QPMESH_SECRET", "another secret, not used"}}));
+  const Identity identity = identify_in(
+      table({{"QPMESH_SECRET_FILE", path}, {"QPMESH_SECRET", "another secret, not used"}}));
   EXPECT_EQ(identity.secret, long_secret);
   EXPECT_EQ(identity.secret_source, "the file " + path + " (QPMESH_SECRET_FILE)");
 }
@@ -366,8 +387,8 @@ TEST_F(Secret, file_must_be_ours_alone) {
       fmt::format("it must be a file of uid {}, mode 0600, that holds the secret", ::geteuid());
   const auto refused = [&](const std::string& path, const std::string& why, const std::string& hint,
                            int system_error = 0) {
-    expect_error(table({{"QPMESH_SECRET_FILE", path}}), "QPMESH_SECRET_FILE " + path + " " + why, hint,
-                 system_error);
+    expect_error(table({{"QPMESH_SECRET_FILE", path}}), "QPMESH_SECRET_FILE " + path + " " + why,
+                 hint, system_error);
   };
   const std::string open = write("open", long_secret, 0640);
   refused(open, "has mode 0640; allowed is 0600 or 0400", "chmod 600 " + open);
@@ -400,7 +421,8 @@ TEST_F(Secret, is_made_at_first_use_for_the_user_alone_and_found_again) {
   EXPECT_EQ(first.secret.size(), 64U);
   EXPECT_TRUE(first.secret_made_now);
   const std::string path = home_ + "/.config/qpmesh/secret";
-  EXPECT_EQ(first.secret_source, "the file " + path + " (copy it to hosts that do not share this home)");
+  EXPECT_EQ(first.secret_source,
+            "the file " + path + " (copy it to hosts that do not share this home)");
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0600U);

@@ -9,17 +9,20 @@ namespace qpmesh::transport::verbs::selection {
 namespace {
 
 // As rxe says.
-DeviceFacts rxe() { return {.name = "rxe0", .work_requests_max = 16'384, .completions_max = 32'767}; }
+DeviceFacts rxe() {
+  return {.name = "rxe0", .work_requests_max = 16'384, .completions_max = 32'767};
+}
 
 void expect_no_room(const QueueNeeds& needs, const std::string& cause) {
   try {
     require_room(rxe(), needs);
     ADD_FAILURE() << "there is room";
   } catch (const Error& error) {
-    EXPECT_EQ(test::difference(
-                  error, {ErrorCode::no_resource, no_peer, "init", cause,
-                          "lower QPMESH_NETWORK_RING_BYTES: smaller rings hold fewer messages at once"}),
-              "");
+    EXPECT_EQ(
+        test::difference(
+            error, {ErrorCode::no_resource, no_peer, "init", cause,
+                    "lower QPMESH_NETWORK_RING_BYTES: smaller rings hold fewer messages at once"}),
+        "");
   }
 }
 
@@ -28,14 +31,17 @@ TEST(a_device, has_room_for_as_many_entries_as_it_says) {
 }
 
 TEST(a_device, that_does_not_tell_its_limits_is_tried) {
-  EXPECT_NO_THROW(require_room({.name = "new"}, {.peers = 1'000, .sends = 64, .receives = 100'000}));
+  EXPECT_NO_THROW(
+      require_room({.name = "new"}, {.peers = 1'000, .sends = 64, .receives = 100'000}));
 }
 
 TEST(a_device, without_room_is_named_with_need_and_limit_and_the_option_that_helps) {
-  expect_no_room({.peers = 3, .sends = 64, .receives = 11'180},
-                 "a completion queue for receives of 33540 entries is needed, device rxe0 has at most 32767");
-  expect_no_room({.peers = 600, .sends = 64, .receives = 8},
-                 "a completion queue for sends of 38400 entries is needed, device rxe0 has at most 32767");
+  expect_no_room(
+      {.peers = 3, .sends = 64, .receives = 11'180},
+      "a completion queue for receives of 33540 entries is needed, device rxe0 has at most 32767");
+  expect_no_room(
+      {.peers = 600, .sends = 64, .receives = 8},
+      "a completion queue for sends of 38400 entries is needed, device rxe0 has at most 32767");
   expect_no_room({.peers = 1, .sends = 64, .receives = 16'385},
                  "a receive queue of 16385 entries is needed, device rxe0 has at most 16384");
 }

@@ -132,8 +132,8 @@ class Processes : public testing::TestWithParam<Where> {
 std::string where_name(const testing::TestParamInfo<Where>& tested) {
   return tested.param == Where::one_place ? "in_one_place" : "in_places_of_their_own";
 }
-INSTANTIATE_TEST_SUITE_P(ranks, Processes, testing::Values(Where::one_place, Where::places_of_their_own),
-                         where_name);
+INSTANTIATE_TEST_SUITE_P(ranks, Processes,
+                         testing::Values(Where::one_place, Where::places_of_their_own), where_name);
 
 // What only a pidfd can tell.
 class Neighbours : public Processes {};
@@ -177,7 +177,8 @@ TEST_P(Neighbours, whose_forked_child_lives_on_are_dead_all_the_same) {
     }
   });
   pid_t grandchild = 0;
-  ASSERT_EQ(::read(reports.get(), &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+  ASSERT_EQ(::read(reports.get(), &grandchild, sizeof grandchild),
+            static_cast<ssize_t>(sizeof grandchild));
   ASSERT_EQ(::kill(pid_of(1), SIGKILL), 0);
   const auto ended = events(2, 1000);
   ASSERT_EQ(ended.size(), 2U);
@@ -242,8 +243,8 @@ TEST_P(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
   const int frames = apart() ? 7 : 12;
   meet(2, [=](MetRank& me, int) {
     for (int i = 0; i < frames; ++i) {
-      me.meeting->control->send(0,
-                                Blob(base::ControlChannel::frame_bytes_max / 2, static_cast<std::byte>(i)));
+      me.meeting->control->send(
+          0, Blob(base::ControlChannel::frame_bytes_max / 2, static_cast<std::byte>(i)));
     }
     ::kill(::getpid(), SIGKILL);
   });
@@ -260,7 +261,8 @@ TEST_P(Processes, that_are_killed_with_much_unread_lose_none_of_it) {
 // The kernel reports a reset: the dead process had not read everything.
 TEST_P(Processes, that_are_killed_with_much_left_to_read_are_dead_all_the_same) {
   meet(2, [](MetRank&, int) {});
-  for (int i = 0; i < 100; ++i) me_.meeting->control->send(1, Blob(base::ControlChannel::frame_bytes_max));
+  for (int i = 0; i < 100; ++i)
+    me_.meeting->control->send(1, Blob(base::ControlChannel::frame_bytes_max));
   ASSERT_EQ(::kill(pid_of(1), SIGKILL), 0);
   const auto ended = events(1, 1000);
   ASSERT_EQ(ended.size(), 1U);

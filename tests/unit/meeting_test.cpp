@@ -61,7 +61,8 @@ void expect_same_error(const std::vector<std::optional<Error>>& errors, ErrorCod
   for (const auto& error : errors) {
     ASSERT_TRUE(error.has_value());
     EXPECT_EQ(test::difference(
-                  *error, {.code = code, .peer = peer, .operation = "init", .cause = cause, .hint = hint}),
+                  *error,
+                  {.code = code, .peer = peer, .operation = "init", .cause = cause, .hint = hint}),
               "");
   }
 }
@@ -90,7 +91,8 @@ TEST_P(MeetingOf, threads_gives_everybody_everybodys_memory_doorbell_and_facts) 
       EXPECT_EQ(identity.pid, ::getpid());
       EXPECT_EQ(identity.node, 0);
       EXPECT_FALSE(identity.host.empty());
-      EXPECT_EQ(identity.facts, Blob(static_cast<std::size_t>(peer) * 100, static_cast<std::byte>(peer)));
+      EXPECT_EQ(identity.facts,
+                Blob(static_cast<std::size_t>(peer) * 100, static_cast<std::byte>(peer)));
     }
     ASSERT_EQ(meeting.local_peers.size(), static_cast<std::size_t>(size - 1));
     int expected = 0;
@@ -113,7 +115,8 @@ TEST_P(MeetingOf, threads_gives_everybody_everybodys_memory_doorbell_and_facts) 
     }
     std::uint64_t rings = 0;
     if (size > 1) {
-      EXPECT_EQ(::read(me.doorbell.get(), &rings, sizeof rings), static_cast<ssize_t>(sizeof rings));
+      EXPECT_EQ(::read(me.doorbell.get(), &rings, sizeof rings),
+                static_cast<ssize_t>(sizeof rings));
     }
     EXPECT_EQ(rings, static_cast<std::uint64_t>(size - 1));
     ranks.all_gather({}, no_deadline);  // nobody leaves before all have looked
@@ -135,7 +138,8 @@ TEST(meeting, gets_a_new_epoch_every_time) {
   EXPECT_NE(epochs[0], epochs[1]);
 }
 
-TEST(meeting, gathers_twice_whatever_fails_and_every_rank_throws_the_same_when_any_call_of_one_rank_fails) {
+TEST(meeting,
+     gathers_twice_whatever_fails_and_every_rank_throws_the_same_when_any_call_of_one_rank_fails) {
   const std::size_t descriptors_before = open_descriptors();
   bool fired = true;
   int failed_meetings = 0;
@@ -192,8 +196,8 @@ TEST(meeting, names_both_ranks_and_both_versions_when_protocols_differ) {
     MetRank me;
     me.meet(ranks);
   });
-  expect_same_error(errors, ErrorCode::mismatch, 2, "rank 0 speaks protocol 2, rank 2 speaks protocol 77",
-                    same_version);
+  expect_same_error(errors, ErrorCode::mismatch, 2,
+                    "rank 0 speaks protocol 2, rank 2 speaks protocol 77", same_version);
 }
 
 TEST(meeting, names_both_ranks_and_both_versions_when_libraries_differ) {
@@ -204,8 +208,8 @@ TEST(meeting, names_both_ranks_and_both_versions_when_libraries_differ) {
     MetRank me;
     me.meet(ranks);
   });
-  expect_same_error(errors, ErrorCode::mismatch, 1, "rank 0 runs qpmesh 0.1.0, rank 1 runs qpmesh 0.2.0",
-                    same_version);
+  expect_same_error(errors, ErrorCode::mismatch, 1,
+                    "rank 0 runs qpmesh 0.1.0, rank 1 runs qpmesh 0.2.0", same_version);
 }
 
 TEST(meeting, refuses_memory_that_does_not_hold_the_announced_nonce) {
@@ -217,10 +221,11 @@ TEST(meeting, refuses_memory_that_does_not_hold_the_announced_nonce) {
     if (rank == 1) me.arena.header().nonce = 0xbad;
     me.meet(ranks);
   });
-  expect_same_error(errors, ErrorCode::authentication, 1,
-                    "the arena of rank 1 holds nonce 0000000000000bad, announced was 0000000000000011 "
-                    "(reported by rank 0)",
-                    forgery);
+  expect_same_error(
+      errors, ErrorCode::authentication, 1,
+      "the arena of rank 1 holds nonce 0000000000000bad, announced was 0000000000000011 "
+      "(reported by rank 0)",
+      forgery);
 }
 
 TEST(meeting, refuses_memory_that_could_still_shrink) {
@@ -237,7 +242,8 @@ TEST(meeting, refuses_memory_that_could_still_shrink) {
   });
   expect_same_error(
       errors, ErrorCode::authentication, 0,
-      "the arena of rank 0 is not sealed against resizing (seals 4, needed 6) (reported by rank 1)", forgery);
+      "the arena of rank 0 is not sealed against resizing (seals 4, needed 6) (reported by rank 1)",
+      forgery);
 }
 
 TEST(meeting, refuses_memory_smaller_than_announced) {
@@ -248,9 +254,10 @@ TEST(meeting, refuses_memory_smaller_than_announced) {
     if (rank == 1) me.offer.arena_bytes = std::size_t{2} << 20;
     me.meet(ranks);
   });
-  expect_same_error(errors, ErrorCode::authentication, 1,
-                    "rank 1 announced an arena of 2097152 bytes and sent one of 1048576 (reported by rank 0)",
-                    forgery);
+  expect_same_error(
+      errors, ErrorCode::authentication, 1,
+      "rank 1 announced an arena of 2097152 bytes and sent one of 1048576 (reported by rank 0)",
+      forgery);
 }
 
 TEST(meeting, refuses_a_socket_that_belongs_to_another_process_than_announced) {
@@ -261,12 +268,11 @@ TEST(meeting, refuses_a_socket_that_belongs_to_another_process_than_announced) {
     MetRank me;
     me.meet(ranks, {}, 1000);
   });
-  expect_same_error(
-      errors, ErrorCode::authentication, 0,
-      fmt::format(
-          "rank 0 said it is pid 1 of uid {0}; its socket belongs to pid {1} of uid {0} (reported by rank 1)",
-          ::geteuid(), ::getpid()),
-      forgery);
+  expect_same_error(errors, ErrorCode::authentication, 0,
+                    fmt::format("rank 0 said it is pid 1 of uid {0}; its socket belongs to pid {1} "
+                                "of uid {0} (reported by rank 1)",
+                                ::geteuid(), ::getpid()),
+                    forgery);
 }
 
 TEST(meeting, notices_that_the_bootstrap_changed_its_blob) {
@@ -277,9 +283,10 @@ TEST(meeting, notices_that_the_bootstrap_changed_its_blob) {
     MetRank me;
     me.meet(ranks, {}, 1000);
   });
-  expect_same_error(errors, ErrorCode::corrupt, 1,
-                    "all_gather returned a blob for rank 1 that this rank did not send (reported by rank 1)",
-                    "the bootstrap must hand every rank's blob to every rank as it is, in rank order");
+  expect_same_error(
+      errors, ErrorCode::corrupt, 1,
+      "all_gather returned a blob for rank 1 that this rank did not send (reported by rank 1)",
+      "the bootstrap must hand every rank's blob to every rank as it is, in rank order");
 }
 
 TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) {
@@ -294,7 +301,8 @@ TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) 
     for (const auto& peer : me.meeting->local_peers) locals.push_back(peer.rank);
     const std::array<std::vector<int>, 5> neighbours{{{2}, {4}, {0}, {}, {1}}};
     EXPECT_EQ(locals, neighbours[static_cast<std::size_t>(rank)]);
-    for (std::size_t peer = 0; peer < 5; ++peer) EXPECT_EQ(me.meeting->ranks[peer].node, expected[peer]);
+    for (std::size_t peer = 0; peer < 5; ++peer)
+      EXPECT_EQ(me.meeting->ranks[peer].node, expected[peer]);
     ranks.all_gather({}, no_deadline);
   });
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
@@ -308,7 +316,8 @@ TEST(meeting, asks_for_the_sum_of_all_arenas_where_the_address_space_is_limited)
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
   std::uint64_t used_pages = 0;  // sanitizers use terabytes
   std::ifstream{"/proc/self/statm"} >> used_pages;
-  limit.rlim_cur = used_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + 100 * gibibyte;
+  limit.rlim_cur =
+      used_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + 100 * gibibyte;
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
   bootstrap::require_address_space(system, 1, 64 * gibibyte);
   try {
@@ -316,12 +325,13 @@ TEST(meeting, asks_for_the_sum_of_all_arenas_where_the_address_space_is_limited)
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(
-        test::difference(error, {.code = ErrorCode::no_resource,
-                                 .operation = "init",
-                                 .cause = "RLIMIT_AS allows * bytes: this process uses *, and the "
-                                          "arenas of 2 other ranks of this host need 137438953472 together",
-                                 .hint = "raise it to * at least (ulimit -v *), or lower "
-                                         "QPMESH_ARENA_BYTES_MAX"}),
+        test::difference(
+            error, {.code = ErrorCode::no_resource,
+                    .operation = "init",
+                    .cause = "RLIMIT_AS allows * bytes: this process uses *, and the "
+                             "arenas of 2 other ranks of this host need 137438953472 together",
+                    .hint = "raise it to * at least (ulimit -v *), or lower "
+                            "QPMESH_ARENA_BYTES_MAX"}),
         "");
   }
 }
@@ -381,7 +391,8 @@ TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
   const pid_t peer = ::fork();
   if (peer == 0) {
     if (::geteuid() == 0)
-      ::_exit(::setresuid(65534, 65534, 65534) == 0 ? play_silent_unauthenticated_peer(there.get()) : 3);
+      ::_exit(::setresuid(65534, 65534, 65534) == 0 ? play_silent_unauthenticated_peer(there.get())
+                                                    : 3);
     ::_exit(play_silent_unauthenticated_peer(there.get()));
   }
   ThreadGathering gathering{2};
@@ -392,7 +403,8 @@ TEST(meeting, drops_another_process_at_once_though_it_keeps_silent) {
     if (rank == 1) {
       ranks.heard = [&](std::span<const Introduction> everybody) {
         const std::string& name = everybody[0].listener;
-        EXPECT_EQ(::send(here.get(), name.data(), name.size(), 0), static_cast<ssize_t>(name.size()));
+        EXPECT_EQ(::send(here.get(), name.data(), name.size(), 0),
+                  static_cast<ssize_t>(name.size()));
         int status = 0;
         EXPECT_EQ(::waitpid(peer, &status, 0), peer);
         EXPECT_TRUE(WIFEXITED(status));
@@ -468,7 +480,8 @@ TEST(introduction, that_was_cut_or_changed_is_an_error_and_never_more) {
     try {
       bootstrap::read_introductions(std::span{&changed, 1}, 1);
     } catch (const Error& error) {
-      EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch) << error.what();
+      EXPECT_TRUE(error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch)
+          << error.what();
     }
   }
 }

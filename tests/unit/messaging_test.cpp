@@ -171,8 +171,8 @@ TEST(crc_seeds, tell_the_directions_of_a_pair_and_two_jobs_apart) {
 }
 
 TEST(immediates, carry_kind_and_content) {
-  for (const ImmediateKind kind :
-       {ImmediateKind::record, ImmediateKind::payload, ImmediateKind::lines, ImmediateKind::units}) {
+  for (const ImmediateKind kind : {ImmediateKind::record, ImmediateKind::payload,
+                                   ImmediateKind::lines, ImmediateKind::units}) {
     for (const std::uint32_t content : {0U, 1U, 63U, 0x00ff'ffffU, 0x3fff'ffffU}) {
       const Immediate back = decode_immediate(encode({kind, content}));
       EXPECT_EQ(back.kind, kind);
@@ -247,7 +247,8 @@ TEST(numbers, run_out_at_65536_operations_and_come_back) {
 
 // ---- matching ----
 
-ReceiveOperation receive_of(std::uint64_t communicator, std::uint64_t key, int source, bool any_tag = false) {
+ReceiveOperation receive_of(std::uint64_t communicator, std::uint64_t key, int source,
+                            bool any_tag = false) {
   ReceiveOperation receive;
   receive.communicator = communicator;
   receive.key = key;
@@ -255,7 +256,8 @@ ReceiveOperation receive_of(std::uint64_t communicator, std::uint64_t key, int s
   receive.any_tag = any_tag;
   return receive;
 }
-Unexpected& message_in(Matching& matching, std::uint64_t communicator, std::uint64_t key, int source) {
+Unexpected& message_in(Matching& matching, std::uint64_t communicator, std::uint64_t key,
+                       int source) {
   Unexpected& message = matching.new_message();
   message.envelope = {.communicator = communicator, .key = key, .source = source, .bytes = 0};
   matching.add(message);
@@ -272,8 +274,10 @@ TEST(posted_receives, are_taken_in_the_order_posted_by_the_first_message_that_fi
   matching.post(again_two);
   EXPECT_EQ(matching.take_posted({.communicator = 2, .key = 5, .source = 2}), nullptr)
       << "another communicator";
-  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 3}), &any) << "any source, any tag";
-  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 6, .source = 2}), nullptr) << "another tag";
+  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 3}), &any)
+      << "any source, any tag";
+  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 6, .source = 2}), nullptr)
+      << "another tag";
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &from_two);
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &again_two);
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), nullptr);
@@ -307,7 +311,8 @@ TEST(unexpected_messages, are_found_in_the_order_they_came_and_stay_until_remove
   Unexpected& third = message_in(matching, 1, 5, 3);
   EXPECT_EQ(matching.messages_in_use(), 3U);
   EXPECT_EQ(matching.find_unexpected(receive_of(1, 0, any_peer, true)), &first);
-  EXPECT_EQ(matching.find_unexpected(receive_of(1, 0, any_peer, true)), &first) << "a look leaves it in line";
+  EXPECT_EQ(matching.find_unexpected(receive_of(1, 0, any_peer, true)), &first)
+      << "a look leaves it in line";
   EXPECT_EQ(matching.find_unexpected(receive_of(1, 6, any_peer)), &second);
   EXPECT_EQ(matching.find_unexpected(receive_of(1, 0, 3, true)), &third);
   EXPECT_EQ(matching.find_unexpected(receive_of(2, 0, any_peer, true)), nullptr);
@@ -330,7 +335,8 @@ TEST(collective_messages, are_never_taken_by_a_receive_of_any_tag) {
   Unexpected& message = message_in(matching, 1, key, 2);
   EXPECT_EQ(matching.find_unexpected(any), nullptr);
   EXPECT_EQ(matching.find_unexpected(receive_of(1, key, 2)), &message);
-  EXPECT_EQ(matching.find_unexpected(receive_of(1, collective_key(1), 2)), nullptr) << "another operation";
+  EXPECT_EQ(matching.find_unexpected(receive_of(1, collective_key(1), 2)), nullptr)
+      << "another operation";
 }
 
 // ---- a pair of rings over memory ----
@@ -357,7 +363,8 @@ class MemoryConnection final : public transport::Connection {
       if (write.target.offset + bytes > memory_.size()) return transport::Post::failed;
       std::byte* const to = memory_.data() + write.target.offset;
       if (!write.head.empty()) std::memcpy(to, write.head.data(), write.head.size());
-      if (!write.body.empty()) std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
+      if (!write.body.empty())
+        std::memcpy(to + write.head.size(), write.body.data(), write.body.size());
       offsets.push_back(write.target.offset);
       if (write.immediate) arrivals.push_back(*write.immediate);
       if (write.tell && completes) ++completed_;
@@ -422,11 +429,14 @@ struct RingPair {
   static constexpr std::uint32_t seed = 77;
   static constexpr std::uint32_t reverse_seed = 78;
 
-  explicit RingPair(const transport::Capabilities& its_capabilities, std::uint32_t first_message = 0)
+  explicit RingPair(const transport::Capabilities& its_capabilities,
+                    std::uint32_t first_message = 0)
       : capabilities{its_capabilities},
         out{connection,
             capabilities,
-            {.slot = {}, .credit_cell = reverse.memory + RingLayout::credit_cell_offset, .staging = staging},
+            {.slot = {},
+             .credit_cell = reverse.memory + RingLayout::credit_cell_offset,
+             .staging = staging},
             layout,
             seed,
             reverse_seed,
@@ -450,7 +460,8 @@ struct RingPair {
                        .signature = 0};
     return record;
   }
-  Out::Sent send_inline(std::uint64_t key, std::size_t bytes, Out::Priority priority = Out::Priority::data) {
+  Out::Sent send_inline(std::uint64_t key, std::size_t bytes,
+                        Out::Priority priority = Out::Priority::data) {
     Record record = record_of(RecordKind::eager_inline, bytes, key, bytes);
     record.header().inline_bytes = static_cast<std::uint8_t>(bytes);
     for (std::size_t i = 0; i < bytes; ++i) record.body()[i] = static_cast<std::byte>(key + i);
@@ -475,7 +486,8 @@ struct RingPair {
     ASSERT_EQ(message.record.header().total_bytes, bytes);
     const bool is_inline = message.record.header().kind == RecordKind::eager_inline;
     const std::byte* const at = is_inline ? message.record.body() : message.payload;
-    for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(at[i], static_cast<std::byte>(key + i)) << "byte " << i;
+    for (std::size_t i = 0; i < bytes; ++i)
+      ASSERT_EQ(at[i], static_cast<std::byte>(key + i)) << "byte " << i;
     in.free_until(in.next_unit());
   }
   void return_credits() {
@@ -484,7 +496,8 @@ struct RingPair {
   }
   void read_credits() {
     out.poll_credits();
-    for (const std::uint32_t immediate : back.arrivals) out.take_credits(decode_immediate(immediate));
+    for (const std::uint32_t immediate : back.arrivals)
+      out.take_credits(decode_immediate(immediate));
     back.arrivals.clear();
   }
 
@@ -511,7 +524,8 @@ std::string name_of(const ::testing::TestParamInfo<transport::Capabilities (*)()
   constexpr std::array names{"ordered_flags", "checksums", "immediates"};
   return names[suite.index];
 }
-INSTANTIATE_TEST_SUITE_P(of, Rings, ::testing::Values(ordered, proven_by_crc, told_by_immediates), name_of);
+INSTANTIATE_TEST_SUITE_P(of, Rings, ::testing::Values(ordered, proven_by_crc, told_by_immediates),
+                         name_of);
 
 TEST_P(Rings, bring_records_and_payloads_of_all_lengths_in_order_many_times_around) {
   RingPair pair{GetParam()()};
@@ -597,7 +611,8 @@ TEST_P(Rings, refuse_payload_that_does_not_fit_and_leave_everything_as_it_was) {
   EXPECT_GE(sent, 3U);
   EXPECT_EQ(pair.send_payload(sent, 1024), Out::Sent::no_units);
   EXPECT_EQ(pair.send_inline(sent, 16), Out::Sent::posted) << "small messages still pass";
-  for (std::uint64_t key = 0; key < sent; ++key) ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 1024));
+  for (std::uint64_t key = 0; key < sent; ++key)
+    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 1024));
   ASSERT_NO_FATAL_FAILURE(pair.expect_taken(sent, 16));
   pair.return_credits();
   EXPECT_TRUE(pair.out.has_units(1024));
@@ -632,7 +647,8 @@ TEST_P(Rings, leave_nothing_in_consumed_lines_that_looks_like_a_later_record) {
     pair.return_credits();
     // Messages: a record that does not fit behind the last one has a pad before it.
     for (std::size_t line = 0; line < record_ring_lines; ++line)
-      ASSERT_TRUE(is_harmless({pair.slot.memory + line * line_bytes, line_bytes}, 2 * (key + 1))) << key;
+      ASSERT_TRUE(is_harmless({pair.slot.memory + line * line_bytes, line_bytes}, 2 * (key + 1)))
+          << key;
   }
 }
 
@@ -659,7 +675,8 @@ TEST(a_polled_flag, of_another_message_than_the_next_is_not_taken) {
   }
 }
 
-// How many messages a sender stages before it must wait for a completion; the connection has carried so many writes before.
+// How many messages a sender stages before it must wait for a completion; the connection has
+// carried so many writes before.
 int staged_until_busy(int writes_before) {
   transport::Capabilities capabilities = proven_by_crc();
   capabilities.inline_bytes_max = 220;
@@ -670,12 +687,17 @@ int staged_until_busy(int writes_before) {
     EXPECT_EQ(connection.post(std::array{transport::Write{.tell = true}}), transport::Post::posted);
   connection.completes = false;
   std::vector<std::byte> staging(16 * unit_bytes);
-  Out out{connection, capabilities, {.slot = {}, .credit_cell = slot.memory, .staging = staging}, layout, 1,
+  Out out{connection,
+          capabilities,
+          {.slot = {}, .credit_cell = slot.memory, .staging = staging},
+          layout,
+          1,
           2};
   const std::vector<std::byte> payload(4 * unit_bytes);
   int sent = 0;
   for (; sent < 100; ++sent) {
-    Record record = RingPair::record_of(RecordKind::eager_payload, sizeof(PayloadPlace), 1, payload.size());
+    Record record =
+        RingPair::record_of(RecordKind::eager_payload, sizeof(PayloadPlace), 1, payload.size());
     if (out.send(record, payload, Out::Priority::data, {}) != Out::Sent::posted) break;
   }
   return sent;
@@ -695,7 +717,8 @@ TEST(staging, that_is_empty_takes_the_largest_message_wherever_the_last_one_ende
     for (std::size_t units = 1; units <= largest_bytes / unit_bytes; ++units) {
       RingPair pair{capabilities};
       for (const std::size_t bytes : {units * unit_bytes, largest_bytes, largest_bytes}) {
-        ASSERT_EQ(pair.send_payload(units, bytes), Out::Sent::posted) << bytes << " after " << units;
+        ASSERT_EQ(pair.send_payload(units, bytes), Out::Sent::posted)
+            << bytes << " after " << units;
         ASSERT_NO_FATAL_FAILURE(pair.expect_taken(units, bytes));
         pair.return_credits();
       }
@@ -703,16 +726,19 @@ TEST(staging, that_is_empty_takes_the_largest_message_wherever_the_last_one_ende
   }
 }
 
-// The other end of the reverse direction, where an immediate may say that the cell has been written.
+// The other end of the reverse direction, where an immediate may say that the cell has been
+// written.
 TEST_P(Rings, return_credits_without_taking_a_line) {
   const transport::Capabilities capabilities = GetParam()();
   RingPair pair{capabilities};
-  In reverse_in{pair.back, capabilities, pair.reverse.memory, RingPair::layout, RingPair::reverse_seed};
+  In reverse_in{pair.back, capabilities, pair.reverse.memory, RingPair::layout,
+                RingPair::reverse_seed};
   for (int round = 0; round < 2'000; ++round) {
     std::uint64_t sent = 0;
     while (pair.send_inline(sent, 8) == Out::Sent::posted) ++sent;
     ASSERT_GT(sent, 0U) << "round " << round;
-    for (std::uint64_t key = 0; key < sent; ++key) ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 8));
+    for (std::uint64_t key = 0; key < sent; ++key)
+      ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 8));
     EXPECT_TRUE(pair.reverse_out.owes(pair.in.consumed()));
     ASSERT_EQ(pair.reverse_out.return_credits(pair.in.consumed()), Out::Sent::posted);
     EXPECT_FALSE(pair.reverse_out.owes(pair.in.consumed()));
@@ -727,17 +753,20 @@ TEST_P(Rings, return_credits_without_taking_a_line) {
   }
 }
 
-// A sender that is behind with reading: records that carry counts, and the cell, in every order that may be seen.
+// A sender that is behind with reading: records that carry counts, and the cell, in every order
+// that may be seen.
 TEST_P(Rings, take_the_newest_of_the_credits_in_records_and_cell_whichever_is_read_first) {
   const transport::Capabilities capabilities = GetParam()();
   RingPair pair{capabilities};
-  In reverse_in{pair.back, capabilities, pair.reverse.memory, RingPair::layout, RingPair::reverse_seed};
+  In reverse_in{pair.back, capabilities, pair.reverse.memory, RingPair::layout,
+                RingPair::reverse_seed};
   std::mt19937 random{6};
   std::uint64_t key = 0;
   TakenMessage back;
   const auto read_records = [&] {
     const auto take_credits = [&](const Immediate& immediate) { pair.out.take_credits(immediate); };
-    while (reverse_in.take(back, take_credits) == Take::taken) pair.out.take_credits(back.record.header());
+    while (reverse_in.take(back, take_credits) == Take::taken)
+      pair.out.take_credits(back.record.header());
   };
   for (int i = 0; i < 20'000; ++i) {
     const std::size_t bytes = random() % 2 == 0 ? 8 : 64 * (1 + random() % 8);
@@ -775,8 +804,10 @@ TEST(a_record, carries_no_credits_where_flags_are_ordered_and_a_whole_count_else
     Record record = RingPair::record_of(RecordKind::finished, sizeof(RendezvousBody), 0, 0);
     EXPECT_EQ(pair.out.send(record, {}, Out::Priority::control, consumed), Out::Sent::posted);
     return pair.slot.memory[offsetof(RecordHeader, flags)] == std::byte{flag_consumed_lines}
-               ? std::pair{'l', reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed}
-               : std::pair{'u', reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed};
+               ? std::pair{'l',
+                           reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed}
+               : std::pair{'u',
+                           reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed};
   };
   EXPECT_EQ(carried(ordered(), {.lines = 20, .units = 70'000}), (std::pair{'u', 0U}));
   EXPECT_EQ(carried(proven_by_crc(), {.lines = 15, .units = 70'000}), (std::pair{'u', 70'000U}));
@@ -800,14 +831,17 @@ TEST(a_credit_cell, with_a_wrong_checksum_returns_nothing_where_flags_are_not_or
   EXPECT_EQ(pair.send_inline(0, 8), Out::Sent::posted);
 }
 
-// Counts are independent words, read in any order, each old or new: none of the mixtures frees too much.
+// Counts are independent words, read in any order, each old or new: none of the mixtures frees too
+// much.
 TEST(credits_in_shared_memory, of_which_one_count_is_seen_before_the_other_free_what_each_says) {
   for (const bool lines_first : {false, true}) {
     RingPair pair{ordered()};
     while (pair.send_payload(1, 512) == Out::Sent::posted) {}
-    const std::size_t seen_first = lines_first ? offsetof(Credits, lines) : offsetof(Credits, units);
+    const std::size_t seen_first =
+        lines_first ? offsetof(Credits, lines) : offsetof(Credits, units);
     const std::uint64_t count = 8;  // lines of eight messages, or the units of one
-    std::memcpy(pair.reverse.memory + RingLayout::credit_cell_offset + seen_first, &count, sizeof count);
+    std::memcpy(pair.reverse.memory + RingLayout::credit_cell_offset + seen_first, &count,
+                sizeof count);
     pair.out.poll_credits();
     EXPECT_EQ(pair.out.has_units(512), !lines_first);
     EXPECT_FALSE(pair.out.has_units(1024));
@@ -872,7 +906,8 @@ TEST(a_corrupt_record, of_more_lines_than_are_left_does_not_read_past_the_ring) 
     pair.return_credits();
   }
   ASSERT_EQ(pair.send_inline(63, 8), Out::Sent::posted);
-  reinterpret_cast<Record*>(pair.slot.memory + 63 * line_bytes)->header().length_words = 2 * line_bytes / 8;
+  reinterpret_cast<Record*>(pair.slot.memory + 63 * line_bytes)->header().length_words =
+      2 * line_bytes / 8;
   EXPECT_EQ(pair.take(), Take::corrupt);
 }
 
@@ -891,10 +926,12 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
       message_number = first_message;
       pair.emplace(ordered(), first_message);
     }
-    // Random bytes behind a due flag; half of them with fields that a careless receiver would believe.
+    // Random bytes behind a due flag; half of them with fields that a careless receiver would
+    // believe.
     const std::uint64_t head = pair->in.consumed().lines % record_ring_lines;
     std::byte* const line = pair->slot.memory + head * line_bytes;
-    const std::size_t bytes = std::min<std::size_t>(record_lines_max, record_ring_lines - head) * line_bytes;
+    const std::size_t bytes =
+        std::min<std::size_t>(record_lines_max, record_ring_lines - head) * line_bytes;
     for (std::size_t at = 0; at < bytes; at += 8) {
       const std::uint64_t word = random();
       std::memcpy(line + at, &word, sizeof word);
@@ -926,8 +963,8 @@ TEST(random_bytes, are_taken_or_named_corrupt_and_never_read_out_of_bounds) {
         ASSERT_GE(message.record.length(), record_length_min);
         ASSERT_LE(message.record.length(), record_length_max);
         if (message.payload == nullptr) break;
-        const auto offset =
-            static_cast<std::size_t>(message.payload - pair->slot.memory) - RingLayout::payload_offset;
+        const auto offset = static_cast<std::size_t>(message.payload - pair->slot.memory) -
+                            RingLayout::payload_offset;
         ASSERT_LE(offset, payload_bytes);
         ASSERT_LE(message.record.header().total_bytes, payload_bytes - offset);
         break;
@@ -952,7 +989,8 @@ void forge(test::LoneRank& rank, std::uint32_t message, std::uint32_t line, Reco
   std::memcpy(rank.slot + line * line_bytes, record.bytes, record.length());
 }
 
-TEST(an_answer_to_a_rendezvous, that_names_memory_which_is_not_the_peers_ends_the_link_and_writes_nothing) {
+TEST(an_answer_to_a_rendezvous,
+     that_names_memory_which_is_not_the_peers_ends_the_link_and_writes_nothing) {
   test::LoneRank rank;
   std::vector<std::byte> large(4096, std::byte{1});
   SendOperation send = rank.group().send_operation(0, large);
@@ -997,9 +1035,8 @@ TEST(an_eager_send, looks_at_the_credits_that_came_before_it_falls_back_to_rende
     ASSERT_TRUE(operation.done) << "it waits for its receive";
   };
   for (int i = 0; i < 3; ++i) send();
-  EXPECT_TRUE(
-      rank.messaging
-          .poll());  // takes them, and returns their credits through the cell alone: no record carries them
+  EXPECT_TRUE(rank.messaging.poll());  // takes them, and returns their credits through the cell
+                                       // alone: no record carries them
   EXPECT_EQ(rank.messaging.counters().credit_writes, 1U);
   for (int i = 0; i < 2; ++i) ASSERT_NO_FATAL_FAILURE(send());
   EXPECT_EQ(rank.messaging.counters().degraded, 0U);
@@ -1058,8 +1095,9 @@ TEST(states, of_sends_and_receives_are_all_reached_and_end) {
   EXPECT_TRUE(is_edge(ReceiveState::recalled, ReceiveState::idle));
 }
 
-// The whole of messaging on random records: receives wait, a rendezvous is open in each direction, and
-// nothing may be touched that the record does not rightly name (the address sanitizer watches the buffers).
+// The whole of messaging on random records: receives wait, a rendezvous is open in each direction,
+// and nothing may be touched that the record does not rightly name (the address sanitizer watches
+// the buffers).
 TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
   constexpr int worlds = 300;
   std::mt19937_64 random{5};
@@ -1106,7 +1144,8 @@ TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
       if ((header.kind == RecordKind::eager_payload || header.kind == RecordKind::segment) &&
           header.total_bytes <= 2048) {
         const PayloadCursor::Place place = cursor.peek(units_for(header.total_bytes));
-        payload_place = below(16) == 0 ? static_cast<std::uint32_t>(random()) : cursor.index(place.start);
+        payload_place =
+            below(16) == 0 ? static_cast<std::uint32_t>(random()) : cursor.index(place.start);
         cursor.advance(place);
       }
       std::memcpy(record.body(), &body, sizeof body);
@@ -1122,7 +1161,8 @@ TEST(random_records, end_the_link_with_a_name_or_are_harmless) {
         header.total_bytes = body_bytes;
         header.inline_bytes = static_cast<std::uint8_t>(body_bytes);
       }
-      std::memcpy(rank.slot + lines % record_ring_lines * line_bytes, record.bytes, record.length());
+      std::memcpy(rank.slot + lines % record_ring_lines * line_bytes, record.bytes,
+                  record.length());
       lines += record_lines(record.length());
       rank.engine.step();
     }

@@ -1,4 +1,5 @@
-// What the ranks of a node do with each other's memory: who may write it, and when it is its owner's again.
+// What the ranks of a node do with each other's memory: who may write it, and when it is its
+// owner's again.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -46,8 +47,8 @@ TEST(a_guard, is_begun_once_and_only_while_it_is_open) {
   EXPECT_EQ(guard.take_back(5), FillGuard::begun);
 }
 
-// The owner opens, takes back, asks until it has its memory, and uses it. The other one begins, writes in two
-// steps, and ends or gives up. In every order of their steps.
+// The owner opens, takes back, asks until it has its memory, and uses it. The other one begins,
+// writes in two steps, and ends or gives up. In every order of their steps.
 struct Filling {
   FillGuard guard{};
   int owner_step = 0;
@@ -92,8 +93,8 @@ int explore(const Filling& before) {
   int ends = 0;
   const bool other_can = before.other_may_go_on();
   // An owner that waits for a step of the other one only asks again.
-  const bool owner_can =
-      before.owner_may_go_on() && !(before.owner_step == 2 && before.guard.phase_of(1) == FillGuard::begun);
+  const bool owner_can = before.owner_may_go_on() &&
+                         !(before.owner_step == 2 && before.guard.phase_of(1) == FillGuard::begun);
   if (!owner_can && !other_can) {
     EXPECT_TRUE(before.owned) << "the owner waits for ever";
     return 1;
@@ -118,8 +119,8 @@ TEST(a_guard, keeps_the_other_one_out_of_memory_that_its_owner_has_back_in_every
 
 // ---- across processes ----
 
-// A child whose memory the parent fills: it opens the guard for the number 5, and ends well when it finds its
-// page full of nines.
+// A child whose memory the parent fills: it opens the guard for the number 5, and ends well when it
+// finds its page full of nines.
 struct FilledChild {
   struct Shared {
     std::atomic<std::uint64_t> proof;
@@ -128,7 +129,8 @@ struct FilledChild {
   std::byte* memory = static_cast<std::byte*>(
       ::mmap(nullptr, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   Shared* shared =
-      ::new (::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared{};
+      ::new (::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+          Shared{};
   pid_t process = -1;
   base::Asleep asleep{};
 
@@ -157,12 +159,14 @@ struct FilledChild {
     shared->guard.open_for(5);
     shared->proof.store(42);
     while (shared->guard.phase_of(5) != FillGuard::done) ::sched_yield();
-    return std::all_of(memory, memory + page_bytes, [](std::byte byte) { return byte == std::byte{9}; });
+    return std::all_of(memory, memory + page_bytes,
+                       [](std::byte byte) { return byte == std::byte{9}; });
   }
   Neighbour as_neighbour() {
-    return {std::span<std::byte>{}, asleep, -1,
-            base::ProcessMemory{process,
-                                {.address = reinterpret_cast<std::uintptr_t>(&shared->proof), .value = 42}}};
+    return {
+        std::span<std::byte>{}, asleep, -1,
+        base::ProcessMemory{
+            process, {.address = reinterpret_cast<std::uintptr_t>(&shared->proof), .value = 42}}};
   }
   bool fill(std::uint64_t number, std::size_t bytes) {
     const std::vector<std::byte> nines(bytes, std::byte{9});
@@ -249,7 +253,8 @@ TEST(a_share, of_what_another_fills_follows_who_had_to_wait_for_whom) {
   for (int i = 0; i < 100; ++i) share.it_was_faster();
   EXPECT_EQ(bytes - share.first_bytes(bytes), bytes / 16 * 12);
   for (int i = 0; i < 100; ++i) share.it_was_awaited();
-  EXPECT_EQ(bytes - share.first_bytes(bytes), bytes / 16) << "never nothing, or it would not be asked again";
+  EXPECT_EQ(bytes - share.first_bytes(bytes), bytes / 16)
+      << "never nothing, or it would not be asked again";
   EXPECT_EQ(share.first_bytes(base::filled_bytes_min) % 4096, 0U);
   EXPECT_LT(share.first_bytes(base::filled_bytes_min), base::filled_bytes_min);
 }

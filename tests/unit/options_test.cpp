@@ -1,4 +1,5 @@
-// Holds together what must say the same: the struct, the table, docs/options.md, and what the parser accepts.
+// Holds together what must say the same: the struct, the table, docs/options.md, and what the
+// parser accepts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -50,10 +51,11 @@ Error thrown_by(F&& function) {
 // bad_config of reading options, with exactly these texts.
 template <class F>
 void expect_refused(F&& function, const std::string& cause, const std::string& hint) {
-  EXPECT_EQ(qpmesh::test::difference(
-                thrown_by(function),
-                {.code = ErrorCode::bad_config, .operation = "options", .cause = cause, .hint = hint}),
-            "");
+  EXPECT_EQ(
+      qpmesh::test::difference(
+          thrown_by(function),
+          {.code = ErrorCode::bad_config, .operation = "options", .cause = cause, .hint = hint}),
+      "");
 }
 
 const std::string list_of_variables = "docs/options.md lists every variable";
@@ -69,15 +71,16 @@ std::string read_text(const std::string& path) {
 std::string documented(const OptionRow& row) {
   const auto value = option_value(row, Options{});
   return fmt::format("| `{}` | `{}` | {} | {} | {} | {} |", row.variable, row.field,
-                     value.empty() ? "empty" : value, allowed_values(row), row.agreed ? "yes" : "", row.doc);
+                     value.empty() ? "empty" : value, allowed_values(row), row.agreed ? "yes" : "",
+                     row.doc);
 }
 
 TEST(option_table, has_a_row_for_every_field) {
   // Does not compile when a field is added: then give it a row too, and a name here.
-  const auto& [transport, require, notification, init, handshake, operation, stall, arena, payload_ring,
-               network_ring, register_min, rendezvous, cma, cooperative_copy, eager, unexpected_bytes,
-               unexpected_messages, spin, device, gid_index, netdev, subnet, link_timeout, algorithms, tuning,
-               log] = Options{};
+  const auto& [transport, require, notification, init, handshake, operation, stall, arena,
+               payload_ring, network_ring, register_min, rendezvous, cma, cooperative_copy, eager,
+               unexpected_bytes, unexpected_messages, spin, device, gid_index, netdev, subnet,
+               link_timeout, algorithms, tuning, log] = Options{};
   const std::array<const void*, 26> fields{&transport,
                                            &require,
                                            &notification,
@@ -112,15 +115,16 @@ TEST(option_table, names_each_member_once_and_after_its_field_in_the_header) {
   std::map<const void*, std::string_view> members;
   const Options options;
   for (const auto& row : option_table()) {
-    const void* const member =
-        std::visit([&](auto pointer) { return static_cast<const void*>(&(options.*pointer)); }, row.member);
+    const void* const member = std::visit(
+        [&](auto pointer) { return static_cast<const void*>(&(options.*pointer)); }, row.member);
     EXPECT_TRUE(members.emplace(member, row.field).second) << row.field;
     const auto comment = header.find(fmt::format("// {}", row.variable));
     ASSERT_NE(comment, std::string::npos) << row.variable;
     const auto declaration = header.find('\n', comment) + 1;
     const auto line = header.substr(declaration, header.find('\n', declaration) - declaration);
     EXPECT_NE(line.find(fmt::format(" {}", row.field)), std::string::npos) << line;
-    EXPECT_EQ(header.substr(comment, declaration - comment).find("(agreed)") != std::string::npos, row.agreed)
+    EXPECT_EQ(header.substr(comment, declaration - comment).find("(agreed)") != std::string::npos,
+              row.agreed)
         << row.field;
   }
 }
@@ -134,7 +138,8 @@ TEST(option_table, is_the_table_of_docs_options_md) {
   std::string found;
   std::istringstream lines{page};
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("| `QPMESH_") && line.find("Options") == std::string::npos) found += line + "\n";
+    if (line.starts_with("| `QPMESH_") && line.find("Options") == std::string::npos)
+      found += line + "\n";
     if (line == "## Identity") break;
   }
   EXPECT_EQ(found, expected);
@@ -196,13 +201,15 @@ TEST(parse_options, refuses_what_is_not_wholly_a_number_and_names_variable_value
 }
 
 TEST(parse_options, refuses_unknown_and_overflowing_suffixes) {
-  for (const std::string text : {"64kb", "64K", "64 KiB", "KiB", "64KiBB", "9223372036854775807GiB"}) {
+  for (const std::string text :
+       {"64kb", "64K", "64 KiB", "KiB", "64KiBB", "9223372036854775807GiB"}) {
     expect_refused(
         [&] {
           parse({{"QPMESH_PAYLOAD_RING_BYTES", text}});
         },
         "QPMESH_PAYLOAD_RING_BYTES='" + text +
-            "', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB may follow the number)",
+            "', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB may follow the "
+            "number)",
         list_of_variables);
   }
 }
@@ -212,7 +219,8 @@ TEST(parse_options, refuses_a_payload_ring_that_is_no_power_of_two) {
       [] {
         parse({{"QPMESH_PAYLOAD_RING_BYTES", "300KiB"}});
       },
-      "QPMESH_PAYLOAD_RING_BYTES='300KiB', allowed: 4096 to 2097152 bytes, a power of two (KiB, MiB, GiB may "
+      "QPMESH_PAYLOAD_RING_BYTES='300KiB', allowed: 4096 to 2097152 bytes, a power of two (KiB, "
+      "MiB, GiB may "
       "follow the number)",
       list_of_variables);
 }
@@ -233,15 +241,17 @@ TEST(parse_options, refuses_names_that_are_not_in_the_list) {
 TEST(validate, names_field_and_variable_of_a_value_set_in_code) {
   Options options;
   options.handshake_timeout_ms = -7;
-  expect_refused([&] { validate(options); },
-                 "handshake_timeout_ms (QPMESH_HANDSHAKE_TIMEOUT_MS) is '-7', allowed: 1 to 86400000 ms",
-                 "docs/options.md lists every field");
+  expect_refused(
+      [&] { validate(options); },
+      "handshake_timeout_ms (QPMESH_HANDSHAKE_TIMEOUT_MS) is '-7', allowed: 1 to 86400000 ms",
+      "docs/options.md lists every field");
 }
 
 TEST(validate, refuses_an_enumerator_that_there_is_not) {
   Options options;
   options.rendezvous = static_cast<qpmesh::RendezvousChoice>(7);
-  expect_refused([&] { validate(options); }, "rendezvous (QPMESH_RENDEZVOUS) is '7', allowed: write, read",
+  expect_refused([&] { validate(options); },
+                 "rendezvous (QPMESH_RENDEZVOUS) is '7', allowed: write, read",
                  "docs/options.md lists every field");
 }
 
@@ -264,7 +274,8 @@ TEST(from_environment, reads_the_process_environment) {
   EXPECT_EQ(Options::from_environment().stall_warning_ms, 1234);
 }
 
-// Every rank reads its environment; the warning comes once, from rank 0's init (ranks/scenarios_test).
+// Every rank reads its environment; the warning comes once, from rank 0's init
+// (ranks/scenarios_test).
 TEST(from_environment, leaves_the_word_about_a_misspelt_variable_to_init) {
   const ScopedVariable variable{"QPMESH_EAGER_BYTE_MAX", "8KiB"};
   ::testing::internal::CaptureStderr();
@@ -286,11 +297,13 @@ TEST(unknown_variables, leaves_known_and_foreign_names_alone) {
 }
 
 TEST(unknown_variables, suggests_the_nearest_name_and_only_a_near_one) {
-  const std::vector<std::string> names{"QPMESH_TRANPSORT", "QPMESH_RANKS", "QPMESH_FAVOURITE_COLOUR",
+  const std::vector<std::string> names{"QPMESH_TRANPSORT", "QPMESH_RANKS",
+                                       "QPMESH_FAVOURITE_COLOUR",
                                        "QPMESH_" + std::string(500, 'X')};
   const auto sentences = unknown_variables(names);
   ASSERT_EQ(sentences.size(), 4U);
-  EXPECT_EQ(sentences[0], "QPMESH_TRANPSORT is set, but nothing reads it; did you mean QPMESH_TRANSPORT?");
+  EXPECT_EQ(sentences[0],
+            "QPMESH_TRANPSORT is set, but nothing reads it; did you mean QPMESH_TRANSPORT?");
   EXPECT_EQ(sentences[1], "QPMESH_RANKS is set, but nothing reads it; did you mean QPMESH_RANK?");
   EXPECT_EQ(sentences[2], "QPMESH_FAVOURITE_COLOUR is set, but nothing reads it");
   EXPECT_EQ(sentences[3], names[3] + " is set, but nothing reads it");
@@ -317,22 +330,26 @@ TEST(agreed_options, name_the_option_both_values_and_the_peer_when_ranks_differ)
           else field = "ring";
         },
         row.member);
-    EXPECT_EQ(
-        qpmesh::test::difference(
-            thrown_by([&] { require_same_options(agreed_options(Options{}), agreed_options(other), 3); }),
-            {.code = ErrorCode::mismatch,
-             .peer = 3,
-             .operation = "init",
-             .cause = fmt::format("{} is '{}' on this rank and '{}' on rank 3", row.variable,
-                                  option_value(row, Options{}), option_value(row, other)),
-             .hint = "give every rank the same value"}),
-        "");
+    EXPECT_EQ(qpmesh::test::difference(
+                  thrown_by([&] {
+                    require_same_options(agreed_options(Options{}), agreed_options(other), 3);
+                  }),
+                  {.code = ErrorCode::mismatch,
+                   .peer = 3,
+                   .operation = "init",
+                   .cause = fmt::format("{} is '{}' on this rank and '{}' on rank 3", row.variable,
+                                        option_value(row, Options{}), option_value(row, other)),
+                   .hint = "give every rank the same value"}),
+              "");
   }
 }
 
 TEST(agreed_options, of_a_rank_that_knows_one_option_more_differ) {
-  const auto theirs =
-      qpmesh::base::ByteWriter{}.put(std::uint32_t{1}).put_text("QPMESH_FUTURE").put_text("1").blob();
+  const auto theirs = qpmesh::base::ByteWriter{}
+                          .put(std::uint32_t{1})
+                          .put_text("QPMESH_FUTURE")
+                          .put_text("1")
+                          .blob();
   const auto nothing = qpmesh::base::ByteWriter{}.put(std::uint32_t{0}).blob();
   EXPECT_EQ(thrown_by([&] { require_same_options(nothing, theirs, 1); }).cause(),
             "QPMESH_FUTURE is unknown on this rank and '1' on rank 1");
@@ -341,7 +358,8 @@ TEST(agreed_options, of_a_rank_that_knows_one_option_more_differ) {
 TEST(agreed_options, cut_short_anywhere_or_followed_by_more_are_corrupt) {
   const auto mine = agreed_options(Options{});
   for (std::size_t bytes = 0; bytes < mine.size(); ++bytes) {
-    const auto error = thrown_by([&] { require_same_options(mine, qpmesh::BlobView{mine}.first(bytes), 2); });
+    const auto error =
+        thrown_by([&] { require_same_options(mine, qpmesh::BlobView{mine}.first(bytes), 2); });
     EXPECT_EQ(error.code(), ErrorCode::corrupt);
     EXPECT_EQ(error.peer(), 2);
   }

@@ -1,4 +1,5 @@
-// Two ranks in one process, each stepped when a test says so: who copies how much of a long message, and credits that come late.
+// Two ranks in one process, each stepped when a test says so: who copies how much of a long
+// message, and credits that come late.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
@@ -34,7 +35,8 @@ class Near final : public transport::Neighbour {
   mutable std::function<void()> let_go = [] {};  // of what it holds in the middle of filling
 
   bool copies_private() const noexcept override { return true; }
-  int copy_private(std::byte* target, std::uint64_t address, std::size_t bytes) const noexcept override {
+  int copy_private(std::byte* target, std::uint64_t address,
+                   std::size_t bytes) const noexcept override {
     if (copies.empty()) at_first_copy();
     copies.push_back(bytes);
     std::memcpy(target, reinterpret_cast<const std::byte*>(address), bytes);
@@ -107,7 +109,8 @@ struct Pair : Listener {
            .layout = layout,
            .slot = arenas[own].data() + slots[own],
            .remote_slot = {.region = 0, .offset = slots[other]},
-           .remote_revocations = {.region = 0, .offset = offsetof(transport::ArenaHeader, revocations)},
+           .remote_revocations = {.region = 0,
+                                  .offset = offsetof(transport::ArenaHeader, revocations)},
            .staging = {},
            .send_seed = 1,
            .receive_seed = 1});
@@ -142,13 +145,16 @@ struct Pair : Listener {
 
   bool agrees(int, std::uint64_t, std::uint32_t, std::uint32_t) override { return true; }
   void link_failed(ErrorDetail detail) override { ADD_FAILURE() << detail.cause; }
-  void communicator_failed(std::uint64_t, ErrorDetail detail) override { ADD_FAILURE() << detail.cause; }
+  void communicator_failed(std::uint64_t, ErrorDetail detail) override {
+    ADD_FAILURE() << detail.cause;
+  }
 
   base::System system;
   base::Log log;
   std::array<int, 2> ranks{0, 1};
-  std::array<transport::Arena, 2> arenas{transport::Arena::create_private(system, std::size_t{1} << 20),
-                                         transport::Arena::create_private(system, std::size_t{1} << 20)};
+  std::array<transport::Arena, 2> arenas{
+      transport::Arena::create_private(system, std::size_t{1} << 20),
+      transport::Arena::create_private(system, std::size_t{1} << 20)};
   std::array<std::unique_ptr<Rank>, 2> at;
 };
 
@@ -159,7 +165,8 @@ TEST(a_sender_that_polls, copies_the_second_half_while_the_receiver_copies_the_f
     GTEST_SKIP() << "stores of a system call are not seen in order here";
   Pair pair;
   pair.receiver().neighbour.at_first_copy = [&] { pair.sender().engine.step(); };
-  for (const std::size_t bytes : {base::filled_bytes_min, base::filled_bytes_min + 1, std::size_t{1234567}})
+  for (const std::size_t bytes :
+       {base::filled_bytes_min, base::filled_bytes_min + 1, std::size_t{1234567}})
     EXPECT_EQ(pair.copies_of(bytes).size(), 1U) << bytes;
   EXPECT_EQ(pair.receiver().messaging.counters().helped_pulls, 3U);
 }
@@ -168,7 +175,8 @@ TEST(a_sender_that_polls, too_late_finds_that_the_receiver_has_copied_everything
   Pair pair;
   const std::size_t half = base::FillShare{}.first_bytes(base::filled_bytes_min);
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(pair.copies_of(base::filled_bytes_min), (Copies{half, base::filled_bytes_min - half}));
+    EXPECT_EQ(pair.copies_of(base::filled_bytes_min),
+              (Copies{half, base::filled_bytes_min - half}));
   EXPECT_EQ(pair.receiver().messaging.counters().helped_pulls, 0U);
 }
 
@@ -281,7 +289,8 @@ TEST(a_sender_that_is_held_up, and_dies_gives_the_receive_back_when_its_process_
   EXPECT_EQ(held.receive.failure, &failure);
 }
 
-// The cell overtakes it: what it carries is older by exactly a turn of 16 bits, and would read as "nothing is in flight".
+// The cell overtakes it: what it carries is older by exactly a turn of 16 bits, and would read as
+// "nothing is in flight".
 TEST(a_record, that_was_unread_while_the_cell_told_a_whole_turn_of_credits_brings_none) {
   Pair pair;
   constexpr std::size_t bytes = 1024;
@@ -325,20 +334,23 @@ TEST(a_record, that_was_unread_while_the_cell_told_a_whole_turn_of_credits_bring
   pair.sender().engine.step();
   ASSERT_TRUE(late.done);
   for (int number = turn; number < turn + more; ++number) send(number);
-  for (int number = turn - held; number < turn + more; ++number) ASSERT_NO_FATAL_FAILURE(receive(number));
+  for (int number = turn - held; number < turn + more; ++number)
+    ASSERT_NO_FATAL_FAILURE(receive(number));
   pair.step_both();
   EXPECT_TRUE(std::ranges::all_of(sent, [](const Sent& each) { return each.operation.done; }));
 }
 
-TEST(a_sender_that_polls, and_whom_the_system_forbids_to_fill_leaves_the_second_half_to_the_receiver) {
+TEST(a_sender_that_polls,
+     and_whom_the_system_forbids_to_fill_leaves_the_second_half_to_the_receiver) {
   Pair pair;
   pair.receiver().neighbour.at_first_copy = [&] { pair.sender().engine.step(); };
   pair.sender().neighbour.fills = Near::Fills::never;
   EXPECT_EQ(pair.copies_of(base::filled_bytes_min).size(), 2U);
 }
 
-TEST(a_receiver,
-     asks_for_no_help_with_short_messages_on_shared_cores_and_where_the_sender_has_its_own_to_receive) {
+TEST(
+    a_receiver,
+    asks_for_no_help_with_short_messages_on_shared_cores_and_where_the_sender_has_its_own_to_receive) {
   Pair pair;
   EXPECT_EQ(pair.copies_of(base::filled_bytes_min - 1), Copies{base::filled_bytes_min - 1});
   Pair sharing{false};

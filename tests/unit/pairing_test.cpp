@@ -26,7 +26,8 @@ std::string told(const Pairs& found, const Offer& low, const Offer& high) {
   std::string text;
   for (const auto& [a, b] : found.pairs) {
     text += fmt::format("{}{}/{}-{}/{}", text.empty() ? "" : " ", low.endpoints[a].device,
-                        low.endpoints[a].gid_index, high.endpoints[b].device, high.endpoints[b].gid_index);
+                        low.endpoints[a].gid_index, high.endpoints[b].device,
+                        high.endpoints[b].gid_index);
   }
   return text;
 }
@@ -65,22 +66,22 @@ TEST(pairs_of_gids, have_one_type_and_one_kind_of_address) {
 }
 
 TEST(pairs_of_gids, prefer_one_subnet_to_the_order_of_the_lower_rank) {
-  const auto low =
-      offer("a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1) + ethernet("mlx5_1", "ens3", "10.2.0.1", 2),
-            {.bootstrap_address = gid("10.0.0.1")});
-  const auto high =
-      offer("b", ethernet("mlx5_0", "ens2", "10.2.0.9", 3) + ethernet("mlx5_1", "ens3", "10.3.0.9", 4));
+  const auto low = offer(
+      "a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1) + ethernet("mlx5_1", "ens3", "10.2.0.1", 2),
+      {.bootstrap_address = gid("10.0.0.1")});
+  const auto high = offer(
+      "b", ethernet("mlx5_0", "ens2", "10.2.0.9", 3) + ethernet("mlx5_1", "ens3", "10.3.0.9", 4));
   EXPECT_EQ(told(pairs(low, high), low, high),
             "mlx5_1/0-mlx5_0/0 mlx5_0/0-mlx5_0/0 mlx5_0/0-mlx5_1/0 mlx5_1/0-mlx5_1/0");
 }
 
 TEST(pairs_of_gids, are_the_lower_ranks_order_where_both_ends_prefer_differently) {
-  const auto low =
-      offer("a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1) + ethernet("mlx5_1", "ens3", "10.0.0.2", 2),
-            {.bootstrap_address = gid("10.0.0.2")});
-  const auto high =
-      offer("b", ethernet("mlx5_0", "ens2", "10.0.0.3", 3) + ethernet("mlx5_1", "ens3", "10.0.0.4", 4),
-            {.bootstrap_address = gid("10.0.0.3")});
+  const auto low = offer(
+      "a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1) + ethernet("mlx5_1", "ens3", "10.0.0.2", 2),
+      {.bootstrap_address = gid("10.0.0.2")});
+  const auto high = offer(
+      "b", ethernet("mlx5_0", "ens2", "10.0.0.3", 3) + ethernet("mlx5_1", "ens3", "10.0.0.4", 4),
+      {.bootstrap_address = gid("10.0.0.3")});
   EXPECT_EQ(told(pairs(low, high), low, high),
             "mlx5_1/0-mlx5_0/0 mlx5_1/0-mlx5_1/0 mlx5_0/0-mlx5_0/0 mlx5_0/0-mlx5_1/0");
 }
@@ -104,9 +105,10 @@ TEST(pairs_of_gids, without_a_common_type_name_both_hosts_and_all_they_offer) {
 
 TEST(pairs_of_gids, without_a_common_address_family_name_it) {
   const auto low = offer("a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1));
-  const auto high = offer("b",
-                          "device bnxt_re0 guid=2\nport 1 active ethernet\ngid 0 2001:db8::2 v2 ens5\n"
-                          "netdev ens5 up 2001:db8::2/64\n");
+  const auto high =
+      offer("b",
+            "device bnxt_re0 guid=2\nport 1 active ethernet\ngid 0 2001:db8::2 v2 ens5\n"
+            "netdev ens5 up 2001:db8::2/64\n");
   const auto found = pairs(low, high);
   EXPECT_TRUE(found.pairs.empty());
   EXPECT_THAT(found.cause, HasSubstr("no common address family"));
@@ -114,9 +116,9 @@ TEST(pairs_of_gids, without_a_common_address_family_name_it) {
 }
 
 TEST(pairs_of_gids, name_every_reason_and_hint_at_the_nearest_miss) {
-  const auto low =
-      offer("a", std::string{"device ib0 guid=1\nport 1 active infiniband lid=4\ngid 0 fe80::1 ib\n"} +
-                     ethernet("mlx5_1", "ens2", "10.0.0.1", 2));
+  const auto low = offer(
+      "a", std::string{"device ib0 guid=1\nport 1 active infiniband lid=4\ngid 0 fe80::1 ib\n"} +
+               ethernet("mlx5_1", "ens2", "10.0.0.1", 2));
   const auto high = offer("b", "device mlx4_0 guid=3\nport 1 active ethernet\ngid 0 10.0.0.2 v1\n");
   const auto found = pairs(low, high);
   EXPECT_TRUE(found.pairs.empty());
@@ -138,14 +140,16 @@ TEST(pairs_of_gids, with_a_host_that_offers_nothing_pass_on_its_reason) {
   const auto high = offer("b", "");
   for (const auto& found : {pairs(low, high), pairs(high, low)}) {
     EXPECT_TRUE(found.pairs.empty());
-    EXPECT_THAT(found.cause, AllOf(HasSubstr("host b offers no RDMA endpoint"), HasSubstr("no RDMA device")));
+    EXPECT_THAT(found.cause,
+                AllOf(HasSubstr("host b offers no RDMA endpoint"), HasSubstr("no RDMA device")));
     EXPECT_THAT(found.hint, HasSubstr("docs/softroce.md"));
   }
 }
 
 std::string infiniband(const char* address, int lid, int guid) {
-  return fmt::format("device mlx5_0 guid={}\nport 1 active infiniband mtu=4096 lid={}\ngid 0 {} ib\n", guid,
-                     lid, address);
+  return fmt::format(
+      "device mlx5_0 guid={}\nport 1 active infiniband mtu=4096 lid={}\ngid 0 {} ib\n", guid, lid,
+      address);
 }
 
 TEST(pairs_of_infiniband_ports, share_a_subnet_prefix_or_are_routed) {
@@ -196,8 +200,8 @@ TEST(ports, go_where_most_ranks_can_be_reached) {
   for (int host = 1; host <= 3; ++host) {
     std::string table;
     if (host != 3)
-      table +=
-          fmt::format("device ib0 guid={0}\nport 1 active infiniband lid={0}\ngid 0 fe80::{0} ib\n", host);
+      table += fmt::format(
+          "device ib0 guid={0}\nport 1 active infiniband lid={0}\ngid 0 fe80::{0} ib\n", host);
     table += ethernet("mlx5_1", "ens3", fmt::format("10.2.0.{}", host).c_str(), 10 + host);
     offers.push_back(offer("h", table));
   }
@@ -205,8 +209,8 @@ TEST(ports, go_where_most_ranks_can_be_reached) {
 }
 
 TEST(ports, of_ranks_on_one_node_count_only_towards_the_others) {
-  // Two ranks of one node have both kinds; a third elsewhere has Ethernet only. Among themselves the two would
-  // rather use InfiniBand, but they need no port for that.
+  // Two ranks of one node have both kinds; a third elsewhere has Ethernet only. Among themselves
+  // the two would rather use InfiniBand, but they need no port for that.
   std::vector<Offer> offers;
   const auto both = "device ib0 guid=1\nport 1 active infiniband lid=1\ngid 0 fe80::1 ib\n" +
                     ethernet("mlx5_1", "ens3", "10.2.0.1", 11);
@@ -217,7 +221,8 @@ TEST(ports, of_ranks_on_one_node_count_only_towards_the_others) {
 }
 
 TEST(ports, of_a_rank_without_any_are_none_and_do_not_hinder_the_rest) {
-  const std::vector<Offer> offers{offer("a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1)), offer("b", ""),
+  const std::vector<Offer> offers{offer("a", ethernet("mlx5_0", "ens2", "10.0.0.1", 1)),
+                                  offer("b", ""),
                                   offer("c", ethernet("mlx5_0", "ens2", "10.0.0.3", 3))};
   const auto choices = choose_ports(offers, {});
   EXPECT_EQ(told(choices), "mlx5_0:1 none:0 mlx5_0:1");
@@ -255,7 +260,8 @@ int pairs_connected(std::span<const Offer> offers, std::span<const PortChoice> c
   int connected = 0;
   for (std::size_t a = 0; a < offers.size(); ++a) {
     for (std::size_t b = a + 1; b < offers.size(); ++b) {
-      const auto found = pairs(restrict_to(offers[a], choices[a]), restrict_to(offers[b], choices[b]));
+      const auto found =
+          pairs(restrict_to(offers[a], choices[a]), restrict_to(offers[b], choices[b]));
       connected += found.pairs.empty() ? 0 : 1;
     }
   }
@@ -282,11 +288,13 @@ std::string random_host(int host, std::mt19937& random) {
     const auto network = random() % 4;
     const auto guid = host * 10 + device;
     if (network == 3) {
-      table += fmt::format("device d{0} guid={1}\nport 1 active infiniband lid={1}\ngid 0 fe80::{1} ib\n",
-                           device, guid);
+      table += fmt::format(
+          "device d{0} guid={1}\nport 1 active infiniband lid={1}\ngid 0 fe80::{1} ib\n", device,
+          guid);
     } else {
-      table += fmt::format("device d{} guid={}\nport 1 active ethernet\ngid 0 {}{} {}\n", device, guid,
-                           network == 2 ? "2001:db8::" : "10.0.0.", guid, network == 0 ? "v1" : "v2");
+      table +=
+          fmt::format("device d{} guid={}\nport 1 active ethernet\ngid 0 {}{} {}\n", device, guid,
+                      network == 2 ? "2001:db8::" : "10.0.0.", guid, network == 0 ? "v1" : "v2");
     }
   }
   return table;
@@ -299,7 +307,8 @@ TEST(ports, of_random_clusters_connect_everybody_wherever_any_choice_does) {
   int connectable = 0;
   for (int cluster = 0; cluster < 200; ++cluster) {
     std::vector<Offer> offers;
-    for (int host = 1; host <= hosts; ++host) offers.push_back(offer("h", random_host(host, random)));
+    for (int host = 1; host <= hosts; ++host)
+      offers.push_back(offer("h", random_host(host, random)));
     std::vector<PortChoice> tried;
     const int possible = pairs_connected_at_best(offers, tried);
     const int found = pairs_connected(offers, choose_ports(offers, {}));
@@ -309,7 +318,8 @@ TEST(ports, of_random_clusters_connect_everybody_wherever_any_choice_does) {
     }
     std::vector<PortChoice> first;
     first.reserve(offers.size());
-    for (const auto& each : offers) first.push_back({each.endpoints[0].device, each.endpoints[0].port});
+    for (const auto& each : offers)
+      first.push_back({each.endpoints[0].device, each.endpoints[0].port});
     EXPECT_GE(found, pairs_connected(offers, first)) << "cluster " << cluster;
   }
   EXPECT_GE(connectable, 10);
@@ -327,34 +337,43 @@ class Notified : public ::testing::TestWithParam<Kind> {};
 TEST_P(Notified, by_default_in_this_way) {
   const auto facts = devices(GetParam().device);
   const auto chosen = default_notification(facts[0], GetParam().link_layer, GetParam().x86);
-  const auto word = [](Notification each) { return each == Notification::poll ? "poll" : "immediate"; };
+  const auto word = [](Notification each) {
+    return each == Notification::poll ? "poll" : "immediate";
+  };
   EXPECT_EQ(fmt::format("{} {}", word(chosen.small), word(chosen.medium)), GetParam().expected);
   EXPECT_FALSE(chosen.reason.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(
     of_a_device, Notified,
-    ::testing::Values(
-        Kind{"softroce", "device rxe0 driver=rdma_rxe software", LinkLayer::ethernet, true, "poll immediate"},
-        Kind{"softroce_on_arm", "device rxe0 driver=rdma_rxe software", LinkLayer::ethernet, false,
-             "immediate immediate"},
-        Kind{"connectx_5", "device mlx5_0 vendor=0x2c9 part=4119", LinkLayer::ethernet, true, "poll poll"},
-        Kind{"connectx_5_on_arm", "device mlx5_0 vendor=0x2c9 part=4119", LinkLayer::ethernet, false,
-             "immediate immediate"},
-        Kind{"connectx_5_on_infiniband", "device mlx5_0 vendor=0x2c9 part=4119", LinkLayer::infiniband, true,
-             "immediate immediate"},
-        Kind{"connectx_3", "device mlx4_0 vendor=0x2c9 part=4103", LinkLayer::ethernet, true, "poll poll"},
-        Kind{"connectx_8_spreads_over_paths", "device mlx5_0 vendor=0x2c9 part=4131", LinkLayer::ethernet,
-             true, "immediate immediate"},
-        Kind{"bluefield_2", "device mlx5_0 vendor=0x2c9 part=41686", LinkLayer::ethernet, true, "poll poll"},
-        Kind{"intel", "device irdma0 vendor=0x8086 part=0x1592", LinkLayer::ethernet, true, "poll poll"},
-        Kind{"broadcom", "device bnxt_re0 vendor=0x14e4 part=0x1750", LinkLayer::ethernet, true, "poll poll"},
-        Kind{"marvell", "device qedr0 vendor=0x1077 part=0x1656", LinkLayer::ethernet, true, "poll poll"},
-        Kind{"hisilicon", "device hns_0 vendor=0x19e5 part=0xa222", LinkLayer::ethernet, true, "poll poll"},
-        Kind{"a_stranger", "device x0 vendor=0x1234 part=1", LinkLayer::ethernet, true,
-             "immediate immediate"},
-        Kind{"another_software_device", "device siw0 driver=siw software", LinkLayer::ethernet, true,
-             "immediate immediate"}),
+    ::testing::Values(Kind{"softroce", "device rxe0 driver=rdma_rxe software", LinkLayer::ethernet,
+                           true, "poll immediate"},
+                      Kind{"softroce_on_arm", "device rxe0 driver=rdma_rxe software",
+                           LinkLayer::ethernet, false, "immediate immediate"},
+                      Kind{"connectx_5", "device mlx5_0 vendor=0x2c9 part=4119",
+                           LinkLayer::ethernet, true, "poll poll"},
+                      Kind{"connectx_5_on_arm", "device mlx5_0 vendor=0x2c9 part=4119",
+                           LinkLayer::ethernet, false, "immediate immediate"},
+                      Kind{"connectx_5_on_infiniband", "device mlx5_0 vendor=0x2c9 part=4119",
+                           LinkLayer::infiniband, true, "immediate immediate"},
+                      Kind{"connectx_3", "device mlx4_0 vendor=0x2c9 part=4103",
+                           LinkLayer::ethernet, true, "poll poll"},
+                      Kind{"connectx_8_spreads_over_paths", "device mlx5_0 vendor=0x2c9 part=4131",
+                           LinkLayer::ethernet, true, "immediate immediate"},
+                      Kind{"bluefield_2", "device mlx5_0 vendor=0x2c9 part=41686",
+                           LinkLayer::ethernet, true, "poll poll"},
+                      Kind{"intel", "device irdma0 vendor=0x8086 part=0x1592", LinkLayer::ethernet,
+                           true, "poll poll"},
+                      Kind{"broadcom", "device bnxt_re0 vendor=0x14e4 part=0x1750",
+                           LinkLayer::ethernet, true, "poll poll"},
+                      Kind{"marvell", "device qedr0 vendor=0x1077 part=0x1656", LinkLayer::ethernet,
+                           true, "poll poll"},
+                      Kind{"hisilicon", "device hns_0 vendor=0x19e5 part=0xa222",
+                           LinkLayer::ethernet, true, "poll poll"},
+                      Kind{"a_stranger", "device x0 vendor=0x1234 part=1", LinkLayer::ethernet,
+                           true, "immediate immediate"},
+                      Kind{"another_software_device", "device siw0 driver=siw software",
+                           LinkLayer::ethernet, true, "immediate immediate"}),
     [](const auto& instance) { return std::string{instance.param.name}; });
 
 }  // namespace

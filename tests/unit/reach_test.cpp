@@ -38,7 +38,8 @@ TEST(reach, refuses_ranks_of_two_nodes_when_only_shared_memory_is_allowed) {
     EXPECT_EQ(error.code(), ErrorCode::no_resource);
     EXPECT_EQ(error.peer(), 2);
     EXPECT_EQ(error.operation(), "init");
-    EXPECT_TRUE(error.cause().starts_with("rank 0 (on host0) and rank 2 (on host1) share no memory, and "))
+    EXPECT_TRUE(
+        error.cause().starts_with("rank 0 (on host0) and rank 2 (on host1) share no memory, and "))
         << error.cause();
     EXPECT_FALSE(error.hint().empty());
   }
@@ -46,8 +47,10 @@ TEST(reach, refuses_ranks_of_two_nodes_when_only_shared_memory_is_allowed) {
 
 TEST(reach, names_what_two_ranks_of_one_host_differ_in) {
   auto ranks = on_nodes({0, 1});
-  ranks[0].place = {.boot_id = "a", .uid = 0, .pid_namespace = 1, .net_namespace = 2, .user_namespace = 3};
-  ranks[1].place = {.boot_id = "a", .uid = 1000, .pid_namespace = 1, .net_namespace = 2, .user_namespace = 4};
+  ranks[0].place = {
+      .boot_id = "a", .uid = 0, .pid_namespace = 1, .net_namespace = 2, .user_namespace = 3};
+  ranks[1].place = {
+      .boot_id = "a", .uid = 1000, .pid_namespace = 1, .net_namespace = 2, .user_namespace = 4};
   const std::string what = "(one host, but they differ: users 0 and 1000, user namespaces 3 and 4)";
   try {
     const Reach reach{with(TransportChoice::shm), ranks};
@@ -88,8 +91,8 @@ TEST(reach, falls_back_to_shared_memory_where_the_options_name_it_and_all_ranks_
 }
 
 TEST(reach, never_falls_back_where_rdma_is_required) {
-  EXPECT_FALSE(
-      (Reach{with(TransportChoice::verbs_and_shm, Requirement::rdma), on_nodes({0, 0})}.may_fall_back()));
+  EXPECT_FALSE((Reach{with(TransportChoice::verbs_and_shm, Requirement::rdma), on_nodes({0, 0})}
+                    .may_fall_back()));
 }
 
 #endif

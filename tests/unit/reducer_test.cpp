@@ -38,7 +38,8 @@ Sources<T> random_sources(int source_count, std::size_t element_count, std::uint
 template <class T>
 std::vector<const std::byte*> pointers(const Sources<T>& sources) {
   std::vector<const std::byte*> all;
-  for (const auto& source : sources) all.push_back(reinterpret_cast<const std::byte*>(source.data()));
+  for (const auto& source : sources)
+    all.push_back(reinterpret_cast<const std::byte*>(source.data()));
   return all;
 }
 
@@ -63,8 +64,9 @@ bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
 
 template <class T>
 struct ManySources : ::testing::Test {};
-using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-                               std::uint16_t, std::uint32_t, std::uint64_t, float, double, float16, bfloat16>;
+using Types =
+    ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                     std::uint16_t, std::uint32_t, std::uint64_t, float, double, float16, bfloat16>;
 TYPED_TEST_SUITE(ManySources, Types);
 
 TYPED_TEST(ManySources, are_reduced_from_left_to_right_into_memory_apart_or_any_of_them) {
@@ -75,7 +77,8 @@ TYPED_TEST(ManySources, are_reduced_from_left_to_right_into_memory_apart_or_any_
     ASSERT_EQ(kernel == nullptr, !std::integral<T> && test::is_bitwise(kind));
     if (kernel == nullptr) continue;
     for (int source_count = 2; source_count <= sources_max; ++source_count) {
-      const std::size_t element_count = counts[static_cast<std::size_t>(source_count) % std::size(counts)];
+      const std::size_t element_count =
+          counts[static_cast<std::size_t>(source_count) % std::size(counts)];
       const Sources<T> sources = random_sources<T>(source_count, element_count, 17);
       const std::vector<T> expected = folded(kind, sources);
       std::vector<T> apart(element_count);
@@ -84,8 +87,8 @@ TYPED_TEST(ManySources, are_reduced_from_left_to_right_into_memory_apart_or_any_
       ASSERT_TRUE(same_bytes(apart, expected)) << "reduction " << number << " of " << source_count;
       for (std::size_t target = 0; target < sources.size(); ++target) {
         Sources<T> one_is_target = sources;
-        kernel(reinterpret_cast<std::byte*>(one_is_target[target].data()), pointers(one_is_target).data(),
-               source_count, element_count * sizeof(T));
+        kernel(reinterpret_cast<std::byte*>(one_is_target[target].data()),
+               pointers(one_is_target).data(), source_count, element_count * sizeof(T));
         ASSERT_TRUE(same_bytes(one_is_target[target], expected))
             << "reduction " << number << " of " << source_count << " into source " << target;
       }
@@ -94,14 +97,16 @@ TYPED_TEST(ManySources, are_reduced_from_left_to_right_into_memory_apart_or_any_
 }
 
 TEST(many_sources, of_halves_are_rounded_once_per_pass) {
-  // 1 and sixteen times an eighth of its last place: added one by one every one of them would be lost.
+  // 1 and sixteen times an eighth of its last place: added one by one every one of them would be
+  // lost.
   const float16 one{1.0F};
   const float16 little{0x1p-13F};
   std::vector<std::vector<float16>> sources(sources_max, {little});
   sources[0] = {one};
   std::vector<float16> sum(1);
-  reduce_kernel(ReductionKind::sum, ElementType::float16)(
-      reinterpret_cast<std::byte*>(sum.data()), pointers(sources).data(), sources_max, sizeof(float16));
+  reduce_kernel(ReductionKind::sum, ElementType::float16)(reinterpret_cast<std::byte*>(sum.data()),
+                                                          pointers(sources).data(), sources_max,
+                                                          sizeof(float16));
   EXPECT_EQ(static_cast<float>(sum[0]), 1 + 0x1p-9F);
 }
 
@@ -119,7 +124,8 @@ void join(const void* /*context*/, const void* left, void* inout, std::size_t el
   auto* const r = static_cast<Text<bytes>*>(inout);
   for (std::size_t i = 0; i < element_count; ++i) {
     Text<bytes> joined = l[i];
-    for (std::uint8_t j = 0; j < r[i].count; ++j) joined.letters.at(joined.count++) = r[i].letters.at(j);
+    for (std::uint8_t j = 0; j < r[i].count; ++j)
+      joined.letters.at(joined.count++) = r[i].letters.at(j);
     r[i] = joined;
   }
 }
@@ -132,7 +138,8 @@ TYPED_TEST_SUITE(FunctionOn, Texts);
 
 TYPED_TEST(FunctionOn, elements_of_any_length_joins_all_sources_in_order_into_any_of_them) {
   using T = TypeParam;
-  const Reducer reducer{.function = join<sizeof(T)>, .element_bytes = sizeof(T), .commutative = false};
+  const Reducer reducer{
+      .function = join<sizeof(T)>, .element_bytes = sizeof(T), .commutative = false};
   EXPECT_FALSE(reducer.streams());
   const std::size_t element_count = 20'000 / sizeof(T) + 1;
   for (int source_count = 2; source_count <= sources_max; ++source_count) {
@@ -146,8 +153,10 @@ TYPED_TEST(FunctionOn, elements_of_any_length_joins_all_sources_in_order_into_an
       Sources<T> given = sources;
       std::vector<T> apart(element_count);
       std::vector<T>& result = target < given.size() ? given[target] : apart;
-      reducer(reinterpret_cast<std::byte*>(result.data()), pointers(given), element_count * sizeof(T));
-      for (const T& text : result) ASSERT_EQ(std::string(text.letters.data(), text.count), expected);
+      reducer(reinterpret_cast<std::byte*>(result.data()), pointers(given),
+              element_count * sizeof(T));
+      for (const T& text : result)
+        ASSERT_EQ(std::string(text.letters.data(), text.count), expected);
       for (std::size_t s = 0; s < given.size(); ++s) {
         if (s != target) {
           ASSERT_TRUE(same_bytes(given[s], sources[s])) << "source " << s << " is damaged";
@@ -157,10 +166,12 @@ TYPED_TEST(FunctionOn, elements_of_any_length_joins_all_sources_in_order_into_an
   }
 }
 
-TEST(function, that_throws_is_told_with_its_own_exception_and_its_target_is_whole_before_that_part) {
+TEST(function,
+     that_throws_is_told_with_its_own_exception_and_its_target_is_whole_before_that_part) {
   int calls = 0;
   const auto second_part_throws = [](const void* context, const void*, void*, std::size_t) {
-    if (++*static_cast<int*>(const_cast<void*>(context)) == 2) throw std::domain_error{"the second part"};
+    if (++*static_cast<int*>(const_cast<void*>(context)) == 2)
+      throw std::domain_error{"the second part"};
   };
   const Reducer reducer{.function = second_part_throws, .context = &calls, .element_bytes = 8};
   Sources<std::uint64_t> sources = random_sources<std::uint64_t>(2, 4096, 3);

@@ -60,7 +60,8 @@ TEST(registry, lists_what_the_files_of_the_collectives_end_with) {
     for (std::string line; std::getline(file, line);) {
       if (!line.starts_with(opening)) continue;
       const std::string row = line.substr(opening.size(), line.find('{') - opening.size());
-      EXPECT_TRUE(row.ends_with("_" + entry.path().stem().string())) << row << " in " << entry.path();
+      EXPECT_TRUE(row.ends_with("_" + entry.path().stem().string()))
+          << row << " in " << entry.path();
       written.insert(row);
     }
   }
@@ -76,9 +77,9 @@ TEST(registry, has_a_row_for_every_shape) {
     for (const bool ordered : {false, true}) {
       for (const bool uneven : {false, true}) {
         const CallShape shape{.size = 5, .bytes = 100, .ordered = ordered, .uneven = uneven};
-        EXPECT_TRUE(std::ranges::any_of(algorithms(static_cast<Collective>(i)), [&](const Algorithm* row) {
-          return row->applies(shape);
-        })) << name_of(static_cast<Collective>(i));
+        EXPECT_TRUE(std::ranges::any_of(algorithms(static_cast<Collective>(i)),
+                                        [&](const Algorithm* row) { return row->applies(shape); }))
+            << name_of(static_cast<Collective>(i));
       }
     }
   }
@@ -105,8 +106,9 @@ TEST(costs, of_one_rank_are_no_messages_and_of_more_some) {
 }
 
 TEST(costs, grow_with_the_bytes) {
-  for (const TopologyParams& topology : {network, TopologyParams{.shares_memory = true},
-                                         TopologyParams{.shares_memory = true, .ranks_per_core = 2}}) {
+  for (const TopologyParams& topology :
+       {network, TopologyParams{.shares_memory = true},
+        TopologyParams{.shares_memory = true, .ranks_per_core = 2}}) {
     for (const Algorithm* const each : algorithms()) {
       const Algorithm& row = *each;
       if (!topology.shares_memory && !sends_messages(row)) continue;
@@ -142,8 +144,8 @@ TEST(selector, takes_the_cheapest_row_of_the_middle_of_a_power_of_two_for_all_of
       const Algorithm* best = nullptr;
       for (const Algorithm* const candidate : algorithms(collective)) {
         if (!candidate->applies(middle)) continue;
-        if (best == nullptr ||
-            candidate->cost(middle, network_model).time_s < best->cost(middle, network_model).time_s)
+        if (best == nullptr || candidate->cost(middle, network_model).time_s <
+                                   best->cost(middle, network_model).time_s)
           best = candidate;
       }
       for (const std::size_t bytes : {power, power + 1, 2 * power - 1})
@@ -169,7 +171,8 @@ TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
   const CallShape shape{.size = 24, .bytes = 8};
   Selector selector{network, parse_forced("allreduce=ring,broadcast=chain")};
   EXPECT_EQ(&selector.select(shape, Collective::allreduce, {}), row(Collective::allreduce, "ring"));
-  EXPECT_EQ(&selector.select(shape, Collective::broadcast, {}), row(Collective::broadcast, "chain"));
+  EXPECT_EQ(&selector.select(shape, Collective::broadcast, {}),
+            row(Collective::broadcast, "chain"));
   EXPECT_EQ(&selector.select(shape, Collective::allreduce, "circulant"),
             row(Collective::allreduce, "circulant"));
   EXPECT_EQ(&selector.select(shape, Collective::allreduce, {}), row(Collective::allreduce, "ring"));
@@ -189,25 +192,29 @@ TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
                     {ErrorCode::bad_argument, no_peer, "",
                      "binomial does not apply to blocks of unequal lengths", "these do: linear"}),
             "");
-  EXPECT_EQ(
-      refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },
-              {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan", "known: doubling"}),
-      "");
+  EXPECT_EQ(refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },
+                    {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
+                     "known: doubling"}),
+            "");
 }
 
-TEST(selector, takes_rows_of_a_node_only_there_and_looks_again_where_a_limit_lies_inside_a_power_of_two) {
+TEST(selector,
+     takes_rows_of_a_node_only_there_and_looks_again_where_a_limit_lies_inside_a_power_of_two) {
   Selector selector{TopologyParams{.shares_memory = true}, {}};
   EXPECT_EQ(&selector.select({.size = 4, .bytes = 8, .one_node = true}, Collective::allreduce, {}),
             row(Collective::allreduce, "one_shot"));
-  for (const std::size_t bytes : std::initializer_list<std::size_t>{4'097, 8'191, 8'192, 8'193, 16'383}) {
+  for (const std::size_t bytes :
+       std::initializer_list<std::size_t>{4'097, 8'191, 8'192, 8'193, 16'383}) {
     const CallShape shape{.size = 4, .bytes = bytes, .one_node = true};
     EXPECT_TRUE(selector.select(shape, Collective::allreduce, {}).applies(shape)) << bytes;
   }
   Selector elsewhere{network, {}};
-  EXPECT_EQ(refusal([&] { elsewhere.select({.size = 4, .bytes = 8}, Collective::barrier, "one_shot"); },
-                    {ErrorCode::bad_argument, no_peer, "",
-                     "one_shot does not apply to ranks that do not share memory", "these do: dissemination"}),
-            "");
+  EXPECT_EQ(
+      refusal(
+          [&] { elsewhere.select({.size = 4, .bytes = 8}, Collective::barrier, "one_shot"); },
+          {ErrorCode::bad_argument, no_peer, "",
+           "one_shot does not apply to ranks that do not share memory", "these do: dissemination"}),
+      "");
 }
 
 TEST(parse_forced, takes_any_number_of_entries_and_the_last_word_on_a_collective) {
@@ -221,22 +228,26 @@ TEST(parse_forced, takes_any_number_of_entries_and_the_last_word_on_a_collective
 }
 
 TEST(parse_forced, names_what_is_no_entry_and_what_would_be_one) {
-  for (const std::string entry : {"sort=quick", "allreduce", "=ring", " allreduce=ring", "Allreduce=ring"}) {
+  for (const std::string entry :
+       {"sort=quick", "allreduce", "=ring", " allreduce=ring", "Allreduce=ring"}) {
     EXPECT_EQ(
-        refusal(
-            [&] { parse_forced("barrier=dissemination," + entry); },
-            {ErrorCode::bad_config, no_peer, "init",
-             "algorithms (QPMESH_ALGORITHMS) has '" + entry + "', which names no algorithm of a collective",
-             "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, "
-             "allgather, reduce_scatter, allreduce, gather, scatter, alltoall, scan, exscan"}),
+        refusal([&] { parse_forced("barrier=dissemination," + entry); },
+                {ErrorCode::bad_config, no_peer, "init",
+                 "algorithms (QPMESH_ALGORITHMS) has '" + entry +
+                     "', which names no algorithm of a collective",
+                 "write collective=algorithm, separated by commas; collectives: barrier, "
+                 "broadcast, reduce, "
+                 "allgather, reduce_scatter, allreduce, gather, scatter, alltoall, scan, exscan"}),
         "");
   }
   for (const std::string name : {"", "RING", "ring ", "all_pairs=ring"}) {
-    EXPECT_EQ(refusal([&] { parse_forced("allreduce=" + name); },
-                      {ErrorCode::bad_config, no_peer, "init",
-                       "algorithms (QPMESH_ALGORITHMS): '" + name + "' is no algorithm of allreduce",
-                       "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, cma"}),
-              "");
+    EXPECT_EQ(
+        refusal(
+            [&] { parse_forced("allreduce=" + name); },
+            {ErrorCode::bad_config, no_peer, "init",
+             "algorithms (QPMESH_ALGORITHMS): '" + name + "' is no algorithm of allreduce",
+             "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, cma"}),
+        "");
   }
 }
 

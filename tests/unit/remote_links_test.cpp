@@ -60,7 +60,8 @@ struct Heard {
     pollfd wake{.fd = control.wake_descriptor(), .events = POLLIN, .revents = 0};
     while (!enough() && deaths.empty() && ::poll(&wake, 1, 10'000) == 1) {
       for (ControlEvent& event : control.poll()) {
-        if (event.kind == ControlEvent::Kind::frame) frames[event.peer].push_back(std::move(event.bytes));
+        if (event.kind == ControlEvent::Kind::frame)
+          frames[event.peer].push_back(std::move(event.bytes));
         if (event.kind == ControlEvent::Kind::goodbye) ++goodbyes[event.peer];
         if (event.kind == ControlEvent::Kind::death) deaths.push_back(std::move(event.detail));
       }
@@ -71,7 +72,9 @@ struct Heard {
 };
 
 // All ranks have come this far, or one of them has failed and the test with it.
-void wait_for_all(Bootstrap& ranks) { ranks.all_gather({}, base::after_ms(base::System{}, 15'000)); }
+void wait_for_all(Bootstrap& ranks) {
+  ranks.all_gather({}, base::after_ms(base::System{}, 15'000));
+}
 
 void expect_same_errors(const std::vector<std::optional<Error>>& errors, ErrorCode code, int peer) {
   for (const auto& error : errors) {
@@ -91,7 +94,8 @@ struct Layout {
 class RanksIn : public testing::TestWithParam<Layout> {};
 std::string layout_name(const testing::TestParamInfo<Layout>& tested) { return tested.param.name; }
 INSTANTIATE_TEST_SUITE_P(places, RanksIn,
-                         testing::Values(Layout{"two", {0, 1}}, Layout{"three_of_one_each", {0, 1, 2}},
+                         testing::Values(Layout{"two", {0, 1}},
+                                         Layout{"three_of_one_each", {0, 1, 2}},
                                          Layout{"two_of_two_by_turns", {0, 1, 0, 1}},
                                          Layout{"two_of_two", {0, 0, 1, 1}},
                                          Layout{"eight_of_one_each", {0, 1, 2, 3, 4, 5, 6, 7}},
@@ -214,12 +218,15 @@ TEST(remote_links, try_the_addresses_of_a_rank_in_turn) {
 TEST(remote_links, go_on_to_the_next_address_when_one_connects_and_keeps_silent) {
   const base::System system;
   const auto silent = bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
-  const HostPort address = bootstrap::tcp::host_port(bootstrap::tcp::local_address(silent.socket.get()));
+  const HostPort address =
+      bootstrap::tcp::host_port(bootstrap::tcp::local_address(silent.socket.get()));
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
     Tampered ranks{gathering, rank};
     ranks.be_elsewhere(rank);
-    ranks.say_outcome = [&](Outcome& mine) { mine.listens_at.insert(mine.listens_at.begin(), address); };
+    ranks.say_outcome = [&](Outcome& mine) {
+      mine.listens_at.insert(mine.listens_at.begin(), address);
+    };
     MetRank me;
     me.options.handshake_timeout_ms = 100;
     me.meet(ranks);
@@ -245,9 +252,10 @@ TEST(remote_links, name_both_ranks_and_hosts_and_every_address_when_none_can_be_
   EXPECT_EQ(errors[0]->system_error(), ECONNREFUSED);
   EXPECT_EQ(
       errors[0]->cause(),
-      fmt::format("rank 1 (pid {0} on host west) cannot reach rank 0 (pid {0} on host east); tried "
-                  "127.0.0.1:1 (Connection refused), 127.0.0.1:2 (Connection refused) (reported by rank 1)",
-                  ::getpid()));
+      fmt::format(
+          "rank 1 (pid {0} on host west) cannot reach rank 0 (pid {0} on host east); tried "
+          "127.0.0.1:1 (Connection refused), 127.0.0.1:2 (Connection refused) (reported by rank 1)",
+          ::getpid()));
   EXPECT_THAT(errors[0]->hint(), HasSubstr("firewall"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{4});
 }
@@ -256,7 +264,9 @@ TEST(remote_links, do_not_call_at_the_loopback_address_of_a_rank_with_another_ne
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
     Tampered ranks{gathering, rank};
-    ranks.say = [rank](Introduction& mine) { mine.place.net_namespace += static_cast<std::uint64_t>(rank); };
+    ranks.say = [rank](Introduction& mine) {
+      mine.place.net_namespace += static_cast<std::uint64_t>(rank);
+    };
     ranks.say_outcome = [](Outcome& mine) { mine.listens_at = {closed_port}; };
     MetRank me;
     me.meet(ranks, {}, 1000);
@@ -274,7 +284,8 @@ TEST(remote_links, name_a_rank_that_was_stopped_for_too_long) {
   const auto errors = run_ranks(2, [&](int rank) {
     Tampered ranks{gathering, rank};
     ranks.be_elsewhere(rank);
-    if (rank == 1) ranks.heard_outcomes = [](std::span<const Outcome>) { ::poll(nullptr, 0, 1700); };
+    if (rank == 1)
+      ranks.heard_outcomes = [](std::span<const Outcome>) { ::poll(nullptr, 0, 1700); };
     MetRank me;
     me.meet(ranks, {}, 2000);
   });
@@ -306,7 +317,8 @@ const Hosts interfaces{"10.0.0.1", "127.0.0.1", "172.17.0.1", "::1", "fd00::1"};
 TEST(addresses, are_the_bootstraps_where_all_can_use_it) {
   using bootstrap::addresses_for;
   EXPECT_EQ(addresses_for({.beyond = true}, "172.17.0.1", interfaces), Hosts{"172.17.0.1"});
-  EXPECT_EQ(addresses_for({.same_network = true, .beyond = true}, "fd00::1", interfaces), Hosts{"fd00::1"});
+  EXPECT_EQ(addresses_for({.same_network = true, .beyond = true}, "fd00::1", interfaces),
+            Hosts{"fd00::1"});
   EXPECT_EQ(addresses_for({.same_network = true}, "127.0.0.1", interfaces), Hosts{"127.0.0.1"});
 }
 
@@ -354,7 +366,8 @@ class UnauthenticatedPeer {
 
   bootstrap::Challenge challenge() {
     bootstrap::Challenge challenge;
-    EXPECT_EQ(::recv(socket_.get(), &challenge, sizeof challenge, MSG_WAITALL), ssize_t{sizeof challenge});
+    EXPECT_EQ(::recv(socket_.get(), &challenge, sizeof challenge, MSG_WAITALL),
+              ssize_t{sizeof challenge});
     return challenge;
   }
   template <class T>
@@ -377,8 +390,8 @@ class UnauthenticatedPeer {
   base::UniqueFd socket_;
 };
 
-bootstrap::Hello hello_of(const bootstrap::Key& key, const bootstrap::Challenge& challenge, int rank,
-                          int size) {
+bootstrap::Hello hello_of(const bootstrap::Key& key, const bootstrap::Challenge& challenge,
+                          int rank, int size) {
   auto hello = bootstrap::make_hello(base::System{}, rank, size, 0, {});
   hello.proof = prove(key, bootstrap::Role::rank, challenge, hello);
   return hello;
@@ -397,7 +410,9 @@ void expect_meeting_in_spite_of(const Play& play) {
     me.options.handshake_timeout_ms = 300;
     std::vector<Introduction> everybody;
     if (rank == 1) {
-      ranks.heard = [&](std::span<const Introduction> all) { everybody.assign(all.begin(), all.end()); };
+      ranks.heard = [&](std::span<const Introduction> all) {
+        everybody.assign(all.begin(), all.end());
+      };
       ranks.heard_outcomes = [&](std::span<const Outcome> outcomes) {
         ASSERT_FALSE(outcomes[0].listens_at.empty());
         play(outcomes[0].listens_at[0], everybody);
@@ -439,8 +454,9 @@ TEST(remote_links, refuse_whoever_does_not_know_the_key_of_this_meeting) {
     // one.
     std::vector<Introduction> other_meeting(everybody.begin(), everybody.end());
     other_meeting[1].contribution[0] ^= std::byte{1};
-    for (const bootstrap::Key& key : {bootstrap::Key{}, bootstrap::key_of_listener(other_meeting, 0),
-                                      bootstrap::key_of_listener(everybody, 1)}) {
+    for (const bootstrap::Key& key :
+         {bootstrap::Key{}, bootstrap::key_of_listener(other_meeting, 0),
+          bootstrap::key_of_listener(everybody, 1)}) {
       UnauthenticatedPeer peer{address};
       peer.send(hello_of(key, peer.challenge(), 1, 2));
       const auto answer = peer.rest();
@@ -453,7 +469,8 @@ TEST(remote_links, refuse_whoever_does_not_know_the_key_of_this_meeting) {
 TEST(remote_links, refuse_the_replay_of_a_handshake) {
   expect_meeting_in_spite_of([](const HostPort& address, std::span<const Introduction> everybody) {
     UnauthenticatedPeer first{address};
-    const auto recorded = hello_of(bootstrap::key_of_listener(everybody, 0), first.challenge(), 1, 2);
+    const auto recorded =
+        hello_of(bootstrap::key_of_listener(everybody, 0), first.challenge(), 1, 2);
     UnauthenticatedPeer second{address};
     second.challenge();
     second.send(recorded);
@@ -497,15 +514,18 @@ TEST(remote_links, do_not_count_a_rank_whose_connection_breaks_before_it_acknowl
 
 TEST(remote_links, are_not_made_with_an_impostor_who_lets_anybody_in) {
   const base::System system;
-  const auto listening = bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
-  const HostPort address = bootstrap::tcp::host_port(bootstrap::tcp::local_address(listening.socket.get()));
+  const auto listening =
+      bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
+  const HostPort address =
+      bootstrap::tcp::host_port(bootstrap::tcp::local_address(listening.socket.get()));
   ThreadGathering gathering{2};
   std::thread impostor{[&] {
     pollfd caller{.fd = listening.socket.get(), .events = POLLIN, .revents = 0};
     ASSERT_EQ(::poll(&caller, 1, 10'000), 1);
     const base::UniqueFd socket{::accept(caller.fd, nullptr, nullptr)};
     const bootstrap::Challenge challenge;
-    ASSERT_EQ(::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL), ssize_t{sizeof challenge});
+    ASSERT_EQ(::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL),
+              ssize_t{sizeof challenge});
     bootstrap::Hello hello;
     ASSERT_EQ(::recv(socket.get(), &hello, sizeof hello, MSG_WAITALL), ssize_t{sizeof hello});
     const bootstrap::FrameHeader header{bootstrap::FrameKind::welcome, sizeof hello.proof};
@@ -519,7 +539,9 @@ TEST(remote_links, are_not_made_with_an_impostor_who_lets_anybody_in) {
   const auto errors = run_ranks(2, [&](int rank) {
     Tampered ranks{gathering, rank};
     ranks.be_elsewhere(rank);
-    ranks.say_outcome = [&](Outcome& mine) { mine.listens_at.insert(mine.listens_at.begin(), address); };
+    ranks.say_outcome = [&](Outcome& mine) {
+      mine.listens_at.insert(mine.listens_at.begin(), address);
+    };
     MetRank me;
     me.meet(ranks);
     wait_for_all(ranks);

@@ -1,4 +1,5 @@
-// Memory that runs out in the middle of a call: the call ends with an error, and what it had begun ends with it.
+// Memory that runs out in the middle of a call: the call ends with an error, and what it had begun
+// ends with it.
 #include <gtest/gtest.h>
 
 #include <cstdint>

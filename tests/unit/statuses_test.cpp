@@ -1,4 +1,5 @@
-// Every completion status and event has a message of its own, and a link that fails names both its ends.
+// Every completion status and event has a message of its own, and a link that fails names both its
+// ends.
 #include "transport/verbs/diagnosis/statuses.hpp"
 
 #include <fmt/format.h>
@@ -43,11 +44,12 @@ TEST(status_table, is_the_table_of_docs_protocol_md) {
   std::ifstream file{std::string{QPMESH_SOURCE_DIR} + "/docs/protocol.md"};
   const std::string page{std::istreambuf_iterator<char>{file}, {}};
   for (const auto& row : status_table()) {
-    EXPECT_THAT(
-        page, HasSubstr(fmt::format("| `{}` | {} | {} | {} |", row.name, row.meaning, row.cause, row.hint)));
+    EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} | {} |", row.name, row.meaning,
+                                            row.cause, row.hint)));
   }
   for (const auto& row : event_table())
-    EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} |", row.name, row.meaning, row.hint)));
+    EXPECT_THAT(page,
+                HasSubstr(fmt::format("| `{}` | {} | {} |", row.name, row.meaning, row.hint)));
 }
 
 TEST(status_table, has_a_row_for_every_status_that_is_no_success_and_for_nothing_else) {
@@ -78,7 +80,8 @@ TEST(status_table, gives_each_status_a_message_of_its_own) {
 TEST(status_table, spells_the_names_as_verbs_do) {
   EXPECT_EQ(status_table()[IBV_WC_RETRY_EXC_ERR - 1].name, "RETRY_EXC_ERR");
   for (const auto& row : status_table())
-    EXPECT_EQ(row.name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"), std::string_view::npos) << row.name;
+    EXPECT_EQ(row.name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"), std::string_view::npos)
+        << row.name;
 }
 
 TEST(event_table, has_a_row_and_a_message_for_every_event) {
@@ -100,7 +103,8 @@ TEST(event_table, has_a_row_and_a_message_for_every_event) {
 TEST(event_table, knows_what_an_event_costs) {
   for (const auto event : {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR})
     EXPECT_EQ(severity_of(event), Severity::connection);
-  for (const auto event : {IBV_EVENT_CQ_ERR, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL, IBV_EVENT_SRQ_ERR})
+  for (const auto event :
+       {IBV_EVENT_CQ_ERR, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL, IBV_EVENT_SRQ_ERR})
     EXPECT_EQ(severity_of(event), Severity::context);
   for (const auto event : {IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE})
     EXPECT_EQ(severity_of(event), Severity::suspicious);
@@ -118,8 +122,10 @@ Enum later_value(int value) {
 }
 
 TEST(a_status_or_event, that_is_not_known_is_told_by_its_number) {
-  const auto [cause, hint] = describe(later_value<ibv_wc_status>(31), 7, "RDMA write", link_of_hosts());
-  EXPECT_THAT(cause, AllOf(HasSubstr("status 31"), HasSubstr("vendor error 0x7"), HasSubstr("host beta")));
+  const auto [cause, hint] =
+      describe(later_value<ibv_wc_status>(31), 7, "RDMA write", link_of_hosts());
+  EXPECT_THAT(cause,
+              AllOf(HasSubstr("status 31"), HasSubstr("vendor error 0x7"), HasSubstr("host beta")));
   EXPECT_FALSE(hint.empty());
   EXPECT_THAT(describe(later_value<ibv_event_type>(31), "mlx5_0", 0).cause,
               AllOf(HasSubstr("mlx5_0: event 31"), Not(HasSubstr("port"))));
@@ -127,20 +133,22 @@ TEST(a_status_or_event, that_is_not_known_is_told_by_its_number) {
 }
 
 TEST(a_link, is_described_by_host_device_port_gid_type_mtu_and_queue_pair_of_both_ends) {
-  EXPECT_EQ(to_string(link_of_hosts()),
-            "host alpha, mlx5_0 port 1, GID 3 ::ffff:10.0.0.1 (RoCE v2, ens2), MTU 4096, QP 0x11 to "
-            "host beta, mlx5_1 port 1, GID 5 ::ffff:10.0.0.2 (RoCE v2, ens2), MTU 4096, QP 0x22");
+  EXPECT_EQ(
+      to_string(link_of_hosts()),
+      "host alpha, mlx5_0 port 1, GID 3 ::ffff:10.0.0.1 (RoCE v2, ens2), MTU 4096, QP 0x11 to "
+      "host beta, mlx5_1 port 1, GID 5 ::ffff:10.0.0.2 (RoCE v2, ens2), MTU 4096, QP 0x22");
 }
 
 TEST(a_peer_that_does_not_answer, is_told_with_the_time_and_commands_ready_to_be_copied) {
   const auto [cause, hint] = describe(IBV_WC_RETRY_EXC_ERR, 0x81, "RDMA write", link_of_hosts());
-  EXPECT_THAT(cause, AllOf(HasSubstr("did not answer for about 1073 ms (8 tries)"), HasSubstr("host alpha"),
-                           HasSubstr("host beta"), Not(HasSubstr("MTUs differ"))));
   EXPECT_THAT(
-      hint,
-      AllOf(HasSubstr("peer's process"), HasSubstr("on host alpha: ping -c 3 -M do -s 4128 -I ens2 10.0.0.2"),
-            HasSubstr("UDP port 4791"), HasSubstr("on host beta: ib_write_lat -d mlx5_1 -i 1 -x 5"),
-            HasSubstr("on host alpha: ib_write_lat -d mlx5_0 -i 1 -x 3 beta")));
+      cause, AllOf(HasSubstr("did not answer for about 1073 ms (8 tries)"), HasSubstr("host alpha"),
+                   HasSubstr("host beta"), Not(HasSubstr("MTUs differ"))));
+  EXPECT_THAT(hint, AllOf(HasSubstr("peer's process"),
+                          HasSubstr("on host alpha: ping -c 3 -M do -s 4128 -I ens2 10.0.0.2"),
+                          HasSubstr("UDP port 4791"),
+                          HasSubstr("on host beta: ib_write_lat -d mlx5_1 -i 1 -x 5"),
+                          HasSubstr("on host alpha: ib_write_lat -d mlx5_0 -i 1 -x 3 beta")));
   EXPECT_THAT(hint, AllOf(Not(HasSubstr("link-local")), Not(HasSubstr("SoftRoCE"))));
 }
 
@@ -157,8 +165,10 @@ TEST(a_peer_that_does_not_answer, over_softroce_may_be_slow) {
   link.local.endpoint.software = true;
   link.timers = timers_for(link.local.endpoint, 0);
   const auto [cause, hint] = describe_silence("RDMA requests were repeated for 8000 ms", link);
-  EXPECT_THAT(cause,
-              HasSubstr("RDMA requests were repeated for 8000 ms: the peer's device does not answer; host"));
+  EXPECT_THAT(
+      cause,
+      HasSubstr(
+          "RDMA requests were repeated for 8000 ms: the peer's device does not answer; host"));
   EXPECT_THAT(hint, HasSubstr("raise QPMESH_LINK_TIMEOUT_MS"));
 }
 
@@ -187,15 +197,17 @@ TEST(a_peer_that_does_not_answer, over_infiniband_is_looked_for_by_its_lid) {
   link.peer.endpoint.lid = 12;
   const auto [cause, hint] = describe(IBV_WC_RETRY_EXC_ERR, 0, "RDMA write", link);
   EXPECT_THAT(cause, HasSubstr("LID 12"));
-  EXPECT_THAT(hint, AllOf(HasSubstr("ibportstate -C mlx5_0 12 1"), HasSubstr("ib_write_lat -d mlx5_1 -i 1;"),
-                          Not(HasSubstr("ping")), Not(HasSubstr("4791"))));
+  EXPECT_THAT(hint, AllOf(HasSubstr("ibportstate -C mlx5_0 12 1"),
+                          HasSubstr("ib_write_lat -d mlx5_1 -i 1;"), Not(HasSubstr("ping")),
+                          Not(HasSubstr("4791"))));
 }
 
 TEST(a_step_of_bring_up, that_failed_is_told_with_both_ends_and_what_to_look_at) {
-  for (const int error : {EINVAL, ENETUNREACH, EHOSTUNREACH, ETIMEDOUT, ENODEV, ENOMEM, EPERM, EIO}) {
+  for (const int error :
+       {EINVAL, ENETUNREACH, EHOSTUNREACH, ETIMEDOUT, ENODEV, ENOMEM, EPERM, EIO}) {
     const auto [cause, hint] = describe_bring_up("INIT to RTR", error, link_of_hosts());
-    EXPECT_THAT(cause,
-                AllOf(HasSubstr("INIT to RTR failed"), HasSubstr("host alpha"), HasSubstr("host beta")));
+    EXPECT_THAT(cause, AllOf(HasSubstr("INIT to RTR failed"), HasSubstr("host alpha"),
+                             HasSubstr("host beta")));
     EXPECT_FALSE(hint.empty()) << error;
   }
   EXPECT_THAT(describe_bring_up("INIT to RTR", ENETUNREACH, link_of_hosts()).hint,
@@ -205,17 +217,19 @@ TEST(a_step_of_bring_up, that_failed_is_told_with_both_ends_and_what_to_look_at)
 
 TEST(bring_up, whose_short_write_alone_came_back_names_the_mtu_of_both_interfaces) {
   const auto link = link_of_hosts();
-  const auto [cause, hint] = describe_cut_path(link, describe(IBV_WC_RETRY_EXC_ERR, 0, "RDMA write", link));
+  const auto [cause, hint] =
+      describe_cut_path(link, describe(IBV_WC_RETRY_EXC_ERR, 0, "RDMA write", link));
   EXPECT_THAT(cause, AllOf(HasSubstr("a short packet was answered, one of 4096 bytes was not"),
                            HasSubstr("host alpha"), HasSubstr("host beta")));
-  EXPECT_THAT(hint,
-              AllOf(HasSubstr("on host alpha: ip link set ens2 mtu 1500"),
-                    HasSubstr("on host beta: ip link set ens2 mtu 1500"), HasSubstr("ping -c 3 -M do")));
+  EXPECT_THAT(hint, AllOf(HasSubstr("on host alpha: ip link set ens2 mtu 1500"),
+                          HasSubstr("on host beta: ip link set ens2 mtu 1500"),
+                          HasSubstr("ping -c 3 -M do")));
 }
 
 TEST(bring_up, that_met_silence_names_both_ends_and_the_path) {
   const auto [cause, hint] = describe_silence("first write", link_of_hosts());
-  EXPECT_THAT(cause, AllOf(HasSubstr("first write"), HasSubstr("does not answer"), HasSubstr("QP 0x22")));
+  EXPECT_THAT(cause,
+              AllOf(HasSubstr("first write"), HasSubstr("does not answer"), HasSubstr("QP 0x22")));
   EXPECT_THAT(hint, HasSubstr("UDP port 4791"));
 }
 

@@ -170,7 +170,8 @@ TEST(frames, come_from_the_pool_and_a_later_start_allocates_nothing) {
     }
   };
   const std::uint64_t cold = allocations_of(run);
-  // One per frame that lives at once: the counter counts, and frames are reused from the first run on.
+  // One per frame that lives at once: the counter counts, and frames are reused from the first run
+  // on.
   EXPECT_EQ(cold, 20U);
   EXPECT_EQ(allocations_of(run), 0U);
   EXPECT_EQ(sum, 2 * 2 * 20 * 100);
@@ -240,7 +241,8 @@ TEST(a_parked_task, is_resumed_by_a_failure_and_throws_inside) {
   }
 }
 
-Task start_another(Engine& engine, TaskOperation& other, int& sum, std::vector<std::string>& steps) {
+Task start_another(Engine& engine, TaskOperation& other, int& sum,
+                   std::vector<std::string>& steps) {
   steps.emplace_back("starts");
   engine.start(other, [&] { return leaf(sum); });
   EXPECT_FALSE(other.done);  // the loop that runs us comes to it
@@ -292,8 +294,8 @@ class RoundTest : public ::testing::Test {
     rank_.messaging.start(operation);
     ASSERT_TRUE(operation.done);
   }
-  static Task receive_two(collectives::Group group, std::span<std::byte> first, std::span<std::byte> second,
-                          int& resumed) {
+  static Task receive_two(collectives::Group group, std::span<std::byte> first,
+                          std::span<std::byte> second, int& resumed) {
     collectives::Round<2> round{group};
     round.receive(0, first);
     round.receive(0, second);
@@ -353,7 +355,8 @@ TEST_F(RoundTest, waits_for_both_halves_and_throws_the_first_failure) {
 TEST_F(RoundTest, ends_with_the_communicators_failure_when_it_fails) {
   TaskOperation task;
   rank_.engine.start(task, [&] { return receive_two(rank_.group(), first_, second_, resumed_); });
-  const Error failure{{.code = ErrorCode::aborted, .peer = 0, .operation = "abort", .cause = "enough"}};
+  const Error failure{
+      {.code = ErrorCode::aborted, .peer = 0, .operation = "abort", .cause = "enough"}};
   rank_.messaging.fail(test::LoneRank::communicator, failure);
   EXPECT_FALSE(task.done);  // a task ends only by being resumed
   rank_.steps();
@@ -367,8 +370,8 @@ TEST_F(RoundTest, ends_with_the_communicators_failure_when_it_fails) {
   }
 }
 
-// Receives that answer offers, more of them than there are lines for answers, and a send that makes one.
-// The frame is there already when memory begins to fail.
+// Receives that answer offers, more of them than there are lines for answers, and a send that makes
+// one. The frame is there already when memory begins to fail.
 Task answer_offers(collectives::Group group, std::span<std::byte> large,
                    std::optional<test::FailingAllocation>& failing, std::uint64_t index) {
   collectives::Round<8> round{group};
@@ -406,7 +409,8 @@ TEST(a_round_that_runs_out_of_memory, wherever_it_does_leaves_no_operation_behin
     if (task.done) {
       ++failed;
       EXPECT_TRUE(task.error);
-      EXPECT_FALSE(rank.messaging.awaited(test::LoneRank::communicator)) << "it lies in a frame that is gone";
+      EXPECT_FALSE(rank.messaging.awaited(test::LoneRank::communicator))
+          << "it lies in a frame that is gone";
     } else {  // nothing was missing, or what was can wait
       rank.communicator_failed(test::LoneRank::communicator, {.code = ErrorCode::aborted});
       rank.steps();

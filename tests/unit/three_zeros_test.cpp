@@ -1,7 +1,7 @@
-// The small path takes no memory from the heap, no lock and no call of the system. Two ranks of shared memory
-// are stepped in turn by one thread of a child process; malloc and pthread_mutex_lock are counted where they
-// are called, system calls where they are refused (a seccomp filter cannot be taken off again: hence the
-// child). Clock reads go through the vDSO and are no system calls.
+// The small path takes no memory from the heap, no lock and no call of the system. Two ranks of
+// shared memory are stepped in turn by one thread of a child process; malloc and pthread_mutex_lock
+// are counted where they are called, system calls where they are refused (a seccomp filter cannot
+// be taken off again: hence the child). Clock reads go through the vDSO and are no system calls.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,7 +51,8 @@ void count_heap() {
 
 }  // namespace
 
-// glibc's own names for what we stand in front of. operator new ends in malloc, operator delete in free.
+// glibc's own names for what we stand in front of. operator new ends in malloc, operator delete in
+// free.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names are glibc's
 void* __libc_malloc(std::size_t bytes);
@@ -107,8 +108,9 @@ void on_refused_call(int, siginfo_t* info, void* context) {
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = -ENOSYS;
 }
 
-// From here on every system call of this thread but the return from the handler, the end, and a write to one
-// descriptor is refused with SIGSYS. The architecture needs no check: this is a test and not a sandbox.
+// From here on every system call of this thread but the return from the handler, the end, and a
+// write to one descriptor is refused with SIGSYS. The architecture needs no check: this is a test
+// and not a sandbox.
 bool refuse_system_calls(int report) {
   struct sigaction action {};
   action.sa_sigaction = on_refused_call;
@@ -116,7 +118,9 @@ bool refuse_system_calls(int report) {
   if (::sigaction(SIGSYS, &action, nullptr) != 0) return false;
   constexpr auto number = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
   constexpr auto first_argument = static_cast<std::uint32_t>(offsetof(seccomp_data, args));
-  const auto load = [](std::uint32_t offset) { return sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, offset}; };
+  const auto load = [](std::uint32_t offset) {
+    return sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, offset};
+  };
   const auto jump_if = [](std::uint32_t value, std::uint8_t yes, std::uint8_t no) {
     return sock_filter{BPF_JMP | BPF_JEQ | BPF_K, yes, no, value};
   };
@@ -129,7 +133,8 @@ bool refuse_system_calls(int report) {
                      jump_if(static_cast<std::uint32_t>(report), 1, 0),
                      result(SECCOMP_RET_TRAP),
                      result(SECCOMP_RET_ALLOW)};
-  const sock_fprog filter{.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
+  const sock_fprog filter{.len = static_cast<unsigned short>(program.size()),
+                          .filter = program.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
@@ -264,10 +269,12 @@ constexpr int measured_operations = 100'000;
 
 template <class Operation>
 void expect_three_zeros(Operation&& operation) {
-  const Report report = counted<SmallOperations>(warm_up_operations, measured_operations, operation);
+  const Report report =
+      counted<SmallOperations>(warm_up_operations, measured_operations, operation);
   EXPECT_EQ(report.counts.heap_calls, 0U);
   EXPECT_EQ(report.counts.locks, 0U);
-  EXPECT_EQ(report.counts.system_calls, 0U) << "the first one has number " << report.counts.first_system_call;
+  EXPECT_EQ(report.counts.system_calls, 0U)
+      << "the first one has number " << report.counts.first_system_call;
 }
 
 TEST(a_small_operation, of_ping_pong_allocates_locks_and_calls_nothing) {
@@ -310,8 +317,8 @@ TEST(the_counters, see_each_allocation_each_lock_and_each_system_call) {
 #else
 
 TEST(a_small_operation, allocates_locks_and_calls_nothing) {
-  GTEST_SKIP()
-      << "counting stands in front of glibc's malloc, as the sanitizers do, and reads x86-64 registers";
+  GTEST_SKIP() << "counting stands in front of glibc's malloc, as the sanitizers do, and reads "
+                  "x86-64 registers";
 }
 
 #endif

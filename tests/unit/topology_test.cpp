@@ -32,7 +32,9 @@ TEST(usable_core_count, is_the_union_of_masks_that_a_launcher_may_have_bound_to_
 }
 
 TEST(usable_core_count, is_cut_by_the_smallest_quota_and_never_less_than_one) {
-  EXPECT_EQ(usable_core_count(std::vector<UsableCores>{{{0, 1, 2, 3}, 3}, {{0, 1, 2, 3}, 2}, {{0}, 0}}), 2);
+  EXPECT_EQ(
+      usable_core_count(std::vector<UsableCores>{{{0, 1, 2, 3}, 3}, {{0, 1, 2, 3}, 2}, {{0}, 0}}),
+      2);
   EXPECT_EQ(usable_core_count(std::vector<UsableCores>{{{0, 1}, 16}}), 2);
   EXPECT_EQ(usable_core_count(std::vector<UsableCores>{{{}, 0}}), 1);
 }

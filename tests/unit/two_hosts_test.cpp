@@ -36,8 +36,8 @@ class TcpStar : public Bootstrap {
   TcpStar(int rank, int size, const base::System& system, const base::Log& log)
       : star_{{.rank = rank, .size = size},
               std::make_unique<bootstrap::TcpEndpoint>(HostPort{TwoHosts::addresses[0], 4000},
-                                                       bootstrap::key_from_secret("two hosts"), "the test",
-                                                       2'000, system),
+                                                       bootstrap::key_from_secret("two hosts"),
+                                                       "the test", 2'000, system),
               system,
               log} {}
 
@@ -68,7 +68,8 @@ class RanksOnTwoHosts : public testing::Test {
       me.meet(ranks, {}, 1000);
     });
   }
-  static std::vector<ControlEvent> events(base::ControlChannel& control, std::size_t count, int timeout_ms) {
+  static std::vector<ControlEvent> events(base::ControlChannel& control, std::size_t count,
+                                          int timeout_ms) {
     std::vector<ControlEvent> all = control.poll();
     pollfd wake{.fd = control.wake_descriptor(), .events = POLLIN, .revents = 0};
     while (all.size() < count && ::poll(&wake, 1, timeout_ms) == 1) {
@@ -98,7 +99,8 @@ class RanksOnTwoHosts : public testing::Test {
     hear(2 * others - so_far);
     EXPECT_EQ(heard.size(), others);
     for (const auto& [peer, kinds] : heard)
-      EXPECT_THAT(kinds, testing::ElementsAre(ControlEvent::Kind::frame, ControlEvent::Kind::goodbye));
+      EXPECT_THAT(kinds,
+                  testing::ElementsAre(ControlEvent::Kind::frame, ControlEvent::Kind::goodbye));
   }
 
   TwoHosts hosts_;
@@ -200,7 +202,8 @@ TEST_F(RanksOnTwoHosts, take_each_other_for_dead_within_ten_seconds_after_the_ca
     ASSERT_EQ(ended.size(), 1U);
     EXPECT_EQ(ended[0].kind, ControlEvent::Kind::death);
     EXPECT_THAT(ended[0].detail, testing::StartsWith("nothing came from host "));
-    EXPECT_THAT(ended[0].detail, testing::HasSubstr(TwoHosts::addresses[static_cast<std::size_t>(1 - rank)]));
+    EXPECT_THAT(ended[0].detail,
+                testing::HasSubstr(TwoHosts::addresses[static_cast<std::size_t>(1 - rank)]));
     EXPECT_GT(taken, milliseconds{5'000});  // so long a hypervisor may stop a host
     EXPECT_LT(taken, milliseconds{10'500});
     RecordProperty(rank == 0 ? "busy_ms" : "idle_ms",

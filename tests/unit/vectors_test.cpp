@@ -1,4 +1,5 @@
-// Reductions with vectors against scalar ones: every instruction set of this machine, the same bits.
+// Reductions with vectors against scalar ones: every instruction set of this machine, the same
+// bits.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -67,7 +68,8 @@ template <class T>
 T any_value(std::mt19937_64& random) {
   const std::uint64_t word = random();
   if constexpr (std::integral<T>) {
-    constexpr T edges[] = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), T(-1), T(0), T(1)};
+    constexpr T edges[] = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), T(-1),
+                           T(0), T(1)};
     return word % 4 == 0 ? edges[word / 4 % std::size(edges)] : static_cast<T>(word >> 3);
   } else {
     using Limits = std::numeric_limits<std::conditional_t<is_half<T>, float, T>>;
@@ -88,15 +90,16 @@ T any_value(std::mt19937_64& random) {
     };
     if (word % 4 == 0) return static_cast<T>(word >> 63 != 0 ? -edge() : edge());
     if (word % 4 == 1)
-      return static_cast<T>(static_cast<decltype(Limits::max())>(static_cast<std::int64_t>(word)) * 0x1p-60F);
+      return static_cast<T>(static_cast<decltype(Limits::max())>(static_cast<std::int64_t>(word)) *
+                            0x1p-60F);
     T value;
     std::memcpy(static_cast<void*>(&value), &word, sizeof value);
     return value;
   }
 }
 
-// Vectors in one block of memory, each as far from the boundaries of vectors as its elements allow, with a margin that
-// nobody may write.
+// Vectors in one block of memory, each as far from the boundaries of vectors as its elements allow,
+// with a margin that nobody may write.
 template <class T>
 struct Vectors {
   static constexpr std::size_t margin = 3;
@@ -110,7 +113,8 @@ struct Vectors {
   T* vector(std::size_t index) { return values.data() + index * stride + margin; }
   std::vector<const std::byte*> sources(int source_count) {
     std::vector<const std::byte*> all(static_cast<std::size_t>(source_count));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = reinterpret_cast<const std::byte*>(vector(i));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = reinterpret_cast<const std::byte*>(vector(i));
     return all;
   }
   void reduce(ReduceKernel kernel, int source_count, std::size_t target) {
@@ -118,7 +122,8 @@ struct Vectors {
            element_count * sizeof(T));
   }
   friend bool operator==(const Vectors& a, const Vectors& b) {
-    return std::ranges::equal(a.values, b.values, [](T left, T right) { return same(left, right); });
+    return std::ranges::equal(a.values, b.values,
+                              [](T left, T right) { return same(left, right); });
   }
 
   std::size_t element_count;
@@ -128,12 +133,14 @@ struct Vectors {
 
 template <class T>
 struct VectorsOf : ::testing::Test {};
-using Types = ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-                               std::uint16_t, std::uint32_t, std::uint64_t, float, double, float16, bfloat16>;
+using Types =
+    ::testing::Types<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                     std::uint16_t, std::uint32_t, std::uint64_t, float, double, float16, bfloat16>;
 TYPED_TEST_SUITE(VectorsOf, Types);
 
-TYPED_TEST(VectorsOf,
-           give_the_bits_of_the_scalar_kernel_for_any_count_of_elements_and_sources_into_any_place) {
+TYPED_TEST(
+    VectorsOf,
+    give_the_bits_of_the_scalar_kernel_for_any_count_of_elements_and_sources_into_any_place) {
   using T = TypeParam;
   std::mt19937_64 random{21};
   for (const std::int64_t target_set : targets()) {
@@ -147,18 +154,20 @@ TYPED_TEST(VectorsOf,
       ++kernel_count;
       ASSERT_NE(scalar, nullptr);
       for (int source_count = 2; source_count <= 8; ++source_count) {
-        // Up to a few vectors every count; then blocks of four of the longest, and what may be left over.
+        // Up to a few vectors every count; then blocks of four of the longest, and what may be left
+        // over.
         const std::size_t lanes = 64 / sizeof(T);
         for (std::size_t element_count = 0; element_count <= 10 * lanes + 1;
              element_count += element_count < 2 * lanes + 2 ? 1 : lanes / 2 + 1) {
-          const auto target = static_cast<std::size_t>(random() % static_cast<unsigned>(source_count + 1));
+          const auto target =
+              static_cast<std::size_t>(random() % static_cast<unsigned>(source_count + 1));
           Vectors<T> got{source_count + 1, element_count, random};
           Vectors<T> expected = got;
           got.reduce(vectors, source_count, target);
           expected.reduce(scalar, source_count, target);
-          ASSERT_EQ(got, expected) << hwy::TargetName(target_set) << ", reduction " << number << " of "
-                                   << source_count << " times " << element_count << " elements into "
-                                   << target;
+          ASSERT_EQ(got, expected)
+              << hwy::TargetName(target_set) << ", reduction " << number << " of " << source_count
+              << " times " << element_count << " elements into " << target;
         }
       }
     }
@@ -201,9 +210,9 @@ TYPED_TEST(HalvesInVectors, all_of_them_are_converted_and_rounded_as_scalar_ones
           scalar(reinterpret_cast<std::byte*>(expected.data()), sources, 2, got.size() * sizeof(T));
           for (std::size_t bits = 0; bits < every.size(); ++bits) {
             ASSERT_TRUE(same(got[bits], expected[bits]))
-                << hwy::TargetName(target_set) << ", reduction " << static_cast<int>(kind) << ": " << std::hex
-                << bits << " and " << others[bits].bits << " gave " << got[bits].bits << " and not "
-                << expected[bits].bits;
+                << hwy::TargetName(target_set) << ", reduction " << static_cast<int>(kind) << ": "
+                << std::hex << bits << " and " << others[bits].bits << " gave " << got[bits].bits
+                << " and not " << expected[bits].bits;
           }
         }
       }
@@ -211,11 +220,13 @@ TYPED_TEST(HalvesInVectors, all_of_them_are_converted_and_rounded_as_scalar_ones
   }
 }
 
-// The machine decides which sets are tested; one that has none of them is no x86-64-v3 and no arm64.
+// The machine decides which sets are tested; one that has none of them is no x86-64-v3 and no
+// arm64.
 TEST(vectors, without_an_instruction_set_for_them_are_left_to_the_scalar_kernels) {
   const OneTarget none{HWY_SCALAR};
   for (int number = 0; number < kind_count; ++number) {
-    EXPECT_EQ(vector_reduce_kernel(static_cast<ReductionKind>(number), ElementType::float32), nullptr);
+    EXPECT_EQ(vector_reduce_kernel(static_cast<ReductionKind>(number), ElementType::float32),
+              nullptr);
   }
 }
 

@@ -40,7 +40,8 @@ struct Source final : progress::Pollable {
 
   bool poll() override {
     // A wait that never ends is the failure that these tests are about.
-    if (++polls == 10'000'000) throw std::runtime_error{"the wait has not ended after 10 million steps"};
+    if (++polls == 10'000'000)
+      throw std::runtime_error{"the wait has not ended after 10 million steps"};
     return always_has_news;
   }
 };
@@ -77,7 +78,8 @@ TEST_P(WaitWith, calls_again_as_late_as_it_was_told_while_it_stalls) {
     calls.push_back(clock.looks() - 1);  // the wait began at the first look
     return calls.size() < 3 ? 2 * calls.back() : 0;
   };
-  EXPECT_FALSE(waiter.wait_until([] { return false; }, {.timeout_ms = 100, .stall_ms = 5}, on_stall));
+  EXPECT_FALSE(
+      waiter.wait_until([] { return false; }, {.timeout_ms = 100, .stall_ms = 5}, on_stall));
   EXPECT_EQ(calls, (std::vector<std::int64_t>{5, 10, 20}));
 }
 
@@ -106,7 +108,8 @@ TEST(Wait, is_woken_by_who_rings_for_another_context) {
   std::vector<std::unique_ptr<progress::Waiter>> waiters;
   for (std::size_t i = 0; i < engines.size(); ++i) {
     waiters.push_back(std::make_unique<progress::Waiter>(
-        engines[i], system, WaitPolicy{}, progress::Doorbell{&sleepers[i].asleep, sleepers[i].bell.get()}));
+        engines[i], system, WaitPolicy{},
+        progress::Doorbell{&sleepers[i].asleep, sleepers[i].bell.get()}));
     waiters.back()->set_armable(&sleepers[i]);
   }
   const std::vector<progress::Waiter*> others{waiters[1].get(), waiters[2].get()};
@@ -166,7 +169,8 @@ int sleeps_where_slices_are_lost(int looks) {
   return count.sleeps;
 }
 
-TEST(Wait, sleeps_once_for_a_slice_that_was_lost_by_chance_and_mostly_beside_a_neighbour_that_stays) {
+TEST(Wait,
+     sleeps_once_for_a_slice_that_was_lost_by_chance_and_mostly_beside_a_neighbour_that_stays) {
   EXPECT_EQ(sleeps_where_slices_are_lost(0), 0);
   EXPECT_EQ(sleeps_where_slices_are_lost(2), 1);
   EXPECT_GT(sleeps_where_slices_are_lost(1'000'000), 450) << "each with two polls";

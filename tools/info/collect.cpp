@@ -20,7 +20,8 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-// The kernel asks for the capability in the first user namespace, so root of a container's own does not have it.
+// The kernel asks for the capability in the first user namespace, so root of a container's own does
+// not have it.
 bool may_lock_any_memory() {
   constexpr int cap_ipc_lock = 14;
   std::uint64_t first = 1;
@@ -43,8 +44,8 @@ LockedMemory locked_memory(const Options& options) {
     found.limit_bytes = static_cast<std::int64_t>(limit.rlim_cur);
   found.exempt = may_lock_any_memory();
   const messaging::RingLayout rings{
-      .payload_ring_units = static_cast<std::uint32_t>(static_cast<std::size_t>(options.network_ring_bytes) /
-                                                       messaging::unit_bytes)};
+      .payload_ring_units = static_cast<std::uint32_t>(
+          static_cast<std::size_t>(options.network_ring_bytes) / messaging::unit_bytes)};
   found.peer_bytes = static_cast<std::int64_t>(rings.slot_bytes() + rings.staging_bytes());
   return found;
 }

@@ -15,9 +15,12 @@ namespace qpmesh::info {
 struct LockedMemory {
   std::int64_t limit_bytes = -1;  // RLIMIT_MEMLOCK; -1: none
   bool exempt = false;            // CAP_IPC_LOCK: the limit does not count for this process
-  std::int64_t peer_bytes = 0;    // registered for each peer between nodes, with the options as they are
+  std::int64_t peer_bytes =
+      0;  // registered for each peer between nodes, with the options as they are
   std::int64_t needed_bytes() const noexcept { return peer_bytes * example_peers; }
-  bool enough() const noexcept { return exempt || limit_bytes < 0 || limit_bytes >= needed_bytes(); }
+  bool enough() const noexcept {
+    return exempt || limit_bytes < 0 || limit_bytes >= needed_bytes();
+  }
 
   static constexpr int example_peers = 64;
 };
@@ -46,7 +49,8 @@ Facts collect();
 
 // For people: lines that fit a wide terminal.
 std::string to_text(const Facts& facts);
-// For programs: one JSON object, indented. Byte counts and rates are numbers; what is unknown is null.
+// For programs: one JSON object, indented. Byte counts and rates are numbers; what is unknown is
+// null.
 std::string to_json(const Facts& facts);
 
 }  // namespace qpmesh::info

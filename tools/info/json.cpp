@@ -38,7 +38,8 @@ std::string_view word(DeviceProtocol protocol) noexcept {
 
 ordered_json describe(const GidFacts& gid, const Judgement& judgement) {
   auto terms = ordered_json::array();
-  for (const auto& [name, points] : judgement.terms) terms.push_back({{"name", name}, {"points", points}});
+  for (const auto& [name, points] : judgement.terms)
+    terms.push_back({{"name", name}, {"points", points}});
   const bool offered = judgement.refused.empty();
   return {{"index", gid.index},
           {"gid", to_string(gid.gid)},

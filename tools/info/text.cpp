@@ -34,7 +34,8 @@ std::string bytes(std::int64_t count) {
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
   return fmt::format("{:.{}f} {}", value,
-                     value == static_cast<double>(static_cast<std::int64_t>(value)) ? 0 : 1, units[unit]);
+                     value == static_cast<double>(static_cast<std::int64_t>(value)) ? 0 : 1,
+                     units[unit]);
 }
 
 std::string_view word(Notification notification) noexcept {
@@ -61,9 +62,10 @@ std::string aligned(const std::vector<Row>& rows, std::string_view indent) {
 }
 
 std::string of_host(const Facts& facts) {
-  auto text = fmt::format("host {}: {} usable cores ({}){}", facts.host,
-                          topology::usable_core_count(std::span{&facts.cores, 1}), ranges(facts.cores.cores),
-                          facts.cores.quota == 0 ? "" : fmt::format(", a quota of {}", facts.cores.quota));
+  auto text = fmt::format(
+      "host {}: {} usable cores ({}){}", facts.host,
+      topology::usable_core_count(std::span{&facts.cores, 1}), ranges(facts.cores.cores),
+      facts.cores.quota == 0 ? "" : fmt::format(", a quota of {}", facts.cores.quota));
   for (const auto& node : facts.numa_nodes)
     text += fmt::format(", NUMA node {} has cores {}", node.number, ranges(node.cores));
   return text + '\n';
@@ -71,10 +73,10 @@ std::string of_host(const Facts& facts) {
 
 std::string of_locked_memory(const LockedMemory& memory) {
   const auto have = memory.limit_bytes < 0 ? std::string{"any amount"} : bytes(memory.limit_bytes);
-  auto text =
-      fmt::format("locked memory: have {}{}, need {} a peer: {} for {} of them\n", have,
-                  memory.exempt ? " (this process is exempt: CAP_IPC_LOCK)" : "", bytes(memory.peer_bytes),
-                  bytes(memory.needed_bytes()), LockedMemory::example_peers);
+  auto text = fmt::format("locked memory: have {}{}, need {} a peer: {} for {} of them\n", have,
+                          memory.exempt ? " (this process is exempt: CAP_IPC_LOCK)" : "",
+                          bytes(memory.peer_bytes), bytes(memory.needed_bytes()),
+                          LockedMemory::example_peers);
   if (!memory.enough()) {
     text +=
         "  too little: ulimit -l unlimited; for good: \"* - memlock unlimited\" in "
@@ -135,18 +137,21 @@ std::string of_port(const Facts& facts, std::span<const Judgement> judgements, s
   return text + of_gids(facts, judgements, device, index);
 }
 
-std::string of_device(const Facts& facts, std::span<const Judgement> judgements, std::size_t index) {
+std::string of_device(const Facts& facts, std::span<const Judgement> judgements,
+                      std::size_t index) {
   const auto& device = facts.devices[index];
-  auto text = fmt::format("device {}: {}, {}, vendor {:#06x} part {}, firmware {}, node GUID {:016x}",
-                          device.name, device.driver.empty() ? "unknown driver" : device.driver,
-                          device.software ? "software" : "hardware", device.vendor_id, device.part_id,
-                          device.firmware.empty() ? "-" : device.firmware, device.node_guid);
+  auto text =
+      fmt::format("device {}: {}, {}, vendor {:#06x} part {}, firmware {}, node GUID {:016x}",
+                  device.name, device.driver.empty() ? "unknown driver" : device.driver,
+                  device.software ? "software" : "hardware", device.vendor_id, device.part_id,
+                  device.firmware.empty() ? "-" : device.firmware, device.node_guid);
   if (device.numa_node >= 0) text += fmt::format(", NUMA node {}", device.numa_node);
   text += '\n';
   if (!device.unreadable.empty()) text += fmt::format("  cannot be read: {}\n", device.unreadable);
   if (device.ports.empty()) return text;
   text += fmt::format(
-      "  at most {} queue pairs, {} requests a queue, {} completions a queue, {} entries a request, "
+      "  at most {} queue pairs, {} requests a queue, {} completions a queue, {} entries a "
+      "request, "
       "{} reads out and {} in\n",
       device.queue_pairs_max, device.work_requests_max, device.completions_max, device.gather_max,
       device.initiator_reads_max, device.responder_reads_max);
@@ -166,8 +171,8 @@ std::string to_text(const Facts& facts) {
   const auto offer = make_offer(facts.devices, facts.wishes, facts.host);
   if (offer.endpoints.empty())
     return text + fmt::format("RDMA cannot be used: {}\n  {}\n", offer.cause, offer.hint);
-  return text +
-         fmt::format("* would be chosen, where the peers can reach it: {}\n", to_string(offer.endpoints[0]));
+  return text + fmt::format("* would be chosen, where the peers can reach it: {}\n",
+                            to_string(offer.endpoints[0]));
 }
 
 }  // namespace qpmesh::info

@@ -30,7 +30,8 @@ void EndNotices::step() {
       return;
     }
     local::Credentials there;
-    if (local::read_credentials(system_, rank.get(), there) != 0 || there.uid != ::geteuid()) continue;
+    if (local::read_credentials(system_, rank.get(), there) != 0 || there.uid != ::geteuid())
+      continue;
     for (const bootstrap::EndedRank& ended : ended_) send(rank, ended);
     ranks_.push_back(std::move(rank));
   }

@@ -46,7 +46,8 @@ class Job {
       : plan_{std::move(plan)},
         signals_{take_signals(plan_.signal_mask)},
         deaths_{::epoll_create1(EPOLL_CLOEXEC)} {
-    if (!deaths_) throw RunError{fmt::format("epoll_create1 failed: {}", base::describe_errno(errno)), 1};
+    if (!deaths_)
+      throw RunError{fmt::format("epoll_create1 failed: {}", base::describe_errno(errno)), 1};
   }
 
   // Whatever happened: nobody is left running, and no zombie.
@@ -139,10 +140,10 @@ class Job {
         info.si_pid != first.pid)
       return;
     if (info.si_status != SIGTTIN) return;
-    say(
-        fmt::format("rank 0 (pid {}) was stopped because it reads from the terminal; give its input through "
-                    "a pipe or file",
-                    first.pid));
+    say(fmt::format(
+        "rank 0 (pid {}) was stopped because it reads from the terminal; give its input through "
+        "a pipe or file",
+        first.pid));
   }
 
   // The kernel queues pidfds in the order in which the processes ended.

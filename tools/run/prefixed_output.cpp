@@ -85,7 +85,8 @@ void PrefixedOutput::end_line(Source& source) {
 
 // A pipe that is ready takes PIPE_BUF bytes without waiting.
 void PrefixedOutput::write_some() {
-  const ssize_t count = ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
+  const ssize_t count =
+      ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
   if (count >= 0) {
     pending_.erase(0, static_cast<std::size_t>(count));
   } else if (errno == EAGAIN) {  // our own stream was made non-blocking by somebody who shares it

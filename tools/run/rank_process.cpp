@@ -35,7 +35,8 @@ bool is_foreign(std::string_view name) {
 
 [[noreturn]] void fail(const char* what, int rank) {
   const int error = errno;
-  throw RunError{fmt::format("{} for rank {} failed: {}", what, rank, base::describe_errno(error)), 1};
+  throw RunError{fmt::format("{} for rank {} failed: {}", what, rank, base::describe_errno(error)),
+                 1};
 }
 
 struct Pipe {
@@ -69,8 +70,10 @@ int become_rank(const JobPlan& plan, int rank, const Guardian& guardian, pid_t l
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0) return errno;
   }
-  if (output >= 0 && (::dup2(output, STDOUT_FILENO) < 0 || ::dup2(errors, STDERR_FILENO) < 0)) return errno;
-  if (const int error = ::pthread_sigmask(SIG_SETMASK, &plan.signal_mask, nullptr); error != 0) return error;
+  if (output >= 0 && (::dup2(output, STDOUT_FILENO) < 0 || ::dup2(errors, STDERR_FILENO) < 0))
+    return errno;
+  if (const int error = ::pthread_sigmask(SIG_SETMASK, &plan.signal_mask, nullptr); error != 0)
+    return error;
   ::execvpe(command[0], command, environment);
   return errno;
 }
@@ -82,7 +85,8 @@ std::string make_job() {
   return fmt::format("{:016x}{:016x}", system.random_u64(), system.random_u64());
 }
 
-std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan, int rank) {
+std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan,
+                                          int rank) {
   std::vector<std::string> result;
   for (const char* const* entry = environment; *entry != nullptr; ++entry) {
     const std::string_view text{*entry};
@@ -115,8 +119,8 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) 
   process.pid = ::fork();
   if (process.pid < 0) fail("fork", rank);
   if (process.pid == 0) {
-    const int error = become_rank(plan, rank, guardian, launcher, output.here.get(), errors.here.get(),
-                                  const_cast<char**>(command_pointers.data()),
+    const int error = become_rank(plan, rank, guardian, launcher, output.here.get(),
+                                  errors.here.get(), const_cast<char**>(command_pointers.data()),
                                   const_cast<char**>(environment_pointers.data()));
     [[maybe_unused]] const auto written = ::write(report.here.get(), &error, sizeof error);
     ::_exit(127);
@@ -125,8 +129,9 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) 
   int error = 0;
   if (::read(report.there.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
     process.reap();
-    throw RunError{fmt::format("cannot run \"{}\": {}", plan.command.front(), base::describe_errno(error)),
-                   error == ENOENT || error == ENOTDIR ? 127 : 126};
+    throw RunError{
+        fmt::format("cannot run \"{}\": {}", plan.command.front(), base::describe_errno(error)),
+        error == ENOENT || error == ENOTDIR ? 127 : 126};
   }
   process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   process.output = std::move(output.there);
@@ -136,7 +141,8 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) 
 
 void RankProcess::look() noexcept {
   siginfo_t info{};
-  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid)
+  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid != pid)
     return;
   ended = true;
   if (info.si_code == CLD_EXITED) {
@@ -145,14 +151,16 @@ void RankProcess::look() noexcept {
   } else {
     killed = true;
     code = 128 + info.si_status;
-    const char* const name = ::strsignal(info.si_status);  // NOLINT(concurrency-mt-unsafe): one thread
+    const char* const name =
+        ::strsignal(info.si_status);  // NOLINT(concurrency-mt-unsafe): one thread
     ending = fmt::format("was killed by signal {} ({})", info.si_status, name);
   }
 }
 
 // A process gives its memory back first, then its descriptors, and tells its parent last.
 bool RankProcess::is_ending() const noexcept {
-  const base::UniqueFd sizes{::open(fmt::format("/proc/{}/statm", pid).c_str(), O_RDONLY | O_CLOEXEC)};
+  const base::UniqueFd sizes{
+      ::open(fmt::format("/proc/{}/statm", pid).c_str(), O_RDONLY | O_CLOEXEC)};
   char first = '1';
   return ::read(sizes.get(), &first, 1) == 1 && first == '0';
 }

@@ -25,7 +25,8 @@ struct JobPlan {
 // A message for the user and the code to leave with.
 class RunError : public std::runtime_error {
  public:
-  RunError(const std::string& message, int exit_code) : std::runtime_error{message}, exit_code_{exit_code} {}
+  RunError(const std::string& message, int exit_code)
+      : std::runtime_error{message}, exit_code_{exit_code} {}
   int exit_code() const noexcept { return exit_code_; }
 
  private:
@@ -65,6 +66,7 @@ RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian);
 
 // What a rank finds in its environment: ours without what other launchers said, plus rank, size and
 // job.
-std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan, int rank);
+std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan,
+                                          int rank);
 
 }  // namespace qpmesh::run

@@ -61,14 +61,15 @@ class Summary {
       if (!rows[i].chosen) continue;
       ++choices_;
       if (measured_us[i] > slower_max * best_us)
-        slower_.push_back(fmt::format("{} {} bytes: {} took {:.2f} times the best", collective, bytes,
-                                      rows[i].algorithm, measured_us[i] / best_us));
+        slower_.push_back(fmt::format("{} {} bytes: {} took {:.2f} times the best", collective,
+                                      bytes, rows[i].algorithm, measured_us[i] / best_us));
     }
   }
   void print() const {
     fmt::print("# worst factor between prediction and measurement\n");
     for (const auto& [name, worst] : worst_) fmt::print("# {:<36} {:>8.2f}\n", name, worst);
-    fmt::print("# {} of {} choices slower than the best by more than a tenth\n", slower_.size(), choices_);
+    fmt::print("# {} of {} choices slower than the best by more than a tenth\n", slower_.size(),
+               choices_);
     for (const auto& line : slower_) fmt::print("#   {}\n", line);
   }
 
@@ -88,23 +89,26 @@ void check(Communicator& world, const CheckedSizes& sizes, int tries) {
   Summary summary;
   for (std::size_t i = 0; i < collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
-    const std::size_t bytes_max = collective == Collective::barrier ? sizes.bytes_min : sizes.bytes_max;
+    const std::size_t bytes_max =
+        collective == Collective::barrier ? sizes.bytes_min : sizes.bytes_max;
     for (std::size_t wanted = sizes.bytes_min; wanted <= bytes_max; wanted *= 2) {
       const auto ranks = static_cast<std::size_t>(world.size());
       const std::size_t element_count = std::max(ranks, wanted / sizeof(float) / ranks * ranks);
-      const std::size_t bytes = collective == Collective::barrier ? 0 : element_count * sizeof(float);
+      const std::size_t bytes =
+          collective == Collective::barrier ? 0 : element_count * sizeof(float);
       std::vector<Candidate> rows = world.explain(collective, bytes);
       std::erase_if(rows, [](const Candidate& row) { return !row.applies; });
       Caller caller{world, element_count};
       Calls calls;
       for (const Candidate& row : rows)
-        calls.emplace_back([&caller, collective, name = row.algorithm] { caller.call(collective, name); });
+        calls.emplace_back(
+            [&caller, collective, name = row.algorithm] { caller.call(collective, name); });
       std::vector<double> measured_us = times_s(world, calls, tries);
       for (double& time : measured_us) time *= 1e6;
       summary.add(name_of(collective), bytes, rows, measured_us);
       for (std::size_t row = 0; prints && row < rows.size(); ++row)
-        fmt::print("{:<15} {:>10} {:>18} {:>13.3f} {:>13.3f} {:>7.2f}{}\n", name_of(collective), bytes,
-                   rows[row].algorithm, rows[row].predicted_us, measured_us[row],
+        fmt::print("{:<15} {:>10} {:>18} {:>13.3f} {:>13.3f} {:>7.2f}{}\n", name_of(collective),
+                   bytes, rows[row].algorithm, rows[row].predicted_us, measured_us[row],
                    measured_us[row] / rows[row].predicted_us, rows[row].chosen ? " chosen" : "");
     }
   }

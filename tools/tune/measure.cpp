@@ -23,8 +23,8 @@ constexpr std::size_t mib = 1024 * kib;
 
 bool shares_memory(const Communicator& world) {
   const auto candidates = world.explain(Collective::barrier, 0);
-  return std::ranges::any_of(candidates,
-                             [](const Candidate& row) { return row.algorithm == "one_shot" && row.applies; });
+  return std::ranges::any_of(
+      candidates, [](const Candidate& row) { return row.algorithm == "one_shot" && row.applies; });
 }
 
 // Of both ranks: a launcher may bind each to a core of its own.
@@ -75,7 +75,9 @@ class Measurement {
       in_world([this](Communicator& world) { measure_two_cores(world), measure_one_core(world); });
       measure_wake();
     } else {
-      remark("Two ranks on one core: steps between cores, messages and crossing bytes were not measured.");
+      remark(
+          "Two ranks on one core: steps between cores, messages and crossing bytes were not "
+          "measured.");
       in_world([this](Communicator& world) { measure_one_core(world); });
     }
     const Binding binding{cores.first};
@@ -86,12 +88,13 @@ class Measurement {
  private:
   static void require_two(const Communicator& world) {
     if (world.size() == 2) return;
-    throw Error{{.code = ErrorCode::bad_config,
-                 .operation = "qpmesh-tune",
-                 .cause = world.size() == 1
-                              ? "one rank measures nothing of another"
-                              : fmt::format("{} ranks, and constants are those of two", world.size()),
-                 .hint = "start two: qpmesh-run -np 2 qpmesh-tune --out FILE; --check takes any number"}};
+    throw Error{
+        {.code = ErrorCode::bad_config,
+         .operation = "qpmesh-tune",
+         .cause = world.size() == 1
+                      ? "one rank measures nothing of another"
+                      : fmt::format("{} ranks, and constants are those of two", world.size()),
+         .hint = "start two: qpmesh-run -np 2 qpmesh-tune --out FILE; --check takes any number"}};
   }
 
   struct Surroundings {
@@ -136,7 +139,8 @@ class Measurement {
   void remark(std::string text) { measured_.remarks.push_back(std::move(text)); }
 
   // Of blocks so long, between both ranks.
-  std::function<void()> allgather(Communicator& world, std::size_t bytes, std::string_view algorithm) {
+  std::function<void()> allgather(Communicator& world, std::size_t bytes,
+                                  std::string_view algorithm) {
     return [this, &world, bytes, algorithm] {
       world.allgather(std::span{block_}.first(bytes), std::span{blocks_}.first(2 * bytes),
                       {.algorithm = algorithm});
@@ -162,10 +166,11 @@ class Measurement {
   }
 
   void measure_network(Communicator& world) {
-    const auto times = times_s(world,
-                               {barrier(world, "dissemination"), burst(world, 1), burst(world, 16),
-                                allgather(world, 64 * kib, "all_pairs"), allgather(world, mib, "all_pairs")},
-                               tries_);
+    const auto times =
+        times_s(world,
+                {barrier(world, "dissemination"), burst(world, 1), burst(world, 16),
+                 allgather(world, 64 * kib, "all_pairs"), allgather(world, mib, "all_pairs")},
+                tries_);
     set(&collectives::Constants::network_latency_s, times[0]);
     set(&collectives::Constants::network_overhead_s, (times[2] - times[1]) / 15);
     set(&collectives::Constants::network_byte_s, (times[4] - times[3]) / (mib - 64 * kib));
@@ -186,8 +191,10 @@ class Measurement {
     const double latency_s = times[1];
     const double message_byte_s = (times[3] - times[2]) / (message - small) - copied_byte_s;
     set(&collectives::Constants::line_s, line_s);
-    // A copy of one's own block, one into staging and one out of the peer's; two steps (node/work.hpp).
-    set(&collectives::Constants::crossed_byte_s, ((times[4] - 1.5 * line_s) / large - copied_byte_s) / 2);
+    // A copy of one's own block, one into staging and one out of the peer's; two steps
+    // (node/work.hpp).
+    set(&collectives::Constants::crossed_byte_s,
+        ((times[4] - 1.5 * line_s) / large - copied_byte_s) / 2);
     set(&collectives::Constants::message_latency_s, latency_s);
     set(&collectives::Constants::message_payload_s,
         times[2] - latency_s - small * (message_byte_s + copied_byte_s));
@@ -207,8 +214,8 @@ class Measurement {
     measure_caches(world);
   }
 
-  // The longest copy that is nearer to one in the cache than to one that no cache holds. What the system says of caches is that of the
-  // host, which a guest shares with others.
+  // The longest copy that is nearer to one in the cache than to one that no cache holds. What the
+  // system says of caches is that of the host, which a guest shares with others.
   void measure_caches(Communicator& world) {
     const std::size_t longest = 64 * mib;
     block_.resize(longest);
@@ -221,7 +228,8 @@ class Measurement {
     std::size_t fits = mib / 4;
     while (fits < longest / 2 && copied_byte_s(2 * fits) < limit_s) fits *= 2;
     set(&collectives::Constants::memory_byte_s, memory_byte_s);
-    set(&collectives::Constants::cache_bytes, 2 * 2 * static_cast<double>(fits));  // both ranks' in and out
+    set(&collectives::Constants::cache_bytes,
+        2 * 2 * static_cast<double>(fits));  // both ranks' in and out
   }
 
   double copy_s(Communicator& world, std::size_t bytes) {
@@ -238,14 +246,16 @@ class Measurement {
         tries);
   }
 
-  // A cache line, so that what remains is the call. A container may forbid it even of a process's own memory; then nothing is chosen by it.
+  // A cache line, so that what remains is the call. A container may forbid it even of a process's
+  // own memory; then nothing is chosen by it.
   void measure_system_copy(Communicator& world) {
     ::iovec from{block_.data(), 64};
     ::iovec to{blocks_.data(), 64};
     const auto copy = [&] { return ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0); };
     const double call_s = time_s(
         world, [&] { copy(); }, tries_);
-    if (copy() != 64) return remark("process_vm_readv is forbidden here: system_copy was not measured.");
+    if (copy() != 64)
+      return remark("process_vm_readv is forbidden here: system_copy was not measured.");
     set(&collectives::Constants::system_copy_s, call_s);
   }
 
@@ -277,6 +287,8 @@ class Measurement {
 
 }  // namespace
 
-Measured measure(Options options, int tries) { return Measurement{std::move(options), tries}.run(); }
+Measured measure(Options options, int tries) {
+  return Measurement{std::move(options), tries}.run();
+}
 
 }  // namespace qpmesh::tune

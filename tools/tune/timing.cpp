@@ -17,7 +17,8 @@ double sample_s(Communicator& world, const std::function<void()>& call, int coun
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// From times that all ranks share, so that they agree. The first calls touch memory for the first time.
+// From times that all ranks share, so that they agree. The first calls touch memory for the first
+// time.
 int agreed_count(Communicator& world, const std::function<void()>& call) {
   sample_s(world, call, 1);
   for (int count = 1;; count *= 2) {

@@ -1,4 +1,5 @@
-// What crosses from the templates of the face into the library: ranges and collectives with their types taken off.
+// What crosses from the templates of the face into the library: ranges and collectives with their
+// types taken off.
 #pragma once
 
 #include <cstddef>
@@ -39,9 +40,10 @@ Elements elements(R& range) {
 
 // A collective.
 struct AnyCollective {
-  // Members one by one: an aggregate that is mostly zero gcc clears by `rep stos`, for as long as the rest of a barrier's call.
-  constexpr explicit AnyCollective(Collective which, const ConstElements& from = {}, const Elements& to = {},
-                                   int root_rank = 0) noexcept
+  // Members one by one: an aggregate that is mostly zero gcc clears by `rep stos`, for as long as
+  // the rest of a barrier's call.
+  constexpr explicit AnyCollective(Collective which, const ConstElements& from = {},
+                                   const Elements& to = {}, int root_rank = 0) noexcept
       : collective{which}, in{from}, out{to}, root{root_rank} {}
 
   Collective collective;

@@ -28,6 +28,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allgather_all_pairs{Collective::allgather, "all_pairs", always, cost, run};
+extern constexpr Algorithm allgather_all_pairs{Collective::allgather, "all_pairs", always, cost,
+                                               run};
 
 }  // namespace qpmesh::collectives

@@ -1,8 +1,7 @@
-// Circulant allgather: ceil(log2 N) rounds for every N, each doubling what a rank has. Wins for all but
-// the smallest and the longest vectors. Runs of blocks travel together, so nothing is packed unless the
-// caller's blocks have gaps.
-// Cost ceil(log2 N) alpha + (N-1)/N S beta, and an overhead where a run wraps at block N.
-// Source: see patterns/circulant.hpp.
+// Circulant allgather: ceil(log2 N) rounds for every N, each doubling what a rank has. Wins for all
+// but the smallest and the longest vectors. Runs of blocks travel together, so nothing is packed
+// unless the caller's blocks have gaps. Cost ceil(log2 N) alpha + (N-1)/N S beta, and an overhead
+// where a run wraps at block N. Source: see patterns/circulant.hpp.
 #include "collectives/allgather/circulant.hpp"
 
 #include <vector>
@@ -31,15 +30,18 @@ Blocks packed(const Blocks& blocks, std::vector<std::size_t>& displacements) {
 Task circulant_allgather(Group group, std::byte* vector, Blocks blocks) {
   const int size = group.size();
   const auto run_bytes = [&](BlockRun run) {
-    return std::span{vector + blocks.first_bytes(run.first), blocks.run_bytes(run.first, run.count)};
+    return std::span{vector + blocks.first_bytes(run.first),
+                     blocks.run_bytes(run.first, run.count)};
   };
   Round<2> round{group};  // a rotated range is at most two runs
   for (int n = circulant_round_count(size) - 1; n >= 0; --n) {
     const CirculantRound step = circulant_round(size, n);
-    for_each_run(group.rank(), size, 0, step.block_count(),
-                 [&](BlockRun run, int) { round.send(group.minus(step.next_skip), run_bytes(run)); });
-    for_each_run(group.rank(), size, step.next_skip, step.block_count(),
-                 [&](BlockRun run, int) { round.receive(group.plus(step.next_skip), run_bytes(run)); });
+    for_each_run(group.rank(), size, 0, step.block_count(), [&](BlockRun run, int) {
+      round.send(group.minus(step.next_skip), run_bytes(run));
+    });
+    for_each_run(group.rank(), size, step.next_skip, step.block_count(), [&](BlockRun run, int) {
+      round.receive(group.plus(step.next_skip), run_bytes(run));
+    });
     co_await round;
   }
 }
@@ -76,8 +78,8 @@ Task run(Group group, const Arguments& arguments) {
   group.copy(vector.data() + in_a_row.first_bytes(group.rank()), arguments.in, arguments.bytes());
   co_await circulant_allgather(group, vector.data(), in_a_row);
   for (int block = 0; block < blocks.block_count; ++block) {
-    group.copy(arguments.out + blocks.first_bytes(block), vector.data() + in_a_row.first_bytes(block),
-               blocks.length_bytes(block));
+    group.copy(arguments.out + blocks.first_bytes(block),
+               vector.data() + in_a_row.first_bytes(block), blocks.length_bytes(block));
   }
 }
 
@@ -89,6 +91,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allgather_circulant{Collective::allgather, "circulant", always, cost, run};
+extern constexpr Algorithm allgather_circulant{Collective::allgather, "circulant", always, cost,
+                                               run};
 
 }  // namespace qpmesh::collectives

@@ -1,5 +1,5 @@
-// Double-buffered: every rank copies its block into its staging piece by piece, and takes the others' from theirs.
-// See node/double_buffered.hpp.
+// Double-buffered: every rank copies its block into its staging piece by piece, and takes the
+// others' from theirs. See node/double_buffered.hpp.
 #include "collectives/node/double_buffered.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
@@ -19,8 +19,8 @@ Task run(Group group, const Arguments& arguments) {
                    parts.length(part, arguments.bytes()));
       },
       [&](int from, std::size_t part) {
-        group.copy(arguments.out + blocks.first_bytes(from) + parts.begin(part), node.staging(from, part),
-                   parts.length(part, blocks.length_bytes(from)));
+        group.copy(arguments.out + blocks.first_bytes(from) + parts.begin(part),
+                   node.staging(from, part), parts.length(part, blocks.length_bytes(from)));
       },
       [&](int from) {
         const std::size_t bytes = blocks.length_bytes(from);
@@ -41,7 +41,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allgather_double_buffered{Collective::allgather, "double_buffered", fits_staging,
-                                                     cost, run};
+extern constexpr Algorithm allgather_double_buffered{Collective::allgather, "double_buffered",
+                                                     fits_staging, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -23,11 +23,17 @@ Task run(Group group, const Arguments& arguments) {
 
 Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
-  return CoreWork{shape, model}.steps(1).keep(block).give(block).take(shape.vector_bytes() - block).cost();
+  return CoreWork{shape, model}
+      .steps(1)
+      .keep(block)
+      .give(block)
+      .take(shape.vector_bytes() - block)
+      .cost();
 }
 
 }  // namespace
 
-extern constexpr Algorithm allgather_one_shot{Collective::allgather, "one_shot", fits_one_shot, cost, run};
+extern constexpr Algorithm allgather_one_shot{Collective::allgather, "one_shot", fits_one_shot,
+                                              cost, run};
 
 }  // namespace qpmesh::collectives

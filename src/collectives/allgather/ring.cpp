@@ -1,7 +1,8 @@
 // Ring allgather: every round passes the newest block to the next rank.
 // Wins for long vectors on neighbour-friendly networks; any N; in place for free.
 // Cost (N-1)(alpha + S/N beta).
-// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", 2005.
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
+// operations in MPICH", 2005.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {

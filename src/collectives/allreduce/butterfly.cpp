@@ -1,11 +1,13 @@
-// Butterfly: rounds of groups as in recursive multiplying, but in the first ones each rank of a group takes a part of the vector and
-// reduces only that; what is too short to be cut is exchanged whole; the first rounds then run backwards, to gather. Long parts meet
-// in groups of two, which reduce while segments arrive; short ones in groups of eight, for a third of the latencies. Wins
-// for vectors of some KiB on very many ranks, and longer ones where circulant's latencies show. The order of the operands is the rank order,
-// each part is reduced alike wherever it is: the same bits on every rank, ordered reductions included.
-// Cost about 2 (N-1)/N S beta + (N-1)/N S gamma and a latency for each round, from log8 N to 2 log2 N of them; where N is no power
-// of two, two messages of the whole vector more.
-// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k; see recursive_multiplying.cpp.
+// Butterfly: rounds of groups as in recursive multiplying, but in the first ones each rank of a
+// group takes a part of the vector and reduces only that; what is too short to be cut is exchanged
+// whole; the first rounds then run backwards, to gather. Long parts meet in groups of two, which
+// reduce while segments arrive; short ones in groups of eight, for a third of the latencies. Wins
+// for vectors of some KiB on very many ranks, and longer ones where circulant's latencies show. The
+// order of the operands is the rank order, each part is reduced alike wherever it is: the same bits
+// on every rank, ordered reductions included. Cost about 2 (N-1)/N S beta + (N-1)/N S gamma and a
+// latency for each round, from log8 N to 2 log2 N of them; where N is no power of two, two messages
+// of the whole vector more. Source: R. Rabenseifner, "Optimization of collective reduction
+// operations", 2004, with radix k; see recursive_multiplying.cpp.
 #include "collectives/algorithm.hpp"
 #include "collectives/allreduce/folding.hpp"
 #include "collectives/patterns/recursive_multiplying.hpp"
@@ -21,7 +23,8 @@ struct Step {
   bool is_cut;
 };
 
-// Of ranks that are in groups of so many still, about parts of so many bytes. From what every rank knows alike.
+// Of ranks that are in groups of so many still, about parts of so many bytes. From what every rank
+// knows alike.
 Step step_of(int ranks, std::size_t part_bytes) {
   constexpr std::size_t long_bytes_min = std::size_t{32} << 10;
   constexpr std::size_t cut_bytes_min = std::size_t{2} << 10;
@@ -106,8 +109,8 @@ Task run(Group group, const Arguments& arguments) {
     }
     co_await round;
     if (!streams) {
-      group.reduce(arguments.reducer, target(mine).data(), {operands.data(), static_cast<std::size_t>(radix)},
-                   bytes_of(mine));
+      group.reduce(arguments.reducer, target(mine).data(),
+                   {operands.data(), static_cast<std::size_t>(radix)}, bytes_of(mine));
     }
     sums = out.data();
     distance *= radix;
@@ -120,7 +123,8 @@ Task run(Group group, const Arguments& arguments) {
       const int to = (digit + step) % last.radix;
       const int from = (digit + last.radix - step) % last.radix;
       round.send(at_digit(to, last.distance, last.radix), target(mine));
-      round.receive(at_digit(from, last.distance, last.radix), target(cut(last.whole, last.radix, from)));
+      round.receive(at_digit(from, last.distance, last.radix),
+                    target(cut(last.whole, last.radix, from)));
     }
     co_await round;
     mine = last.whole;
@@ -156,6 +160,7 @@ bool many_ranks(const CallShape& shape) { return shape.size > RecursiveMultiplyi
 
 }  // namespace
 
-extern constexpr Algorithm allreduce_butterfly{Collective::allreduce, "butterfly", many_ranks, cost, run};
+extern constexpr Algorithm allreduce_butterfly{Collective::allreduce, "butterfly", many_ranks, cost,
+                                               run};
 
 }  // namespace qpmesh::collectives

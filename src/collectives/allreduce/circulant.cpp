@@ -1,7 +1,7 @@
-// Circulant reduce-scatter, then circulant allgather. Wins for long vectors and any number of ranks: no
-// power-of-two case. Commutative reductions only.
-// Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and overheads where runs wrap at block N.
-// Source: see patterns/circulant.hpp.
+// Circulant reduce-scatter, then circulant allgather. Wins for long vectors and any number of
+// ranks: no power-of-two case. Commutative reductions only. Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S
+// beta + (N-1)/N S gamma, and overheads where runs wrap at block N. Source: see
+// patterns/circulant.hpp.
 #include "collectives/allgather/circulant.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/patterns/circulant.hpp"
@@ -29,6 +29,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allreduce_circulant{Collective::allreduce, "circulant", any_order, cost, run};
+extern constexpr Algorithm allreduce_circulant{Collective::allreduce, "circulant", any_order, cost,
+                                               run};
 
 }  // namespace qpmesh::collectives

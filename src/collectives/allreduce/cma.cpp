@@ -1,7 +1,7 @@
-// Cross memory attach: every rank reduces its slice of all vectors, copied straight out of where they lie, and then copies the others' slices of
-// the result from there.
-// Cost per rank: (N-1)/N S copied and reduced, and (N-1)/N S copied once more; a call of the system for each copy; three steps.
-// See node/cma_reduction.hpp.
+// Cross memory attach: every rank reduces its slice of all vectors, copied straight out of where
+// they lie, and then copies the others' slices of the result from there. Cost per rank: (N-1)/N S
+// copied and reduced, and (N-1)/N S copied once more; a call of the system for each copy; three
+// steps. See node/cma_reduction.hpp.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/cma_reduction.hpp"
 #include "collectives/node/work.hpp"
@@ -18,7 +18,8 @@ Task run(Group group, const Arguments& arguments) {
   co_await node.own_slot();
   node.publish_in_place(arguments.in, arguments.bytes(), arguments.out);
   co_await node.all(1);
-  const auto unread = reduce_in_place(group, node, arguments, parts, arguments.out + own, own, own_bytes);
+  const auto unread =
+      reduce_in_place(group, node, arguments, parts, arguments.out + own, own, own_bytes);
   if (unread) co_await node.failure_of(*unread);
   node.advance(2);
   // Whoever has come to step 2 reads no more of our vector, which may be where the result goes.

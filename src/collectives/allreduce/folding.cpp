@@ -15,7 +15,8 @@ Task take_part_folded(Group group, const Arguments& arguments) {
 
 Task take_folded(Group group, const Arguments& arguments) {
   Round<1> round{group};
-  round.receive_reduce(group.rank() + 1, {arguments.out, arguments.bytes()}, arguments.in, arguments.reducer);
+  round.receive_reduce(group.rank() + 1, {arguments.out, arguments.bytes()}, arguments.in,
+                       arguments.reducer);
   co_await round;
 }
 
@@ -28,7 +29,8 @@ Task return_to_folded(Group group, const Arguments& arguments) {
 void add_folding_cost(Cost& cost, const RecursiveMultiplying& pattern, double bytes, double early_s,
                       const CostModel& model) {
   if (pattern.folded() == 0) return;
-  cost.time_s += model.latency_s + model.combined_s(bytes) + std::max(0.0, model.round_s(1, bytes) - early_s);
+  cost.time_s +=
+      model.latency_s + model.combined_s(bytes) + std::max(0.0, model.round_s(1, bytes) - early_s);
   ++cost.messages;
   cost.bytes += bytes;
 }

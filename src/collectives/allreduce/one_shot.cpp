@@ -23,6 +23,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allreduce_one_shot{Collective::allreduce, "one_shot", fits_one_shot, cost, run};
+extern constexpr Algorithm allreduce_one_shot{Collective::allreduce, "one_shot", fits_one_shot,
+                                              cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,10 +1,12 @@
-// Recursive multiplying with radix k: in each round k ranks send each other their vectors, and everyone reduces all of them in one pass, in rank order.
-// Wins for small vectors: ceil(log_k N) latencies; up to 16 ranks it is one round, which also means one turn on the core for
-// each rank when ranks share cores. The order of the operands is the rank order, the same everywhere: the same
-// bits on every rank, ordered reductions included.
-// Cost per round alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma; two latencies more where N is beyond 16 and no power of two.
-// Source: the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels for one round; J. Bruck, C.-T. Ho, "Efficient global
-// combine operations in multi-port message-passing systems", 1993, for radix k.
+// Recursive multiplying with radix k: in each round k ranks send each other their vectors, and
+// everyone reduces all of them in one pass, in rank order. Wins for small vectors: ceil(log_k N)
+// latencies; up to 16 ranks it is one round, which also means one turn on the core for each rank
+// when ranks share cores. The order of the operands is the rank order, the same everywhere: the
+// same bits on every rank, ordered reductions included. Cost per round alpha + (k-2) max(o, S beta)
+// + S beta + (k-1) S gamma; two latencies more where N is beyond 16 and no power of two. Source:
+// the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels for one round; J. Bruck, C.-T.
+// Ho, "Efficient global combine operations in multi-port message-passing systems", 1993, for radix
+// k.
 #include "collectives/patterns/recursive_multiplying.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/allreduce/folding.hpp"
@@ -57,7 +59,8 @@ Task run(Group group, const Arguments& arguments) {
       free_place += bytes;
     }
     co_await round;
-    group.reduce(arguments.reducer, out.data(), {operands.data(), static_cast<std::size_t>(radix)}, bytes);
+    group.reduce(arguments.reducer, out.data(), {operands.data(), static_cast<std::size_t>(radix)},
+                 bytes);
     sum = out.data();
     distance *= radix;
   }
@@ -82,7 +85,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm allreduce_recursive_multiplying{Collective::allreduce, "recursive_multiplying",
-                                                           always, cost, run};
+extern constexpr Algorithm allreduce_recursive_multiplying{
+    Collective::allreduce, "recursive_multiplying", always, cost, run};
 
 }  // namespace qpmesh::collectives

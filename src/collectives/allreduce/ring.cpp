@@ -1,7 +1,7 @@
-// Ring reduce-scatter, then ring allgather: every message goes to the next rank. Wins for very long vectors where
-// links to far ranks are slower than those to neighbours. Commutative reductions only.
-// Cost 2 (N-1)(alpha + S/N beta) + (N-1)/N S gamma.
-// Source: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+// Ring reduce-scatter, then ring allgather: every message goes to the next rank. Wins for very long
+// vectors where links to far ranks are slower than those to neighbours. Commutative reductions
+// only. Cost 2 (N-1)(alpha + S/N beta) + (N-1)/N S gamma. Source: P. Patarasuk, X. Yuan, "Bandwidth
+// optimal all-reduce algorithms for clusters of workstations", 2009.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {

@@ -1,7 +1,7 @@
-// All pairs: every rank sends each other one its block, beginning with the next rank, so that no rank is everybody's target at once; a window of them
-// is in flight. Wins for all but tiny blocks. Blocks of any lengths.
-// Cost (N-1)/w (alpha + (w-1) max(o, S/N beta) + S/N beta) for a window of w.
-// Source: the scattered algorithm of MPICH.
+// All pairs: every rank sends each other one its block, beginning with the next rank, so that no
+// rank is everybody's target at once; a window of them is in flight. Wins for all but tiny blocks.
+// Blocks of any lengths. Cost (N-1)/w (alpha + (w-1) max(o, S/N beta) + S/N beta) for a window of
+// w. Source: the scattered algorithm of MPICH.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {

@@ -1,5 +1,5 @@
-// Double-buffered: every rank copies a piece of each of its blocks into its staging at a time, and takes those for it from the others'.
-// See node/double_buffered.hpp.
+// Double-buffered: every rank copies a piece of each of its blocks into its staging at a time, and
+// takes those for it from the others'. See node/double_buffered.hpp.
 #include "collectives/node/double_buffered.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
@@ -13,7 +13,8 @@ Task run(Group group, const Arguments& arguments) {
   const int rank = group.rank();
   const std::size_t block_bytes = blocks.length_bytes(0);
   const Pieces pieces{blocks, group.size()};
-  group.copy(arguments.out + blocks.first_bytes(rank), arguments.in + blocks.first_bytes(rank), block_bytes);
+  group.copy(arguments.out + blocks.first_bytes(rank), arguments.in + blocks.first_bytes(rank),
+             block_bytes);
   co_await double_buffered_all_pairs(
       group, node, {arguments.in, blocks.bytes()}, pieces.count(),
       [&](std::size_t piece) {
@@ -26,7 +27,8 @@ Task run(Group group, const Arguments& arguments) {
       },
       [&](int from, std::size_t piece) {
         group.copy(arguments.out + blocks.first_bytes(from) + pieces.begin(piece),
-                   node.staging(from, piece) + pieces.place(rank), pieces.length(piece, block_bytes));
+                   node.staging(from, piece) + pieces.place(rank),
+                   pieces.length(piece, block_bytes));
       },
       [&](int from) {
         group.copy(arguments.out + blocks.first_bytes(from),
@@ -48,7 +50,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm alltoall_double_buffered{Collective::alltoall, "double_buffered", fits_staging,
-                                                    cost, run};
+extern constexpr Algorithm alltoall_double_buffered{Collective::alltoall, "double_buffered",
+                                                    fits_staging, cost, run};
 
 }  // namespace qpmesh::collectives

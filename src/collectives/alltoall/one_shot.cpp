@@ -25,11 +25,17 @@ Task run(Group group, const Arguments& arguments) {
 Cost cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   const double others = shape.vector_bytes() - block;
-  return CoreWork{shape, model}.steps(1).keep(2 * block).give_parts(others).take_parts(others).cost();
+  return CoreWork{shape, model}
+      .steps(1)
+      .keep(2 * block)
+      .give_parts(others)
+      .take_parts(others)
+      .cost();
 }
 
 }  // namespace
 
-extern constexpr Algorithm alltoall_one_shot{Collective::alltoall, "one_shot", fits_one_shot, cost, run};
+extern constexpr Algorithm alltoall_one_shot{Collective::alltoall, "one_shot", fits_one_shot, cost,
+                                             run};
 
 }  // namespace qpmesh::collectives

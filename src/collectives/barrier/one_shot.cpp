@@ -14,10 +14,13 @@ Task run(Group group, const Arguments& /*arguments*/) {
   co_await node.all(1);
 }
 
-Cost cost(const CallShape& shape, const CostModel& model) { return CoreWork{shape, model}.steps(1).cost(); }
+Cost cost(const CallShape& shape, const CostModel& model) {
+  return CoreWork{shape, model}.steps(1).cost();
+}
 
 }  // namespace
 
-extern constexpr Algorithm barrier_one_shot{Collective::barrier, "one_shot", fits_one_shot, cost, run};
+extern constexpr Algorithm barrier_one_shot{Collective::barrier, "one_shot", fits_one_shot, cost,
+                                            run};
 
 }  // namespace qpmesh::collectives

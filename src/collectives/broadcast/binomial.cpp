@@ -1,7 +1,6 @@
-// Binomial tree: whoever has the vector sends it to a rank that has not, so their number doubles in every round. Wins for small
-// vectors on many ranks.
-// Cost ceil(log2 N)(alpha + S beta).
-// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
+// Binomial tree: whoever has the vector sends it to a rank that has not, so their number doubles in
+// every round. Wins for small vectors on many ranks. Cost ceil(log2 N)(alpha + S beta). Source: R.
+// Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/patterns/binomial.hpp"
 #include "collectives/algorithm.hpp"
 
@@ -19,7 +18,8 @@ Task run(Group group, const Arguments& arguments) {
     round.receive(absolute_rank(binomial_parent(me), root, size), vector);
     co_await round;
   }
-  for (int reach = binomial_reach(me, size) / 2; reach >= 1; reach /= 2) {  // the largest subtree first
+  for (int reach = binomial_reach(me, size) / 2; reach >= 1;
+       reach /= 2) {  // the largest subtree first
     if (me + reach < size) round.send(absolute_rank(me + reach, root, size), vector);
   }
   co_await round;

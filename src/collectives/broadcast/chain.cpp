@@ -1,7 +1,7 @@
-// Pipelined chain: the vector goes from rank to rank in segments, each passed on while the next one comes. Wins for very long vectors:
-// every link carries the vector once.
-// Cost (N-1) alpha + (N-2) s beta + S beta for segments of s bytes.
-// Source: the pipeline algorithm of Open MPI's tuned collectives.
+// Pipelined chain: the vector goes from rank to rank in segments, each passed on while the next one
+// comes. Wins for very long vectors: every link carries the vector once. Cost (N-1) alpha + (N-2) s
+// beta + S beta for segments of s bytes. Source: the pipeline algorithm of Open MPI's tuned
+// collectives.
 #include "collectives/algorithm.hpp"
 #include "collectives/patterns/binomial.hpp"
 
@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::size_t segment_bytes_max = std::size_t{64} << 10;
 // At least one, so that a vector of no bytes is told of too.
-std::size_t segment_count(std::size_t bytes) { return bytes == 0 ? 1 : (bytes - 1) / segment_bytes_max + 1; }
+std::size_t segment_count(std::size_t bytes) {
+  return bytes == 0 ? 1 : (bytes - 1) / segment_bytes_max + 1;
+}
 
 Task run(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();

@@ -1,6 +1,6 @@
-// Cross memory attach: every rank copies the vector straight from where the root has it. The root, which would only wait, copies too where each
-// rank has a core (base/fill_guard.hpp).
-// See node/cma.hpp.
+// Cross memory attach: every rank copies the vector straight from where the root has it. The root,
+// which would only wait, copies too where each rank has a core (base/fill_guard.hpp). See
+// node/cma.hpp.
 #include <exception>
 
 #include "base/fill_guard.hpp"
@@ -11,7 +11,8 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Where each rank has a core the root fills as much for every reader as leaves all of them the same to do.
+// Where each rank has a core the root fills as much for every reader as leaves all of them the same
+// to do.
 Task broadcast_filled(Group group, NodeOperation& node, const Arguments& arguments) {
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();

@@ -1,5 +1,5 @@
-// Double-buffered: the root copies the vector into its staging chunk by chunk, and waits before it overwrites a buffer; readers tell how far they are.
-// See node/double_buffered.hpp.
+// Double-buffered: the root copies the vector into its staging chunk by chunk, and waits before it
+// overwrites a buffer; readers tell how far they are. See node/double_buffered.hpp.
 #include "collectives/node/double_buffered.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/node/work.hpp"
@@ -39,7 +39,8 @@ Task run(Group group, const Arguments& arguments) {
   }
   for (std::size_t chunk = 0; chunk < chunks.count(); ++chunk) {
     co_await node.member(root, chunk_step(chunk));
-    group.copy(arguments.out + chunks.begin(chunk), node.staging(root, chunk), chunks.length(chunk));
+    group.copy(arguments.out + chunks.begin(chunk), node.staging(root, chunk),
+               chunks.length(chunk));
     if (chunk == 0) node.publish_staged();
     else node.advance(chunk_step(chunk));
   }
@@ -59,7 +60,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm broadcast_double_buffered{Collective::broadcast, "double_buffered", fits_staging,
-                                                     cost, run};
+extern constexpr Algorithm broadcast_double_buffered{Collective::broadcast, "double_buffered",
+                                                     fits_staging, cost, run};
 
 }  // namespace qpmesh::collectives

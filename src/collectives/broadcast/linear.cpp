@@ -1,7 +1,6 @@
-// The root sends everybody the vector. Wins for small vectors on few ranks: one latency, and one turn on the core for each rank when
-// ranks share cores.
-// Cost alpha + (N-2) max(o, S beta) + S beta.
-// Source: the linear algorithm of Open MPI's basic collectives.
+// The root sends everybody the vector. Wins for small vectors on few ranks: one latency, and one
+// turn on the core for each rank when ranks share cores. Cost alpha + (N-2) max(o, S beta) + S
+// beta. Source: the linear algorithm of Open MPI's basic collectives.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {

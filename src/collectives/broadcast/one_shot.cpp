@@ -26,6 +26,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm broadcast_one_shot{Collective::broadcast, "one_shot", fits_one_shot, cost, run};
+extern constexpr Algorithm broadcast_one_shot{Collective::broadcast, "one_shot", fits_one_shot,
+                                              cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,7 +1,7 @@
-// Binomial scatter of the vector's blocks, then circulant allgather. Wins for long vectors on more than a few ranks: every rank's link
-// carries the vector about twice, whatever N.
-// Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta, and overheads where blocks wrap at N.
-// Source: M. Barnett, L. Shuler, R. van de Geijn, S. Gupta, D. Payne, J. Watts, "Interprocessor collective communication library
+// Binomial scatter of the vector's blocks, then circulant allgather. Wins for long vectors on more
+// than a few ranks: every rank's link carries the vector about twice, whatever N. Cost 2 ceil(log2
+// N) alpha + 2 (N-1)/N S beta, and overheads where blocks wrap at N. Source: M. Barnett, L. Shuler,
+// R. van de Geijn, S. Gupta, D. Payne, J. Watts, "Interprocessor collective communication library
 // (InterCom)", 1994; see patterns/circulant.hpp for the second half.
 #include "collectives/algorithm.hpp"
 #include "collectives/allgather/circulant.hpp"
@@ -12,19 +12,20 @@ namespace {
 
 Task run(Group group, const Arguments& arguments) {
   const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
-  co_await binomial_scatter(group, arguments.root, blocks, {.read = arguments.out, .write = arguments.out});
+  co_await binomial_scatter(group, arguments.root, blocks,
+                            {.read = arguments.out, .write = arguments.out});
   co_await circulant_allgather(group, arguments.out, blocks);
 }
 
 Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = binomial_scatter_cost(shape, model);
-  return cost +=
-         circulant_allgather_cost(shape, model, false);  // the ranks that wrap are not those that come last
+  return cost += circulant_allgather_cost(
+             shape, model, false);  // the ranks that wrap are not those that come last
 }
 
 }  // namespace
 
-extern constexpr Algorithm broadcast_scatter_allgather{Collective::broadcast, "scatter_allgather", always,
-                                                       cost, run};
+extern constexpr Algorithm broadcast_scatter_allgather{Collective::broadcast, "scatter_allgather",
+                                                       always, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,7 +1,7 @@
-// Every rank of a binomial tree waits for the blocks of its subtree and hands all of them up together. Wins for small blocks on many
-// ranks: the root takes ceil(log2 N) messages instead of N-1. Blocks of one length.
-// Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N (root 0: nowhere).
-// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
+// Every rank of a binomial tree waits for the blocks of its subtree and hands all of them up
+// together. Wins for small blocks on many ranks: the root takes ceil(log2 N) messages instead of
+// N-1. Blocks of one length. Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks
+// wrap at N (root 0: nowhere). Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/gather/binomial.hpp"
 
 #include "collectives/algorithm.hpp"
@@ -12,7 +12,8 @@ Task binomial_gather(Group group, int root, Blocks blocks, SubtreePlaces mine) {
   const int size = group.size();
   const int me = relative_rank(group.rank(), root, size);
   Round<2> round{group};
-  for (int reach = 1; reach < binomial_reach(me, size); reach *= 2) {  // the smallest subtree is ready first
+  for (int reach = 1; reach < binomial_reach(me, size);
+       reach *= 2) {  // the smallest subtree is ready first
     const int child = me + reach;
     if (child >= size) break;
     for_each_subtree_run(mine, blocks, root, me, child, [&](std::size_t offset, std::size_t bytes) {
@@ -29,7 +30,8 @@ Task binomial_gather(Group group, int root, Blocks blocks, SubtreePlaces mine) {
 
 namespace {
 
-// Until the blocks of a subtree of so many ranks are together. The last child may have fewer than the others, and be ready before them.
+// Until the blocks of a subtree of so many ranks are together. The last child may have fewer than
+// the others, and be ready before them.
 double gather_s(int size, double block_bytes, const CostModel& model) {
   if (size <= 1) return 0;
   const int reach = static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))) / 2;
@@ -60,8 +62,8 @@ Task run(Group group, const Arguments& arguments) {
   const int size = group.size();
   const int root = arguments.root;
   const int span = binomial_span(relative_rank(group.rank(), root, size), size);
-  const Blocks blocks =
-      even_blocks(arguments.element_count * static_cast<std::size_t>(size), size, arguments.element_bytes);
+  const Blocks blocks = even_blocks(arguments.element_count * static_cast<std::size_t>(size), size,
+                                    arguments.element_bytes);
   if (group.rank() == root) {
     group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
     co_await binomial_gather(group, root, blocks, {.write = arguments.out});

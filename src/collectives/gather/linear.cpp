@@ -1,7 +1,6 @@
-// Every rank sends the root its block. Wins for long blocks, where the root's link is the limit whatever the tree, and on few ranks.
-// Blocks of any lengths that only the root knows.
-// Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
-// Source: the linear algorithm of Open MPI's basic collectives.
+// Every rank sends the root its block. Wins for long blocks, where the root's link is the limit
+// whatever the tree, and on few ranks. Blocks of any lengths that only the root knows. Cost alpha +
+// (N-2) max(o, S/N beta) + S/N beta. Source: the linear algorithm of Open MPI's basic collectives.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {

@@ -14,11 +14,13 @@ namespace qpmesh::collectives {
 // Types smaller than int would be promoted to it.
 template <std::integral T, class F>
 T wrap(T left, T right, F&& f) {
-  using Wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
+  using Wide =
+      std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
   return static_cast<T>(f(static_cast<Wide>(left), static_cast<Wide>(right)));
 }
 
-// NaN wins; otherwise the ordering puts -0 before +0, so that the result does not depend on who is left.
+// NaN wins; otherwise the ordering puts -0 before +0, so that the result does not depend on who is
+// left.
 template <std::floating_point T>
 bool precedes(T left, T right) {
   return left < right || (left == right && std::signbit(left) && !std::signbit(right));
@@ -111,8 +113,10 @@ struct Computed<bfloat16> {
   using Type = float;
 };
 
-// A ReduceKernel without vectors; reduce.cpp has those of all operators for all types that they are for.
+// A ReduceKernel without vectors; reduce.cpp has those of all operators for all types that they are
+// for.
 template <class Operator, class T>
-void reduce_scalar(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes);
+void reduce_scalar(std::byte* target, const std::byte* const* sources, int source_count,
+                   std::size_t bytes);
 
 }  // namespace qpmesh::collectives

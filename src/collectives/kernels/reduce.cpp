@@ -12,7 +12,8 @@
 namespace qpmesh::collectives {
 
 template <class Operator, class T>
-void reduce_scalar(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes) {
+void reduce_scalar(std::byte* target, const std::byte* const* sources, int source_count,
+                   std::size_t bytes) {
   using C = typename Computed<T>::Type;
   const std::size_t element_count = bytes / sizeof(T);
   const auto source = [&](int index) { return reinterpret_cast<const T*>(sources[index]); };
@@ -42,7 +43,8 @@ void reduce_scalar(std::byte* target, const std::byte* const* sources, int sourc
     for (std::size_t i = 0; i < count; ++i) part[i] = static_cast<C>(source(0)[begin + i]);
     for (int index = 1; index < source_count; ++index) {
       const T* const right = source(index) + begin;
-      for (std::size_t i = 0; i < count; ++i) part[i] = Operator::apply(part[i], static_cast<C>(right[i]));
+      for (std::size_t i = 0; i < count; ++i)
+        part[i] = Operator::apply(part[i], static_cast<C>(right[i]));
     }
     for (std::size_t i = 0; i < count; ++i) t[begin + i] = static_cast<T>(part[i]);
   }
@@ -54,8 +56,9 @@ namespace {
 template <class T>
 void divide(std::byte* data, std::size_t element_count, int divisor) {
   using C = typename Computed<T>::Type;
-  using Wide = std::conditional_t<std::floating_point<C>, C,
-                                  std::conditional_t<std::is_signed_v<C>, std::int64_t, std::uint64_t>>;
+  using Wide =
+      std::conditional_t<std::floating_point<C>, C,
+                         std::conditional_t<std::is_signed_v<C>, std::int64_t, std::uint64_t>>;
   auto* const d = reinterpret_cast<T*>(data);
   for (std::size_t i = 0; i < element_count; ++i)
     d[i] = static_cast<T>(static_cast<Wide>(static_cast<C>(d[i])) / static_cast<Wide>(divisor));
@@ -106,23 +109,27 @@ Result with_type(ElementType type, Result none, F&& f) noexcept {
   return none;
 }
 
-// Chosen once for this processor: the choice itself costs more than the reduction of a few elements.
+// Chosen once for this processor: the choice itself costs more than the reduction of a few
+// elements.
 class Kernels {
  public:
   Kernels() noexcept {
     for (std::size_t kind = 0; kind < kind_count; ++kind) {
       for (std::size_t type = 0; type < type_count; ++type)
-        kernels_[kind][type] = fastest(static_cast<ReductionKind>(kind), static_cast<ElementType>(type));
+        kernels_[kind][type] =
+            fastest(static_cast<ReductionKind>(kind), static_cast<ElementType>(type));
     }
   }
   ReduceKernel of(ReductionKind kind, ElementType type) const noexcept {
     const auto row = static_cast<std::size_t>(kind);
     const auto column = static_cast<std::size_t>(type);
-    return row < kind_count && column < type_count ? kernels_[row][column] : nullptr;  // a caller's cast
+    return row < kind_count && column < type_count ? kernels_[row][column]
+                                                   : nullptr;  // a caller's cast
   }
 
  private:
-  static constexpr std::size_t kind_count = static_cast<std::size_t>(ReductionKind::logical_xor) + 1;
+  static constexpr std::size_t kind_count =
+      static_cast<std::size_t>(ReductionKind::logical_xor) + 1;
   static constexpr std::size_t type_count = static_cast<std::size_t>(ElementType::bfloat16) + 1;
 
   static ReduceKernel fastest(ReductionKind kind, ElementType type) noexcept {
@@ -145,7 +152,8 @@ ReduceKernel scalar_reduce_kernel(ReductionKind kind, ElementType type) noexcept
 }
 
 DivideKernel divide_kernel(ElementType type) noexcept {
-  return with_type(type, DivideKernel{nullptr}, []<class T>(T) -> DivideKernel { return divide<T>; });
+  return with_type(type, DivideKernel{nullptr},
+                   []<class T>(T) -> DivideKernel { return divide<T>; });
 }
 
 std::size_t element_bytes(ElementType type) noexcept {

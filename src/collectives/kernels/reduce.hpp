@@ -8,14 +8,14 @@
 
 namespace qpmesh::collectives {
 
-// target[i] = sources[0][i] op sources[1][i] op … of source_count ≥ 2 vectors, from left to right; target may be one of them, else it
-// overlaps none. Aligned to the element's size, and whole elements long. The 16-bit floating types are added up in float and rounded
-// once.
+// target[i] = sources[0][i] op sources[1][i] op … of source_count ≥ 2 vectors, from left to right;
+// target may be one of them, else it overlaps none. Aligned to the element's size, and whole
+// elements long. The 16-bit floating types are added up in float and rounded once.
 using ReduceKernel = void (*)(std::byte* target, const std::byte* const* sources, int source_count,
                               std::size_t bytes);
 
-// The fastest on this processor. average has the kernel of sum; its division is divide_kernel. nullptr: the
-// reduction has no meaning for the type.
+// The fastest on this processor. average has the kernel of sum; its division is divide_kernel.
+// nullptr: the reduction has no meaning for the type.
 ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept;
 
 // What all kernels are held to: the same bits, but for the payload and the sign of NaN.

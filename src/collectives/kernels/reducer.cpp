@@ -7,8 +7,9 @@
 
 namespace qpmesh::collectives {
 
-// The function overwrites its right operand: the result grows from the last source to the first in a buffer of its own, some
-// elements at a time, so that no source is damaged and target may be one of them.
+// The function overwrites its right operand: the result grows from the last source to the first in
+// a buffer of its own, some elements at a time, so that no source is damaged and target may be one
+// of them.
 void Reducer::apply_function(std::byte* target, std::span<const std::byte* const> sources,
                              std::size_t bytes) const {
   constexpr std::size_t buffer_bytes = 4096;
@@ -17,7 +18,8 @@ void Reducer::apply_function(std::byte* target, std::span<const std::byte* const
   std::byte* inout = buffer.data();
   std::size_t part_bytes = buffer_bytes / element_bytes * element_bytes;
   if (part_bytes == 0) {
-    large_element = std::make_unique_for_overwrite<std::byte[]>(element_bytes);  // NOLINT(*-avoid-c-arrays)
+    large_element =
+        std::make_unique_for_overwrite<std::byte[]>(element_bytes);  // NOLINT(*-avoid-c-arrays)
     inout = large_element.get();
     part_bytes = element_bytes;
   }

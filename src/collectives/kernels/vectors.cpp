@@ -6,8 +6,9 @@
 
 #include "collectives/kernels/operators.hpp"
 
-// AVX2, AVX-512 (AVX3 in Highway's words) and NEON. What the compiler makes of scalar code is as good as SSE;
-// SVE's vectors have no size that the compiler knows, and cannot be members of a struct.
+// AVX2, AVX-512 (AVX3 in Highway's words) and NEON. What the compiler makes of scalar code is as
+// good as SSE; SVE's vectors have no size that the compiler knows, and cannot be members of a
+// struct.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #define HWY_TARGET_INCLUDE "collectives/kernels/vectors.cpp"
@@ -45,10 +46,12 @@ struct VectorMin {
   template <class D, class V = hn::Vec<D>>
   static V apply(D /*d*/, V left, V right) {
     if constexpr (std::floating_point<hn::TFromD<D>>) {
-      // Highway's Min is not the same on all targets for NaN and -0. Neither is less: both are equal or zeros, of which a set sign
-      // stays, or one is NaN, of which all bits that make it one stay.
+      // Highway's Min is not the same on all targets for NaN and -0. Neither is less: both are
+      // equal or zeros, of which a set sign stays, or one is NaN, of which all bits that make it
+      // one stay.
       const V neither = hn::Or(left, right);
-      return hn::IfThenElse(hn::Lt(left, right), left, hn::IfThenElse(hn::Lt(right, left), right, neither));
+      return hn::IfThenElse(hn::Lt(left, right), left,
+                            hn::IfThenElse(hn::Lt(right, left), right, neither));
     } else {
       return hn::Min(left, right);
     }
@@ -62,7 +65,8 @@ struct VectorMax {
       // As for min; a sign stays when both have it.
       const V sign = hn::And(hn::Xor(left, right), hn::SignBit(d));
       const V neither = hn::AndNot(sign, hn::Or(left, right));
-      return hn::IfThenElse(hn::Lt(right, left), left, hn::IfThenElse(hn::Lt(left, right), right, neither));
+      return hn::IfThenElse(hn::Lt(right, left), left,
+                            hn::IfThenElse(hn::Lt(left, right), right, neither));
     } else {
       return hn::Max(left, right);
     }
@@ -90,7 +94,8 @@ struct VectorXor {
   }
 };
 
-// How a vector in memory is held while it is computed with. Each has load, store and combine for vectors of `bytes`.
+// How a vector in memory is held while it is computed with. Each has load, store and combine for
+// vectors of `bytes`.
 template <class T, std::size_t lanes_max>
 struct Numbers {
   using Element = T;
@@ -98,8 +103,12 @@ struct Numbers {
   using Held = hn::Vec<D>;
   static constexpr std::size_t bytes = hn::MaxLanes(D{}) * sizeof(T);
 
-  static Held load(const std::byte* from) { return hn::LoadU(D{}, reinterpret_cast<const T*>(from)); }
-  static void store(const Held& held, std::byte* to) { hn::StoreU(held, D{}, reinterpret_cast<T*>(to)); }
+  static Held load(const std::byte* from) {
+    return hn::LoadU(D{}, reinterpret_cast<const T*>(from));
+  }
+  static void store(const Held& held, std::byte* to) {
+    hn::StoreU(held, D{}, reinterpret_cast<T*>(to));
+  }
   template <class Operator>
   static Held combine(const Held& left, const Held& right) {
     return Operator::apply(D{}, left, right);
@@ -124,7 +133,8 @@ struct Floats {
   }
 };
 
-// a: the first half of the vector, b: the second. These targets have instructions for it that round to nearest even.
+// a: the first half of the vector, b: the second. These targets have instructions for it that round
+// to nearest even.
 template <std::size_t lanes_max>
 struct Float16s : Floats<lanes_max> {
   using Base = Floats<lanes_max>;
@@ -145,7 +155,8 @@ struct Float16s : Floats<lanes_max> {
   }
 };
 
-// a: elements 0, 2, 4, …, b: elements 1, 3, 5, …, so that nothing changes its place. Highway's own conversion truncates.
+// a: elements 0, 2, 4, …, b: elements 1, 3, 5, …, so that nothing changes its place. Highway's own
+// conversion truncates.
 template <std::size_t lanes_max>
 struct Bfloat16s : Floats<lanes_max> {
   using Base = Floats<lanes_max>;
@@ -158,10 +169,12 @@ struct Bfloat16s : Floats<lanes_max> {
   static V32 upper_halves() { return hn::Set(D32{}, 0xffff0000U); }
   static Held load(const std::byte* from) {
     const V32 pairs = hn::LoadU(D32{}, reinterpret_cast<const std::uint32_t*>(from));
-    return {hn::BitCast(D{}, hn::ShiftLeft<16>(pairs)), hn::BitCast(D{}, hn::And(pairs, upper_halves()))};
+    return {hn::BitCast(D{}, hn::ShiftLeft<16>(pairs)),
+            hn::BitCast(D{}, hn::And(pairs, upper_halves()))};
   }
   static void store(const Held& held, std::byte* to) {
-    const V32 pairs = hn::Or(hn::ShiftRight<16>(rounded(held.a)), hn::And(rounded(held.b), upper_halves()));
+    const V32 pairs =
+        hn::Or(hn::ShiftRight<16>(rounded(held.a)), hn::And(rounded(held.b), upper_halves()));
     hn::StoreU(pairs, D32{}, reinterpret_cast<std::uint32_t*>(to));
   }
   // Its upper half is the nearest bfloat16; the lower one is left over.
@@ -191,12 +204,13 @@ struct FormatOf<bfloat16> {
   using Type = Bfloat16s<lanes_max>;
 };
 
-// What is left behind the whole vectors is done with one more, which overlaps the last of them. Target may be a source: so that one
-// is computed before anything is stored.
+// What is left behind the whole vectors is done with one more, which overlaps the last of them.
+// Target may be a source: so that one is computed before anything is stored.
 
 // Two sources, at least one vector long.
 template <class Operator, class Format>
-void reduce_two(std::byte* target, const std::byte* left, const std::byte* right, std::size_t bytes) {
+void reduce_two(std::byte* target, const std::byte* left, const std::byte* right,
+                std::size_t bytes) {
   const auto reduced = [=](std::size_t at) {
     return Format::template combine<Operator>(Format::load(left + at), Format::load(right + at));
   };
@@ -209,7 +223,8 @@ void reduce_two(std::byte* target, const std::byte* left, const std::byte* right
 
 // Any number of sources, at least one vector long; blocks of vectors for as long as it lasts.
 template <class Operator, class Format, std::size_t block_vectors>
-void reduce_many(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes) {
+void reduce_many(std::byte* target, const std::byte* const* sources, int source_count,
+                 std::size_t bytes) {
   using Held = typename Format::Held;
   const auto reduced = [=](std::size_t at) {
     Held held = Format::load(sources[0] + at);
@@ -229,9 +244,11 @@ void reduce_many(std::byte* target, const std::byte* const* sources, int source_
       for (int index = 1; index < source_count; ++index) {
         const std::byte* const source = sources[index] + at;
         for (std::size_t i = 0; i < block_vectors; ++i)
-          held[i] = Format::template combine<Operator>(held[i], Format::load(source + i * Format::bytes));
+          held[i] =
+              Format::template combine<Operator>(held[i], Format::load(source + i * Format::bytes));
       }
-      for (std::size_t i = 0; i < block_vectors; ++i) Format::store(held[i], target + at + i * Format::bytes);
+      for (std::size_t i = 0; i < block_vectors; ++i)
+        Format::store(held[i], target + at + i * Format::bytes);
     }
   }
   for (; at < last; at += Format::bytes) Format::store(reduced(at), target + at);
@@ -239,16 +256,20 @@ void reduce_many(std::byte* target, const std::byte* const* sources, int source_
 }
 
 template <class Operator, class T>
-void reduce(std::byte* target, const std::byte* const* sources, int source_count, std::size_t bytes) {
-  // Two sources come from memory faster in vectors of half a cache line, more of them in whole lines (measured).
+void reduce(std::byte* target, const std::byte* const* sources, int source_count,
+            std::size_t bytes) {
+  // Two sources come from memory faster in vectors of half a cache line, more of them in whole
+  // lines (measured).
   using Pair = typename FormatOf<T>::template Type<32 / sizeof(T)>;
   using Full = typename FormatOf<T>::template Type<64 / sizeof(T)>;
   using Short = typename FormatOf<T>::template Type<16 / sizeof(T)>;
   if (source_count == 2 && bytes >= Pair::bytes)
     return reduce_two<Operator, Pair>(target, sources[0], sources[1], bytes);
-  if (bytes >= Full::bytes) return reduce_many<Operator, Full, 4>(target, sources, source_count, bytes);
+  if (bytes >= Full::bytes)
+    return reduce_many<Operator, Full, 4>(target, sources, source_count, bytes);
   if constexpr (Full::bytes > Short::bytes) {
-    if (bytes >= Short::bytes) return reduce_many<Operator, Short, 1>(target, sources, source_count, bytes);
+    if (bytes >= Short::bytes)
+      return reduce_many<Operator, Short, 1>(target, sources, source_count, bytes);
   }
   reduce_scalar<typename Operator::Scalar, T>(target, sources, source_count, bytes);
 }

@@ -5,11 +5,13 @@
 namespace qpmesh::collectives {
 namespace {
 
-// How much of a slice is copied at once: that of all others together lies in the cache, but a call of the system should be worth it.
+// How much of a slice is copied at once: that of all others together lies in the cache, but a call
+// of the system should be worth it.
 std::size_t part_bytes_of(int size, std::size_t element_bytes) {
   constexpr std::size_t cached_bytes = std::size_t{512} << 10;
   constexpr std::size_t part_bytes_min = std::size_t{32} << 10;
-  const std::size_t bytes = std::max(part_bytes_min, cached_bytes / static_cast<std::size_t>(size - 1));
+  const std::size_t bytes =
+      std::max(part_bytes_min, cached_bytes / static_cast<std::size_t>(size - 1));
   return std::max<std::size_t>(bytes / element_bytes, 1) * element_bytes;
 }
 
@@ -20,9 +22,9 @@ Parts::Parts(const Group& group, std::size_t slice_bytes, std::size_t element_by
       room_bytes_{(part_bytes_ + alignment - 1) / alignment * alignment},
       scratch_{group, room_bytes_ * static_cast<std::size_t>(group.size() - 1)} {}
 
-std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node, const Arguments& arguments,
-                                   const Parts& parts, std::byte* target, std::size_t place,
-                                   std::size_t bytes) {
+std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node,
+                                   const Arguments& arguments, const Parts& parts,
+                                   std::byte* target, std::size_t place, std::size_t bytes) {
   for (std::size_t begin = 0; begin < bytes; begin += parts.part_bytes()) {
     const std::size_t part_bytes = std::min(parts.part_bytes(), bytes - begin);
     std::size_t rooms_taken = 0;

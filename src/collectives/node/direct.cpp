@@ -3,22 +3,25 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Everybody's vectors lie in Buffers. target: where this rank's slice goes, at its place in the vector.
-void reduce_slice_of_buffers(const Group& group, const NodeOperation& node, const Arguments& arguments,
-                             std::byte* target) {
+// Everybody's vectors lie in Buffers. target: where this rank's slice goes, at its place in the
+// vector.
+void reduce_slice_of_buffers(const Group& group, const NodeOperation& node,
+                             const Arguments& arguments, std::byte* target) {
   const Blocks slices = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
   const std::size_t first = slices.first_bytes(group.rank());
   const std::size_t bytes = slices.length_bytes(group.rank());
   Operands operands;
-  const auto sources = operands_in_rank_order(operands, group, arguments.in + first,
-                                              [&](int rank) { return node.data_of(rank, first, bytes); });
+  const auto sources = operands_in_rank_order(operands, group, arguments.in + first, [&](int rank) {
+    return node.data_of(rank, first, bytes);
+  });
   group.reduce(arguments.reducer, target, sources, bytes);
 }
 
 // Into two places, in parts: the second is written while the first is still in the nearest cache.
-void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* target, std::byte* copy,
-                      Operands& operands, std::size_t bytes) {
-  const std::span<const std::byte*> sources{operands.data(), static_cast<std::size_t>(group.size())};
+void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* target,
+                      std::byte* copy, Operands& operands, std::size_t bytes) {
+  const std::span<const std::byte*> sources{operands.data(),
+                                            static_cast<std::size_t>(group.size())};
   constexpr std::size_t part_bytes_max = 4096;
   const std::size_t part_bytes =
       std::max<std::size_t>(part_bytes_max / reducer.element_bytes, 1) * reducer.element_bytes;
@@ -30,17 +33,21 @@ void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* tar
   }
 }
 
-// This rank's slice of a chunk, of which the others' are staged: to where it is read by who wants the result.
-void reduce_slice_of_chunk(const Group& group, const NodeOperation& node, const Arguments& arguments,
-                           const Blocks& slices, std::size_t begin, std::size_t chunk, bool everybody_wants) {
+// This rank's slice of a chunk, of which the others' are staged: to where it is read by who wants
+// the result.
+void reduce_slice_of_chunk(const Group& group, const NodeOperation& node,
+                           const Arguments& arguments, const Blocks& slices, std::size_t begin,
+                           std::size_t chunk, bool everybody_wants) {
   const std::size_t first = slices.first_bytes(group.rank());
   const std::size_t bytes = slices.length_bytes(group.rank());
   Operands operands;
-  const auto sources = operands_in_rank_order(operands, group, arguments.in + begin + first,
-                                              [&](int rank) { return node.staging(rank, chunk) + first; });
+  const auto sources =
+      operands_in_rank_order(operands, group, arguments.in + begin + first,
+                             [&](int rank) { return node.staging(rank, chunk) + first; });
   std::byte* const shared = node.staging(chunk) + first;
   if (everybody_wants) {
-    reduce_into_both(group, arguments.reducer, arguments.out + begin + first, shared, operands, bytes);
+    reduce_into_both(group, arguments.reducer, arguments.out + begin + first, shared, operands,
+                     bytes);
   } else {
     const bool wants = group.rank() == arguments.root;
     group.reduce(arguments.reducer, wants ? arguments.out + begin + first : shared, sources, bytes);
@@ -56,7 +63,8 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
   const int size = group.size();
   const Chunks chunks{bytes, arguments.element_bytes};
   const auto slices_of = [&](std::size_t chunk) {
-    return even_blocks(chunks.length(chunk) / arguments.element_bytes, size, arguments.element_bytes);
+    return even_blocks(chunks.length(chunk) / arguments.element_bytes, size,
+                       arguments.element_bytes);
   };
   const auto stage = [&](std::size_t chunk) {
     const Blocks slices = slices_of(chunk);
@@ -80,7 +88,8 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
   co_await node.all(1);
   if (node.all_in_arena()) {
     const Blocks slices = even_blocks(arguments.element_count, size, arguments.element_bytes);
-    reduce_slice_of_buffers(group, node, arguments, arguments.out + slices.first_bytes(group.rank()));
+    reduce_slice_of_buffers(group, node, arguments,
+                            arguments.out + slices.first_bytes(group.rank()));
     node.advance(2);
     for (int distance = 1; distance < size; ++distance) {
       const int from = group.plus(distance);
@@ -108,7 +117,8 @@ Task reduce_in_slices(Group group, const Arguments& arguments, bool everybody_wa
     }
     co_await node.all(staged);
     const Blocks slices = slices_of(chunk);
-    reduce_slice_of_chunk(group, node, arguments, slices, chunks.begin(chunk), chunk, everybody_wants);
+    reduce_slice_of_chunk(group, node, arguments, slices, chunks.begin(chunk), chunk,
+                          everybody_wants);
     node.advance(staged + 1);
     if (!wants) continue;
     for (int distance = 1; distance < size; ++distance) {

@@ -18,7 +18,8 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
       size_{static_cast<int>(setup.members.size())},
       rank_{setup.rank},
       communicator_{setup.communicator},
-      fills_together_{setup.cooperative_copies && setup.cma && base::ProcessMemory::stores_in_order},
+      fills_together_{setup.cooperative_copies && setup.cma &&
+                      base::ProcessMemory::stores_in_order},
       fill_share_{static_cast<int>(setup.members.size()) - 1},
       spins_max_{std::max(setup.spins_max, 1)},
       cma_{setup.cma} {
@@ -29,12 +30,13 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
     if (slab == nullptr || offset % alignof(NodeSlab) != 0) {
       throw Error{{.code = ErrorCode::corrupt,
                    .peer = static_cast<int>(i),
-                   .cause = fmt::format("its node slab at {} does not lie in its arena of {} bytes", offset,
-                                        member.arena_bytes())}};
+                   .cause = fmt::format("its node slab at {} does not lie in its arena of {} bytes",
+                                        offset, member.arena_bytes())}};
     }
-    peers_.push_back({.words = MemberNodeWords<base::ProcessAtomics>{*reinterpret_cast<NodeSlab*>(slab)},
-                      .memory = &member,
-                      .context_rank = setup.context_ranks[i]});
+    peers_.push_back(
+        {.words = MemberNodeWords<base::ProcessAtomics>{*reinterpret_cast<NodeSlab*>(slab)},
+         .memory = &member,
+         .context_rank = setup.context_ranks[i]});
   }
   own_ = OwnNodeWords<base::ProcessAtomics>{peers_[static_cast<std::size_t>(rank_)].words.words()};
 }
@@ -43,7 +45,8 @@ NodeMemory::~NodeMemory() {
   if (waits_ != nullptr) engine_.poll_no_longer(*this);
 }
 
-std::optional<std::uint64_t> NodeMemory::offset_in_arena(const void* data, std::size_t bytes) const noexcept {
+std::optional<std::uint64_t> NodeMemory::offset_in_arena(const void* data,
+                                                         std::size_t bytes) const noexcept {
   return peers_[static_cast<std::size_t>(rank_)].memory->offset_of(data, bytes);
 }
 
@@ -53,28 +56,33 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
   if (found == nullptr) [[unlikely]] {
     throw Error{{.code = ErrorCode::corrupt,
                  .peer = rank,
-                 .cause = fmt::format("{} bytes at {} do not lie in its arena of {} bytes", bytes, offset,
-                                      member.arena_bytes())}};
+                 .cause = fmt::format("{} bytes at {} do not lie in its arena of {} bytes", bytes,
+                                      offset, member.arena_bytes())}};
   }
   return found;
 }
 
-bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const {
-  const int error = peers_[static_cast<std::size_t>(rank)].memory->copy_private(target, address, bytes);
-  if (is_withdrawn(rank) || error == ESRCH) return false;  // withdrawn memory need not even be there
+bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address,
+                              std::size_t bytes) const {
+  const int error =
+      peers_[static_cast<std::size_t>(rank)].memory->copy_private(target, address, bytes);
+  if (is_withdrawn(rank) || error == ESRCH)
+    return false;  // withdrawn memory need not even be there
   if (error == 0) return true;
-  throw Error{{.code = ErrorCode::no_resource,
-               .peer = rank,
-               .cause = fmt::format(
-                   "{} bytes of its private memory could not be read, although others could at start", bytes),
-               .system_error = error,
-               .hint = error == EFAULT ? "set QPMESH_CMA=no where vectors lie in a device's memory"
-                                       : "set QPMESH_CMA=no where processes change their credentials "
-                                         "while they run"}};
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .peer = rank,
+       .cause = fmt::format(
+           "{} bytes of its private memory could not be read, although others could at start",
+           bytes),
+       .system_error = error,
+       .hint = error == EFAULT ? "set QPMESH_CMA=no where vectors lie in a device's memory"
+                               : "set QPMESH_CMA=no where processes change their credentials "
+                                 "while they run"}};
 }
 
-// Those that a failure ends are not counted: there may be more of them than fit, and nobody may go on because
-// of them.
+// Those that a failure ends are not counted: there may be more of them than fit, and nobody may go
+// on because of them.
 void NodeMemory::end(std::uint32_t number) noexcept {
   if (failure_ == nullptr) own_.end(number);
 }
@@ -149,7 +157,8 @@ void NodeMemory::fail(const Error& failure) noexcept {
 }
 
 std::optional<int> NodeMemory::awaited() const noexcept {
-  const NodeWait* oldest = waits_;  // others may wait for this rank itself, which has to end that one first
+  const NodeWait* oldest =
+      waits_;  // others may wait for this rank itself, which has to end that one first
   while (oldest != nullptr && oldest->next_wait != nullptr) oldest = oldest->next_wait;
   if (oldest == nullptr) return std::nullopt;
   return oldest->next;
@@ -183,14 +192,16 @@ void NodeMemory::end_fills_of_the_dead() noexcept {
     if (wait->what != NodeWait::For::fill) continue;
     transport::FillGuard& guard = own_slab().slots[wait->slot].guard;
     const bool gone = peers_[static_cast<std::size_t>(wait->next)].memory->has_ended();
-    if (gone && guard.phase_of(wait->stage) == transport::FillGuard::begun) guard.give_up(wait->stage);
+    if (gone && guard.phase_of(wait->stage) == transport::FillGuard::begun)
+      guard.give_up(wait->stage);
   }
 }
 
 bool NodeMemory::is_quiet() const noexcept {
   return std::ranges::all_of(peers_, [&](const Peer& peer) {
     const bool is_self = &peer == &peers_[static_cast<std::size_t>(rank_)];
-    return is_self ? own_.done() == next_number_ : has_reached(peer.words.known_done() + 1, next_number_);
+    return is_self ? own_.done() == next_number_
+                   : has_reached(peer.words.known_done() + 1, next_number_);
   });
 }
 

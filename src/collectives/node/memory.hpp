@@ -1,8 +1,11 @@
-// What the ranks of one node see of each other during a collective: one slab of each rank's arena, mapped by all.
+// What the ranks of one node see of each other during a collective: one slab of each rank's arena,
+// mapped by all.
 //
-// Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot k mod slot_count: a number and a step,
-// and where its data lies: in the slot, in staging, or in a Buffer; readers do not care. Only the owner writes a slab, but for a guard. A
-// slot, and the staging behind it, is written again when every member has finished the operation that used it before.
+// Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot k
+// mod slot_count: a number and a step, and where its data lies: in the slot, in staging, or in a
+// Buffer; readers do not care. Only the owner writes a slab, but for a guard. A slot, and the
+// staging behind it, is written again when every member has finished the operation that used it
+// before.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +38,8 @@ inline constexpr std::size_t node_prefetch_bytes_max = 2048;
 // In the library, peers are other processes.
 using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
 struct NodeSlab : NodeWords<base::ProcessAtomics> {
-  // An operation that stages takes the set that the one before it did not, and in it turns from chunk to chunk.
+  // An operation that stages takes the set that the one before it did not, and in it turns from
+  // chunk to chunk.
   alignas(128) std::byte staging[2][2][node_chunk_bytes];  // NOLINT(*-avoid-c-arrays)
 };
 
@@ -44,7 +48,8 @@ struct NodeWait : progress::Operation {
   enum class For : std::uint8_t {
     stage,  // a slot's, of this operation
     end,    // NodeSlab::done to reach `stage`
-    fill,   // the guard of our slot to be settled, which `next` has begun to fill for the operation `stage`
+    fill,   // the guard of our slot to be settled, which `next` has begun to fill for the operation
+            // `stage`
   };
   std::uint64_t stage;
   std::uint64_t call;  // what members must have called, too
@@ -59,8 +64,9 @@ struct NodeWait : progress::Operation {
 class NodeMemory final : public progress::Pollable {
  public:
   struct Setup {
-    std::vector<const transport::Neighbour*> members{};  // by rank in the communicator, this one included
-    std::vector<std::uint64_t> offsets{};                // of their slabs
+    std::vector<const transport::Neighbour*>
+        members{};                         // by rank in the communicator, this one included
+    std::vector<std::uint64_t> offsets{};  // of their slabs
     std::vector<int> context_ranks{};
     int rank = 0;
     std::uint64_t communicator = 0;
@@ -89,8 +95,8 @@ class NodeMemory final : public progress::Pollable {
   bool is_withdrawn(int rank) const noexcept {
     return peers_[static_cast<std::size_t>(rank)].words.is_withdrawn();
   }
-  // Of a member's private memory. False: the member is gone, or has withdrawn what it gave. Throws Error{no_resource} where the system
-  // forbids it by now.
+  // Of a member's private memory. False: the member is gone, or has withdrawn what it gave. Throws
+  // Error{no_resource} where the system forbids it by now.
   bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
 
   // Do the members copy long vectors together, each on a core of its own? The same on all of them.
@@ -102,7 +108,8 @@ class NodeMemory final : public progress::Pollable {
   base::FillShare& fill_share() noexcept { return fill_share_; }
 
   std::uint32_t begin() noexcept { return next_number_++; }
-  // A set of staging buffers for this operation, and which operation must be done before it is written.
+  // A set of staging buffers for this operation, and which operation must be done before it is
+  // written.
   struct StagingSet {
     std::size_t set = 0;
     std::uint32_t done_before = 0;  // as NodeSlab::done
@@ -114,25 +121,29 @@ class NodeMemory final : public progress::Pollable {
   }
   void end(std::uint32_t number) noexcept;
   void publish(NodeSlot& slot, std::uint64_t stage) noexcept;
-  // The slot that this rank writes next, for so many bytes of data: its lines are taken from the members that read them last, while
-  // we wait anyway.
+  // The slot that this rank writes next, for so many bytes of data: its lines are taken from the
+  // members that read them last, while we wait anyway.
   void prefetch_slot(std::uint32_t number, std::size_t data_bytes) noexcept {
     NodeSlot& slot = own_slab().slot(number);
-    const std::size_t bytes = offsetof(NodeSlot, data) + std::min(data_bytes, node_prefetch_bytes_max);
+    const std::size_t bytes =
+        offsetof(NodeSlot, data) + std::min(data_bytes, node_prefetch_bytes_max);
     for (std::size_t place = 0; place < bytes; place += base::cache_line_bytes)
       base::prefetch_for_write(reinterpret_cast<std::byte*>(&slot) + place);
   }
 
-  // True: nothing to wait for any more. Otherwise the wait is registered, and its operation completes.
+  // True: nothing to wait for any more. Otherwise the wait is registered, and its operation
+  // completes.
   bool start(NodeWait& wait) noexcept {
     for (int spin = 0; spin < spins_max_; ++spin) {
       if (look(wait)) return true;
-      base::cpu_pause();  // loads without a pause take the line from its writer between two of its stores
+      base::cpu_pause();  // loads without a pause take the line from its writer between two of its
+                          // stores
     }
     return enlist(wait);
   }
   bool poll() override;
-  // Of the communicator: ends all waits, now and later; those for who fills our memory when it does no more.
+  // Of the communicator: ends all waits, now and later; those for who fills our memory when it does
+  // no more.
   void fail(const Error& failure) noexcept;
   std::optional<int> awaited() const noexcept;  // rank in the communicator
   bool waits_for(int rank) noexcept;            // after another look
@@ -142,10 +153,11 @@ class NodeMemory final : public progress::Pollable {
   std::optional<int> filler() const noexcept;
   // A member that had begun to fill and is gone fills no more. Costs calls of the system.
   void end_fills_of_the_dead() noexcept;
-  // Has a member called something else than we did? For a rank that waits for something else and did not need to look, as the
-  // root of a broadcast: the error comes through the listener.
+  // Has a member called something else than we did? For a rank that waits for something else and
+  // did not need to look, as the root of a broadcast: the error comes through the listener.
   void check_calls() noexcept;
-  // As far as this rank has learnt, no member reads anything of operations before the last one any more.
+  // As far as this rank has learnt, no member reads anything of operations before the last one any
+  // more.
   bool is_quiet() const noexcept;
 
  private:
@@ -161,14 +173,16 @@ class NodeMemory final : public progress::Pollable {
   }
   bool has_come(int rank, const NodeWait& wait) noexcept {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
-    // This rank waits for a step that it has come to itself. Its own line is not looked at: it would be fetched back from the members
-    // who read it, which doubled the time of a small allreduce.
+    // This rank waits for a step that it has come to itself. Its own line is not looked at: it
+    // would be fetched back from the members who read it, which doubled the time of a small
+    // allreduce.
     if (wait.what == NodeWait::For::fill) [[unlikely]]
       return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
     if (rank == rank_)
       return wait.what == NodeWait::For::stage ||
              has_reached(own_.done(), static_cast<std::uint32_t>(wait.stage));
-    if (wait.what == NodeWait::For::end) return peer.words.is_done(static_cast<std::uint32_t>(wait.stage));
+    if (wait.what == NodeWait::For::end)
+      return peer.words.is_done(static_cast<std::uint32_t>(wait.stage));
     std::uint64_t call = 0;
     if (!peer.words.has_come(peer.words.words().slots[wait.slot], wait.stage, call)) return false;
     if (call == wait.call) [[likely]]

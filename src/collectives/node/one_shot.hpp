@@ -1,7 +1,7 @@
-// One shot: every rank that has something to give publishes it beside its flag, and every rank that wants it reads it there. Wins for
-// small vectors on one node: one cache line from core to core, and one turn on the core for each rank when ranks share cores.
-// Reductions are in rank order, the same everywhere: the same bits on every rank, ordered ones included.
-// Cost one line, and N S read.
+// One shot: every rank that has something to give publishes it beside its flag, and every rank that
+// wants it reads it there. Wins for small vectors on one node: one cache line from core to core,
+// and one turn on the core for each rank when ranks share cores. Reductions are in rank order, the
+// same everywhere: the same bits on every rank, ordered ones included. Cost one line, and N S read.
 // Source: NCCL's AGxLL_R kernels; MSCCL++'s all-pairs packets.
 #pragma once
 

@@ -1,4 +1,5 @@
-// One rank's part in one operation on a node, as a node algorithm sees it: publish, wait for members, read what they published.
+// One rank's part in one operation on a node, as a node algorithm sees it: publish, wait for
+// members, read what they published.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@ namespace qpmesh::collectives {
 
 enum class Staging : std::uint8_t { none, needed };
 
-// A local variable of the algorithm, made first: numbers are given in the order of the calls. Its end tells the members that
-// we read nothing of theirs any more.
+// A local variable of the algorithm, made first: numbers are given in the order of the calls. Its
+// end tells the members that we read nothing of theirs any more.
 class NodeOperation {
  public:
   explicit NodeOperation(const Group& group, Staging staging = Staging::none) noexcept
@@ -59,7 +60,8 @@ class NodeOperation {
     progress::Join join_;
   };
 
-  // Until this rank's slot may be written: every member has finished the operation that used it before.
+  // Until this rank's slot may be written: every member has finished the operation that used it
+  // before.
   Awaiter own_slot() noexcept { return all_done(number_ + 1 - node_slot_count); }
   // Until its set of staging buffers may be written.
   Awaiter own_staging() noexcept { return all_done(staging_.done_before); }
@@ -67,9 +69,12 @@ class NodeOperation {
   Awaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
   Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
   // Until this rank learns of the failure for which a member withdrew its Buffers.
-  Awaiter failure_of(int rank) noexcept { return member(rank, std::numeric_limits<std::uint32_t>::max()); }
-  // After reads of all members' Buffers: nothing to wait for, unless one was withdrawn and may have been written meanwhile. Also where a
-  // last step of all follows: who gave up may have come to it already.
+  Awaiter failure_of(int rank) noexcept {
+    return member(rank, std::numeric_limits<std::uint32_t>::max());
+  }
+  // After reads of all members' Buffers: nothing to wait for, unless one was withdrawn and may have
+  // been written meanwhile. Also where a last step of all follows: who gave up may have come to it
+  // already.
   Awaiter none_withdrawn() noexcept {
     for (int rank = 0; rank < memory_.size(); ++rank) {
       if (rank != memory_.rank() && is_withdrawn(rank)) return failure_of(rank);
@@ -85,11 +90,12 @@ class NodeOperation {
   }
   // The same with data that are staged.
   void publish_staged() noexcept { publish_slot(Place::slab); }
-  // The same with data, and a result as long, that others read where they lie, in Buffers or in private memory: this rank waits until
-  // they have.
+  // The same with data, and a result as long, that others read where they lie, in Buffers or in
+  // private memory: this rank waits until they have.
   void publish_in_place(const std::byte* data, std::size_t bytes,
                         const std::byte* result = nullptr) noexcept {
-    if (result != nullptr) std::tie(own().result_place, own().result_offset) = place_of(result, bytes);
+    if (result != nullptr)
+      std::tie(own().result_place, own().result_offset) = place_of(result, bytes);
     Place place{};
     std::tie(place, own().offset) = place_of(data, bytes);
     publish_slot(place);
@@ -117,20 +123,24 @@ class NodeOperation {
   const std::byte* result_of(int rank, std::size_t place, std::size_t bytes) const {
     return memory_.data(rank, slot_of(rank).result_offset + place, bytes);
   }
-  // Copies what a member published in place, from a place in it on. False: the member has withdrawn it, or is gone.
+  // Copies what a member published in place, from a place in it on. False: the member has withdrawn
+  // it, or is gone.
   bool copy_in_place(int rank, std::byte* target, std::size_t place, std::size_t bytes) const {
     const NodeSlot& slot = slot_of(rank);
     return copy_out(rank, target, slot.place, slot.offset + place, bytes);
   }
-  bool copy_result_in_place(int rank, std::byte* target, std::size_t place, std::size_t bytes) const {
+  bool copy_result_in_place(int rank, std::byte* target, std::size_t place,
+                            std::size_t bytes) const {
     const NodeSlot& slot = slot_of(rank);
     return copy_out(rank, target, slot.result_place, slot.result_offset + place, bytes);
   }
   // Do members that wait for the same long vector copy it together?
   bool fills_together(std::size_t bytes) const noexcept {
-    return memory_.fills_together() && bytes >= base::filled_bytes_min && bytes <= base::filled_bytes_max;
+    return memory_.fills_together() && bytes >= base::filled_bytes_min &&
+           bytes <= base::filled_bytes_max;
   }
-  // Before this rank publishes: another member may fill the end of this vector, until it is settled. Returns where that begins.
+  // Before this rank publishes: another member may fill the end of this vector, until it is
+  // settled. Returns where that begins.
   std::size_t open_to_fill(std::span<std::byte> vector) noexcept {
     NodeSlot& slot = own();
     slot.target_begin = memory_.fill_share().first_bytes(vector.size());
@@ -140,7 +150,8 @@ class NodeOperation {
     slot.guard.open_for(number_);
     return slot.target_begin;
   }
-  // Until nobody fills it any more, whatever becomes of the communicator. What it opened must come to this.
+  // Until nobody fills it any more, whatever becomes of the communicator. What it opened must come
+  // to this.
   Awaiter settle_fill(int by) noexcept {
     const auto phase = own().guard.take_back(number_);
     if (phase == transport::FillGuard::done) memory_.fill_share().it_was_faster();
@@ -148,11 +159,14 @@ class NodeOperation {
     return {memory_, NodeWait::For::fill, number_ % node_slot_count, number_, 0, by, by + 1};
   }
   // Settled: has the other one filled it?
-  bool is_filled() const noexcept { return own().guard.phase_of(number_) == transport::FillGuard::done; }
+  bool is_filled() const noexcept {
+    return own().guard.phase_of(number_) == transport::FillGuard::done;
+  }
   // The end of the vector, of a member that has come, if it has not settled meanwhile.
   void fill(int rank, std::span<const std::byte> vector) const noexcept {
     NodeSlot& slot = memory_.slab(rank).slot(number_);
-    if (slot.target_begin <= vector.size()) memory_.fill(rank, slot, vector.subspan(slot.target_begin));
+    if (slot.target_begin <= vector.size())
+      memory_.fill(rank, slot, vector.subspan(slot.target_begin));
   }
   // A member's staging buffer for the n-th chunk; every rank takes the same set.
   std::byte* staging(int rank, std::size_t chunk) const noexcept {
@@ -164,11 +178,13 @@ class NodeOperation {
   NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_); }
   std::uint64_t stage(std::uint32_t step) const noexcept { return node_stage(number_, step); }
   const NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_); }
-  std::pair<Place, std::uint64_t> place_of(const std::byte* data, std::size_t bytes) const noexcept {
+  std::pair<Place, std::uint64_t> place_of(const std::byte* data,
+                                           std::size_t bytes) const noexcept {
     if (const auto offset = memory_.offset_in_arena(data, bytes)) return {Place::buffer, *offset};
     return {Place::process, reinterpret_cast<std::uintptr_t>(data)};
   }
-  bool copy_out(int rank, std::byte* target, Place place, std::uint64_t offset, std::size_t bytes) const {
+  bool copy_out(int rank, std::byte* target, Place place, std::uint64_t offset,
+                std::size_t bytes) const {
     if (bytes == 0) return true;
     if (place != Place::buffer) return memory_.copy_private(rank, target, offset, bytes);
     std::memcpy(target, memory_.data(rank, offset, bytes), bytes);
@@ -189,7 +205,8 @@ class NodeOperation {
     return {memory_, NodeWait::For::end, 0, done, 0, 0, memory_.size()};
   }
   Awaiter members(int first, int end, std::uint32_t step) noexcept {
-    return {memory_, NodeWait::For::stage, number_ % node_slot_count, stage(step), call_, first, end};
+    return {memory_, NodeWait::For::stage, number_ % node_slot_count, stage(step), call_, first,
+            end};
   }
 
   NodeMemory& memory_;
@@ -200,8 +217,9 @@ class NodeOperation {
 };
 static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);
 
-// The operands of a reduction in rank order: where_of(rank) for the other members, and this rank's own where the caller keeps it: what it
-// published would have to be fetched back from those who read it.
+// The operands of a reduction in rank order: where_of(rank) for the other members, and this rank's
+// own where the caller keeps it: what it published would have to be fetched back from those who
+// read it.
 using Operands = std::array<const std::byte*, node_ranks_max>;
 template <class WhereOf>
 std::span<const std::byte* const> operands_in_rank_order(Operands& operands, const Group& group,

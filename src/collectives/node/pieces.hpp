@@ -13,7 +13,9 @@
 namespace qpmesh::collectives {
 
 // Of a vector, in a prediction.
-inline double chunk_count(double bytes) noexcept { return std::ceil(bytes / double{node_chunk_bytes}); }
+inline double chunk_count(double bytes) noexcept {
+  return std::ceil(bytes / double{node_chunk_bytes});
+}
 
 // A vector in chunks of whole elements, each as long as a staging buffer.
 struct Chunks {
@@ -24,7 +26,9 @@ struct Chunks {
       : bytes{vector_bytes}, chunk_bytes{node_chunk_bytes / element_bytes * element_bytes} {}
   std::size_t count() const noexcept { return (bytes + chunk_bytes - 1) / chunk_bytes; }
   std::size_t begin(std::size_t chunk) const noexcept { return chunk * chunk_bytes; }
-  std::size_t length(std::size_t chunk) const noexcept { return std::min(chunk_bytes, bytes - begin(chunk)); }
+  std::size_t length(std::size_t chunk) const noexcept {
+    return std::min(chunk_bytes, bytes - begin(chunk));
+  }
 };
 
 // Blocks, which may differ in length, in pieces: those of so many blocks fill a staging buffer.
@@ -45,7 +49,9 @@ struct Pieces {
     return std::min(piece_bytes, block_bytes - std::min(block_bytes, begin(piece)));
   }
   // In a staging buffer.
-  std::size_t place(int block) const noexcept { return piece_bytes * static_cast<std::size_t>(block); }
+  std::size_t place(int block) const noexcept {
+    return piece_bytes * static_cast<std::size_t>(block);
+  }
 };
 
 // The ranks share memory, and an element of each fits a staging buffer.

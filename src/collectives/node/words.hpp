@@ -12,7 +12,8 @@
 namespace qpmesh::collectives {
 
 inline constexpr std::size_t node_slot_bytes = 8192;  // of data in a slot
-inline constexpr std::uint32_t node_slot_count = 4;   // operations of one communicator that may be in flight
+inline constexpr std::uint32_t node_slot_count =
+    4;  // operations of one communicator that may be in flight
 
 // Where data lie that a rank has for the others.
 enum class Place : std::uint32_t {
@@ -38,7 +39,8 @@ struct alignas(128) NodeSlotWords {
   Place place;           // of the data
   std::uint64_t offset;  // of the data: in the owner's arena, or the address in its process
   // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
-  alignas(16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
+  alignas(
+      16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
   // Of a result that others will read: behind the data, so that small ones share the line of the
   // stage.
   std::uint64_t result_offset;
@@ -104,7 +106,9 @@ class OwnNodeWords {
     finished_beyond_ >>= 1;
     Atomics::store_release(&words_->done, done_);  // after our last load of the members' data
   }
-  void name_call(Slot& slot, std::uint64_t call) noexcept { Atomics::store_relaxed(&slot.call, call); }
+  void name_call(Slot& slot, std::uint64_t call) noexcept {
+    Atomics::store_relaxed(&slot.call, call);
+  }
   // Everything before is seen by who sees the stage. Sleepers are woken by the caller.
   void publish(Slot& slot, std::uint64_t stage) noexcept {
     Atomics::store_release(&slot.done, done_);  // after our last load of the members' data

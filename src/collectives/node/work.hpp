@@ -1,5 +1,6 @@
-// What a core does in an algorithm of a node, for the ranks on it one after another: that is what the algorithm takes. Bytes cost
-// by where they are: in the core's own cache, in that of another core (they cross), or in memory (they stream).
+// What a core does in an algorithm of a node, for the ranks on it one after another: that is what
+// the algorithm takes. Bytes cost by where they are: in the core's own cache, in that of another
+// core (they cross), or in memory (they stream).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,8 @@ class CoreWork {
         others_{(shape.ranks() - ranks_) / (shape.ranks() - 1)},
         steps_s_{model_.step_s + (shape.ranks() - 2) * model_.look_s} {}
 
-  // Waits for members, one after another. A first one has the call around it; in further ones others have often come already.
+  // Waits for members, one after another. A first one has the call around it; in further ones
+  // others have often come already.
   CoreWork& steps(double count) noexcept { return add(steps_s_ * (1 + count) / 2); }
 
   // By every rank: inside its own memory.
@@ -26,9 +28,11 @@ class CoreWork {
   // Into memory that every other rank reads, or different parts of it each.
   CoreWork& give(double bytes) noexcept { return add(ranks_ * bytes * given_byte_s()); }
   CoreWork& give_parts(double bytes) noexcept { return add(ranks_ * bytes * mixed_byte_s()); }
-  // Out of other ranks' memory: what all take, which crosses to a core once, or different parts of it each.
+  // Out of other ranks' memory: what all take, which crosses to a core once, or different parts of
+  // it each.
   CoreWork& take(double bytes) noexcept {
-    return add(bytes * (others_ * model_.crossed_byte_s + (ranks_ - others_) * model_.copied_byte_s));
+    return add(bytes *
+               (others_ * model_.crossed_byte_s + (ranks_ - others_) * model_.copied_byte_s));
   }
   CoreWork& take_parts(double bytes) noexcept { return add(ranks_ * bytes * mixed_byte_s()); }
   // So many bytes of operands, beside the first, are combined.
@@ -60,7 +64,9 @@ class CoreWork {
   double system_copies_s(double count, double bytes) const noexcept {
     return count * model_.system_copy_s + bytes * model_.system_byte_s;
   }
-  double given_byte_s() const noexcept { return others_ > 0 ? model_.crossed_byte_s : model_.copied_byte_s; }
+  double given_byte_s() const noexcept {
+    return others_ > 0 ? model_.crossed_byte_s : model_.copied_byte_s;
+  }
   double mixed_byte_s() const noexcept {
     return others_ * model_.crossed_byte_s + (1 - others_) * model_.copied_byte_s;
   }

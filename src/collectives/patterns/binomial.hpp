@@ -1,5 +1,5 @@
-// The binomial tree over 0 … size-1 with its root at 0: the subtree of v is the range [v, v + binomial_span(v)).
-// Rooted collectives number ranks relative to their root.
+// The binomial tree over 0 … size-1 with its root at 0: the subtree of v is the range [v, v +
+// binomial_span(v)). Rooted collectives number ranks relative to their root.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,12 @@
 
 namespace qpmesh::collectives {
 
-constexpr int relative_rank(int rank, int root, int size) noexcept { return (rank - root + size) % size; }
-constexpr int absolute_rank(int relative, int root, int size) noexcept { return (relative + root) % size; }
+constexpr int relative_rank(int rank, int root, int size) noexcept {
+  return (rank - root + size) % size;
+}
+constexpr int absolute_rank(int relative, int root, int size) noexcept {
+  return (relative + root) % size;
+}
 
 constexpr int binomial_parent(int v) noexcept { return v & (v - 1); }
 
@@ -18,14 +22,17 @@ constexpr int binomial_parent(int v) noexcept { return v & (v - 1); }
 constexpr int binomial_reach(int v, int size) noexcept {
   return v == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))) : v & -v;
 }
-constexpr int binomial_span(int v, int size) noexcept { return std::min(binomial_reach(v, size), size - v); }
+constexpr int binomial_span(int v, int size) noexcept {
+  return std::min(binomial_reach(v, size), size - v);
+}
 
 constexpr int ceil_log2(int size) noexcept {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(size - 1)));
 }
 
-// Down the tree of so many ranks, the largest subtree first; bytes_of(ranks) go to a subtree of so many. Up the tree it takes as long. The
-// longest way is through the first child, or, where the first subtree is not full, perhaps through the second one.
+// Down the tree of so many ranks, the largest subtree first; bytes_of(ranks) go to a subtree of so
+// many. Up the tree it takes as long. The longest way is through the first child, or, where the
+// first subtree is not full, perhaps through the second one.
 template <class BytesOf>
 double binomial_s(int size, const CostModel& model, BytesOf&& bytes_of) {
   if (size <= 1) return 0;

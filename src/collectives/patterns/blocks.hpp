@@ -5,9 +5,9 @@
 
 namespace qpmesh::collectives {
 
-// Either as even as possible (the first element_count % block_count blocks have one element more), or as two lists say that
-// somebody else keeps. Elements unless the name says bytes. Nothing is set by itself: clearing arguments costs as much
-// as a small operation.
+// Either as even as possible (the first element_count % block_count blocks have one element more),
+// or as two lists say that somebody else keeps. Elements unless the name says bytes. Nothing is set
+// by itself: clearing arguments costs as much as a small operation.
 struct Blocks {
   std::size_t element_count;  // of all blocks together
   std::size_t element_bytes;
@@ -35,7 +35,9 @@ struct Blocks {
   std::size_t bytes() const noexcept { return element_count * element_bytes; }
 
  private:
-  std::size_t last_end() const noexcept { return displacements[block_count - 1] + counts[block_count - 1]; }
+  std::size_t last_end() const noexcept {
+    return displacements[block_count - 1] + counts[block_count - 1];
+  }
 };
 
 inline Blocks even_blocks(std::size_t element_count, int block_count,

@@ -2,10 +2,10 @@
 // every N, with exactly N-1 blocks per rank.
 // Source: J. L. Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024.
 //
-// Rank r views the vector rotated: R[j] is block (r + j) mod N. Skips s_0 = N, s_{i+1} = ceil(s_i / 2), down
-// to 1. Reduce-scatter round (s, s' = the next skip): send R[s' … s-1] to r + s', receive as much from r - s'
-// and reduce it into R[0 … s-s'-1]. Afterwards R[0] is complete. Allgather is the same list backwards: send
-// R[0 … s-s'-1] to r - s', receive into R[s' … s-1] from r + s'.
+// Rank r views the vector rotated: R[j] is block (r + j) mod N. Skips s_0 = N, s_{i+1} = ceil(s_i /
+// 2), down to 1. Reduce-scatter round (s, s' = the next skip): send R[s' … s-1] to r + s', receive
+// as much from r - s' and reduce it into R[0 … s-s'-1]. Afterwards R[0] is complete. Allgather is
+// the same list backwards: send R[0 … s-s'-1] to r - s', receive into R[s' … s-1] from r + s'.
 #pragma once
 
 #include <algorithm>
@@ -43,8 +43,8 @@ struct BlockRun {
   int count;
 };
 
-// The rotated range R[begin … begin + count) of a rank is at most two runs of consecutive blocks: it wraps at
-// block N. f(run, begin of the run in the rotated view).
+// The rotated range R[begin … begin + count) of a rank is at most two runs of consecutive blocks:
+// it wraps at block N. f(run, begin of the run in the rotated view).
 template <class F>
 void for_each_run(int rank, int size, int begin, int count, F&& f) {
   if (count == 0) return;

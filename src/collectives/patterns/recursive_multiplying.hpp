@@ -1,9 +1,10 @@
-// Who sends to whom in recursive multiplying with radix k: in each round groups of k ranks, at equal distances, send each other
-// all that they have. Pure integers.
+// Who sends to whom in recursive multiplying with radix k: in each round groups of k ranks, at
+// equal distances, send each other all that they have. Pure integers.
 //
-// Up to one_round_max ranks it is one round of all. Beyond, 2^q ranks take part, in rounds of radix k or less; the others, the odd ones
-// of the first 2 (N - 2^q) ranks, hand their part to the rank before them and get the result from it. A rank so always speaks for
-// a range of consecutive ranks, and each round joins neighbouring ranges: operands stay in rank order.
+// Up to one_round_max ranks it is one round of all. Beyond, 2^q ranks take part, in rounds of radix
+// k or less; the others, the odd ones of the first 2 (N - 2^q) ranks, hand their part to the rank
+// before them and get the result from it. A rank so always speaks for a range of consecutive ranks,
+// and each round joins neighbouring ranges: operands stay in rank order.
 #pragma once
 
 #include <algorithm>
@@ -17,20 +18,30 @@ class RecursiveMultiplying {
 
   // radix: a power of two.
   constexpr RecursiveMultiplying(int size, int radix) noexcept
-      : participants_{size <= one_round_max ? size
-                                            : static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))},
+      : participants_{size <= one_round_max
+                          ? size
+                          : static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))},
         folded_{size - participants_},
         radix_{size <= one_round_max ? size : radix} {}
 
   int participants() const noexcept { return participants_; }
-  int folded() const noexcept { return folded_; }  // ranks that take part through the one before them
+  int folded() const noexcept {
+    return folded_;
+  }  // ranks that take part through the one before them
   bool is_folded(int rank) const noexcept { return rank < 2 * folded_ && rank % 2 == 1; }
   bool has_folded(int rank) const noexcept { return rank < 2 * folded_ && rank % 2 == 0; }
-  int position_of(int rank) const noexcept { return rank < 2 * folded_ ? rank / 2 : rank - folded_; }
-  int rank_at(int position) const noexcept { return position < folded_ ? 2 * position : position + folded_; }
+  int position_of(int rank) const noexcept {
+    return rank < 2 * folded_ ? rank / 2 : rank - folded_;
+  }
+  int rank_at(int position) const noexcept {
+    return position < folded_ ? 2 * position : position + folded_;
+  }
 
-  // Ranks of a round's groups, whose members are `distance` positions apart; the next round's distance is distance * radix.
-  int round_radix(int distance) const noexcept { return std::min(radix_, participants_ / distance); }
+  // Ranks of a round's groups, whose members are `distance` positions apart; the next round's
+  // distance is distance * radix.
+  int round_radix(int distance) const noexcept {
+    return std::min(radix_, participants_ / distance);
+  }
 
  private:
   int participants_;

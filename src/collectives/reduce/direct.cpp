@@ -1,12 +1,14 @@
-// Direct: every rank reduces its slice of the vector, and the root takes the other slices where they were reduced.
-// See node/direct.hpp.
+// Direct: every rank reduces its slice of the vector, and the root takes the other slices where
+// they were reduced. See node/direct.hpp.
 #include "collectives/node/direct.hpp"
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
 namespace {
 
-Task run(Group group, const Arguments& arguments) { co_await reduce_in_slices(group, arguments, false); }
+Task run(Group group, const Arguments& arguments) {
+  co_await reduce_in_slices(group, arguments, false);
+}
 
 Cost cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();

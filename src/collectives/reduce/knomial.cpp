@@ -1,8 +1,9 @@
-// K-nomial tree: a rank waits for the sums of up to k-1 ranks at a time, which speak for the ranges of ranks behind its own, reduces them
-// in one pass, in rank order, and hands the sum up. Wins for small vectors. Ordered reductions meet at rank 0, which sends the result
-// to another root; others meet at the root.
-// Cost ceil(log_k N) (alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma); a message more for an ordered one to another root than 0.
-// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005, with radix k.
+// K-nomial tree: a rank waits for the sums of up to k-1 ranks at a time, which speak for the ranges
+// of ranks behind its own, reduces them in one pass, in rank order, and hands the sum up. Wins for
+// small vectors. Ordered reductions meet at rank 0, which sends the result to another root; others
+// meet at the root. Cost ceil(log_k N) (alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma); a
+// message more for an ordered one to another root than 0. Source: R. Thakur, R. Rabenseifner, W.
+// Gropp, 2005, with radix k.
 #include <optional>
 
 #include "collectives/algorithm.hpp"
@@ -13,8 +14,8 @@ namespace {
 
 constexpr int radix = 4;
 
-// Until the sum of so many ranks is there. The last child may speak for fewer ranks than the others, and
-// be ready before them.
+// Until the sum of so many ranks is there. The last child may speak for fewer ranks than the
+// others, and be ready before them.
 double knomial_s(std::int64_t size, double bytes, const CostModel& model) {
   double time_s = 0;
   for (std::int64_t distance = 1; distance < size; distance *= radix) {
@@ -23,11 +24,14 @@ double knomial_s(std::int64_t size, double bytes, const CostModel& model) {
     const auto full = static_cast<int>(of_last == distance ? children : children - 1);
     double enters_s = time_s;  // the last message of this round
     if (of_last < distance) {
-      enters_s = std::max(time_s + model.gap_s(bytes), knomial_s(of_last, bytes, model) + model.latency_s);
+      enters_s =
+          std::max(time_s + model.gap_s(bytes), knomial_s(of_last, bytes, model) + model.latency_s);
       if (full > 0) enters_s += model.port_s(bytes);
     }
-    if (full > 0) enters_s = std::max(enters_s, time_s + model.latency_s) + (full - 1) * model.port_s(bytes);
-    time_s = enters_s + bytes * model.byte_s + static_cast<double>(children) * bytes * model.reduced_byte_s;
+    if (full > 0)
+      enters_s = std::max(enters_s, time_s + model.latency_s) + (full - 1) * model.port_s(bytes);
+    time_s = enters_s + bytes * model.byte_s +
+             static_cast<double>(children) * bytes * model.reduced_byte_s;
   }
   return time_s;
 }
@@ -42,7 +46,8 @@ Task run(Group group, const Arguments& arguments) {
   const bool is_leaf = me % radix != 0 || me + 1 == size;
   std::optional<Scratch> memory;  // the sums that arrive, and our own where it is not the result
   if (!is_leaf) memory.emplace(group, bytes * (radix - 1 + (rank == root ? 0 : 1)));
-  std::byte* const own_sum = rank == root || is_leaf ? arguments.out : memory->data() + bytes * (radix - 1);
+  std::byte* const own_sum =
+      rank == root || is_leaf ? arguments.out : memory->data() + bytes * (radix - 1);
 
   const std::byte* sum = arguments.in;
   Round<radix - 1> round{group};

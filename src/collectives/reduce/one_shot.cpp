@@ -24,6 +24,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_one_shot{Collective::reduce, "one_shot", fits_one_shot, cost, run};
+extern constexpr Algorithm reduce_one_shot{Collective::reduce, "one_shot", fits_one_shot, cost,
+                                           run};
 
 }  // namespace qpmesh::collectives

@@ -1,6 +1,7 @@
-// Circulant reduce-scatter, then binomial gather of the blocks at the root. Wins for long vectors. Commutative reductions only.
-// Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and overheads where runs wrap at block N.
-// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with the circulant pattern for any N.
+// Circulant reduce-scatter, then binomial gather of the blocks at the root. Wins for long vectors.
+// Commutative reductions only. Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and
+// overheads where runs wrap at block N. Source: R. Rabenseifner, "Optimization of collective
+// reduction operations", 2004, with the circulant pattern for any N.
 #include <optional>
 
 #include "collectives/algorithm.hpp"
@@ -31,6 +32,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_gather{Collective::reduce, "scatter_gather", any_order, cost, run};
+extern constexpr Algorithm reduce_scatter_gather{Collective::reduce, "scatter_gather", any_order,
+                                                 cost, run};
 
 }  // namespace qpmesh::collectives

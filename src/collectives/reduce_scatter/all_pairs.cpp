@@ -1,7 +1,6 @@
-// All pairs: everybody sends every rank its block, and reduces all that came in one pass, in rank order:
-// ordered reductions included. Wins for small vectors on few ranks.
-// Cost alpha + (N-2) max(o, S/N beta) + S/N beta + (N-1)/N S gamma.
-// Source: the all-pairs algorithms of MSCCL++.
+// All pairs: everybody sends every rank its block, and reduces all that came in one pass, in rank
+// order: ordered reductions included. Wins for small vectors on few ranks. Cost alpha + (N-2)
+// max(o, S/N beta) + S/N beta + (N-1)/N S gamma. Source: the all-pairs algorithms of MSCCL++.
 #include <array>
 
 #include "collectives/algorithm.hpp"
@@ -64,7 +63,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_all_pairs{Collective::reduce_scatter, "all_pairs", always, cost,
-                                                    run};
+extern constexpr Algorithm reduce_scatter_all_pairs{Collective::reduce_scatter, "all_pairs", always,
+                                                    cost, run};
 
 }  // namespace qpmesh::collectives

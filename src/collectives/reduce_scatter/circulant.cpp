@@ -1,8 +1,8 @@
-// Circulant reduce-scatter: ceil(log2 N) rounds for every N, each halving what a rank has to reduce. Wins for all but the
-// smallest vectors. Each block is reduced at one rank: the same bits wherever it goes. The order of the operands is not
-// the rank order: commutative reductions only. The reduction happens as segments arrive.
-// Cost ceil(log2 N) alpha + (N-1)/N S (beta + gamma), and an overhead where a run wraps at block N.
-// Source: see patterns/circulant.hpp.
+// Circulant reduce-scatter: ceil(log2 N) rounds for every N, each halving what a rank has to
+// reduce. Wins for all but the smallest vectors. Each block is reduced at one rank: the same bits
+// wherever it goes. The order of the operands is not the rank order: commutative reductions only.
+// The reduction happens as segments arrive. Cost ceil(log2 N) alpha + (N-1)/N S (beta + gamma), and
+// an overhead where a run wraps at block N. Source: see patterns/circulant.hpp.
 #include "collectives/reduce_scatter/circulant.hpp"
 
 #include "collectives/algorithm.hpp"
@@ -18,10 +18,12 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
   const auto bytes = [&](BlockRun run) { return blocks.run_bytes(run.first, run.count); };
   Round<4> round{group};  // a rotated range is at most two runs, and one more cut at `reduced`
 
-  // R[0 … reduced) have partial sums; the others are still only in `in`. The same number on every rank.
+  // R[0 … reduced) have partial sums; the others are still only in `in`. The same number on every
+  // rank.
   int reduced = 0;
-  // Sender and receiver cut a range at the same places: where it wraps for either of them, and where it
-  // leaves R[0 … reduced). One block per message would do as well; runs are fewer messages.
+  // Sender and receiver cut a range at the same places: where it wraps for either of them, and
+  // where it leaves R[0 … reduced). One block per message would do as well; runs are fewer
+  // messages.
   for (int n = 0; n < circulant_round_count(size); ++n) {
     const CirculantRound step = circulant_round(size, n);
     const int next_skip = step.next_skip;
@@ -35,7 +37,8 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
       });
       for_each_run(rank, size, begin, end - begin, [&](BlockRun run, int) {
         const std::byte* const operand = (n == 0 ? in : sums) + offset(run);
-        round.receive_reduce(group.minus(next_skip), {sums + offset(run), bytes(run)}, operand, reducer);
+        round.receive_reduce(group.minus(next_skip), {sums + offset(run), bytes(run)}, operand,
+                             reducer);
       });
     };
     send_and_reduce(0, cut);
@@ -54,8 +57,8 @@ Cost circulant_reduce_scatter_cost(const CallShape& shape, const CostModel& mode
     const bool is_cut = step.skip < shape.size && reduced > step.next_skip && reduced < step.skip;
     // On the way of the ranks that wrap all but one block are before the wrap.
     const double overheads_s = ((wraps && count > 1 ? 1 : 0) + (is_cut ? 1 : 0)) * model.overhead_s;
-    cost.time_s +=
-        model.latency_s + std::max(overheads_s + model.combined_s(block), model.combined_s(count * block));
+    cost.time_s += model.latency_s +
+                   std::max(overheads_s + model.combined_s(block), model.combined_s(count * block));
     cost.messages += is_cut ? 2 : 1;
     cost.bytes += count * block;
   });
@@ -85,7 +88,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_circulant{Collective::reduce_scatter, "circulant", any_order, cost,
-                                                    run};
+extern constexpr Algorithm reduce_scatter_circulant{Collective::reduce_scatter, "circulant",
+                                                    any_order, cost, run};
 
 }  // namespace qpmesh::collectives

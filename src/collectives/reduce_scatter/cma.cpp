@@ -1,5 +1,5 @@
-// Cross memory attach: every rank reduces its block of all vectors, copied straight out of where they lie.
-// See node/cma_reduction.hpp.
+// Cross memory attach: every rank reduces its block of all vectors, copied straight out of where
+// they lie. See node/cma_reduction.hpp.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/cma_reduction.hpp"
 #include "collectives/node/work.hpp"
@@ -15,7 +15,8 @@ Task run(Group group, const Arguments& arguments) {
   co_await node.own_slot();
   node.publish_in_place(arguments.in, blocks.bytes());
   co_await node.all(1);
-  const auto unread = reduce_in_place(group, node, arguments, parts, arguments.out, own, arguments.bytes());
+  const auto unread =
+      reduce_in_place(group, node, arguments, parts, arguments.out, own, arguments.bytes());
   if (unread) co_await node.failure_of(*unread);
   co_await node.none_withdrawn();  // of Buffers, which were reduced where they lie
   node.advance(2);
@@ -35,6 +36,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_cma{Collective::reduce_scatter, "cma", fits_cma, cost, run};
+extern constexpr Algorithm reduce_scatter_cma{Collective::reduce_scatter, "cma", fits_cma, cost,
+                                              run};
 
 }  // namespace qpmesh::collectives

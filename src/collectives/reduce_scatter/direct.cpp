@@ -22,10 +22,11 @@ Task run(Group group, const Arguments& arguments) {
   };
   const auto reduce_piece = [&](std::size_t piece) {
     const std::size_t place = pieces.place(group.rank());
-    const std::byte* const own = arguments.in + blocks.first_bytes(group.rank()) + pieces.begin(piece);
+    const std::byte* const own =
+        arguments.in + blocks.first_bytes(group.rank()) + pieces.begin(piece);
     Operands operands;
-    const auto sources = operands_in_rank_order(operands, group, own,
-                                                [&](int rank) { return node.staging(rank, piece) + place; });
+    const auto sources = operands_in_rank_order(
+        operands, group, own, [&](int rank) { return node.staging(rank, piece) + place; });
     group.reduce(arguments.reducer, arguments.out + pieces.begin(piece), sources,
                  pieces.length(piece, arguments.bytes()));
   };
@@ -42,9 +43,9 @@ Task run(Group group, const Arguments& arguments) {
   if (node.all_in_arena()) {
     Operands operands;
     const std::size_t first = blocks.first_bytes(group.rank());
-    const auto sources = operands_in_rank_order(operands, group, arguments.in + first, [&](int rank) {
-      return node.data_of(rank, first, arguments.bytes());
-    });
+    const auto sources = operands_in_rank_order(
+        operands, group, arguments.in + first,
+        [&](int rank) { return node.data_of(rank, first, arguments.bytes()); });
     group.reduce(arguments.reducer, arguments.out, sources, arguments.bytes());
     co_await node.none_withdrawn();
     node.advance(2);
@@ -82,7 +83,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_direct{Collective::reduce_scatter, "direct", fits_staging, cost,
-                                                 run};
+extern constexpr Algorithm reduce_scatter_direct{Collective::reduce_scatter, "direct", fits_staging,
+                                                 cost, run};
 
 }  // namespace qpmesh::collectives

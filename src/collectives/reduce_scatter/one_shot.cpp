@@ -29,7 +29,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter, "one_shot", fits_one_shot,
-                                                   cost, run};
+extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter, "one_shot",
+                                                   fits_one_shot, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,8 +1,8 @@
-// Pairwise exchange: in round d every rank sends rank + d the block that it reduces, and adds the one that comes from
-// rank - d to its own. Wins for long vectors where memory is scarce: nothing beside the result is written.
-// The operands come in the order of the rounds, not of the ranks: commutative reductions only.
-// Cost (N-1)(alpha + S/N (beta + gamma)).
-// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
+// Pairwise exchange: in round d every rank sends rank + d the block that it reduces, and adds the
+// one that comes from rank - d to its own. Wins for long vectors where memory is scarce: nothing
+// beside the result is written. The operands come in the order of the rounds, not of the ranks:
+// commutative reductions only. Cost (N-1)(alpha + S/N (beta + gamma)). Source: R. Thakur, R.
+// Rabenseifner, W. Gropp, 2005.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
@@ -34,7 +34,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_scatter_pairwise{Collective::reduce_scatter, "pairwise", any_order, cost,
-                                                   run};
+extern constexpr Algorithm reduce_scatter_pairwise{Collective::reduce_scatter, "pairwise",
+                                                   any_order, cost, run};
 
 }  // namespace qpmesh::collectives

@@ -1,7 +1,8 @@
-// Distance doubling: every rank keeps the sum of a range of ranks that ends with itself; in each round it adds the range before, and the
-// range doubles. In rank order: ordered reductions included. The exclusive scan first passes every vector to the next rank.
-// Cost ceil(log2 N) (alpha + S (beta + gamma)); exclusive: alpha + S beta more.
-// Source: W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986.
+// Distance doubling: every rank keeps the sum of a range of ranks that ends with itself; in each
+// round it adds the range before, and the range doubles. In rank order: ordered reductions
+// included. The exclusive scan first passes every vector to the next rank. Cost ceil(log2 N) (alpha
+// + S (beta + gamma)); exclusive: alpha + S beta more. Source: W. D. Hillis, G. L. Steele, "Data
+// parallel algorithms", 1986.
 #include <bit>
 #include <optional>
 
@@ -12,11 +13,13 @@ namespace qpmesh::collectives {
 namespace {
 
 // Over the ranks from `first` on; in and out are the same memory or none in common.
-Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::size_t bytes, Reducer reducer) {
+Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::size_t bytes,
+            Reducer reducer) {
   const int place = group.rank() - first;
   const int places = group.size() - first;
   if (place < 0) co_return;
-  // What is sent must stand still while the next sum is made: sums take turns in two places, the last one in out.
+  // What is sent must stand still while the next sum is made: sums take turns in two places, the
+  // last one in out.
   int turns = static_cast<int>(std::bit_width(static_cast<unsigned>(place)));
   Scratch other{group, bytes};
   const std::byte* sum = in;
@@ -38,13 +41,15 @@ Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::si
   group.copy(out, sum, bytes);  // nothing came
 }
 
-// Until the rank at a place has its sum. What comes last is of ranks that may have been ready long before.
+// Until the rank at a place has its sum. What comes last is of ranks that may have been ready long
+// before.
 double prefix_s(int place, double bytes, const CostModel& model) {
   if (place == 0) return 0;
   const auto rounds = std::bit_width(static_cast<unsigned>(place));
   const double round_s = model.latency_s + model.combined_s(bytes);
   const int source = place - (1 << (rounds - 1));
-  const auto idle_rounds = rounds - 1 - std::bit_width(static_cast<unsigned>(source));  // it only sends
+  const auto idle_rounds =
+      rounds - 1 - std::bit_width(static_cast<unsigned>(source));  // it only sends
   return std::max((rounds - 1) * round_s + model.gap_s(bytes) + model.combined_s(bytes),
                   prefix_s(source, bytes, model) + idle_rounds * model.port_s(bytes) + round_s);
 }
@@ -67,8 +72,8 @@ Task run_exscan(Group group, const Arguments& arguments) {
 Cost scan_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double messages = ceil_log2(shape.size);
-  const double first_s =
-      messages * model.port_s(bytes) + model.copy_s(bytes);  // of the first rank, which gets nothing
+  const double first_s = messages * model.port_s(bytes) +
+                         model.copy_s(bytes);  // of the first rank, which gets nothing
   return {.time_s = std::max(first_s, prefix_s(shape.size - 1, bytes, model)),
           .messages = messages,
           .bytes = messages * bytes};
@@ -84,6 +89,7 @@ Cost exscan_cost(const CallShape& shape, const CostModel& model) {
 }  // namespace
 
 extern constexpr Algorithm scan_doubling{Collective::scan, "doubling", always, scan_cost, run_scan};
-extern constexpr Algorithm exscan_doubling{Collective::exscan, "doubling", always, exscan_cost, run_exscan};
+extern constexpr Algorithm exscan_doubling{Collective::exscan, "doubling", always, exscan_cost,
+                                           run_exscan};
 
 }  // namespace qpmesh::collectives

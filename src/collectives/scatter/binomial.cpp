@@ -1,7 +1,7 @@
-// The root hands half of the blocks to one rank, a quarter to another one, and so does each of them. Wins for small blocks on many
-// ranks: the root posts ceil(log2 N) messages instead of N-1. Blocks of one length.
-// Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap at N (root 0: nowhere).
-// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
+// The root hands half of the blocks to one rank, a quarter to another one, and so does each of
+// them. Wins for small blocks on many ranks: the root posts ceil(log2 N) messages instead of N-1.
+// Blocks of one length. Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where blocks wrap
+// at N (root 0: nowhere). Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/scatter/binomial.hpp"
 
 #include "collectives/algorithm.hpp"
@@ -19,7 +19,8 @@ Task binomial_scatter(Group group, int root, Blocks blocks, SubtreePlaces mine) 
     });
     co_await round;
   }
-  for (int reach = binomial_reach(me, size) / 2; reach >= 1; reach /= 2) {  // the largest subtree first
+  for (int reach = binomial_reach(me, size) / 2; reach >= 1;
+       reach /= 2) {  // the largest subtree first
     const int child = me + reach;
     if (child >= size) continue;
     for_each_subtree_run(mine, blocks, root, me, child, [&](std::size_t offset, std::size_t bytes) {
@@ -41,8 +42,8 @@ Task run(Group group, const Arguments& arguments) {
   const int size = group.size();
   const int root = arguments.root;
   const int span = binomial_span(relative_rank(group.rank(), root, size), size);
-  const Blocks blocks =
-      even_blocks(arguments.element_count * static_cast<std::size_t>(size), size, arguments.element_bytes);
+  const Blocks blocks = even_blocks(arguments.element_count * static_cast<std::size_t>(size), size,
+                                    arguments.element_bytes);
   if (group.rank() == root) {
     co_await binomial_scatter(group, root, blocks, {.read = arguments.in});
     group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
@@ -58,12 +59,14 @@ Task run(Group group, const Arguments& arguments) {
 
 Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = binomial_scatter_cost(shape, model);
-  cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // by the last sender
+  cost.time_s +=
+      std::max(0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // by the last sender
   return cost;
 }
 
 }  // namespace
 
-extern constexpr Algorithm scatter_binomial{Collective::scatter, "binomial", equal_blocks, cost, run};
+extern constexpr Algorithm scatter_binomial{Collective::scatter, "binomial", equal_blocks, cost,
+                                            run};
 
 }  // namespace qpmesh::collectives

@@ -1,7 +1,6 @@
-// The root sends every rank its block. Wins for long blocks, where the root's link is the limit whatever the tree, and on few ranks.
-// Blocks of any lengths that only the root knows.
-// Cost alpha + (N-2) max(o, S/N beta) + S/N beta.
-// Source: the linear algorithm of Open MPI's basic collectives.
+// The root sends every rank its block. Wins for long blocks, where the root's link is the limit
+// whatever the tree, and on few ranks. Blocks of any lengths that only the root knows. Cost alpha +
+// (N-2) max(o, S/N beta) + S/N beta. Source: the linear algorithm of Open MPI's basic collectives.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
@@ -27,8 +26,8 @@ Task run(Group group, const Arguments& arguments) {
 
 Cost cost(const CallShape& shape, const CostModel& model) {
   Cost cost = Cost{}.add_round(model, shape.size - 1, shape.block_bytes());
-  cost.time_s += std::max(
-      0.0, model.copy_s(shape.block_bytes()) - model.latency_s);  // while the last message is on its way
+  cost.time_s += std::max(0.0, model.copy_s(shape.block_bytes()) -
+                                   model.latency_s);  // while the last message is on its way
   return cost;
 }
 

@@ -12,8 +12,8 @@ namespace qpmesh::messaging {
 
 namespace {
 
-// Where registration fails, and be it for want of memory to say why, the message goes another way. The user is told once, because
-// that is slower.
+// Where registration fails, and be it for want of memory to say why, the message goes another way.
+// The user is told once, because that is slower.
 template <class Register>
 std::optional<transport::RemoteAddress> try_to_register(Core& core, std::size_t bytes,
                                                         Register&& register_it) noexcept {
@@ -39,7 +39,8 @@ void open_source(Core& core, Peer& peer, SendOperation& send) noexcept {
 }
 
 // Where the peer may write the message; nothing: it comes through the payload ring.
-std::optional<transport::RemoteAddress> open_target(Core& core, Peer& peer, ReceiveOperation& receive) {
+std::optional<transport::RemoteAddress> open_target(Core& core, Peer& peer,
+                                                    ReceiveOperation& receive) {
   if (!peer.capabilities.writes_user_memory || receive.combine != nullptr) return std::nullopt;
   const std::span<std::byte> target{receive.data, receive.message_bytes};
   if (const auto address = peer.transport.address_of(target)) return address;
@@ -89,19 +90,22 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
 
 void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
                   std::uint8_t flags) {
-  if ((flags & (flag_source_open | flag_source_private)) != 0 && pull(core, peer, receive, offered, flags))
+  if ((flags & (flag_source_open | flag_source_private)) != 0 &&
+      pull(core, peer, receive, offered, flags))
     return;
   if ((flags & flag_source_readable) != 0 && begin_read(core, peer, receive, offered)) return;
   answer_or_fail(core, peer, receive, offered.sender_operation);
 }
 
-void answer_or_fail(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation) {
+void answer_or_fail(Core& core, Peer& peer, ReceiveOperation& receive,
+                    std::uint32_t sender_operation) {
   if (answer(core, peer, receive, sender_operation)) return;
   core.matching.post(receive);  // where the failing communicator finds it
   fail_without_number(core, peer, receive);
 }
 
-// Opens the receive to the peer, in whichever way it can be, and says so. False: no number is left for it.
+// Opens the receive to the peer, in whichever way it can be, and says so. False: no number is left
+// for it.
 bool answer(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sender_operation) {
   receive.number = core.receives.add(receive);
   if (receive.number == 0) return false;
@@ -138,7 +142,8 @@ void handle_clear_to_send(Core& core, Peer& peer, const Record& record) {
 }
 
 // The receiver has answered.
-void proceed(Core& core, Peer& peer, SendOperation& send, std::uint8_t flags, const RendezvousBody& body) {
+void proceed(Core& core, Peer& peer, SendOperation& send, std::uint8_t flags,
+             const RendezvousBody& body) {
   const bool zero_copy = (flags & flag_zero_copy) != 0;
   // Where a write is a store into a mapping, no device checks the target: another's
   // word must not make us write beside it.
@@ -234,12 +239,12 @@ void close_source(Peer& peer, SendOperation& send) noexcept {
 }
 
 void fail_without_number(Core& core, const Peer& peer, const ReceiveOperation& receive) {
-  core.listener.communicator_failed(receive.communicator,
-                                    {.code = ErrorCode::no_resource,
-                                     .peer = peer.rank,
-                                     .operation = "receive",
-                                     .cause = "65536 large messages are on their way, or memory is missing",
-                                     .hint = "wait for some of them before more are sent"});
+  core.listener.communicator_failed(
+      receive.communicator, {.code = ErrorCode::no_resource,
+                             .peer = peer.rank,
+                             .operation = "receive",
+                             .cause = "65536 large messages are on their way, or memory is missing",
+                             .hint = "wait for some of them before more are sent"});
 }
 
 }  // namespace qpmesh::messaging

@@ -1,14 +1,16 @@
 // Receives of collectives that answer before they are asked.
 //
-// A step of a collective knows its peer and its length, so the answer to a large message can be on its way before the offer:
-// an announcement is a clear_to_send that names no send. The peer's next unanswered large send with the key takes it. Nothing
-// else changes: the offer is still made, ahead of every byte, and is where the receive is matched, in its order among small
-// messages; only nobody waits for it.
+// A step of a collective knows its peer and its length, so the answer to a large message can be on
+// its way before the offer: an announcement is a clear_to_send that names no send. The peer's next
+// unanswered large send with the key takes it. Nothing else changes: the offer is still made, ahead
+// of every byte, and is where the receive is matched, in its order among small messages; only
+// nobody waits for it.
 //
-// Why the two ends pair them alike: within a key sends and receives are first in, first out; both ends count the same ones as
-// large (eager_bytes_limit follows from the layout of the rings, not from options); and a receiver answers each of them in
-// order, combined ones too, whether before the offer or after. A step of another length, or of another call, is not written
-// anywhere: its offer tells the receiver, whose communicator fails.
+// Why the two ends pair them alike: within a key sends and receives are first in, first out; both
+// ends count the same ones as large (eager_bytes_limit follows from the layout of the rings, not
+// from options); and a receiver answers each of them in order, combined ones too, whether before
+// the offer or after. A step of another length, or of another call, is not written anywhere: its
+// offer tells the receiver, whose communicator fails.
 #include <algorithm>
 
 #include "messaging/failure.hpp"
@@ -26,7 +28,8 @@ constexpr std::size_t announcements_max = 1U << 16;  // a peer has not more numb
 void announce(Core& core, ReceiveOperation& receive) {
   Peer& peer = core.peer(receive.source);
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
-  if (!peer.capabilities.writes_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit) return;
+  if (!peer.capabilities.writes_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit)
+    return;
   if (peer.failed || core.config.rendezvous == Rendezvous::read) return;
   receive.message_source = receive.source;
   receive.message_key = receive.key;
@@ -40,11 +43,13 @@ void confirm(Core& core, Peer& peer, ReceiveOperation& receive, const RecordHead
   const bool open = receive.state == ReceiveState::preposted_open;
   enter(receive, open ? ReceiveState::open : ReceiveState::streaming);
   if (header.kind == RecordKind::rendezvous && header.total_bytes == receive.capacity_bytes) return;
-  core.listener.communicator_failed(receive.communicator,
-                                    wrong_step_length(peer.rank, header.total_bytes, receive.capacity_bytes));
+  core.listener.communicator_failed(
+      receive.communicator,
+      wrong_step_length(peer.rank, header.total_bytes, receive.capacity_bytes));
 }
 
-void handle_announcement(Core& core, Peer& peer, const RecordHeader& header, const RendezvousBody& body) {
+void handle_announcement(Core& core, Peer& peer, const RecordHeader& header,
+                         const RendezvousBody& body) {
   if (failure_of(core, header.communicator) != nullptr) return;
   const auto is_answered = [&](const SendOperation& send) {
     return send.communicator == header.communicator && send.key == header.key &&
@@ -58,7 +63,8 @@ void handle_announcement(Core& core, Peer& peer, const RecordHeader& header, con
     return;
   }
   if (!is_collective(header.key) || peer.announcements.size() == announcements_max)
-    return link_failed(core, peer, ErrorCode::corrupt, "an answer to a message that no rank would send");
+    return link_failed(core, peer, ErrorCode::corrupt,
+                       "an answer to a message that no rank would send");
   peer.announcements.push_back(
       {header.communicator, header.key, header.total_bytes, header.signature, header.flags, body});
 }

@@ -1,11 +1,12 @@
-// Large messages that the receiver copies by itself out of where the sender has them: memory that it can
-// load, or the sender's private memory.
+// Large messages that the receiver copies by itself out of where the sender has them: memory that
+// it can load, or the sender's private memory.
 //
-// Both ends wait for the same message, and each may have a core that could copy. The receiver opens a guard
-// for the last part of where the bytes go, and asks. The sender, if it comes to that while it polls, fills
-// that part by one call of the system. What it has not begun when the receiver has the first part the
-// receiver copies too. What it has begun it ends by itself: until then the receive is `filling`, and not done
-// whatever becomes of its communicator. Nobody writes a buffer which its owner has back.
+// Both ends wait for the same message, and each may have a core that could copy. The receiver opens
+// a guard for the last part of where the bytes go, and asks. The sender, if it comes to that while
+// it polls, fills that part by one call of the system. What it has not begun when the receiver has
+// the first part the receiver copies too. What it has begun it ends by itself: until then the
+// receive is `filling`, and not done whatever becomes of its communicator. Nobody writes a buffer
+// which its owner has back.
 #include <cstring>
 #include <new>
 #include <optional>
@@ -46,15 +47,17 @@ bool take_source(Peer& peer, const Pull& pull, std::size_t begin, std::size_t by
   return true;
 }
 
-// The message is here. The sender may take its source back (its communicator failed) at any moment; it raises
-// its count before, so a count that is still the offer's after the copy says that the copy is the message.
+// The message is here. The sender may take its source back (its communicator failed) at any moment;
+// it raises its count before, so a count that is still the offer's after the copy says that the
+// copy is the message.
 bool end_pull(Core& core, Peer& peer, const Pull& pull) {
   ReceiveOperation& receive = *pull.receive;
   const std::uint64_t communicator = receive.communicator;
   if (is_revoked(peer, pull.offered)) {
     if (receive.combine == nullptr) return false;
-    const Error failure{
-        {.code = ErrorCode::aborted, .peer = peer.rank, .cause = "the peer took back what it was sending"}};
+    const Error failure{{.code = ErrorCode::aborted,
+                         .peer = peer.rank,
+                         .cause = "the peer took back what it was sending"}};
     core.matching.post(receive);  // where the failing communicator finds it
     core.listener.communicator_failed(communicator, failure.detail());
     return true;
@@ -68,9 +71,9 @@ bool end_pull(Core& core, Peer& peer, const Pull& pull) {
 
 bool wants_help(Core& core, const Peer& peer, std::size_t bytes) noexcept {
   const bool copies_itself = !peer.offered.empty();  // what we have offered to it
-  return core.config.cooperative_copies && peer.remote_guard != nullptr && peer.neighbour->fills_private() &&
-         peer.filling.receive == nullptr && !copies_itself && peer.control.empty() &&
-         bytes >= base::filled_bytes_min && bytes <= base::filled_bytes_max;
+  return core.config.cooperative_copies && peer.remote_guard != nullptr &&
+         peer.neighbour->fills_private() && peer.filling.receive == nullptr && !copies_itself &&
+         peer.control.empty() && bytes >= base::filled_bytes_min && bytes <= base::filled_bytes_max;
 }
 
 void ask_for_help(Core& core, Peer& peer, const Pull& pull) {
@@ -120,7 +123,8 @@ void end_filling(Core& core, Peer& peer) {
   const Pull pull = std::exchange(peer.filling, {});
   ReceiveOperation& receive = *pull.receive;
   --core.fillings;
-  if (receive.state == ReceiveState::settling) return core.engine.complete(receive, receive.failure);
+  if (receive.state == ReceiveState::settling)
+    return core.engine.complete(receive, receive.failure);
   try {
     if (end_together(core, peer, pull, peer.guard.phase_of(peer.helps) == FillGuard::done)) return;
     answer_or_fail(core, peer, receive, pull.offered.sender_operation);
@@ -132,10 +136,12 @@ void end_filling(Core& core, Peer& peer) {
 }  // namespace
 
 // False: answer the offer in another way.
-bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered, std::uint8_t flags) {
+bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
+          std::uint8_t flags) {
   if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
   const Pull pull{.receive = &receive, .offered = offered, .flags = flags};
-  // A reduction works on what is in the cache, as it comes through the ring: not out of private memory.
+  // A reduction works on what is in the cache, as it comes through the ring: not out of private
+  // memory.
   const bool is_private = (flags & flag_source_private) != 0;
   if (is_private && (!peer.copies_private() || receive.combine != nullptr)) return false;
   if (receive.combine == nullptr && wants_help(core, peer, receive.message_bytes))
@@ -161,10 +167,12 @@ void handle_help(Core& core, Peer& peer, const HelpBody& body) {
   const bool offered = send != nullptr && send->target == peer.rank && is_offered(send->state);
   if (!offered || peer.remote_guard == nullptr) return count_stale(core);
   if (body.begin > send->bytes || body.bytes > send->bytes - body.begin)
-    return link_failed(core, peer, ErrorCode::corrupt, "it asks for more of a message than there is");
-  peer.neighbour->fill(*peer.remote_guard,
-                       {.address = body.address, .guard_address = body.guard_address, .number = body.number},
-                       {send->data + body.begin, body.bytes});
+    return link_failed(core, peer, ErrorCode::corrupt,
+                       "it asks for more of a message than there is");
+  peer.neighbour->fill(
+      *peer.remote_guard,
+      {.address = body.address, .guard_address = body.guard_address, .number = body.number},
+      {send->data + body.begin, body.bytes});
 }
 
 }  // namespace qpmesh::messaging

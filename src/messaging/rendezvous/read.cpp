@@ -25,7 +25,8 @@ bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBo
   return true;
 }
 
-// Posts what the connection takes, then waits for the completion and tells the sender. True: nothing is left to do.
+// Posts what the connection takes, then waits for the completion and tells the sender. True:
+// nothing is left to do.
 bool read_through(Core& core, Peer& peer, ReceiveOperation& receive) {
   while (receive.state == ReceiveState::reading && receive.moved_bytes < receive.message_bytes) {
     if (!peer.out.has_room_behind(receive.completion)) return false;

@@ -1,9 +1,10 @@
 // How memory that a device may still touch comes back to its owner.
 //
-// The ranks of a failed communicator mostly live, and other communicators need the links between them. So the owner of memory
-// that a peer's device may write (or read) asks for it back: the peer posts nothing behind its answer, and what it had posted
-// is done when the answer comes, because writes and records of a connection arrive in order. Who posted itself waits
-// for the completion. Only where that takes too long the connection is severed, which ends all of it.
+// The ranks of a failed communicator mostly live, and other communicators need the links between
+// them. So the owner of memory that a peer's device may write (or read) asks for it back: the peer
+// posts nothing behind its answer, and what it had posted is done when the answer comes, because
+// writes and records of a connection arrive in order. Who posted itself waits for the completion.
+// Only where that takes too long the connection is severed, which ends all of it.
 #include <algorithm>
 #include <new>
 
@@ -59,7 +60,8 @@ bool stop_reading(Core& core, Peer& peer, std::uint32_t sender_number) noexcept 
   });
   if (under_way) return false;
   core.matching.for_each_unexpected([&](Unexpected& message) {
-    const bool offered = message.kind == RecordKind::rendezvous && message.envelope.source == peer.rank;
+    const bool offered =
+        message.kind == RecordKind::rendezvous && message.envelope.source == peer.rank;
     if (offered && message.offer.sender_operation == sender_number) discard(core, message);
   });
   return true;
@@ -83,16 +85,20 @@ void sever_closing(Core& core, F&& concerns) noexcept {
 void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept {
   Peer& peer = core.peer(receive.message_source);
   const bool preposted = is_preposted(receive.state);
-  const bool open = receive.state == ReceiveState::open || receive.state == ReceiveState::preposted_open;
-  const bool reading = receive.state == ReceiveState::reading || receive.state == ReceiveState::stopped;
+  const bool open =
+      receive.state == ReceiveState::open || receive.state == ReceiveState::preposted_open;
+  const bool reading =
+      receive.state == ReceiveState::reading || receive.state == ReceiveState::stopped;
   if ((!open && !reading) || mutant == Mutant::withdrawal) {
     // Nothing of it is exposed, but the peer need not keep the answer.
-    if (preposted && !peer.failed) send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number);
+    if (preposted && !peer.failed)
+      send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number);
     finish_receive(core, receive);
     return core.engine.complete(receive, &failure);
   }
   begin_closing(core, receive, reading ? ReceiveState::draining : ReceiveState::recalled, failure);
-  if (!peer.failed && (reading || send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number)))
+  if (!peer.failed &&
+      (reading || send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number)))
     return;
   peer.connection.sever();
   end_closing(core, receive);
@@ -109,20 +115,24 @@ void close(Core& core, SendOperation& send, const Error& failure) noexcept {
   }
   if (readable) peer.offered.remove(send);
   begin_closing(core, send, readable ? SendState::recalled : SendState::draining, failure);
-  if (!peer.failed && (writing || send_withdrawal(core, peer, RecordKind::withdraw, send.number, 0))) return;
+  if (!peer.failed &&
+      (writing || send_withdrawal(core, peer, RecordKind::withdraw, send.number, 0)))
+    return;
   peer.connection.sever();
   end_closing(core, send);
 }
 
-// The peer takes back a target (its number is the receiver's) or a source (the sender's). Its communicator fails, and so will
-// ours, which ends our operation.
+// The peer takes back a target (its number is the receiver's) or a source (the sender's). Its
+// communicator fails, and so will ours, which ends our operation.
 void handle_withdraw(Core& core, Peer& peer, const RendezvousBody& body) {
   if (peer.control.size() >= control_waiting_max)
-    return link_failed(core, peer, ErrorCode::corrupt, "it takes back more memory than it can have opened");
+    return link_failed(core, peer, ErrorCode::corrupt,
+                       "it takes back more memory than it can have opened");
   if (body.receiver_operation != 0) stop_writing(peer, body.receiver_operation);
   else if (!stop_reading(core, peer, body.sender_operation))
     return;  // finished will come behind the last read
-  if (!send_withdrawal(core, peer, RecordKind::withdrawn, body.sender_operation, body.receiver_operation))
+  if (!send_withdrawal(core, peer, RecordKind::withdrawn, body.sender_operation,
+                       body.receiver_operation))
     link_failed(core, peer, ErrorCode::no_resource, "no memory here");
 }
 
@@ -162,16 +172,18 @@ void sever_overdue(Core& core) noexcept {
 }
 
 void sever_communicator(Core& core, std::uint64_t communicator) noexcept {
-  sever_closing(core, [=](std::uint64_t its_communicator, int) { return its_communicator == communicator; });
+  sever_closing(
+      core, [=](std::uint64_t its_communicator, int) { return its_communicator == communicator; });
 }
 
-// A receiver loads an open source by itself, whenever it comes to it. After this it finds that the offer is void, before or
-// after its copy, and the source may go back to its owner.
+// A receiver loads an open source by itself, whenever it comes to it. After this it finds that the
+// offer is void, before or after its copy, and the source may go back to its owner.
 void revoke_offers(Core& core, std::uint64_t communicator) noexcept {
   if (core.config.revocations == nullptr) return;
   bool offered = false;
-  core.sends.for_each(
-      [&](SendOperation& send) { offered |= send.communicator == communicator && is_offered(send.state); });
+  core.sends.for_each([&](SendOperation& send) {
+    offered |= send.communicator == communicator && is_offered(send.state);
+  });
   if (offered) core.config.revocations->revoke();
 }
 

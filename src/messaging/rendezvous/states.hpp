@@ -27,13 +27,13 @@ enum class ReceiveState : std::uint8_t {
   preposted_open,       // the same, and answered: the peer may write into the target
   streaming,            // segments come
   open,                 // the peer writes into the target
-  filling,              // the peer copies the end of the message into the target, and has not ended yet
-  reading,              // reads of the source are being posted
-  stopped,              // the peer takes the source back; what was posted is still read
-  released,             // the same, and nothing is read any more: it ends with its communicator
-  settling,             // failed; the peer has not ended copying
-  draining,             // failed; our device still writes into the target
-  recalled,             // failed; the peer has been asked to write into the target no more
+  filling,   // the peer copies the end of the message into the target, and has not ended yet
+  reading,   // reads of the source are being posted
+  stopped,   // the peer takes the source back; what was posted is still read
+  released,  // the same, and nothing is read any more: it ends with its communicator
+  settling,  // failed; the peer has not ended copying
+  draining,  // failed; our device still writes into the target
+  recalled,  // failed; the peer has been asked to write into the target no more
 };
 
 template <class State>
@@ -91,7 +91,8 @@ constexpr bool is_edge(SendState from, SendState to) noexcept {
          });
 }
 constexpr bool is_edge(ReceiveState from, ReceiveState to) noexcept {
-  return to == ReceiveState::idle || std::ranges::any_of(receive_edges, [=](const Edge<ReceiveState>& edge) {
+  return to == ReceiveState::idle ||
+         std::ranges::any_of(receive_edges, [=](const Edge<ReceiveState>& edge) {
            return edge.from == from && edge.to == to;
          });
 }

@@ -43,10 +43,12 @@ void handle_segment(Core& core, Peer& peer, const TakenMessage& message) {
   // Still waits for its offer: that offer was dropped, because its signature is not ours.
   if (receive == nullptr || is_preposted(receive->state)) return count_stale(core);
   const std::size_t bytes = message.record.header().total_bytes;
-  const bool expected = receive->message_source == peer.rank && receive->state == ReceiveState::streaming &&
+  const bool expected = receive->message_source == peer.rank &&
+                        receive->state == ReceiveState::streaming &&
                         bytes <= receive->message_bytes - receive->moved_bytes;
   if (!expected)
-    return link_failed(core, peer, ErrorCode::corrupt, "a segment of a message that was not asked for");
+    return link_failed(core, peer, ErrorCode::corrupt,
+                       "a segment of a message that was not asked for");
   std::byte* const target = receive->data + receive->moved_bytes;
   if (receive->combine != nullptr) {
     const std::byte* const operand =

@@ -7,8 +7,8 @@
 
 namespace qpmesh::messaging {
 
-// Posts what the connection takes of a zero-copy message, then finished behind it, then waits for the
-// completion: the device reads the source until then. True: nothing is left to do.
+// Posts what the connection takes of a zero-copy message, then finished behind it, then waits for
+// the completion: the device reads the source until then. True: nothing is left to do.
 bool write_through(Core& core, Peer& peer, SendOperation& send) {
   const auto source_region = send.opened ? std::optional{send.opened->region} : std::nullopt;
   while (send.state == SendState::writing) {

@@ -18,8 +18,8 @@ constexpr std::uint32_t units_for(std::size_t bytes) noexcept {
 }
 
 // Where payloads lie in a payload ring. A pure function of the lengths in order, so that both ends
-// compute the same places without exchanging them. Contiguous: what does not fit before the end skips to
-// the start. Positions are cumulative units.
+// compute the same places without exchanging them. Contiguous: what does not fit before the end
+// skips to the start. Positions are cumulative units.
 class PayloadCursor {
  public:
   explicit PayloadCursor(std::uint32_t ring_units) noexcept : ring_units_{ring_units} {}
@@ -36,7 +36,8 @@ class PayloadCursor {
     return {next_ + skip, next_ + skip + units};
   }
   void advance(const Place& place) noexcept { next_ = place.end; }
-  // What comes next lies at the start, where the caches of both ends have it still: for when the whole ring is free.
+  // What comes next lies at the start, where the caches of both ends have it still: for when the
+  // whole ring is free.
   void restart() noexcept { origin_ = next_; }
   std::uint32_t index(std::uint64_t cumulative) const noexcept {
     return static_cast<std::uint32_t>(cumulative - origin_) & (ring_units_ - 1);  // a power of two
@@ -57,10 +58,10 @@ struct Credits {
   bool operator==(const Credits&) const = default;
 };
 
-// What was sent, and how much of it the receiver has returned. The receiver tells its whole count, or so many
-// low bits of it as there is room for. The largest count wins that does not pass what was sent: a count may
-// come twice, late, or out of order. Low bits have one meaning because a sender that has left the peer's
-// counts unread for half a turn of them reads before it sends more.
+// What was sent, and how much of it the receiver has returned. The receiver tells its whole count,
+// or so many low bits of it as there is room for. The largest count wins that does not pass what
+// was sent: a count may come twice, late, or out of order. Low bits have one meaning because a
+// sender that has left the peer's counts unread for half a turn of them reads before it sends more.
 class CreditCounter {
  public:
   std::uint64_t in_flight() const noexcept { return sent_ - returned_; }
@@ -87,11 +88,11 @@ class CreditCounter {
   std::uint64_t sent_when_read_ = 0;
 };
 
-// The line in the sender's memory where the receiver writes what it has consumed. Writing it takes no line of
-// a ring, so returning credits cannot deadlock. Where flags are ordered these are two independent words, each
-// stored whole with release and loaded with acquire, and nothing else carries credits. Elsewhere the CRC
-// proves that a copy is whole; of a torn one nothing is taken. It is written over, so it needs writes in order:
-// where records come as immediates, counts do too.
+// The line in the sender's memory where the receiver writes what it has consumed. Writing it takes
+// no line of a ring, so returning credits cannot deadlock. Where flags are ordered these are two
+// independent words, each stored whole with release and loaded with acquire, and nothing else
+// carries credits. Elsewhere the CRC proves that a copy is whole; of a torn one nothing is taken.
+// It is written over, so it needs writes in order: where records come as immediates, counts do too.
 struct CreditCell {
   Credits consumed;
   std::uint32_t crc = 0;  // over `consumed`, seeded like the direction's records

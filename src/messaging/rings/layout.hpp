@@ -23,17 +23,20 @@ struct RingLayout {
 
   std::uint32_t payload_ring_units = 0;
 
-  // Where a device reads sources until they are written. Half a payload ring: two eager messages and a few records on their way.
+  // Where a device reads sources until they are written. Half a payload ring: two eager messages
+  // and a few records on their way.
   std::size_t staging_bytes() const noexcept { return payload_ring_units * unit_bytes / 2; }
-  // Immediates that one peer may have sent and we not yet taken: its credits allow that many messages, the least of which takes
-  // three units of payload, and each of ours that it consumes may make it return credits.
+  // Immediates that one peer may have sent and we not yet taken: its credits allow that many
+  // messages, the least of which takes three units of payload, and each of ours that it consumes
+  // may make it return credits.
   std::uint32_t immediates_max() const noexcept {
     return 2 * (record_ring_lines + payload_ring_units / 3 + 1);
   }
 
   std::size_t slot_bytes() const noexcept {
     // An odd number of pages: slots of different peers do not fall on the same cache sets.
-    const std::size_t pages = base::round_up(payload_offset + payload_ring_units * unit_bytes, 4096) / 4096;
+    const std::size_t pages =
+        base::round_up(payload_offset + payload_ring_units * unit_bytes, 4096) / 4096;
     return (pages | 1) * 4096;
   }
   std::size_t slab_bytes(int rank_count) const noexcept {

@@ -18,16 +18,18 @@ namespace qpmesh::messaging {
 struct TakenMessage {
   Record record;
   const std::byte* payload = nullptr;  // in the payload ring, or nullptr
-  PayloadCursor::Place place{};        // of record and payload there; freed by the caller through free_until
+  PayloadCursor::Place
+      place{};  // of record and payload there; freed by the caller through free_until
 };
 
 template <class Atomics>
 class ReceiveRing {
  public:
-  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer → us.
-  // first_message: the number that both ends of the direction start from.
-  ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities, std::byte* slot,
-              RingLayout layout, std::uint32_t seed, std::uint32_t first_message = 0) noexcept
+  // slot: this rank's memory that the peer writes (layout.hpp). crc_seed: of the direction peer →
+  // us. first_message: the number that both ends of the direction start from.
+  ReceiveRing(transport::Connection& connection, const transport::Capabilities& capabilities,
+              std::byte* slot, RingLayout layout, std::uint32_t seed,
+              std::uint32_t first_message = 0) noexcept
       : connection_{connection},
         capabilities_{capabilities},
         records_{slot + RingLayout::records_offset},
@@ -38,8 +40,8 @@ class ReceiveRing {
 
   enum class Take : std::uint8_t { nothing, taken, corrupt };
 
-  // The next message in the order sent. Its lines are free afterwards; its payload stays until free_until.
-  // on_credit(immediate) is called for immediates that tell credits.
+  // The next message in the order sent. Its lines are free afterwards; its payload stays until
+  // free_until. on_credit(immediate) is called for immediates that tell credits.
   template <class OnCredit>
   Take take(TakenMessage& out, OnCredit&& on_credit) {
     const std::uint32_t expected = sequence_word(next_message_);
@@ -57,8 +59,8 @@ class ReceiveRing {
 
   // Cheap: may take have something? A look at one word where records are polled.
   bool has_news() const noexcept {
-    return uses_immediates() ||
-           Atomics::load_acquire(base::word_at<std::uint32_t>(head_line())) == sequence_word(next_message_);
+    return uses_immediates() || Atomics::load_acquire(base::word_at<std::uint32_t>(head_line())) ==
+                                    sequence_word(next_message_);
   }
 
   // Everything before this cumulative unit may be overwritten once the credit is returned.
@@ -83,11 +85,13 @@ class ReceiveRing {
 
   static bool plausible(const RecordHeader& header, std::uint32_t lines_left) noexcept {
     const std::size_t length = std::size_t{header.length_words} * 8;
-    return length >= record_length_min && length <= record_length_max && record_lines(length) <= lines_left;
+    return length >= record_length_min && length <= record_length_max &&
+           record_lines(length) <= lines_left;
   }
 
-  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record proves
-  // itself: by its tail where bytes appear in address order, by tail and CRC where they appear in any.
+  // The flag is set; is the rest there? Where the flag is stored last it is. Elsewhere the record
+  // proves itself: by its tail where bytes appear in address order, by tail and CRC where they
+  // appear in any.
   Take copy_polled(Record& record, const std::byte* line, std::uint32_t expected) {
     const std::uint32_t lines_left = record_ring_lines - head_index();
     if (capabilities_.ordered_flag) {
@@ -105,7 +109,8 @@ class ReceiveRing {
     Atomics::copy_unproven(record.bytes, line, line_bytes);
     if (record.header().length_words != length_words) return partial();  // the first look was torn
     if (record.length() > line_bytes)
-      Atomics::copy_unproven(record.bytes + line_bytes, line + line_bytes, record.length() - line_bytes);
+      Atomics::copy_unproven(record.bytes + line_bytes, line + line_bytes,
+                             record.length() - line_bytes);
     if (capabilities_.bytes_in_order || mutant == Mutant::crc) return Take::taken;
     const bool proven =
         record.header().sequence == expected && record.header().crc == record_crc(record, seed_);
@@ -165,13 +170,15 @@ class ReceiveRing {
     return accept_payload(out, lines, unit_index);
   }
 
-  // A record in the record ring: clear its lines before their credit can return, so that old payload never looks like a record. Where the
-  // flag is stored last, it alone decides: an old one stays, which nothing expects any more, and only lines that began with
-  // payload are cleared. A line that we store to has to be fetched from us by the sender's next store (an eighth of a small message).
+  // A record in the record ring: clear its lines before their credit can return, so that old
+  // payload never looks like a record. Where the flag is stored last, it alone decides: an old one
+  // stays, which nothing expects any more, and only lines that began with payload are cleared. A
+  // line that we store to has to be fetched from us by the sender's next store (an eighth of a
+  // small message).
   Take accept_lines(TakenMessage& out) {
     const RecordKind kind = out.record.header().kind;
-    const std::uint32_t lines =
-        kind == RecordKind::pad ? record_ring_lines - head_index() : record_lines(out.record.length());
+    const std::uint32_t lines = kind == RecordKind::pad ? record_ring_lines - head_index()
+                                                        : record_lines(out.record.length());
     if (mutant != Mutant::line_clearing) {
       if (!capabilities_.ordered_flag) Atomics::clear_unproven(head_line(), lines * line_bytes);
       else if (lines > 1) Atomics::clear(head_line() + line_bytes, (lines - 1) * line_bytes);
@@ -201,13 +208,16 @@ class ReceiveRing {
     cursor_.advance(out.place);
     out.payload = payloads_ + (unit_index + head_units) * unit_bytes;
     // On its way while the message is matched.
-    const auto asked_for = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, prefetch_bytes_max));
-    for (std::size_t at = 0; at < asked_for; at += base::cache_line_bytes) base::prefetch(out.payload + at);
+    const auto asked_for =
+        static_cast<std::size_t>(std::min<std::uint64_t>(bytes, prefetch_bytes_max));
+    for (std::size_t at = 0; at < asked_for; at += base::cache_line_bytes)
+      base::prefetch(out.payload + at);
     ++next_message_;
     return Take::taken;
   }
 
-  static constexpr std::size_t prefetch_bytes_max = 1024;  // more than a core has requests for only waits
+  static constexpr std::size_t prefetch_bytes_max =
+      1024;  // more than a core has requests for only waits
 
   transport::Connection& connection_;
   const transport::Capabilities& capabilities_;

@@ -1,14 +1,15 @@
 // A record: the header lines of one message in a ring, and the small payload that rides in it.
 //
-// Little-endian; starts on a line; written length = 8 * length_words; what a line has behind that means nothing.
+// Little-endian; starts on a line; written length = 8 * length_words; what a line has behind that
+// means nothing.
 //  off  size  field
-//    0     4  sequence      the completion flag: 0x80000000 | message number of this direction; never 0
-//    4     4  crc           CRC32C over [8, length - 4), seeded with epoch, source, target and sequence
-//    8     1  kind
-//    9     1  flags
+//    0     4  sequence      the completion flag: 0x80000000 | message number of this direction;
+//    never 0 4     4  crc           CRC32C over [8, length - 4), seeded with epoch, source, target
+//    and sequence 8     1  kind 9     1  flags
 //   10     1  length_words
 //   11     1  inline_bytes
-//   12     4  consumed      low half of one count of what the writer has consumed (Credits): of lines if
+//   12     4  consumed      low half of one count of what the writer has consumed (Credits): of
+//   lines if
 //                         flag_consumed_lines, else of units; 0 where flags are ordered
 //   16     8  communicator
 //   24     8  key           what matching compares (matching.hpp)
@@ -39,20 +40,23 @@ enum class RecordKind : std::uint8_t {
   segment,           // part of a pipelined rendezvous, in the payload ring
   finished,          // zero-copy: all bytes are written; pull and read: the source may be reused
   pad,               // skips the rest of the ring
-  withdraw,          // who had opened a target or a source takes it back: write it, or read it, no more
-  withdrawn,         // the answer, behind the last write
-  help,  // the receiver copies a part of an offered message, and the sender may copy these bytes behind it
+  withdraw,   // who had opened a target or a source takes it back: write it, or read it, no more
+  withdrawn,  // the answer, behind the last write
+  help,  // the receiver copies a part of an offered message, and the sender may copy these bytes
+         // behind it
 };
 inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::help);
 
 enum RecordFlags : std::uint8_t {
   flag_want_credit = 1,  // the writer is short: return credits now
-  flag_source_open = 2,  // rendezvous: region and offset name the source, which the receiver may load
-  flag_zero_copy = 4,    // clear_to_send: region and offset name the target
+  flag_source_open =
+      2,               // rendezvous: region and offset name the source, which the receiver may load
+  flag_zero_copy = 4,  // clear_to_send: region and offset name the target
   flag_to_receiver = 8,  // finished: operation is the receiver's number
   flag_source_readable =
       16,  // rendezvous: region and offset name the source, for the receiver's device to read
-  flag_source_private = 32,  // rendezvous: offset is the address of the source in the sender's process
+  flag_source_private =
+      32,  // rendezvous: offset is the address of the source in the sender's process
   flag_consumed_lines = 64,  // `consumed` counts lines and not units
 };
 
@@ -72,9 +76,11 @@ struct RecordHeader {
 inline constexpr std::size_t record_body_offset =
     44;  // RecordHeader without the compiler's padding at its end
 static_assert(offsetof(RecordHeader, signature) + sizeof(std::uint32_t) == record_body_offset);
-static_assert(offsetof(RecordHeader, communicator) == 16 && std::is_trivially_copyable_v<RecordHeader>);
+static_assert(offsetof(RecordHeader, communicator) == 16 &&
+              std::is_trivially_copyable_v<RecordHeader>);
 
-// Where a payload begins in the payload ring, in units: an assertion. The body of eager_payload, so that its record is one line.
+// Where a payload begins in the payload ring, in units: an assertion. The body of eager_payload, so
+// that its record is one line.
 using PayloadPlace = std::uint32_t;
 
 // Body of rendezvous: an offer.
@@ -139,7 +145,9 @@ struct alignas(line_bytes) Record {
   std::byte bytes[record_lines_max * line_bytes];
 
   RecordHeader& header() noexcept { return *reinterpret_cast<RecordHeader*>(bytes); }
-  const RecordHeader& header() const noexcept { return *reinterpret_cast<const RecordHeader*>(bytes); }
+  const RecordHeader& header() const noexcept {
+    return *reinterpret_cast<const RecordHeader*>(bytes);
+  }
   std::byte* body() noexcept { return bytes + record_body_offset; }
   const std::byte* body() const noexcept { return bytes + record_body_offset; }
   std::size_t length() const noexcept { return std::size_t{header().length_words} * 8; }
@@ -198,15 +206,17 @@ static_assert(record_length_min == 48);
 
 inline constexpr std::uint32_t message_number_mask = 0x7fffffff;  // numbers wrap
 
-// Sequence word of the n-th message of a direction: never zero, so that a cleared line is never a record.
+// Sequence word of the n-th message of a direction: never zero, so that a cleared line is never a
+// record.
 constexpr std::uint32_t sequence_word(std::uint32_t message_number) noexcept {
   return message_number | 0x80000000U;
 }
 
-// Seed of a direction's CRC: a record of another job, another incarnation or another pair does not pass.
+// Seed of a direction's CRC: a record of another job, another incarnation or another pair does not
+// pass.
 constexpr std::uint32_t crc_seed(std::uint64_t epoch, int source, int target) noexcept {
-  const auto pair =
-      (std::uint64_t{static_cast<std::uint32_t>(source)} << 32) | static_cast<std::uint32_t>(target);
+  const auto pair = (std::uint64_t{static_cast<std::uint32_t>(source)} << 32) |
+                    static_cast<std::uint32_t>(target);
   return static_cast<std::uint32_t>(base::mix64(epoch ^ base::mix64(pair)));
 }
 

@@ -1,10 +1,11 @@
-// What the two ends of one direction between two ranks share: receive_ring.hpp and send_ring.hpp. Records lie
-// in a ring of lines, medium payloads in a ring of units.
+// What the two ends of one direction between two ranks share: receive_ring.hpp and send_ring.hpp.
+// Records lie in a ring of lines, medium payloads in a ring of units.
 //
-// Order: every message of a direction, whichever ring it lands in, takes the next number, and the receiver
-// takes them by that number. Ownership: the sender owns a line or unit from the credit that returned it to
-// the post that fills it; the receiver from the notification to the credit. Both ends are templates over the
-// atomics they touch, so that an explorer of interleavings can run them.
+// Order: every message of a direction, whichever ring it lands in, takes the next number, and the
+// receiver takes them by that number. Ownership: the sender owns a line or unit from the credit
+// that returned it to the post that fills it; the receiver from the notification to the credit.
+// Both ends are templates over the atomics they touch, so that an explorer of interleavings can run
+// them.
 #pragma once
 
 #include <cstddef>

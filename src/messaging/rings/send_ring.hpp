@@ -29,10 +29,11 @@ struct SendPlaces {
 template <class Atomics>
 class SendRing {
  public:
-  // send_seed: of the direction us → peer; the credit cell that the peer writes is sealed with receive_seed.
+  // send_seed: of the direction us → peer; the credit cell that the peer writes is sealed with
+  // receive_seed.
   SendRing(transport::Connection& connection, const transport::Capabilities& capabilities,
-           const SendPlaces& places, RingLayout layout, std::uint32_t send_seed, std::uint32_t receive_seed,
-           std::uint32_t first_message = 0) noexcept
+           const SendPlaces& places, RingLayout layout, std::uint32_t send_seed,
+           std::uint32_t receive_seed, std::uint32_t first_message = 0) noexcept
       : connection_{connection},
         capabilities_{capabilities},
         places_{places},
@@ -45,18 +46,22 @@ class SendRing {
     assert(layout.payload_ring_units <= immediate_content_max);
   }
 
-  // Kept for rendezvous control while data fills the ring: two answers, one of which may have to skip the ring's last line.
-  static constexpr std::uint32_t reserved_lines = 2 * record_lines(record_length(sizeof(RendezvousBody))) + 1;
+  // Kept for rendezvous control while data fills the ring: two answers, one of which may have to
+  // skip the ring's last line.
+  static constexpr std::uint32_t reserved_lines =
+      2 * record_lines(record_length(sizeof(RendezvousBody))) + 1;
 
   enum class Sent : std::uint8_t { posted, no_lines, no_units, busy, failed };
   enum class Priority : std::uint8_t { data, control };
 
-  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty: none). On
-  // anything but posted nothing has happened. payload may be reused at once. consumed: of the reverse
-  // direction; what the record can tell of it is told.
-  Sent send(Record& record, std::span<const std::byte> payload, Priority priority, const Credits& consumed) {
+  // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty:
+  // none). On anything but posted nothing has happened. payload may be reused at once. consumed: of
+  // the reverse direction; what the record can tell of it is told.
+  Sent send(Record& record, std::span<const std::byte> payload, Priority priority,
+            const Credits& consumed) {
     if (must_read()) return Sent::busy;
-    const bool gathered = !payload.empty() && capabilities_.medium == transport::Notification::immediate;
+    const bool gathered =
+        !payload.empty() && capabilities_.medium == transport::Notification::immediate;
     return gathered ? send_gathered(record, payload, consumed)
                     : send_record(record, payload, priority, consumed);
   }
@@ -67,12 +72,14 @@ class SendRing {
     if (capabilities_.medium == transport::Notification::immediate) units += record_lines_max;
     return payload_cursor_.peek(units).end - units_.returned() <= payload_cursor_.ring_units();
   }
-  // Of a stream, an eighth of the ring: the receiver empties one segment while the next ones are on their way. Together with
-  // its record where both are one write, so that the power of two is also a packet. A multiple of every element size.
+  // Of a stream, an eighth of the ring: the receiver empties one segment while the next ones are on
+  // their way. Together with its record where both are one write, so that the power of two is also
+  // a packet. A multiple of every element size.
   std::size_t segment_bytes_max() const noexcept {
     const std::size_t eighth = payload_cursor_.ring_units() / 8 * unit_bytes;
     const bool gathered = capabilities_.medium == transport::Notification::immediate;
-    const std::size_t record = gathered ? record_lines(record_length(sizeof(SegmentBody))) * line_bytes : 0;
+    const std::size_t record =
+        gathered ? record_lines(record_length(sizeof(SegmentBody))) * line_bytes : 0;
     return eighth > record ? eighth - record : unit_bytes;
   }
   bool has_lines(std::uint32_t lines, Priority priority) const noexcept {
@@ -83,8 +90,8 @@ class SendRing {
            record_ring_lines + (mutant == Mutant::ring_size ? 1 : 0);
   }
 
-  // A write into memory the peer opened; told: its completion number, see completed(). From where the source is, which stays
-  // untouched until then, or through our staging.
+  // A write into memory the peer opened; told: its completion number, see completed(). From where
+  // the source is, which stays untouched until then, or through our staging.
   enum class From : std::uint8_t { source, staging };
   Sent write(std::span<const std::byte> source, std::optional<std::uint32_t> source_region,
              transport::RemoteAddress target, From from, std::uint64_t& told) {
@@ -117,13 +124,15 @@ class SendRing {
     }
     return Sent::failed;
   }
-  // Whether a message whose last piece was told so may post another: a few are under way at a time, so that what is taken back is
-  // soon done with.
+  // Whether a message whose last piece was told so may post another: a few are under way at a time,
+  // so that what is taken back is soon done with.
   bool has_room_behind(std::uint64_t told) const noexcept {
     return told < pieces_in_flight_max || completed(told - (pieces_in_flight_max - 1));
   }
   // How much one write through the staging may carry.
-  std::size_t staged_bytes_max() const noexcept { return staging_cursor_.ring_units() / 2 * unit_bytes; }
+  std::size_t staged_bytes_max() const noexcept {
+    return staging_cursor_.ring_units() / 2 * unit_bytes;
+  }
   bool completed(std::uint64_t told) const noexcept { return connection_.completed() >= told; }
 
   // Tells the peer what we have consumed, without a record.
@@ -138,8 +147,8 @@ class SendRing {
     }
     return sent;
   }
-  // Shows the peer early which units are free: it begins again at the start of an empty ring, whose lines
-  // both caches have. It wakes nobody, so what is owed stays owed.
+  // Shows the peer early which units are free: it begins again at the start of an empty ring, whose
+  // lines both caches have. It wakes nobody, so what is owed stays owed.
   void hint_units(const Credits& consumed) noexcept {
     if (!capabilities_.ordered_flag || consumed.units == hinted_units_) return;
     const transport::Write write = count_write(offsetof(Credits, units), consumed.units, false);
@@ -155,7 +164,8 @@ class SendRing {
   // Takes what the peer has returned beside its records. A torn cell returns nothing.
   void poll_credits() noexcept {
     if (capabilities_.ordered_flag) {
-      // Acquire: the peer has cleared these lines and read these payloads before it stored the counts.
+      // Acquire: the peer has cleared these lines and read these payloads before it stored the
+      // counts.
       const auto* const counts = base::word_at<std::uint64_t>(places_.credit_cell);
       lines_.take<64>(Atomics::load_acquire(&counts[0]));
       units_.take<64>(Atomics::load_acquire(&counts[1]));
@@ -168,7 +178,8 @@ class SendRing {
     lines_.take<64>(cell.consumed.lines);
     units_.take<64>(cell.consumed.units);
   }
-  // A record of the peer has come: it may have shown units to be free that the next payload begins with.
+  // A record of the peer has come: it may have shown units to be free that the next payload begins
+  // with.
   void note_answer() noexcept {
     if (units_.in_flight() == 0 || !capabilities_.ordered_flag) return;
     base::prefetch(places_.credit_cell);
@@ -177,7 +188,8 @@ class SendRing {
   // Takes what a record of the peer carries.
   void take_credits(const RecordHeader& header) noexcept {
     if (capabilities_.ordered_flag) return;
-    ((header.flags & flag_consumed_lines) != 0 ? lines_ : units_).template take<32>(header.consumed);
+    ((header.flags & flag_consumed_lines) != 0 ? lines_ : units_)
+        .template take<32>(header.consumed);
   }
   // Takes what an immediate of the peer tells.
   void take_credits(const Immediate& immediate) noexcept {
@@ -212,7 +224,8 @@ class SendRing {
   }
 
   // One count of those in the peer's credit cell, as a write of its own.
-  transport::Write count_write(std::size_t offset, const std::uint64_t& count, bool wakes) const noexcept {
+  transport::Write count_write(std::size_t offset, const std::uint64_t& count,
+                               bool wakes) const noexcept {
     return {.head = std::as_bytes(std::span{&count, 1}),
             .body = {},
             .target = address(RingLayout::credit_cell_offset + offset),
@@ -251,7 +264,8 @@ class SendRing {
     return writes > 0 ? post({chain.data(), writes}) : Sent::posted;
   }
 
-  // Which count a record carries, where it does: lines when a quarter of them is owed or no units are.
+  // Which count a record carries, where it does: lines when a quarter of them is owed or no units
+  // are.
   bool carries_lines(const Credits& consumed) const noexcept {
     return consumed.lines - told_.lines >= record_ring_lines / 4 || consumed.units == told_.units;
   }
@@ -270,8 +284,8 @@ class SendRing {
     if (capabilities_.ordered_flag) return;
     RecordHeader& header = record.header();
     const bool lines = carries_lines(consumed);
-    header.flags =
-        static_cast<std::uint8_t>((header.flags & ~flag_consumed_lines) | (lines ? flag_consumed_lines : 0));
+    header.flags = static_cast<std::uint8_t>((header.flags & ~flag_consumed_lines) |
+                                             (lines ? flag_consumed_lines : 0));
     header.consumed = static_cast<std::uint32_t>(lines ? consumed.lines : consumed.units);
     if (!capabilities_.bytes_in_order) header.crc = record_crc(record, send_seed_);
   }
@@ -309,7 +323,8 @@ class SendRing {
     PayloadCursor::Place place{};
     if (!payload.empty()) {
       place = next_place(units_for(payload.size()));
-      const std::uint32_t ring_units = payload_cursor_.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
+      const std::uint32_t ring_units =
+          payload_cursor_.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
       if (place.end - units_.returned() > ring_units) return Sent::no_units;
       const std::uint32_t unit = payload_cursor_.index(place.start);
       record.set_place(unit);
@@ -320,7 +335,8 @@ class SendRing {
     }
     seal(record, message++, consumed);
     chain[writes++] = record_write(record, index);
-    if (mutant == Mutant::flag_order && !payload.empty()) std::swap(chain[writes - 1], chain[writes - 2]);
+    if (mutant == Mutant::flag_order && !payload.empty())
+      std::swap(chain[writes - 1], chain[writes - 2]);
     const Sent sent = post_staged({chain.data(), writes});
     if (sent != Sent::posted) return sent;
     next_message_ = message;
@@ -335,7 +351,8 @@ class SendRing {
     seal(record, next_message_, consumed);
     transport::Write write = record_write(record, line_index());
     const std::span<transport::Write> chain{&write, 1};
-    const Sent sent = record.length() <= capabilities_.inline_bytes_max ? post(chain) : post_staged(chain);
+    const Sent sent =
+        record.length() <= capabilities_.inline_bytes_max ? post(chain) : post_staged(chain);
     if (sent != Sent::posted) return sent;
     ++next_message_;
     lines_.send(lines);
@@ -363,7 +380,8 @@ class SendRing {
     return sent;
   }
 
-  // The receiver, who holds nothing either, sees by the record's place that the cursor has restarted.
+  // The receiver, who holds nothing either, sees by the record's place that the cursor has
+  // restarted.
   PayloadCursor::Place next_place(std::uint32_t units) noexcept {
     if (std::exchange(answered_, false)) poll_credits();
     const PayloadCursor::Place place = payload_cursor_.peek(units);
@@ -387,8 +405,8 @@ class SendRing {
     return sent;
   }
 
-  // Where the staging of a chain begins. At the start when nothing is staged: a chain may take more than half of it, which
-  // elsewhere would not fit though all of it is free.
+  // Where the staging of a chain begins. At the start when nothing is staged: a chain may take more
+  // than half of it, which elsewhere would not fit though all of it is free.
   PayloadCursor begin_staging() noexcept {
     free_staging();
     if (staged_count_ == 0) {
@@ -398,17 +416,20 @@ class SendRing {
     return staging_cursor_;
   }
 
-  // What does not leave inline is copied to staging, because the caller may reuse its memory at once but the
-  // device may read it until the completion (and again, when it retransmits). False: staging is full.
+  // What does not leave inline is copied to staging, because the caller may reuse its memory at
+  // once but the device may read it until the completion (and again, when it retransmits). False:
+  // staging is full.
   bool stage(transport::Write& write, PayloadCursor& staging) {
     const std::size_t bytes = write.head.size() + write.body.size();
     if (bytes <= capabilities_.inline_bytes_max) return true;
     const PayloadCursor::Place place = staging.peek(units_for(bytes));
-    if (place.end - staging_free_ > staging.ring_units() || staged_count_ + chain_max > staged_writes_max)
+    if (place.end - staging_free_ > staging.ring_units() ||
+        staged_count_ + chain_max > staged_writes_max)
       return false;
     std::byte* const copy = places_.staging.data() + staging.index(place.start) * unit_bytes;
     if (!write.head.empty()) std::memcpy(copy, write.head.data(), write.head.size());
-    if (!write.body.empty()) std::memcpy(copy + write.head.size(), write.body.data(), write.body.size());
+    if (!write.body.empty())
+      std::memcpy(copy + write.head.size(), write.body.data(), write.body.size());
     // A flag stays in head: the pieces keep their lengths and are still gathered.
     write.body = {copy + write.head.size(), write.body.size()};
     write.head = {copy, write.head.size()};
@@ -416,12 +437,14 @@ class SendRing {
     staging.advance(place);
     return true;
   }
-  void commit_staging(const PayloadCursor& staging, std::span<const transport::Write> chain) noexcept {
+  void commit_staging(const PayloadCursor& staging,
+                      std::span<const transport::Write> chain) noexcept {
     for (const transport::Write& write : chain) {
       if (!write.tell) continue;
       ++tells_posted_;
       // One entry per staged write; the whole chain's staging is free with its last completion.
-      staged_[(staged_first_ + staged_count_++) % staged_writes_max] = {staging.next(), tells_posted_};
+      staged_[(staged_first_ + staged_count_++) % staged_writes_max] = {staging.next(),
+                                                                        tells_posted_};
     }
     staging_cursor_ = staging;
     if (mutant == Mutant::staging) staging_free_ = staging_cursor_.next();
@@ -462,9 +485,9 @@ class SendRing {
   Credits told_;                    // what the peer knows that we have consumed, for certain
   std::uint64_t hinted_units_ = 0;  // of them, what hint_units has shown
   bool answered_ = false;
-  CreditCell seen_cell_;  // the last one that was taken
-  std::uint64_t
-      tells_posted_;  // as connection_ counts: it may have been used before, and all of that is complete
+  CreditCell seen_cell_;        // the last one that was taken
+  std::uint64_t tells_posted_;  // as connection_ counts: it may have been used before, and all of
+                                // that is complete
   std::uint64_t staging_free_ = 0;
   std::array<StagedWrite, staged_writes_max> staged_{};
   std::size_t staged_first_ = 0;

@@ -23,8 +23,8 @@ const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) no
   return source.region == 0 ? memory_.at(source.offset, bytes) : nullptr;
 }
 
-// Peers write rings and Buffers, and private memory only under a guard that its owner settles: there is nothing
-// to fence beyond our own posts.
+// Peers write rings and Buffers, and private memory only under a guard that its owner settles:
+// there is nothing to fence beyond our own posts.
 void ShmConnection::sever() noexcept {
   if (severed_) return;
   severed_ = true;

@@ -1,5 +1,5 @@
-// Data path of shared memory: a write is a copy into the peer's mapped arena, then the flag. Nothing here
-// allocates, locks or, while the peer is awake, calls the system.
+// Data path of shared memory: a write is a copy into the peer's mapped arena, then the flag.
+// Nothing here allocates, locks or, while the peer is awake, calls the system.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,18 @@
 
 namespace qpmesh::transport::shm {
 
-inline constexpr Capabilities capabilities{.name = "shm",
-                                           .ordered_flag = true,
-                                           .loads_peer_memory = true,
-                                           .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
-                                           .write_bytes_max = std::numeric_limits<std::size_t>::max()};
+inline constexpr Capabilities capabilities{
+    .name = "shm",
+    .ordered_flag = true,
+    .loads_peer_memory = true,
+    .inline_bytes_max = std::numeric_limits<std::size_t>::max(),
+    .write_bytes_max = std::numeric_limits<std::size_t>::max()};
 
 class ShmConnection final : public Connection {
  public:
-  ShmConnection(int peer, const Neighbour& memory) noexcept : memory_{memory} { fault_.peer = peer; }
+  ShmConnection(int peer, const Neighbour& memory) noexcept : memory_{memory} {
+    fault_.peer = peer;
+  }
 
   const Capabilities& capabilities() const noexcept override { return shm::capabilities; }
   Post post(std::span<const Write> chain) noexcept override;

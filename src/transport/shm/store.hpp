@@ -33,7 +33,8 @@ void store_behind_flag(std::byte* to, const std::byte* from, std::size_t bytes) 
   Atomics::copy(to + flag_bytes, from + flag_bytes, flag_bytes);
   const std::size_t words_end = std::min(bytes, header_bytes);
   Atomics::copy_words(to + 2 * flag_bytes, from + 2 * flag_bytes, words_end - 2 * flag_bytes);
-  if (bytes > header_bytes) Atomics::copy(to + header_bytes, from + header_bytes, bytes - header_bytes);
+  if (bytes > header_bytes)
+    Atomics::copy(to + header_bytes, from + header_bytes, bytes - header_bytes);
 }
 
 // The body, then the head, and its flag last.
@@ -55,9 +56,11 @@ void store_write(std::byte* to, const Write& write) noexcept {
     store_behind_flag<Atomics>(to, head.data(), head.size());
   } else {
     if (write.flag_offset > 0) Atomics::copy(to, head.data(), write.flag_offset);
-    if (head.size() > behind) Atomics::copy(to + behind, head.data() + behind, head.size() - behind);
+    if (head.size() > behind)
+      Atomics::copy(to + behind, head.data() + behind, head.size() - behind);
   }
-  store_flag<Atomics, std::uint32_t>(to + write.flag_offset, head.data() + write.flag_offset, write.wakes);
+  store_flag<Atomics, std::uint32_t>(to + write.flag_offset, head.data() + write.flag_offset,
+                                     write.wakes);
 }
 
 }  // namespace qpmesh::transport::shm

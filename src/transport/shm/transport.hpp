@@ -19,10 +19,13 @@ class ShmTransport final : public Transport {
 
   // Only the arena can be reached by peers; it lasts, and is region 0.
   RemoteAddress register_memory(std::span<std::byte> memory) override;
-  RemoteAddress register_target(std::span<std::byte> memory) override { return register_source(memory); }
+  RemoteAddress register_target(std::span<std::byte> memory) override {
+    return register_source(memory);
+  }
   RemoteAddress register_source(std::span<const std::byte> memory) override;
   void deregister_memory(std::uint32_t) noexcept override {}
-  std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override;
+  std::optional<RemoteAddress> address_of(
+      std::span<const std::byte> memory) const noexcept override;
   Blob address_for(int) override { return {}; }  // descriptors came through the bootstrap's sockets
   // Of peers that were added, and of this rank; as long as the transport.
   const Neighbour& neighbour(int rank) const { return neighbours_.at(rank); }

@@ -9,7 +9,8 @@
 namespace qpmesh::transport::verbs {
 namespace {
 
-constexpr std::uint8_t hop_limit = 64;  // 0 becomes an IP time to live of 0 on rxe, and 1 cannot be routed
+constexpr std::uint8_t hop_limit =
+    64;  // 0 becomes an IP time to live of 0 on rxe, and 1 cannot be routed
 
 constexpr std::size_t subnet_prefix_bytes = 8;  // of an InfiniBand GID; the rest is the port's GUID
 
@@ -36,7 +37,8 @@ ibv_ah_attr route_to(const selection::Endpoint& local, const selection::Endpoint
   route.port_num = static_cast<std::uint8_t>(local.port);
   const bool infiniband = local.link_layer == selection::LinkLayer::infiniband;
   if (infiniband) route.dlid = peer.lid;
-  if (!infiniband || local.grh_required || peer.grh_required || !same_subnet_prefix(local.gid, peer.gid)) {
+  if (!infiniband || local.grh_required || peer.grh_required ||
+      !same_subnet_prefix(local.gid, peer.gid)) {
     route.is_global = 1;
     std::memcpy(route.grh.dgid.raw, peer.gid.bytes.data(), peer.gid.bytes.size());
     route.grh.sgid_index = static_cast<std::uint8_t>(local.gid_index);
@@ -55,7 +57,8 @@ Attributes to_init(const selection::Endpoint& local, unsigned access) {
   return attributes;
 }
 
-Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers) {
+Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer,
+                  const selection::Timers& timers) {
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_RTR;
   attributes.values.ah_attr = route_to(local.endpoint, peer.endpoint);
@@ -70,7 +73,8 @@ Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer, const sel
   return attributes;
 }
 
-Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers) {
+Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer,
+                  const selection::Timers& timers) {
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_RTS;
   attributes.values.sq_psn = local.psn;
@@ -79,8 +83,8 @@ Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer, const sel
   attributes.values.rnr_retry = timers.rnr_retry;
   attributes.values.max_rd_atomic =
       reads_max(local.endpoint.initiator_reads_max, peer.endpoint.responder_reads_max);
-  attributes.mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                    IBV_QP_MAX_QP_RD_ATOMIC;
+  attributes.mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
   return attributes;
 }
 

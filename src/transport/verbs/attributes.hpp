@@ -24,8 +24,10 @@ struct Attributes {
 };
 // access: IBV_ACCESS_… that the peer's writes need on this queue pair.
 Attributes to_init(const selection::Endpoint& local, unsigned access);
-Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers);
-Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer, const selection::Timers& timers);
+Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer,
+                  const selection::Timers& timers);
+Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer,
+                  const selection::Timers& timers);
 
 // How the local end addresses the peer: what to_rtr uses, and what ibv_create_ah proves to have a
 // route.

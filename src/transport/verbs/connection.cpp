@@ -18,14 +18,17 @@ constexpr std::uint32_t repost_batch = 16;
 }  // namespace
 
 VerbsConnection::VerbsConnection(Parts parts)
-    : parts_{std::move(parts)}, requests_(send_depth), pieces_(2 * send_depth), arrivals_(parts_.receives) {
+    : parts_{std::move(parts)},
+      requests_(send_depth),
+      pieces_(2 * send_depth),
+      arrivals_(parts_.receives) {
   fault_.peer = parts_.peer;
   if (parts_.receives > 0 && !post_receives(parts_.receives)) {
     throw Error{{.code = ErrorCode::no_resource,
                  .peer = parts_.peer,
                  .operation = "connect",
-                 .cause = fmt::format("{} receive requests could not be posted on {}", parts_.receives,
-                                      to_string(parts_.link)),
+                 .cause = fmt::format("{} receive requests could not be posted on {}",
+                                      parts_.receives, to_string(parts_.link)),
                  .system_error = errno}};
   }
   parts_.transport->add(*this, parts_.index);
@@ -45,13 +48,15 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
   for (std::size_t i = 0; i < chain.size(); ++i) {
     const Write& write = chain[i];
     const std::uint64_t number = posted_ + i + 1;
-    const bool is_inline = write.head.size() + write.body.size() <= parts_.capabilities.inline_bytes_max;
+    const bool is_inline =
+        write.head.size() + write.body.size() <= parts_.capabilities.inline_bytes_max;
     ibv_send_wr& request = requests_[i];
     request = {};
     request.sg_list = piece;
     for (const std::span<const std::byte> bytes : {write.head, write.body}) {
       if (bytes.empty()) continue;
-      const auto key = is_inline ? std::optional{0U} : parts_.regions->local_key(bytes, write.source_region);
+      const auto key =
+          is_inline ? std::optional{0U} : parts_.regions->local_key(bytes, write.source_region);
       assert(key);  // Capabilities::registered_sources
       *piece++ = {.addr = reinterpret_cast<std::uintptr_t>(bytes.data()),
                   .length = static_cast<std::uint32_t>(bytes.size()),
@@ -86,7 +91,8 @@ Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint3
   request = {};
   request.sg_list = pieces_.data();
   request.num_sge = 1;
-  request.wr_id = encode({.connection = parts_.index, .number = number, .tell = true, .read = true});
+  request.wr_id =
+      encode({.connection = parts_.index, .number = number, .tell = true, .read = true});
   request.send_flags = IBV_SEND_SIGNALED;
   request.opcode = IBV_WR_RDMA_READ;
   request.wr.rdma.remote_addr = source.offset;
@@ -98,11 +104,13 @@ Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint3
 // asked for.
 Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noexcept {
   ibv_send_wr* refused = nullptr;
-  if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused); error != 0) {
+  if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused);
+      error != 0) {
     // Room was counted, so this is a broken queue pair. What came before the refused one was
     // posted.
     posted_ += static_cast<std::uint64_t>(refused - requests_.data());
-    fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link)), .hint = {}}, error);
+    fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link)), .hint = {}},
+         error);
     return Post::failed;
   }
   posted_ += count;
@@ -118,7 +126,8 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   if (!parts_.queue_pair) return;  // severed: the queue still holds what it had completed
   const WorkId id = decode_work_id(completion.wr_id);
   const bool awaited = awaits_completion();
-  retired_ = id.number;  // completions of one queue pair come in order, and cover what was posted before
+  retired_ =
+      id.number;  // completions of one queue pair come in order, and cover what was posted before
   if (awaited && !awaits_completion()) parts_.transport->end_awaiting();
   if (completion.status == IBV_WC_SUCCESS) {
     if (id.tell) ++told_;
@@ -128,7 +137,8 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   // side.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && in_error_state_) return;
   unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
-  fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write", parts_.link),
+  fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write",
+                parts_.link),
        0);
 }
 
@@ -148,7 +158,8 @@ std::optional<std::uint32_t> VerbsConnection::take_arrival() noexcept {
   const std::uint32_t immediate = arrivals_[taken_++ % arrivals_.size()];
   if (taken_ - reposted_ >= repost_batch && !failed_) {
     if (!post_receives(static_cast<std::uint32_t>(taken_ - reposted_)))
-      fail({.cause = fmt::format("ibv_post_recv failed on {}", to_string(parts_.link)), .hint = {}}, errno);
+      fail({.cause = fmt::format("ibv_post_recv failed on {}", to_string(parts_.link)), .hint = {}},
+           errno);
     reposted_ = taken_;
   }
   return immediate;
@@ -163,7 +174,8 @@ bool VerbsConnection::post_receives(std::uint32_t count) noexcept {
       requests[i].next = i + 1 < batch ? &requests[i + 1] : nullptr;
     }
     ibv_recv_wr* refused = nullptr;
-    if (const int error = ibv_post_recv(parts_.queue_pair.get(), requests.data(), &refused); error != 0) {
+    if (const int error = ibv_post_recv(parts_.queue_pair.get(), requests.data(), &refused);
+        error != 0) {
       errno = error;
       return false;
     }
@@ -222,16 +234,17 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
     if (silence_.count() >= heartbeat_ms(timers) && has_room()) post_marker();
   } else if (timers.silence_ms_max != 0 && silence_.count() >= timers.silence_ms_max) {
     unanswered_ = true;
-    fail(
-        describe_silence(fmt::format("RDMA requests were repeated for {} ms", silence_.count()), parts_.link),
-        0);
+    fail(describe_silence(fmt::format("RDMA requests were repeated for {} ms", silence_.count()),
+                          parts_.link),
+         0);
   }
 }
 
 // A queue pair that is destroyed touches no memory any more, the peer's writes as little as our
 // sources.
 void VerbsConnection::sever() noexcept {
-  fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}}, 0);
+  fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}},
+       0);
   if (awaits_completion()) parts_.transport->end_awaiting();
   parts_.queue_pair.reset();
   signalled_ = retired_ = posted_;

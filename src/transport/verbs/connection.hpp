@@ -111,7 +111,8 @@ class VerbsConnection final : public Connection {
   std::uint64_t retired_ = 0;    // up to which of them the device has done with our memory
   std::uint64_t told_ = 0;
   std::uint64_t retired_at_last_watch_ = 0;
-  std::chrono::milliseconds silence_{0};  // since the peer's device last answered, or since it was asked
+  std::chrono::milliseconds silence_{
+      0};  // since the peer's device last answered, or since it was asked
   // Immediates that arrived and were not taken; as many as there are receives, so it cannot
   // overflow.
   std::vector<std::uint32_t> arrivals_;

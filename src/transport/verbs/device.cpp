@@ -37,7 +37,8 @@ DeviceList list_devices(const base::System& system) {
 }
 
 DeviceContext open(const base::System& system, ibv_device* device) {
-  return DeviceContext{call_for_object(system, "ibv_open_device", [&] { return ibv_open_device(device); })};
+  return DeviceContext{
+      call_for_object(system, "ibv_open_device", [&] { return ibv_open_device(device); })};
 }
 
 // What sysfs knows and libibverbs does not. What it does not say stays unknown.
@@ -79,8 +80,9 @@ std::int64_t rate_mbps(const ibv_port_attr& port) noexcept {
     int value;
   };
   constexpr std::array widths{Code{1, 1}, Code{2, 4}, Code{4, 8}, Code{8, 12}, Code{16, 2}};
-  constexpr std::array speeds{Code{1, 2'500},   Code{2, 5'000},   Code{4, 10'000},  Code{8, 10'000},
-                              Code{16, 14'000}, Code{32, 25'000}, Code{64, 50'000}, Code{128, 100'000}};
+  constexpr std::array speeds{Code{1, 2'500},   Code{2, 5'000},    Code{4, 10'000},
+                              Code{8, 10'000},  Code{16, 14'000},  Code{32, 25'000},
+                              Code{64, 50'000}, Code{128, 100'000}};
   const auto find = [](const auto& table, int code) {
     const auto row = std::ranges::find(table, code, &Code::code);
     return row == table.end() ? 0 : row->value;
@@ -106,8 +108,9 @@ void read_gids(const base::System& system, ibv_context* context, selection::Devi
   std::vector<ibv_gid_entry> entries(entries_max);
   // One call for all ports, which leaves empty entries out; reading them one by one is 1024 calls
   // on rxe.
-  const auto count = system.call(
-      "ibv_query_gid_table", [&] { return ibv_query_gid_table(context, entries.data(), entries.size(), 0); });
+  const auto count = system.call("ibv_query_gid_table", [&] {
+    return ibv_query_gid_table(context, entries.data(), entries.size(), 0);
+  });
   if (count < 0) {
     // The call passes some errors on as negative numbers.
     const int error = count == -1 ? errno : static_cast<int>(-count);
@@ -117,8 +120,8 @@ void read_gids(const base::System& system, ibv_context* context, selection::Devi
   entries.resize(static_cast<std::size_t>(count));
   const auto all = interfaces(system);
   for (const auto& entry : entries) {
-    const auto port =
-        std::ranges::find(facts.ports, static_cast<int>(entry.port_num), &selection::PortFacts::number);
+    const auto port = std::ranges::find(facts.ports, static_cast<int>(entry.port_num),
+                                        &selection::PortFacts::number);
     if (port == facts.ports.end() || entry.gid_type > IBV_GID_TYPE_ROCE_V2) continue;
     selection::GidFacts gid{.index = static_cast<int>(entry.gid_index)};
     std::memcpy(gid.gid.bytes.data(), entry.gid.raw, gid.gid.bytes.size());
@@ -210,19 +213,19 @@ std::vector<selection::DeviceFacts> discover(const base::System& system) {
 DeviceContext open_device(const base::System& system, std::string_view name) {
   protect_forks();
   const auto list = list_devices(system);
-  const auto device =
-      std::ranges::find_if(list.devices, [&](ibv_device* each) { return name == ibv_get_device_name(each); });
+  const auto device = std::ranges::find_if(
+      list.devices, [&](ibv_device* each) { return name == ibv_get_device_name(each); });
   const bool there = device != list.devices.end();
   if (there) {
     if (auto context = open(system, *device)) return context;
   }
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .operation = "init",
-       .cause = there ? fmt::format("the RDMA device {} cannot be opened", name)
-                      : fmt::format("the RDMA device {} is not there any more", name),
-       .system_error = there ? errno : 0,
-       .hint = "may this process read and write /dev/infiniband/uverbs*? qpmesh-info lists the devices"}};
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "init",
+               .cause = there ? fmt::format("the RDMA device {} cannot be opened", name)
+                              : fmt::format("the RDMA device {} is not there any more", name),
+               .system_error = there ? errno : 0,
+               .hint = "may this process read and write /dev/infiniband/uverbs*? qpmesh-info lists "
+                       "the devices"}};
 }
 
 }  // namespace qpmesh::transport::verbs

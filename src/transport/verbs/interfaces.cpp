@@ -35,8 +35,10 @@ std::optional<selection::InterfaceAddress> read_address(const ifaddrs& entry) {
   if (address.empty()) return std::nullopt;
   selection::InterfaceAddress found;
   if (family == AF_INET) found.address.bytes[10] = found.address.bytes[11] = 0xff;
-  std::ranges::copy(address, found.address.bytes.end() - static_cast<std::ptrdiff_t>(address.size()));
-  for (const auto byte : address_bytes(entry.ifa_netmask, family)) found.prefix_bits += std::popcount(byte);
+  std::ranges::copy(address,
+                    found.address.bytes.end() - static_cast<std::ptrdiff_t>(address.size()));
+  for (const auto byte : address_bytes(entry.ifa_netmask, family))
+    found.prefix_bits += std::popcount(byte);
   return found;
 }
 

@@ -17,24 +17,27 @@ namespace {
   const bool limited = ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   const bool memlock = limited && (error == ENOMEM || error == EPERM || error == EAGAIN);
   const std::string have =
-      memlock ? fmt::format("; this process may lock {} bytes (RLIMIT_MEMLOCK)", limit.rlim_cur) : "";
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "register_memory",
-               .cause = fmt::format("{} bytes could not be registered with the device, {} are already{}",
-                                    bytes, registered_bytes, have),
-               .system_error = error,
-               .hint = memlock ? "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf, or "
-                                 "LimitMEMLOCK=infinity in the service"
-                               : ""}};
+      memlock ? fmt::format("; this process may lock {} bytes (RLIMIT_MEMLOCK)", limit.rlim_cur)
+              : "";
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .operation = "register_memory",
+       .cause = fmt::format("{} bytes could not be registered with the device, {} are already{}",
+                            bytes, registered_bytes, have),
+       .system_error = error,
+       .hint = memlock
+                   ? "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf, or "
+                     "LimitMEMLOCK=infinity in the service"
+                   : ""}};
 }
 
 }  // namespace
 
 RemoteAddress Regions::add(std::span<const std::byte> memory, Kind kind) {
   regions_.reserve(regions_.size() + 1);  // before the region exists: nothing below throws
-  const unsigned flags = kind == Kind::source
-                             ? IBV_ACCESS_REMOTE_READ
-                             : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  const unsigned flags = kind == Kind::source ? IBV_ACCESS_REMOTE_READ
+                                              : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                                    IBV_ACCESS_REMOTE_READ;
   MemoryRegion handle{call_for_object(system_, "ibv_reg_mr", [&] {
     return ibv_reg_mr(&domain_, const_cast<std::byte*>(memory.data()), memory.size(), flags);
   })};
@@ -46,8 +49,9 @@ RemoteAddress Regions::add(std::span<const std::byte> memory, Kind kind) {
 }
 
 void Regions::remove(std::uint32_t remote_key) noexcept {
-  const auto found = std::find_if(regions_.begin(), regions_.end(),
-                                  [=](const Region& region) { return region.handle->rkey == remote_key; });
+  const auto found = std::find_if(regions_.begin(), regions_.end(), [=](const Region& region) {
+    return region.handle->rkey == remote_key;
+  });
   if (found == regions_.end()) return;
   bytes_ -= found->bytes;
   regions_.erase(found);
@@ -56,7 +60,9 @@ void Regions::remove(std::uint32_t remote_key) noexcept {
 
 // Few: the rings, Buffers, and buffers of large messages on their way.
 const Regions::Region* Regions::find_lasting(std::span<const std::byte> memory) const noexcept {
-  const auto has_it = [&](const Region& region) { return region.lasting && region.contains(memory); };
+  const auto has_it = [&](const Region& region) {
+    return region.lasting && region.contains(memory);
+  };
   if (last_ < regions_.size() && has_it(regions_[last_])) return &regions_[last_];
   const auto found = std::find_if(regions_.begin(), regions_.end(), has_it);
   if (found == regions_.end()) return nullptr;
@@ -70,8 +76,8 @@ std::optional<RemoteAddress> Regions::address_of(std::span<const std::byte> memo
   return RemoteAddress{region->handle->rkey, reinterpret_cast<std::uintptr_t>(memory.data())};
 }
 
-std::optional<std::uint32_t> Regions::local_key(std::span<const std::byte> memory,
-                                                std::optional<std::uint32_t> remote_key) const noexcept {
+std::optional<std::uint32_t> Regions::local_key(
+    std::span<const std::byte> memory, std::optional<std::uint32_t> remote_key) const noexcept {
   if (!remote_key) {
     const Region* const region = find_lasting(memory);
     return region == nullptr ? std::nullopt : std::optional{region->handle->lkey};

@@ -18,8 +18,9 @@ namespace {
 
 constexpr std::uint32_t records_max = 256;
 constexpr std::int64_t time_max_ms = 100;
-constexpr std::size_t record_words = 54;     // of four bytes: 216, the longest record
-constexpr std::size_t payload_words = 1024;  // 4 KiB: one packet on most networks, several on the others
+constexpr std::size_t record_words = 54;  // of four bytes: 216, the longest record
+constexpr std::size_t payload_words =
+    1024;  // 4 KiB: one packet on most networks, several on the others
 constexpr std::int64_t link_timeout_ms = 100;
 
 using Word = std::uint32_t;
@@ -35,7 +36,8 @@ Word look(const Word& word) noexcept {
 
 template <std::size_t count>
 bool all_are(const std::array<Word, count>& words, Word value) noexcept {
-  return std::all_of(words.begin(), words.end(), [=](const Word& word) { return look(word) == value; });
+  return std::all_of(words.begin(), words.end(),
+                     [=](const Word& word) { return look(word) == value; });
 }
 
 // Two transports on the same device, joined to each other.
@@ -74,7 +76,8 @@ class Loop {
     const auto record = std::as_bytes(std::span{outgoing.record});
     const std::array chain{
         Write{.body = payload, .target = at(offsetof(Memory, payload)), .immediate = {}},
-        Write{.head = record, .target = at(offsetof(Memory, record)), .immediate = {}, .tell = true}};
+        Write{
+            .head = record, .target = at(offsetof(Memory, record)), .immediate = {}, .tell = true}};
     ++told_;
     return connections_[0]->post(chain) == Post::posted;
   }
@@ -137,9 +140,11 @@ Placement test_placement(const base::System& system, const selection::Endpoint& 
   return seen;
 }
 
-Findings judge_placement(const selection::DefaultNotification& believed, const Placement& seen) noexcept {
-  Findings left{.notification = believed,
-                .bytes_in_order = seen.vouched_in_order && seen.records > 0 && seen.out_of_order == 0};
+Findings judge_placement(const selection::DefaultNotification& believed,
+                         const Placement& seen) noexcept {
+  Findings left{
+      .notification = believed,
+      .bytes_in_order = seen.vouched_in_order && seen.records > 0 && seen.out_of_order == 0};
   if (seen.overtaken > 0)
     left.notification = {Notification::immediate, Notification::immediate,
                          "self-test: a record overtook its payload"};

@@ -54,11 +54,13 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
   const auto small = in.get<std::uint8_t>();
   const auto medium = in.get<std::uint8_t>();
   address.bytes_in_order = in.get<std::uint8_t>() != 0;
-  if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff || small > 1 || medium > 1) {
-    throw Error{{.code = ErrorCode::corrupt,
-                 .peer = peer,
-                 .operation = "connect",
-                 .cause = fmt::format("{} bytes are not the address of a queue pair", bytes.size())}};
+  if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff || small > 1 ||
+      medium > 1) {
+    throw Error{
+        {.code = ErrorCode::corrupt,
+         .peer = peer,
+         .operation = "connect",
+         .cause = fmt::format("{} bytes are not the address of a queue pair", bytes.size())}};
   }
   address.small = static_cast<Notification>(small);
   address.medium = static_cast<Notification>(medium);
@@ -66,7 +68,8 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
 }
 
 Notification weaker(Notification a, Notification b) noexcept {
-  return a == Notification::poll && b == Notification::poll ? Notification::poll : Notification::immediate;
+  return a == Notification::poll && b == Notification::poll ? Notification::poll
+                                                            : Notification::immediate;
 }
 
 [[noreturn]] void fail_opening(const std::string& device, std::string_view step, int error) {
@@ -99,8 +102,8 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
   // Unsignalled writes complete too when a queue pair fails: there is room for all of them.
   const auto create_queue = [&](std::uint32_t entries) {
     return call_for_object(system, "ibv_create_cq", [&] {
-      return ibv_create_cq(device_.get(), static_cast<int>(std::max(entries, 1U)), nullptr, channel_.get(),
-                           0);
+      return ibv_create_cq(device_.get(), static_cast<int>(std::max(entries, 1U)), nullptr,
+                           channel_.get(), 0);
     });
   };
   sent_.reset(create_queue(settings_.peers * send_depth));
@@ -128,8 +131,8 @@ void VerbsTransport::prepare(int peer, PeerPaths paths) {
 }
 
 VerbsTransport::Pending& VerbsTransport::pending(int peer) {
-  const auto found =
-      std::find_if(pending_.begin(), pending_.end(), [=](const Pending& one) { return one.peer == peer; });
+  const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                  [=](const Pending& one) { return one.peer == peer; });
   assert(found != pending_.end());
   return *found;
 }
@@ -143,11 +146,12 @@ diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending,
           .timers = selection::timers_for(path.local, settings_.link_timeout_ms)};
 }
 
-void VerbsTransport::to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
-                              const diagnosis::LinkDescription& link) const {
+void VerbsTransport::to_state(ibv_qp& queue_pair, const Attributes& attributes,
+                              std::string_view step, const diagnosis::LinkDescription& link) const {
   ibv_qp_attr values = attributes.values;
-  const int error = call_for_status(system_, "ibv_modify_qp",
-                                    [&] { return ibv_modify_qp(&queue_pair, &values, attributes.mask); });
+  const int error = call_for_status(system_, "ibv_modify_qp", [&] {
+    return ibv_modify_qp(&queue_pair, &values, attributes.mask);
+  });
   if (error == 0) return;
   diagnosis::Explanation explanation = diagnosis::describe_bring_up(step, error, link);
   throw Error{{.code = ErrorCode::link_failed,
@@ -169,8 +173,8 @@ void VerbsTransport::open_queue_pair(Pending& pending) {
                   .max_send_sge = 2,
                   .max_recv_sge = 1,
                   .max_inline_data = inline_bytes};
-    pending.queue_pair.reset(
-        call_for_object(system_, "ibv_create_qp", [&] { return ibv_create_qp(domain_.get(), &wanted); }));
+    pending.queue_pair.reset(call_for_object(
+        system_, "ibv_create_qp", [&] { return ibv_create_qp(domain_.get(), &wanted); }));
     pending.inline_bytes_max = wanted.cap.max_inline_data;
     if (pending.queue_pair || errno != EINVAL) break;
   }
@@ -186,8 +190,8 @@ Blob VerbsTransport::address_for(int peer) {
            describe_link(mine, first, 0));
   for (std::size_t i = 0; i < mine.paths.choices.size(); ++i) {
     ibv_ah_attr route = route_to(mine.paths.choices[i].local, mine.paths.choices[i].peer);
-    const AddressHandle probe{
-        call_for_object(system_, "ibv_create_ah", [&] { return ibv_create_ah(domain_.get(), &route); })};
+    const AddressHandle probe{call_for_object(
+        system_, "ibv_create_ah", [&] { return ibv_create_ah(domain_.get(), &route); })};
     if (!probe) mine.unroutable |= std::uint64_t{1} << i;
   }
   return encode({.qpn = mine.queue_pair->qp_num,
@@ -206,14 +210,14 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
   while (choice < mine.paths.choices.size() && (unroutable >> choice & 1) != 0) ++choice;
   if (choice == mine.paths.choices.size()) {
     const Path& first = mine.paths.choices.front();
-    diagnosis::Explanation why =
-        diagnosis::describe_bring_up("address handle", EHOSTUNREACH, describe_link(mine, first, theirs.qpn));
-    throw Error{
-        {.code = ErrorCode::link_failed,
-         .peer = peer,
-         .operation = "connect",
-         .cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}", choice, why.cause),
-         .hint = std::move(why.hint)}};
+    diagnosis::Explanation why = diagnosis::describe_bring_up(
+        "address handle", EHOSTUNREACH, describe_link(mine, first, theirs.qpn));
+    throw Error{{.code = ErrorCode::link_failed,
+                 .peer = peer,
+                 .operation = "connect",
+                 .cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}",
+                                      choice, why.cause),
+                 .hint = std::move(why.hint)}};
   }
   const Path& path = mine.paths.choices[choice];
   diagnosis::LinkDescription link = describe_link(mine, path, theirs.qpn);
@@ -227,22 +231,24 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
     detail.peer = peer;
     throw Error{std::move(detail)};
   }
-  const Capabilities capabilities{.name = name,
-                                  .bytes_in_order = settings_.bytes_in_order && theirs.bytes_in_order,
-                                  .writes_user_memory = true,
-                                  .reads_peer_memory = true,
-                                  .registered_sources = true,
-                                  .small = weaker(settings_.notification.small, theirs.small),
-                                  .medium = weaker(settings_.notification.medium, theirs.medium),
-                                  .inline_bytes_max = mine.inline_bytes_max,
-                                  .write_bytes_max = write_bytes_max};
-  const bool immediates =
-      capabilities.small == Notification::immediate || capabilities.medium == Notification::immediate;
+  const Capabilities capabilities{
+      .name = name,
+      .bytes_in_order = settings_.bytes_in_order && theirs.bytes_in_order,
+      .writes_user_memory = true,
+      .reads_peer_memory = true,
+      .registered_sources = true,
+      .small = weaker(settings_.notification.small, theirs.small),
+      .medium = weaker(settings_.notification.medium, theirs.medium),
+      .inline_bytes_max = mine.inline_bytes_max,
+      .write_bytes_max = write_bytes_max};
+  const bool immediates = capabilities.small == Notification::immediate ||
+                          capabilities.medium == Notification::immediate;
   immediates_ |= immediates;
   polled_ |= capabilities.small == Notification::poll || capabilities.medium == Notification::poll;
   const auto text = [](Notification n) { return n == Notification::poll ? "polled" : "immediate"; };
-  log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link), text(capabilities.small),
-            text(capabilities.medium), capabilities.bytes_in_order ? ", bytes in order" : "");
+  log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link),
+            text(capabilities.small), text(capabilities.medium),
+            capabilities.bytes_in_order ? ", bytes in order" : "");
   return std::make_unique<VerbsConnection>(
       VerbsConnection::Parts{.transport = this,
                              .regions = &regions_,
@@ -262,23 +268,26 @@ int VerbsTransport::drain(ibv_cq& queue, Handle&& handle) noexcept {
   const int count = ibv_poll_cq(&queue, static_cast<int>(completions.size()), completions.data());
   for (int i = 0; i < count; ++i) {
     const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
-    if (VerbsConnection* const connection = connections_[decode_work_id(completion.wr_id).connection])
+    if (VerbsConnection* const connection =
+            connections_[decode_work_id(completion.wr_id).connection])
       handle(*connection, completion);
   }
   return count;
 }
 
 int VerbsTransport::drain_sent() noexcept {
-  return drain(*sent_,
-               [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_sent(completion); });
+  return drain(*sent_, [](VerbsConnection& connection, const ibv_wc& completion) {
+    connection.on_sent(completion);
+  });
 }
 
 // A look at a completion queue costs as much as a small record's whole way through messaging.
 void VerbsTransport::progress() noexcept {
   if (awaiting_ > 0) drain_sent();
   if (!immediates_) return;
-  drain(*arrived_,
-        [](VerbsConnection& connection, const ibv_wc& completion) { connection.on_arrival(completion); });
+  drain(*arrived_, [](VerbsConnection& connection, const ibv_wc& completion) {
+    connection.on_arrival(completion);
+  });
 }
 
 std::chrono::microseconds VerbsTransport::request_notification() noexcept {
@@ -304,7 +313,8 @@ void VerbsTransport::poll_async_events() noexcept {
 // Only time in which this process looked for answers counts as silence: what came while it
 // computed, or its host stood still, is in the queue by the next look.
 void VerbsTransport::watch_links() noexcept {
-  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(system_.now() - watched_at_);
+  const auto passed =
+      std::chrono::duration_cast<std::chrono::milliseconds>(system_.now() - watched_at_);
   if (passed < watch_interval) return;
   watched_at_ = system_.now();
   for (VerbsConnection* const connection : connections_) {
@@ -314,11 +324,13 @@ void VerbsTransport::watch_links() noexcept {
 
 void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
   const diagnosis::Severity severity = diagnosis::severity_of(event.event_type);
-  const bool of_port = event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR;
-  const diagnosis::Explanation what =
-      diagnosis::describe(event.event_type, settings_.port.device, of_port ? event.element.port_num : 0);
+  const bool of_port =
+      event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR;
+  const diagnosis::Explanation what = diagnosis::describe(event.event_type, settings_.port.device,
+                                                          of_port ? event.element.port_num : 0);
   if (severity == diagnosis::Severity::harmless) return log_.info("{}", what.cause);
-  if (severity == diagnosis::Severity::suspicious) return log_.warning("{}. {}", what.cause, what.hint);
+  if (severity == diagnosis::Severity::suspicious)
+    return log_.warning("{}. {}", what.cause, what.hint);
   for (VerbsConnection* const connection : connections_) {
     if (connection == nullptr) continue;
     if (severity == diagnosis::Severity::context || connection->queue_pair() == event.element.qp)

@@ -37,7 +37,8 @@ struct Settings {
   std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
   std::int64_t link_timeout_ms = 0;  // option of that name
   selection::DefaultNotification notification;  // what this rank, as a receiver, can rely on
-  bool bytes_in_order = false;  // the device vouches for it, and the self-test did not see otherwise
+  bool bytes_in_order =
+      false;  // the device vouches for it, and the self-test did not see otherwise
 };
 
 // Two endpoints that can be connected.
@@ -71,7 +72,8 @@ class VerbsTransport final : public Transport {
     return regions_.add(memory, Regions::Kind::source);
   }
   void deregister_memory(std::uint32_t region) noexcept override { regions_.remove(region); }
-  std::optional<RemoteAddress> address_of(std::span<const std::byte> memory) const noexcept override {
+  std::optional<RemoteAddress> address_of(
+      std::span<const std::byte> memory) const noexcept override {
     return regions_.address_of(memory);
   }
   Blob address_for(int peer) override;
@@ -99,7 +101,9 @@ class VerbsTransport final : public Transport {
   void begin_awaiting() noexcept { ++awaiting_; }
   void end_awaiting() noexcept { --awaiting_; }
   int drain_sent() noexcept;  // returns how many completions there were
-  void add(VerbsConnection& connection, std::uint32_t index) noexcept { connections_[index] = &connection; }
+  void add(VerbsConnection& connection, std::uint32_t index) noexcept {
+    connections_[index] = &connection;
+  }
   void remove(std::uint32_t index) noexcept { connections_[index] = nullptr; }
   Pending& pending(int peer);
   void open_queue_pair(Pending& pending);

@@ -1,4 +1,5 @@
-// Arguments that cannot mean anything, through every call that takes them: what the caller is told, and that nothing came of it.
+// Arguments that cannot mean anything, through every call that takes them: what the caller is told,
+// and that nothing came of it.
 #include <array>
 #include <limits>
 
@@ -33,7 +34,9 @@ struct OneCall {
 // An asynchronous call throws where it is made, so its request is never one to wait for.
 const std::array<OneCall, 8> message_calls{{
     {"send", true, false, true, true,
-     [](Communicator& world, const Given& given) { world.send(given.out, given.to, given.tag, given.call); }},
+     [](Communicator& world, const Given& given) {
+       world.send(given.out, given.to, given.tag, given.call);
+     }},
     {"send_async", true, false, true, true,
      [](Communicator& world, const Given& given) {
        const Request request = world.send_async(given.out, given.to, given.tag, given.call);
@@ -56,7 +59,9 @@ const std::array<OneCall, 8> message_calls{{
            world.sendrecv_async(given.out, given.to, given.in, given.from, given.tag, given.call);
      }},
     {"probe", false, true, false, true,
-     [](Communicator& world, const Given& given) { world.probe(given.from, given.tag, given.call); }},
+     [](Communicator& world, const Given& given) {
+       world.probe(given.from, given.tag, given.call);
+     }},
     {"try_probe", false, true, false, false,
      [](Communicator& world, const Given& given) { world.try_probe(given.from, given.tag); }},
 }};
@@ -81,7 +86,8 @@ void ranks_and_tags_out_of_range(Communicator& world, Arguments) {
   for (const OneCall& call : message_calls) {
     for (const int peer : {world.size(), most, -2, least, any_source}) {
       const auto told = [&](const std::string& what) {
-        const std::string cause = what + " " + std::to_string(peer) + " is not a rank of this communicator";
+        const std::string cause =
+            what + " " + std::to_string(peer) + " is not a rank of this communicator";
         return Expected{bad, peer, call.operation, cause, hint};
       };
       Given given = memory.good();
@@ -89,7 +95,8 @@ void ranks_and_tags_out_of_range(Communicator& world, Arguments) {
       if (call.sends) expect_error([&] { call.make(world, given); }, told("destination"));
       given = memory.good();
       given.from = peer;
-      if (call.receives && peer != any_source) expect_error([&] { call.make(world, given); }, told("source"));
+      if (call.receives && peer != any_source)
+        expect_error([&] { call.make(world, given); }, told("source"));
     }
     for (const int tag : {any_tag, -2, least}) {
       if (tag == any_tag && !call.sends) continue;
@@ -112,11 +119,13 @@ struct BadRange {
 
 std::vector<BadRange> bad_ranges(std::vector<int>& data) {
   const std::string negative = "a negative count, turned unsigned, looks like this";
-  std::vector<BadRange> all{
-      {{static_cast<int*>(nullptr), 3}, "null with a count of 3", "a range without memory has a count of 0"}};
+  std::vector<BadRange> all{{{static_cast<int*>(nullptr), 3},
+                             "null with a count of 3",
+                             "a range without memory has a count of 0"}};
   constexpr auto bytes_max = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   for (const std::size_t count : {bytes_max / sizeof(int) + 1, static_cast<std::size_t>(-1)}) {
-    const std::string cause = std::to_string(count) + " elements of 4 bytes are more than memory can hold";
+    const std::string cause =
+        std::to_string(count) + " elements of 4 bytes are more than memory can hold";
     all.push_back({{data.data(), count}, cause, negative});
     all.push_back({{static_cast<int*>(nullptr), count}, cause, negative});
   }
@@ -131,11 +140,13 @@ void ranges_that_are_none(Communicator& world, Arguments) {
       Given given = memory.good();
       given.out = none.range;
       if (call.sends)
-        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, none.cause, none.hint});
+        expect_error([&] { call.make(world, given); },
+                     {bad, no_peer, call.operation, none.cause, none.hint});
       given = memory.good();
       given.in = none.range;
       if (call.receives)
-        expect_error([&] { call.make(world, given); }, {bad, no_peer, call.operation, none.cause, none.hint});
+        expect_error([&] { call.make(world, given); },
+                     {bad, no_peer, call.operation, none.cause, none.hint});
     }
     const std::span<int> good = std::span{memory.received}.first(4);
     const Expected told{bad, no_peer, "allreduce", none.cause, none.hint};
@@ -143,9 +154,12 @@ void ranges_that_are_none(Communicator& world, Arguments) {
     expect_error([&] { world.allreduce(none.range, good, sum); }, told);
     expect_error([&] { world.allreduce(good, none.range, sum); }, told);
     const Expected told_async{bad, no_peer, "allreduce_async", none.cause, none.hint};
-    expect_error([&] { const Request request = world.allreduce_async(none.range, sum); }, told_async);
-    expect_error([&] { const Request request = world.allreduce_async(none.range, good, sum); }, told_async);
-    expect_error([&] { const Request request = world.allreduce_async(good, none.range, sum); }, told_async);
+    expect_error([&] { const Request request = world.allreduce_async(none.range, sum); },
+                 told_async);
+    expect_error([&] { const Request request = world.allreduce_async(none.range, good, sum); },
+                 told_async);
+    expect_error([&] { const Request request = world.allreduce_async(good, none.range, sum); },
+                 told_async);
   }
   for (const std::size_t count : {static_cast<std::size_t>(-1), std::size_t{1} << 62}) {
     expect_error([&] { world.allocate<int>(count); },
@@ -155,7 +169,8 @@ void ranges_that_are_none(Communicator& world, Arguments) {
   }
   // No memory and no elements is a message like any other.
   const std::span<int> nothing{static_cast<int*>(nullptr), 0};
-  check_status(world.sendrecv(nothing, world.rank(), nothing, world.rank(), 6), world.rank(), 6, 0U);
+  check_status(world.sendrecv(nothing, world.rank(), nothing, world.rank(), 6), world.rank(), 6,
+               0U);
   world.allreduce(nothing, sum);
   check_nothing_happened(world);
 }
@@ -164,14 +179,15 @@ void ranges_that_overlap_or_differ(Communicator& world, Arguments) {
   std::vector<int> data(8);
   const std::span<int> front = std::span{data}.first(4);
   const std::span<int> shifted = std::span{data}.subspan(1, 4);
-  for (const Given& given :
-       {Given{.out = front, .in = shifted}, {.out = shifted, .in = front}, {.out = front, .in = front}}) {
+  for (const Given& given : {Given{.out = front, .in = shifted},
+                             {.out = shifted, .in = front},
+                             {.out = front, .in = front}}) {
     for (const OneCall& call : message_calls) {
       if (!call.sends || !call.receives) continue;
-      expect_error(
-          [&] { call.make(world, given); },
-          {bad, no_peer, call.operation, "the 16 bytes to send and the 16 bytes to receive into overlap",
-           "send from one range and receive into another"});
+      expect_error([&] { call.make(world, given); },
+                   {bad, no_peer, call.operation,
+                    "the 16 bytes to send and the 16 bytes to receive into overlap",
+                    "send from one range and receive into another"});
     }
     if (given.out.data() == given.in.data()) continue;  // in place
     const std::string cause = "in and out overlap without being the same 16 bytes";
@@ -222,8 +238,9 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
                                         year_ms + 1, std::numeric_limits<std::int64_t>::max()}) {
     const CallOptions call{.timeout_ms = timeout_ms};
     const auto refused = [&](auto&& make, const std::string& operation) {
-      expect_error(make, {bad, no_peer, operation, "a timeout of " + std::to_string(timeout_ms) + " ms",
-                          "1 to 31536000000 ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS"});
+      expect_error(make,
+                   {bad, no_peer, operation, "a timeout of " + std::to_string(timeout_ms) + " ms",
+                    "1 to 31536000000 ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS"});
     };
     for (const OneCall& one : message_calls) {
       if (!one.has_deadline) continue;
@@ -234,7 +251,8 @@ void deadlines_out_of_range(Communicator& world, Arguments) {
     refused([&] { world.barrier(call); }, "barrier");
     refused([&] { const Request request = world.barrier_async(call); }, "barrier_async");
     refused([&] { world.allreduce(data, sum, call); }, "allreduce");
-    refused([&] { const Request request = world.allreduce_async(data, sum, call); }, "allreduce_async");
+    refused([&] { const Request request = world.allreduce_async(data, sum, call); },
+            "allreduce_async");
     refused([&] { world.allocate<int>(4, call); }, "allocate");
     refused([&] { world.split(0, 0, call); }, "split");
     refused([&] { world.split_node(call); }, "split_node");
@@ -253,7 +271,8 @@ void a_refused_call_can_be_made_again(Communicator& world, Arguments) {
   std::vector<std::int64_t> out(5);
   if (world.rank() == 1) {
     expect_error([&] { world.allreduce(std::span{sums}.first(4), out, sum); },
-                 {bad, no_peer, "allreduce", "in has 4 elements, out has 5", "give in and out equal counts"});
+                 {bad, no_peer, "allreduce", "in has 4 elements, out has 5",
+                  "give in and out equal counts"});
   }
   world.allreduce(sums, out, sum);
   check_sum(out, world.size());

@@ -19,7 +19,8 @@ struct InFlight {
 InFlight start_sixteen(Communicator& world, bool with_messages, std::vector<Bytes>& messages) {
   InFlight all;
   const std::size_t reductions = with_messages ? in_flight / 2 : in_flight;
-  for (std::size_t i = 0; i < reductions; ++i) all.data.push_back(addends(world.rank(), std::size_t{1} << i));
+  for (std::size_t i = 0; i < reductions; ++i)
+    all.data.push_back(addends(world.rank(), std::size_t{1} << i));
   for (auto& data : all.data) all.requests.push_back(world.allreduce_async(data, sum));
   messages.resize(in_flight);
   for (std::size_t i = reductions; i < in_flight; i += 2) {
@@ -33,7 +34,8 @@ InFlight start_sixteen(Communicator& world, bool with_messages, std::vector<Byte
   return all;
 }
 
-void check_sixteen(const Communicator& world, const InFlight& all, const std::vector<Bytes>& messages) {
+void check_sixteen(const Communicator& world, const InFlight& all,
+                   const std::vector<Bytes>& messages) {
   for (const auto& data : all.data) check_sum(data, world.size());
   for (std::size_t i = all.data.size(); i < in_flight; i += 2) {
     check_pattern(messages[i + 1], (world.rank() + world.size() - 1) % world.size());
@@ -62,7 +64,8 @@ void sixteen_end_waited_in_reverse(Communicator& world, Arguments) {
   for (const bool with_messages : {false, true}) {
     std::vector<Bytes> messages;
     InFlight all = start_sixteen(world, with_messages, messages);
-    for (auto request = all.requests.rbegin(); request != all.requests.rend(); ++request) request->wait();
+    for (auto request = all.requests.rbegin(); request != all.requests.rend(); ++request)
+      request->wait();
     check_sixteen(world, all, messages);
   }
 }
@@ -83,7 +86,8 @@ void sixteen_end_under_wait_any(Communicator& world, Arguments) {
                                        .hint = "wait for at least one"});
 }
 
-// arguments[0]: the file by which rank 0 says that its calls have returned. Nobody else enters before.
+// arguments[0]: the file by which rank 0 says that its calls have returned. Nobody else enters
+// before.
 void calls_return_before_others_enter(Communicator& world, Arguments arguments) {
   const std::string& file = arguments[0];
   const std::size_t element_count = 1 << 18;
@@ -177,9 +181,11 @@ void a_request_outlives_its_communicator(Arguments) {
   check_sum(data, size);
 }
 
-// One collective after another without a pause, of every size and kind; also what a launcher test runs.
+// One collective after another without a pause, of every size and kind; also what a launcher test
+// runs.
 void allreduce_of_every_size(Communicator& world, Arguments) {
-  for (std::size_t element_count = 0; element_count <= 300'000; element_count = element_count * 3 + 1) {
+  for (std::size_t element_count = 0; element_count <= 300'000;
+       element_count = element_count * 3 + 1) {
     std::vector<std::int64_t> in = addends(world.rank(), element_count);
     std::vector<std::int64_t> out(element_count, -1);
     world.allreduce(in, out, sum);
@@ -204,7 +210,8 @@ void again_after_finish(Arguments) {
   for (int i = 0; i < 4; ++i) {
     Communicator world = init();
     allreduce_of_every_size(world, {});
-    if (i == 2) continue;  // left without finish: the barrier in it was the last thing anybody needed
+    if (i == 2)
+      continue;  // left without finish: the barrier in it was the last thing anybody needed
     world.finish();
   }
 }
@@ -217,7 +224,8 @@ std::vector<Scenario> async_scenarios() {
           in_world("sixteen_end_under_wait_any", sixteen_end_under_wait_any),
           in_world("calls_return_before_others_enter", calls_return_before_others_enter),
           in_world("waiting_in_one_group_serves_the_other", waiting_in_one_group_serves_the_other),
-          in_world("requests_move_and_wait_in_their_destructor", requests_move_and_wait_in_their_destructor),
+          in_world("requests_move_and_wait_in_their_destructor",
+                   requests_move_and_wait_in_their_destructor),
           in_world("the_status_is_told_after_test_too", the_status_is_told_after_test_too),
           {"a_request_outlives_its_communicator", a_request_outlives_its_communicator},
           in_world("allreduce_of_every_size", allreduce_of_every_size),

@@ -1,4 +1,5 @@
-// Arguments of collectives that cannot mean anything: what the caller is told, and that nothing came of it.
+// Arguments of collectives that cannot mean anything: what the caller is told, and that nothing
+// came of it.
 #include <algorithm>
 #include <limits>
 
@@ -11,7 +12,8 @@ constexpr int least = std::numeric_limits<int>::min();
 constexpr int most = std::numeric_limits<int>::max();
 using Counts = std::vector<std::size_t>;
 
-// Nothing of what was refused was counted or sent: the next calls match on every rank, on this communicator.
+// Nothing of what was refused was counted or sent: the next calls match on every rank, on this
+// communicator.
 void check_nothing_happened(Communicator& world) {
   check(!world.try_probe().has_value(), "nothing was sent");
   std::vector<std::int64_t> sums = addends(world.rank(), 5);
@@ -23,10 +25,12 @@ void roots_out_of_range(Communicator& world, Arguments) {
   Memory memory{world.size()};
   const std::string hint = "ranks here are 0 to " + std::to_string(world.size() - 1);
   for (const int root : {world.size(), most, -1, least}) {
-    const std::string cause = "root " + std::to_string(root) + " is not a rank of this communicator";
+    const std::string cause =
+        "root " + std::to_string(root) + " is not a rank of this communicator";
     for (const Collective collective :
          {Collective::broadcast, Collective::reduce, Collective::gather, Collective::scatter})
-      refused(world, {.collective = collective, .in = memory.block(), .out = memory.block(), .root = root},
+      refused(world,
+              {.collective = collective, .in = memory.block(), .out = memory.block(), .root = root},
               cause, hint, root);
   }
   check_nothing_happened(world);
@@ -37,8 +41,8 @@ void blocks_that_do_not_fit(Communicator& world, Arguments) {
   const std::size_t ranks = memory.ranks;
   const std::string n = std::to_string(ranks);
   const auto need = [&](const std::string& all, std::size_t has, const std::string& one) {
-    return all + " has " + std::to_string(has) + " elements, but " + n + " ranks with 2 elements each (" +
-           one + ") need " + std::to_string(2 * ranks);
+    return all + " has " + std::to_string(has) + " elements, but " + n +
+           " ranks with 2 elements each (" + one + ") need " + std::to_string(2 * ranks);
   };
   const std::string hint = "for blocks of unequal lengths give a BlockLayout";
   const int me = world.rank();  // at the root all is looked at
@@ -48,7 +52,8 @@ void blocks_that_do_not_fit(Communicator& world, Arguments) {
             need("out", has, "in"), hint);
     refused(world, {.collective = Collective::gather, .in = memory.block(), .out = all, .root = me},
             need("out", has, "in"), hint);
-    refused(world, {.collective = Collective::scatter, .in = all, .out = memory.block(), .root = me},
+    refused(world,
+            {.collective = Collective::scatter, .in = all, .out = memory.block(), .root = me},
             need("in", has, "out"), hint);
     refused(world, {.collective = Collective::reduce_scatter, .in = all, .out = memory.block()},
             need("in", has, "out"), hint);
@@ -92,11 +97,14 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
   for (std::size_t rank = 0; rank < ranks; ++rank) displacements.push_back(2 * rank);
 
   // Every v-form, with one layout spoiled.
-  const auto each = [&](BlockLayout bad, auto&& told, const std::string& hint, bool targets_only = false) {
-    refused(
-        world,
-        {.collective = Collective::allgather, .in = memory.block(), .out = memory.whole(), .out_layout = bad},
-        told("out"), hint);
+  const auto each = [&](BlockLayout bad, auto&& told, const std::string& hint,
+                        bool targets_only = false) {
+    refused(world,
+            {.collective = Collective::allgather,
+             .in = memory.block(),
+             .out = memory.whole(),
+             .out_layout = bad},
+            told("out"), hint);
     refused(world,
             {.collective = Collective::gather,
              .in = memory.block(),
@@ -137,10 +145,13 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
 
   const Counts longer(ranks + 1, 1);
   const Counts shorter(ranks - 1, 2);
-  for (const BlockLayout& bad : {BlockLayout{longer}, {shorter}, {counts, longer}, {counts, shorter}}) {
-    if (bad.counts.size() == ranks && bad.displacements.empty()) continue;  // one rank: no displacements
+  for (const BlockLayout& bad :
+       {BlockLayout{longer}, {shorter}, {counts, longer}, {counts, shorter}}) {
+    if (bad.counts.size() == ranks && bad.displacements.empty())
+      continue;  // one rank: no displacements
     const std::string cause = " has " + std::to_string(bad.counts.size()) + " counts and " +
-                              std::to_string(bad.displacements.size()) + " displacements for " + n + " ranks";
+                              std::to_string(bad.displacements.size()) + " displacements for " + n +
+                              " ranks";
     each(
         bad, [&](std::string name) { return "the layout of " + name.append(cause); },
         "one count for each rank, and one displacement or none");
@@ -152,8 +163,9 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
   for (const std::size_t count : {std::size_t{3}, std::numeric_limits<std::size_t>::max()}) {
     Counts bad = counts;
     bad[last] = count;
-    const std::string cause = ", " + std::to_string(count) + " elements from " + std::to_string(2 * last) +
-                              " on, does not lie in its " + total + " elements";
+    const std::string cause = ", " + std::to_string(count) + " elements from " +
+                              std::to_string(2 * last) + " on, does not lie in its " + total +
+                              " elements";
     each(
         {bad, {}}, [&](std::string name) { return block + name.append(cause); },
         "counts and displacements are in elements");
@@ -161,8 +173,8 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
   for (const std::size_t first : {2 * ranks - 1, std::numeric_limits<std::size_t>::max() - 1}) {
     Counts bad = displacements;
     bad[last] = first;
-    const std::string cause =
-        ", 2 elements from " + std::to_string(first) + " on, does not lie in its " + total + " elements";
+    const std::string cause = ", 2 elements from " + std::to_string(first) +
+                              " on, does not lie in its " + total + " elements";
     each(
         {counts, bad}, [&](std::string name) { return block + name.append(cause); },
         "counts and displacements are in elements");
@@ -173,7 +185,9 @@ void layouts_that_make_no_sense(Communicator& world, Arguments) {
     bad[1] = 1;
     each(
         {counts, bad},
-        [&](const std::string&) { return "blocks 0 (2 elements from 0 on) and 1 (from 1 on) overlap"; },
+        [&](const std::string&) {
+          return "blocks 0 (2 elements from 0 on) and 1 (from 1 on) overlap";
+        },
         "blocks that are received into have no element in common", true);
   }
 
@@ -238,13 +252,17 @@ void ranges_of_collectives_that_overlap(Communicator& world, Arguments) {
           "send from one range and receive into another");
 
   const std::size_t own = 2 * static_cast<std::size_t>(me);
-  const std::span<int> beside = std::span{memory.all}.subspan(own + 1, 2);  // an element behind its place
+  const std::span<int> beside =
+      std::span{memory.all}.subspan(own + 1, 2);  // an element behind its place
   const std::string told =
       "the 8 bytes of this rank and the " + bytes + " bytes of all overlap, but not at its block";
-  const std::string hint = "in place, a rank's range is its own block; otherwise the two do not touch";
+  const std::string hint =
+      "in place, a rank's range is its own block; otherwise the two do not touch";
   refused(world, {.collective = Collective::allgather, .in = beside, .out = all}, told, hint);
-  refused(world, {.collective = Collective::gather, .in = beside, .out = all, .root = me}, told, hint);
-  refused(world, {.collective = Collective::scatter, .in = all, .out = beside, .root = me}, told, hint);
+  refused(world, {.collective = Collective::gather, .in = beside, .out = all, .root = me}, told,
+          hint);
+  refused(world, {.collective = Collective::scatter, .in = all, .out = beside, .root = me}, told,
+          hint);
   refused(world, {.collective = Collective::reduce_scatter, .in = all, .out = beside}, told, hint);
 
   const std::span<int> two = memory.block();
@@ -269,10 +287,12 @@ void collectives_without_memory(Communicator& world, Arguments) {
     return "null with a count of " + std::to_string(range.size());
   };
   const std::string hint = "a range without memory has a count of 0";
-  const auto both = [&](Collective collective, std::span<int> in, std::span<int> out, std::span<int> bad_in,
-                        std::span<int> bad_out) {
-    refused(world, {.collective = collective, .in = bad_in, .out = out, .root = me}, told(bad_in), hint);
-    refused(world, {.collective = collective, .in = in, .out = bad_out, .root = me}, told(bad_out), hint);
+  const auto both = [&](Collective collective, std::span<int> in, std::span<int> out,
+                        std::span<int> bad_in, std::span<int> bad_out) {
+    refused(world, {.collective = collective, .in = bad_in, .out = out, .root = me}, told(bad_in),
+            hint);
+    refused(world, {.collective = collective, .in = in, .out = bad_out, .root = me}, told(bad_out),
+            hint);
   };
   const std::span<int> block = memory.block();
   const std::span<int> other = std::span{memory.one}.subspan(2, 2);
@@ -319,14 +339,18 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
   std::string known;
   for (const Candidate& candidate : world.explain(Collective::allreduce, 8))
     known += (known.empty() ? "" : ", ") + std::string{candidate.algorithm};
-  refused(world, {.collective = Collective::allreduce, .in = two, .out = two, .call = {.algorithm = "quick"}},
-          "'quick' is no algorithm of allreduce", "known: " + known);
+  refused(
+      world,
+      {.collective = Collective::allreduce, .in = two, .out = two, .call = {.algorithm = "quick"}},
+      "'quick' is no algorithm of allreduce", "known: " + known);
   refused(world, {.collective = Collective::barrier, .call = {.algorithm = "ring"}},
           "'ring' is no algorithm of barrier", "known: dissemination, one_shot");
 
-  const auto last_wins = ordered([](const int* /*left*/, int* /*inout*/, std::size_t /*element_count*/) {});
+  const auto last_wins =
+      ordered([](const int* /*left*/, int* /*inout*/, std::size_t /*element_count*/) {});
   const CallOptions ring{.algorithm = "ring"};
-  Expected told{ErrorCode::bad_argument, no_peer, "allreduce", "ring does not apply to an ordered reduction",
+  Expected told{ErrorCode::bad_argument, no_peer, "allreduce",
+                "ring does not apply to an ordered reduction",
                 "these do: " + applying_to_ordered(world)};
   expect_error([&] { world.allreduce(two, last_wins, ring); }, told);
   told.operation = "allreduce_async";
@@ -364,13 +388,13 @@ void reductions_and_algorithms_that_do_not_apply(Communicator& world, Arguments)
 }  // namespace
 
 std::vector<Scenario> collective_argument_scenarios() {
-  return {
-      in_world("roots_out_of_range", roots_out_of_range),
-      in_world("blocks_that_do_not_fit", blocks_that_do_not_fit),
-      in_world("layouts_that_make_no_sense", layouts_that_make_no_sense),
-      in_world("ranges_of_collectives_that_overlap", ranges_of_collectives_that_overlap),
-      in_world("collectives_without_memory", collectives_without_memory),
-      in_world("reductions_and_algorithms_that_do_not_apply", reductions_and_algorithms_that_do_not_apply)};
+  return {in_world("roots_out_of_range", roots_out_of_range),
+          in_world("blocks_that_do_not_fit", blocks_that_do_not_fit),
+          in_world("layouts_that_make_no_sense", layouts_that_make_no_sense),
+          in_world("ranges_of_collectives_that_overlap", ranges_of_collectives_that_overlap),
+          in_world("collectives_without_memory", collectives_without_memory),
+          in_world("reductions_and_algorithms_that_do_not_apply",
+                   reductions_and_algorithms_that_do_not_apply)};
 }
 
 }  // namespace qpmesh::ranks

@@ -97,7 +97,8 @@ void try_exscan(const Try& one) {
   const Vector in = brought(one.rank(), one.count);
   Vector out(one.count, untouched);
   one.world.exscan(in, out, sum, one.call);
-  check_same(out, one.rank() == 0 ? Vector(one.count, untouched) : sums(one.rank(), one.count), one.name());
+  check_same(out, one.rank() == 0 ? Vector(one.count, untouched) : sums(one.rank(), one.count),
+             one.name());
 }
 
 Vector everyones(const Try& one) {
@@ -179,14 +180,16 @@ void every_algorithm_of_every_collective(Communicator& world, Arguments) {
   }
 }
 
-// Rank r's block has r + 2 elements, but every third one none; with displacements the blocks lie backwards, with gaps.
+// Rank r's block has r + 2 elements, but every third one none; with displacements the blocks lie
+// backwards, with gaps.
 struct Layout {
   std::vector<std::size_t> counts;
   std::vector<std::size_t> displacements;
   std::size_t element_count = 0;
 
   Layout(int size, bool has_gaps) {
-    for (std::size_t rank = 0; rank < index(size); ++rank) counts.push_back(rank % 3 == 1 ? 0 : rank + 2);
+    for (std::size_t rank = 0; rank < index(size); ++rank)
+      counts.push_back(rank % 3 == 1 ? 0 : rank + 2);
     element_count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
     if (!has_gaps) return;
     element_count = 0;
@@ -197,8 +200,9 @@ struct Layout {
     }
   }
   std::size_t first(int rank) const {
-    return displacements.empty() ? std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0})
-                                 : displacements[index(rank)];
+    return displacements.empty()
+               ? std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0})
+               : displacements[index(rank)];
   }
   BlockLayout view() const { return {counts, displacements}; }
   // block(r) at its place.
@@ -258,7 +262,8 @@ void blocks_of_unequal_lengths(Communicator& world, Arguments) {
     Vector block_of_sums(mine.size(), untouched);
     const Vector whole = brought(rank, layout.element_count);
     world.reduce_scatter(whole, block_of_sums, layout.view(), sum);
-    check_same(block_of_sums, sums(world.size(), mine.size(), layout.first(rank)), "reduce_scatter");
+    check_same(block_of_sums, sums(world.size(), mine.size(), layout.first(rank)),
+               "reduce_scatter");
   }
 }
 
@@ -271,7 +276,8 @@ void functions_of_the_caller(Communicator& world, Arguments) {
   constexpr auto join = [](const Letters* left, Letters* inout, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       Letters joined = left[i];
-      for (std::uint8_t j = 0; j < inout[i].count; ++j) joined.text.at(joined.count++) = inout[i].text.at(j);
+      for (std::uint8_t j = 0; j < inout[i].count; ++j)
+        joined.text.at(joined.count++) = inout[i].text.at(j);
       inout[i] = joined;
     }
   };
@@ -299,7 +305,8 @@ void functions_of_the_caller(Communicator& world, Arguments) {
   {
     const std::vector<std::int64_t> captured{1};
     request = world.allreduce_async(
-        values, commutative([captured](const std::int64_t* left, std::int64_t* inout, std::size_t n) {
+        values,
+        commutative([captured](const std::int64_t* left, std::int64_t* inout, std::size_t n) {
           for (std::size_t i = 0; i < n; ++i) inout[i] += captured.front() * left[i];
         }));
   }

@@ -56,7 +56,8 @@ void operate(Communicator& world, std::mt19937_64& draws) {
   }
 }
 
-// arguments[0]: a seed. arguments[1]: when rank 0 aborts, in µs after the first operations; -1: never.
+// arguments[0]: a seed. arguments[1]: when rank 0 aborts, in µs after the first operations; -1:
+// never.
 void operations_until_an_error(Arguments arguments) {
   std::thread aborter;
   try {
@@ -86,7 +87,8 @@ void operations_until_an_error(Arguments arguments) {
 
 // The last rank unwinds through its communicator; the others wait for it.
 void the_last_rank_unwinds(Arguments) {
-  const std::string cause = "rank * (pid * on *) has left: an exception unwound through its communicators*";
+  const std::string cause =
+      "rank * (pid * on *) has left: an exception unwound through its communicators*";
   try {
     Communicator world = init();
     const int last = world.size() - 1;
@@ -113,7 +115,8 @@ void the_last_rank_ends_after_finish(Arguments) {
                 "call finish() on every rank before the first one leaves"});
 }
 
-// Each rank but the last receives from the next one, and the last one is not in the library until arguments[0] exists.
+// Each rank but the last receives from the next one, and the last one is not in the library until
+// arguments[0] exists.
 void each_waits_for_the_next(Communicator& world, Arguments arguments) {
   const int last = world.size() - 1;
   world.barrier();
@@ -135,18 +138,20 @@ void a_failure_stays_the_same(Arguments arguments) {
   Communicator world = init();
   world.barrier();
   const std::string late =
-      "rank 1 (pid * on *) did not do its part within 200 ms; it is alive as far as the kernel knows";
+      "rank 1 (pid * on *) did not do its part within 200 ms; it is alive as far as the kernel "
+      "knows";
   if (world.rank() == 1) {
     await_file(arguments[0]);
-    expect_error([&] { world.finish(); }, {ErrorCode::timeout, 1, "finish",
-                                           late + ", seen by rank 0 (pid * on *) in send", timeout_hint});
+    expect_error([&] { world.finish(); },
+                 {ErrorCode::timeout, 1, "finish", late + ", seen by rank 0 (pid * on *) in send",
+                  timeout_hint});
     return;
   }
   const Bytes large(4 << 20);
   expect_error([&] { world.send(large, 1, 0, {.timeout_ms = 200}); },
                {ErrorCode::timeout, 1, "send", late, timeout_hint});
-  expect_error([&] { world.finish(); },
-               {ErrorCode::timeout, 1, "finish", "the communicator failed in send: " + late, timeout_hint});
+  expect_error([&] { world.finish(); }, {ErrorCode::timeout, 1, "finish",
+                                         "the communicator failed in send: " + late, timeout_hint});
   make_file(arguments[0]);
   await_file(arguments[0]);
 }

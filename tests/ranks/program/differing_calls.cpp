@@ -13,27 +13,34 @@ using Clock = std::chrono::steady_clock;
 // in whatever waits then.
 enum class Told : std::uint8_t { at_once, later_perhaps };
 template <class A, class B>
-void differ(Communicator& group, A&& even, B&& odd, const std::string& even_call, const std::string& odd_call,
-            const std::string& even_name, const std::string& odd_name, Told told = Told::at_once) {
+void differ(Communicator& group, A&& even, B&& odd, const std::string& even_call,
+            const std::string& odd_call, const std::string& even_name, const std::string& odd_name,
+            Told told = Told::at_once) {
   Communicator disputed = group.duplicate();
   group.barrier();
   const auto begin = Clock::now();
   const bool is_even = group.rank() % 2 == 0;
-  // The teller's call comes first: our own, or that of one who tells us of a third. The last one is the peer's.
+  // The teller's call comes first: our own, or that of one who tells us of a third. The last one is
+  // the peer's.
   const std::string teller = group.size() == 2 ? std::to_string(group.rank()) : "*";
   const auto expect_told = [&](auto&& call, const std::string& operation) {
     try {
       call();
     } catch (const Error& error) {
-      check(error.peer() >= 0 && error.peer() < group.size() && error.peer() != group.rank(), error.what());
-      const std::string begin_even = "operation 0 of the communicator is " + even_call + " on rank " + teller;
-      const std::string begin_odd = "operation 0 of the communicator is " + odd_call + " on rank " + teller;
-      const std::string peer = " on rank " + std::to_string(error.peer()) + "*";  // and perhaps who saw it
+      check(error.peer() >= 0 && error.peer() < group.size() && error.peer() != group.rank(),
+            error.what());
+      const std::string begin_even =
+          "operation 0 of the communicator is " + even_call + " on rank " + teller;
+      const std::string begin_odd =
+          "operation 0 of the communicator is " + odd_call + " on rank " + teller;
+      const std::string peer =
+          " on rank " + std::to_string(error.peer()) + "*";  // and perhaps who saw it
       const bool teller_is_even = test::matches(error.cause(), begin_even + " and *");
       return check_error(
           error,
           {ErrorCode::mismatch, error.peer(), operation,
-           teller_is_even ? begin_even + " and " + odd_call + peer : begin_odd + " and " + even_call + peer,
+           teller_is_even ? begin_even + " and " + odd_call + peer
+                          : begin_odd + " and " + even_call + peer,
            "every rank must call the same collectives with the same arguments in the same order"});
     }
     fail("no error", Place::current());
@@ -66,7 +73,8 @@ void roots_that_differ_where_both_ranks_wait(Communicator& world, Arguments) {
   differ(world, reduce(0), reduce(1), "reduce(4 int32, sum, root 0, by knomial)",
          "reduce(4 int32, sum, root 1, by knomial)", "reduce", "reduce");
   const auto gather = [&](int root) {
-    return [&, root](Communicator& group) { group.gather(mine, out, root, {.algorithm = "linear"}); };
+    return
+        [&, root](Communicator& group) { group.gather(mine, out, root, {.algorithm = "linear"}); };
   };
   differ(world, gather(0), gather(1), "gather(4 int32, root 0, by linear)",
          "gather(4 int32, root 1, by linear)", "gather", "gather");
@@ -83,27 +91,28 @@ void calls_that_differ_are_named_on_every_rank(Communicator& world, Arguments) {
   const auto barrier = [](Communicator& group) { group.barrier(); };
   differ(world, reduce(floats, 4, sum), reduce(floats, 5, sum), "allreduce(4 float32, sum)",
          "allreduce(5 float32, sum)", "allreduce", "allreduce");
-  differ(world, reduce(floats, 100'000, sum), reduce(floats, 0, sum), "allreduce(100000 float32, sum)",
-         "allreduce(0 float32, sum)", "allreduce", "allreduce");
+  differ(world, reduce(floats, 100'000, sum), reduce(floats, 0, sum),
+         "allreduce(100000 float32, sum)", "allreduce(0 float32, sum)", "allreduce", "allreduce");
   differ(world, reduce(floats, 4, sum), reduce(floats, 4, max), "allreduce(4 float32, sum)",
          "allreduce(4 float32, max)", "allreduce", "allreduce");
   differ(world, reduce(floats, 4, sum), reduce(doubles, 4, sum), "allreduce(4 float32, sum)",
          "allreduce(4 float64, sum)", "allreduce", "allreduce");
-  differ(world, barrier, reduce(floats, 4, sum), "barrier()", "allreduce(4 float32, sum)", "barrier",
-         "allreduce");
+  differ(world, barrier, reduce(floats, 4, sum), "barrier()", "allreduce(4 float32, sum)",
+         "barrier", "allreduce");
   differ(
       world, reduce(floats, 50'000, sum), [](Communicator& group) { group.split(0); },
       "allreduce(50000 float32, sum)", "split()", "allreduce", "split");
   differ(
-      world, [](Communicator& group) { group.split(0); }, [](Communicator& group) { group.split_node(); },
-      "split()", "split_node()", "split", "split_node");
+      world, [](Communicator& group) { group.split(0); },
+      [](Communicator& group) { group.split_node(); }, "split()", "split_node()", "split",
+      "split_node");
   differ(
       world, [](Communicator& group) { group.allocate<double>(3); },
       [](Communicator& group) { group.allocate<double>(4); }, "allocate(3 elements of 8 bytes)",
       "allocate(4 elements of 8 bytes)", "allocate", "allocate");
   differ(
-      world, [](Communicator& group) { group.finish(); }, barrier, "finish()", "barrier()", "finish",
-      "barrier");
+      world, [](Communicator& group) { group.finish(); }, barrier, "finish()", "barrier()",
+      "finish", "barrier");
 }
 
 // What an operation's count and type do not say.
@@ -120,19 +129,19 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
   const auto broadcast = [&](int root) {
     return [&, root](Communicator& group) { group.broadcast(mine, root); };
   };
-  differ(world, broadcast(0), broadcast(1), "broadcast(4 float32, root 0)", "broadcast(4 float32, root 1)",
-         "broadcast", "broadcast", Told::later_perhaps);
+  differ(world, broadcast(0), broadcast(1), "broadcast(4 float32, root 0)",
+         "broadcast(4 float32, root 1)", "broadcast", "broadcast", Told::later_perhaps);
   const auto scatter = [&](int root) {
     return [&, root](Communicator& group) { group.scatter(whole, mine, root); };
   };
-  differ(world, scatter(0), scatter(1), "scatter(4 float32, root 0)", "scatter(4 float32, root 1)", "scatter",
-         "scatter", Told::later_perhaps);
+  differ(world, scatter(0), scatter(1), "scatter(4 float32, root 0)", "scatter(4 float32, root 1)",
+         "scatter", "scatter", Told::later_perhaps);
 
   const auto scan = [&](Reduction reduction) {
     return [&, reduction](Communicator& group) { group.scan(mine, block, reduction); };
   };
-  differ(world, scan(sum), scan(max), "scan(4 float32, sum)", "scan(4 float32, max)", "scan", "scan",
-         Told::later_perhaps);
+  differ(world, scan(sum), scan(max), "scan(4 float32, sum)", "scan(4 float32, max)", "scan",
+         "scan", Told::later_perhaps);
   const auto function = [](const float*, float*, std::size_t) {};
   differ(
       world, [&](Communicator& group) { group.allreduce(mine, ordered(function)); },
@@ -140,7 +149,9 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
       "allreduce(4 float32, an ordered function)", "allreduce(4 float32, a commutative function)",
       "allreduce", "allreduce");
   const auto by = [&](std::string_view algorithm) {
-    return [&, algorithm](Communicator& group) { group.allreduce(mine, sum, {.algorithm = algorithm}); };
+    return [&, algorithm](Communicator& group) {
+      group.allreduce(mine, sum, {.algorithm = algorithm});
+    };
   };
   differ(world, by("ring"), by("recursive_multiplying"), "allreduce(4 float32, sum, by ring)",
          "allreduce(4 float32, sum, by recursive_multiplying)", "allreduce", "allreduce");
@@ -168,12 +179,14 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
       "allgather(blocks of float32, layout *)", "allgather(4 float32)", "allgather", "allgather");
 }
 
-// What only the two ends of a block know: the last rank sends one element more, or less, than the others are told that it does.
+// What only the two ends of a block know: the last rank sends one element more, or less, than the
+// others are told that it does.
 void blocks_whose_ends_disagree(Communicator& world, Arguments) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const int last = world.size() - 1;
   const bool is_last = world.rank() == last;
-  for (const std::size_t count : {std::size_t{2}, std::size_t{100'000}}) {  // eager, and by rendezvous
+  for (const std::size_t count :
+       {std::size_t{2}, std::size_t{100'000}}) {  // eager, and by rendezvous
     for (const std::size_t sent : {count - 1, count + 1}) {
       const std::vector<std::int64_t> mine(is_last ? sent : count);
       std::vector<std::int64_t> all(count * ranks);
@@ -216,12 +229,14 @@ void a_late_call_that_differs_is_named_too(Communicator& world, Arguments) {
 }  // namespace
 
 std::vector<Scenario> differing_call_scenarios() {
-  return {in_world("calls_that_differ_are_named_on_every_rank", calls_that_differ_are_named_on_every_rank),
-          in_world("collectives_that_differ_are_named_on_every_rank",
-                   collectives_that_differ_are_named_on_every_rank),
-          in_world("roots_that_differ_where_both_ranks_wait", roots_that_differ_where_both_ranks_wait),
-          in_world("blocks_whose_ends_disagree", blocks_whose_ends_disagree),
-          in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too)};
+  return {
+      in_world("calls_that_differ_are_named_on_every_rank",
+               calls_that_differ_are_named_on_every_rank),
+      in_world("collectives_that_differ_are_named_on_every_rank",
+               collectives_that_differ_are_named_on_every_rank),
+      in_world("roots_that_differ_where_both_ranks_wait", roots_that_differ_where_both_ranks_wait),
+      in_world("blocks_whose_ends_disagree", blocks_whose_ends_disagree),
+      in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too)};
 }
 
 }  // namespace qpmesh::ranks

@@ -1,4 +1,5 @@
-// What messages cost in packets and credits. For one guest, whose device counts the packets of both ranks.
+// What messages cost in packets and credits. For one guest, whose device counts the packets of both
+// ranks.
 #include <fstream>
 
 #include "program/scenario.hpp"
@@ -13,8 +14,8 @@ std::uint64_t counter(const std::string& path) {
   return value;
 }
 
-// COUNT, then the file of a counter of sent packets. A message is one data packet and one acknowledgement; a barrier's few
-// packets before and after are counted too.
+// COUNT, then the file of a counter of sent packets. A message is one data packet and one
+// acknowledgement; a barrier's few packets before and after are counted too.
 void ping_pongs_cost_two_packets_a_message(Communicator& world, Arguments arguments) {
   const int count = std::stoi(arguments[0]);
   std::vector<std::int64_t> data(1);

@@ -14,9 +14,12 @@
 namespace qpmesh::ranks {
 namespace {
 
-// What is said behind the name of a rank that was killed, and of one that closed everything without finish().
-const std::string died = ": process * on host *";  // ended, or hung up: whichever the kernel tells first
-const std::string died_hint = "look at what that rank said before it ended, and how its launcher saw it end";
+// What is said behind the name of a rank that was killed, and of one that closed everything without
+// finish().
+const std::string died =
+    ": process * on host *";  // ended, or hung up: whichever the kernel tells first
+const std::string died_hint =
+    "look at what that rank said before it ended, and how its launcher saw it end";
 const std::string left = " has left: it closed its communicators or ended normally*";
 const std::string left_hint = "call finish() on every rank before the first one leaves";
 
@@ -34,21 +37,23 @@ void wait_for_last(Communicator& world, std::string_view how) {
 
 // What every survivor goes through: the error, again the error, and a group
 // without the lost rank that lives on.
-void survive(Communicator& world, Communicator& survivors, const std::string& how, const std::string& cause,
-             const std::string& hint) {
+void survive(Communicator& world, Communicator& survivors, const std::string& how,
+             const std::string& cause, const std::string& hint) {
   const int last = world.size() - 1;
   say("waiting");
   const std::string who = "rank " + std::to_string(last) + " (pid * on *)";
   expect_error([&] { wait_for_last(world, how); },
                {ErrorCode::peer_dead, last, how.substr(0, how.find('_')), who + cause, hint});
   say_time("told");
-  expect_error([&] { world.barrier(); }, {ErrorCode::peer_dead, last, "barrier", who + cause, hint});
+  expect_error([&] { world.barrier(); },
+               {ErrorCode::peer_dead, last, "barrier", who + cause, hint});
   std::vector<std::int64_t> sums = addends(survivors.rank(), 1000);
   survivors.allreduce(sums, sum);
   check_sum(sums, survivors.size());
 }
 
-// arguments[0]: which descriptors, as /proc/self/fd calls them. Rank 0 closes its own and waits for others, who wait for it.
+// arguments[0]: which descriptors, as /proc/self/fd calls them. Rank 0 closes its own and waits for
+// others, who wait for it.
 void rank_0_closes_its_descriptors(Arguments arguments) {
   std::set<int> before;
   for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
@@ -83,7 +88,8 @@ void rank_0_closes_its_descriptors(Arguments arguments) {
       },
       {ErrorCode::no_resource, 0, "receive",
        "a descriptor of qpmesh was closed by the application in rank 0 (pid * on *)",
-       "close only what the program itself has opened: no closefrom, no close of a number twice", EBADF});
+       "close only what the program itself has opened: no closefrom, no close of a number twice",
+       EBADF});
   say_time("told");
 }
 
@@ -106,7 +112,8 @@ void the_last_rank_leaves(Arguments arguments) {
   Communicator survivors = *world.split(leaver ? 1 : 0);
   world.barrier();
   if (leaver) return;
-  // Nobody is still in the world's barrier when the first one is told: that would end it for the others.
+  // Nobody is still in the world's barrier when the first one is told: that would end it for the
+  // others.
   survivors.barrier();
   survive(world, survivors, arguments[0], left, left_hint);
 }
@@ -127,15 +134,17 @@ void a_second_thread_aborts(Arguments arguments) {
   }
   std::vector<int> data(1);
   // Rank 0 never comes to the barrier.
-  expect_error([&] { world.rank() == 0 ? static_cast<void>(world.receive(data, 1)) : world.barrier(); },
-               expected);
+  expect_error(
+      [&] { world.rank() == 0 ? static_cast<void>(world.receive(data, 1)) : world.barrier(); },
+      expected);
   say_time("told");
   expect_error([&] { child.barrier(); }, expected);
   expect_error([&] { world.send(data, world.rank()); }, expected);
   if (thread.joinable()) thread.join();
 }
 
-// The last rank enters the barrier when arguments[0] exists; the watching test stops and continues it before.
+// The last rank enters the barrier when arguments[0] exists; the watching test stops and continues
+// it before.
 void the_last_rank_is_late(Communicator& world, Arguments arguments) {
   say("waiting");
   if (world.rank() == world.size() - 1) await_file(arguments[0]);
@@ -152,17 +161,19 @@ void all_others_leave(Arguments) {
                {ErrorCode::peer_dead, peer, "receive", "rank * (pid * on *)" + left, left_hint});
 }
 
-// Rank 1 receives when arguments[0] exists: the sender has given up then, and its memory says something else.
-// arguments[1]: the file by which rank 1 lets it go. arguments[2]: buffer or private.
+// Rank 1 receives when arguments[0] exists: the sender has given up then, and its memory says
+// something else. arguments[1]: the file by which rank 1 lets it go. arguments[2]: buffer or
+// private.
 void a_sender_takes_its_buffer_back(Arguments arguments) {
-  const Expected expected{
-      ErrorCode::timeout, 1, "send",
-      "rank 1 (pid * on *) did not do its part within 100 ms; it is alive as far as the kernel knows",
-      timeout_hint};
+  const Expected expected{ErrorCode::timeout, 1, "send",
+                          "rank 1 (pid * on *) did not do its part within 100 ms; it is alive as "
+                          "far as the kernel knows",
+                          timeout_hint};
   Communicator world = init();
   Buffer<std::uint8_t> buffer = world.allocate<std::uint8_t>(1 << 20);
   Bytes memory(buffer.size());
-  const std::span<std::uint8_t> data = arguments[2] == "private" ? std::span{memory} : std::span{buffer};
+  const std::span<std::uint8_t> data =
+      arguments[2] == "private" ? std::span{memory} : std::span{buffer};
   if (world.rank() == 0) {
     const Bytes message = pattern(data.size(), 1);
     std::copy(message.begin(), message.end(), data.begin());
@@ -176,12 +187,13 @@ void a_sender_takes_its_buffer_back(Arguments arguments) {
   Bytes in(data.size());
   // The sender's own words, which name whom it had waited for.
   expect_error([&] { world.receive(in, 0, 0, {.timeout_ms = 10'000}); },
-               {ErrorCode::timeout, 1, "receive", expected.cause + ", seen by rank 0 (pid * on *) in send",
-                timeout_hint});
+               {ErrorCode::timeout, 1, "receive",
+                expected.cause + ", seen by rank 0 (pid * on *) in send", timeout_hint});
   make_file(arguments[1]);
 }
 
-// The last rank gives out of its private memory until it is killed, in the middle of something. What the others got before is right.
+// The last rank gives out of its private memory until it is killed, in the middle of something.
+// What the others got before is right.
 void a_giver_is_killed(Arguments) {
   Communicator world = init();
   const int giver = world.size() - 1;
@@ -213,7 +225,8 @@ void a_giver_is_killed(Arguments) {
   check_sum(sums, survivors.size());
 }
 
-// Long messages and broadcasts to and fro, which both ranks copy, until arguments[0] exists: rank 0 says so to the other.
+// Long messages and broadcasts to and fro, which both ranks copy, until arguments[0] exists: rank 0
+// says so to the other.
 void long_messages_until(Communicator& world, Arguments arguments) {
   constexpr std::size_t count = 1 << 20;
   const int other = 1 - world.rank();
@@ -240,8 +253,9 @@ void long_messages_until(Communicator& world, Arguments arguments) {
   }
 }
 
-// Rank 0 fills rank 1's ring when arguments[0] says that rank 1 is out of the library, and sleeps for a credit.
-// Rank 1 gives it when arguments[1] exists, and nothing else that could wake rank 0 before arguments[2] does.
+// Rank 0 fills rank 1's ring when arguments[0] says that rank 1 is out of the library, and sleeps
+// for a credit. Rank 1 gives it when arguments[1] exists, and nothing else that could wake rank 0
+// before arguments[2] does.
 void a_sender_sleeps_for_a_credit(Communicator& world, Arguments arguments) {
   constexpr int sends_max = 10'000;
   const std::vector<int> value{1};
@@ -274,8 +288,8 @@ void a_sender_sleeps_for_a_credit(Communicator& world, Arguments arguments) {
   for (int i = 0; i < count[0]; ++i) world.receive(in, 0, 1);
 }
 
-// The watching test stops rank 0 inside split; rank 1 splits when arguments[0] exists, and dies. Rank 0 learns
-// of both when it goes on.
+// The watching test stops rank 0 inside split; rank 1 splits when arguments[0] exists, and dies.
+// Rank 0 learns of both when it goes on.
 void a_member_dies_right_after_split(Arguments arguments) {
   Communicator world = init();
   world.barrier();

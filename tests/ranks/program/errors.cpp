@@ -17,7 +17,8 @@ constexpr ErrorCode bad = ErrorCode::bad_argument;
 // arguments: the rank that is set otherwise, the variable, its value there, the others' value.
 void options_that_differ(Arguments arguments) {
   const int odd = std::stoi(arguments[0]);
-  const char* const rank = std::getenv("QPMESH_RANK");  // NOLINT(concurrency-mt-unsafe): no one sets it
+  const char* const rank =
+      std::getenv("QPMESH_RANK");  // NOLINT(concurrency-mt-unsafe): no one sets it
   const bool is_odd = std::stoi(rank) == odd;
   const int other = is_odd ? 0 : odd;
   const std::string& mine = arguments[is_odd ? 2 : 3];
@@ -35,7 +36,8 @@ void init_fails(Arguments arguments) {
     init();
   } catch (const Error& error) {
     check_equal(to_string(error.code()), arguments[0]);
-    return check_error(error, {error.code(), number(1), arguments[2], arguments[3], arguments[4], number(5)});
+    return check_error(
+        error, {error.code(), number(1), arguments[2], arguments[3], arguments[4], number(5)});
   }
   fail("no error", Place::current());
 }
@@ -46,7 +48,9 @@ class Claim final : public Bootstrap {
   Claim(int rank, int size) : rank_{rank}, size_{size} {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::vector<Blob> all_gather(BlobView mine, Deadline) override { return {Blob(mine.begin(), mine.end())}; }
+  std::vector<Blob> all_gather(BlobView mine, Deadline) override {
+    return {Blob(mine.begin(), mine.end())};
+  }
 
  private:
   int rank_;
@@ -62,9 +66,9 @@ void a_bootstrap_that_makes_no_sense(Arguments) {
                   "a rank is at least 0 and less than the number of ranks"});
   }
   Claim claim{0, 3};
-  expect_error([&] { init(claim, Options{}); },
-               {ErrorCode::mismatch, no_peer, "init", "the bootstrap says 3 ranks and gathered 1 blobs",
-                "all_gather must return one blob per rank"});
+  expect_error([&] { init(claim, Options{}); }, {ErrorCode::mismatch, no_peer, "init",
+                                                 "the bootstrap says 3 ranks and gathered 1 blobs",
+                                                 "all_gather must return one blob per rank"});
   Claim alone{0, 1};
   Communicator world = init(alone, Options{});
   world.barrier();
@@ -74,11 +78,11 @@ void a_bootstrap_that_makes_no_sense(Arguments) {
 void independent_ends_at_its_own_deadline(Communicator& world, Arguments) {
   Communicator deserted = world.duplicate();  // nobody else uses it
   if (world.rank() == 0) {
-    expect_error(
-        [&] { deserted.independent({.timeout_ms = 100}); },
-        {ErrorCode::timeout, 1, "independent",
-         "rank 1 (pid * on *) did not do its part within * ms; it is alive as far as the kernel knows",
-         timeout_hint});
+    expect_error([&] { deserted.independent({.timeout_ms = 100}); },
+                 {ErrorCode::timeout, 1, "independent",
+                  "rank 1 (pid * on *) did not do its part within * ms; it is alive as far as the "
+                  "kernel knows",
+                  timeout_hint});
   }
   world.barrier();
 }
@@ -109,7 +113,8 @@ void nothing_works_after_finish(Arguments) {
   child.finish();
 }
 
-// The other thread is inside a call for sure once it sleeps there: nothing else on its way can sleep.
+// The other thread is inside a call for sure once it sleeps there: nothing else on its way can
+// sleep.
 void two_threads_in_one_context(Communicator& world, Arguments arguments) {
   if (world.rank() != 0) {
     await_file(arguments[0]);
@@ -131,13 +136,15 @@ void two_threads_in_one_context(Communicator& world, Arguments arguments) {
   for (int i = 0; i < 20'000; ++i) {
     std::ifstream file{path};
     int number = -1;
-    if (file >> number && (number == SYS_epoll_wait || number == SYS_ppoll)) break;  // ppoll: its naps
+    if (file >> number && (number == SYS_epoll_wait || number == SYS_ppoll))
+      break;  // ppoll: its naps
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
   std::vector<int> data(1);
   const auto refused = [&](auto&& call, const std::string& operation) {
-    expect_error(call, {bad, no_peer, operation, "another call of this context is still running",
-                        "one thread at a time uses a context; world.independent() makes another one"});
+    expect_error(call,
+                 {bad, no_peer, operation, "another call of this context is still running",
+                  "one thread at a time uses a context; world.independent() makes another one"});
   };
   refused([&] { world.send(data, 0); }, "send");
   refused([&] { world.barrier(); }, "barrier");

@@ -42,11 +42,13 @@ void a_forked_child_is_refused(Communicator& world, Arguments) {
   std::optional<Communicator> own = std::move(world);
   in_child([&] {
     const auto refused = [&](auto&& call, const std::string& operation) {
-      expect_error(call, {ErrorCode::bad_argument, no_peer, operation,
-                          "process " + std::to_string(::getpid()) + " is a forked child of process " +
-                              std::to_string(::getppid()) + ", which made this communicator",
-                          "only the process that called init may use what it made: fork before init, or exec "
-                          "in the child"});
+      expect_error(
+          call,
+          {ErrorCode::bad_argument, no_peer, operation,
+           "process " + std::to_string(::getpid()) + " is a forked child of process " +
+               std::to_string(::getppid()) + ", which made this communicator",
+           "only the process that called init may use what it made: fork before init, or exec "
+           "in the child"});
     };
     Communicator& group = *own;
     std::vector<std::int64_t> data = addends(me, 4);

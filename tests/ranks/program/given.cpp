@@ -18,11 +18,14 @@ void make(Communicator& world, const Given& given) {
       return in_layout ? world.reduce_scatter(in, out, *in_layout, reduction, call)
                        : world.reduce_scatter(in, out, reduction, call);
     case Collective::allgather:
-      return out_layout ? world.allgather(in, out, *out_layout, call) : world.allgather(in, out, call);
+      return out_layout ? world.allgather(in, out, *out_layout, call)
+                        : world.allgather(in, out, call);
     case Collective::gather:
-      return out_layout ? world.gather(in, out, *out_layout, root, call) : world.gather(in, out, root, call);
+      return out_layout ? world.gather(in, out, *out_layout, root, call)
+                        : world.gather(in, out, root, call);
     case Collective::scatter:
-      return in_layout ? world.scatter(in, out, *in_layout, root, call) : world.scatter(in, out, root, call);
+      return in_layout ? world.scatter(in, out, *in_layout, root, call)
+                       : world.scatter(in, out, root, call);
     case Collective::alltoall:
       return in_layout ? world.alltoall(in, *in_layout, out, *out_layout, call)
                        : world.alltoall(in, out, call);
@@ -64,10 +67,11 @@ constexpr std::array<std::string_view, collective_count> names{
 
 }  // namespace
 
-void refused(Communicator& world, const Given& given, const std::string& cause, const std::string& hint,
-             int peer, Place place) {
+void refused(Communicator& world, const Given& given, const std::string& cause,
+             const std::string& hint, int peer, Place place) {
   const std::string name{names[static_cast<std::size_t>(given.collective)]};
-  expect_error([&] { make(world, given); }, {ErrorCode::bad_argument, peer, name, cause, hint}, place);
+  expect_error([&] { make(world, given); }, {ErrorCode::bad_argument, peer, name, cause, hint},
+               place);
   expect_error([&] { const Request request = make_async(world, given); },
                {ErrorCode::bad_argument, peer, name + "_async", cause, hint}, place);
 }

@@ -19,8 +19,8 @@ struct Given {
 };
 
 // Both forms throw Error{bad_argument} where they are called.
-void refused(Communicator& world, const Given& given, const std::string& cause, const std::string& hint,
-             int peer = no_peer, Place place = Place::current());
+void refused(Communicator& world, const Given& given, const std::string& cause,
+             const std::string& hint, int peer = no_peer, Place place = Place::current());
 
 // Blocks of two elements, and one element too many of everything.
 struct Memory {

@@ -30,7 +30,8 @@ void split_by_color_and_key(Communicator& world, Arguments) {
     // Ranks of the group number its messages' sources.
     std::vector<int> other(1);
     const int partner = 1 - group->rank();
-    check_status(group->sendrecv(std::vector<int>{me}, partner, other, partner), partner, 0, sizeof(int));
+    check_status(group->sendrecv(std::vector<int>{me}, partner, other, partner), partner, 0,
+                 sizeof(int));
     check_equal(other[0], (me + 2) % 4);
   }
   auto nobody = world.split(no_color);
@@ -115,16 +116,20 @@ void a_second_thread_has_its_own_context(Communicator& world, Arguments) {
 void buffers_in_every_call(Communicator& world, Arguments) {
   const int next = (world.rank() + 1) % world.size();
   const int previous = (world.rank() + world.size() - 1) % world.size();
-  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{300'000}}) {
+  for (const std::size_t count :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{300'000}}) {
     auto out = world.allocate<std::int64_t>(count);
     auto in = world.allocate<std::int64_t>(count);
     check_equal(out.size(), count);
-    check(std::all_of(out.begin(), out.end(), [](auto value) { return value == 0; }), "new memory is zero");
+    check(std::all_of(out.begin(), out.end(), [](auto value) { return value == 0; }),
+          "new memory is zero");
     check_equal(reinterpret_cast<std::uintptr_t>(out.data()) % 128, 0U);
     const auto mine = addends(world.rank(), count);
     std::copy(mine.begin(), mine.end(), out.begin());
-    check_status(world.sendrecv(out, next, in, previous, 1), previous, 1, count * sizeof(std::int64_t));
-    check(std::equal(in.begin(), in.end(), addends(previous, count).begin()), "the neighbour's data");
+    check_status(world.sendrecv(out, next, in, previous, 1), previous, 1,
+                 count * sizeof(std::int64_t));
+    check(std::equal(in.begin(), in.end(), addends(previous, count).begin()),
+          "the neighbour's data");
     world.allreduce(out, in, sum);
     check_sum(in, world.size());
     world.allreduce(out, sum);
@@ -189,7 +194,8 @@ void one_rank_without_memory_is_named_on_all(Communicator& world, Arguments) {
   std::optional<Buffer<std::uint8_t>> mine;
   if (world.rank() == last_rank) mine = last.allocate<std::uint8_t>(large);
   for (int i = 0; i < 2; ++i) {
-    expect_error([&] { world.allocate<std::uint8_t>(large); }, no_memory(last_rank, large, 63 << 20));
+    expect_error([&] { world.allocate<std::uint8_t>(large); },
+                 no_memory(last_rank, large, 63 << 20));
   }
   mine.reset();
   const auto now = world.allocate<std::uint8_t>(large);  // freed everywhere
@@ -229,17 +235,18 @@ void memory_is_given_back(Communicator& world, Arguments) {
 }  // namespace
 
 std::vector<Scenario> group_scenarios() {
-  return {in_world("split_by_color_and_key", split_by_color_and_key),
-          in_world("split_of_a_split_of_a_split", split_of_a_split_of_a_split),
-          in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
-          in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),
-          in_world("buffers_in_every_call", buffers_in_every_call),
-          in_world("a_buffer_may_go_while_it_is_used", a_buffer_may_go_while_it_is_used),
-          in_world("too_much_memory_is_refused_on_all_alike", too_much_memory_is_refused_on_all_alike),
-          in_world("one_rank_without_memory_is_named_on_all", one_rank_without_memory_is_named_on_all),
-          in_world("more_than_the_machine_has_is_refused_on_all_alike",
-                   more_than_the_machine_has_is_refused_on_all_alike),
-          in_world("memory_is_given_back", memory_is_given_back)};
+  return {
+      in_world("split_by_color_and_key", split_by_color_and_key),
+      in_world("split_of_a_split_of_a_split", split_of_a_split_of_a_split),
+      in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
+      in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),
+      in_world("buffers_in_every_call", buffers_in_every_call),
+      in_world("a_buffer_may_go_while_it_is_used", a_buffer_may_go_while_it_is_used),
+      in_world("too_much_memory_is_refused_on_all_alike", too_much_memory_is_refused_on_all_alike),
+      in_world("one_rank_without_memory_is_named_on_all", one_rank_without_memory_is_named_on_all),
+      in_world("more_than_the_machine_has_is_refused_on_all_alike",
+               more_than_the_machine_has_is_refused_on_all_alike),
+      in_world("memory_is_given_back", memory_is_given_back)};
 }
 
 }  // namespace qpmesh::ranks

@@ -18,11 +18,12 @@
 namespace qpmesh::ranks {
 namespace {
 
-// Holds this thread at the entry of its first process_vm_writev(2) for so long, then lets it go or ends the
-// process.
+// Holds this thread at the entry of its first process_vm_writev(2) for so long, then lets it go or
+// ends the process.
 class Holder {
  public:
-  Holder(std::chrono::milliseconds length, bool dies) : supervisor_{[=, this] { supervise(length, dies); }} {
+  Holder(std::chrono::milliseconds length, bool dies)
+      : supervisor_{[=, this] { supervise(length, dies); }} {
     std::array filter{
         sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
         sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_process_vm_writev},
@@ -61,7 +62,8 @@ class Holder {
   std::thread supervisor_;
 };
 
-// arguments: "message" or "broadcast"; for how many ms; "goes_on" or "dies". The second rank of two is held.
+// arguments: "message" or "broadcast"; for how many ms; "goes_on" or "dies". The second rank of two
+// is held.
 void a_neighbour_is_held(Arguments arguments) {
   using Clock = std::chrono::steady_clock;
   const bool by_message = arguments[0] == "message";
@@ -96,7 +98,8 @@ void a_neighbour_is_held(Arguments arguments) {
       const auto waited = Clock::now() - begin;
       check_equal(to_string(error.code()), to_string(ErrorCode::timeout));
       check_equal(error.peer(), 1);
-      check(waited >= length - std::chrono::milliseconds{100}, "the buffer was kept while it was written");
+      check(waited >= length - std::chrono::milliseconds{100},
+            "the buffer was kept while it was written");
       check(waited < length + std::chrono::seconds{5}, "and no longer");
     }
   }
@@ -104,7 +107,8 @@ void a_neighbour_is_held(Arguments arguments) {
   std::ranges::fill(data, std::uint8_t{99});
   if (!dies) world.barrier();
   std::this_thread::sleep_for(std::chrono::milliseconds{200});
-  check(std::ranges::all_of(data, [](std::uint8_t byte) { return byte == 99; }), "nobody writes it any more");
+  check(std::ranges::all_of(data, [](std::uint8_t byte) { return byte == 99; }),
+        "nobody writes it any more");
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 namespace qpmesh::ranks {
 namespace {
 
-// As many bytes of addresses over far less memory: but for its windows it is one file again and again.
+// As many bytes of addresses over far less memory: but for its windows it is one file again and
+// again.
 class Sparse {
  public:
   static constexpr std::size_t window_bytes = std::size_t{1} << 20;
@@ -41,7 +42,8 @@ class Sparse {
   static std::uint8_t* map(std::uint8_t* at, std::size_t bytes, int file, int flags) {
     const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
     void* const data = ::mmap(at, bytes, PROT_READ | PROT_WRITE, kind | flags, file, 0);
-    check(data != MAP_FAILED, std::string{"mmap: "} + std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
+    check(data != MAP_FAILED,
+          std::string{"mmap: "} + std::strerror(errno));  // NOLINT(concurrency-mt-unsafe)
     return static_cast<std::uint8_t*>(data);
   }
 
@@ -59,7 +61,8 @@ void a_count_beyond_two_gib(Communicator& world, Arguments) {
   memory.open_window(two_gib);
   const int root = world.size() - 1;
   // At both ends, and where 32 bits with a sign, and the system calls that copy, come to an end.
-  const std::array<std::size_t, 6> marks{0, 4'097, two_gib - 4'097, two_gib - 1, two_gib, bytes - 1};
+  const std::array<std::size_t, 6> marks{0,           4'097,   two_gib - 4'097,
+                                         two_gib - 1, two_gib, bytes - 1};
   if (world.rank() == root) {
     for (std::size_t i = 0; i < marks.size(); ++i)
       memory.bytes()[marks[i]] = static_cast<std::uint8_t>(i + 1);

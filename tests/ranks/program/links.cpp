@@ -1,4 +1,5 @@
-// What ranks see of a network that fails under them, or only stops for a while. The test's guests do that to it.
+// What ranks see of a network that fails under them, or only stops for a while. The test's guests
+// do that to it.
 #include <algorithm>
 #include <chrono>
 
@@ -22,8 +23,8 @@ void exchange_once(Communicator& world, int step) {
   check_sum(data, world.size());
 }
 
-// arguments: a file that says from when on the network may be disturbed; how many ms after the last success the error must be
-// there. The network goes down meanwhile.
+// arguments: a file that says from when on the network may be disturbed; how many ms after the last
+// success the error must be there. The network goes down meanwhile.
 void traffic_until_the_network_fails(Arguments arguments) {
   Communicator world = init();
   auto last_success = Clock::now();
@@ -36,13 +37,15 @@ void traffic_until_the_network_fails(Arguments arguments) {
   } catch (const Error& error) {
     const auto told_ms = ms_since(last_success);
     say("note: told after " + std::to_string(told_ms) + " ms: " + error.what());
-    check(error.code() == ErrorCode::link_failed || error.code() == ErrorCode::peer_dead, error.what());
+    check(error.code() == ErrorCode::link_failed || error.code() == ErrorCode::peer_dead,
+          error.what());
     check_equal(error.peer(), 1 - world.rank());
     check(told_ms <= std::stoll(arguments[1]), "told after " + std::to_string(told_ms) + " ms");
   }
 }
 
-// arguments: the file; for so many seconds from then on; and how many ms its longest operation takes at least, or nothing was disturbed.
+// arguments: the file; for so many seconds from then on; and how many ms its longest operation
+// takes at least, or nothing was disturbed.
 void traffic_for_seconds(Communicator& world, Arguments arguments) {
   for (int step = 0; step < steps_before_disturbance; ++step) exchange_once(world, step);
   make_file(arguments[0]);

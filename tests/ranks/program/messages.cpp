@@ -37,8 +37,8 @@ void every_size_between_all_pairs(Communicator& world, Arguments) {
   }
 }
 
-// Parts of one private memory, and all of it, are the sources of many messages in flight: what is opened for one of them is not
-// closed under another.
+// Parts of one private memory, and all of it, are the sources of many messages in flight: what is
+// opened for one of them is not closed under another.
 void one_memory_is_sent_to_all_at_once(Communicator& world, Arguments) {
   constexpr std::size_t bytes = 1 << 20;
   constexpr int rounds = 3;
@@ -56,8 +56,8 @@ void one_memory_is_sent_to_all_at_once(Communicator& world, Arguments) {
       Bytes& target = in[index(from, round)];
       target.resize(length);
       requests.push_back(world.receive_async(target, from, round));
-      requests.push_back(
-          world.send_async(all.first(length), (world.rank() - shift + world.size()) % world.size(), round));
+      requests.push_back(world.send_async(
+          all.first(length), (world.rank() - shift + world.size()) % world.size(), round));
     }
   }
   wait_all(requests);
@@ -102,7 +102,8 @@ void any_source_from_everybody(Communicator& world, Arguments) {
   constexpr int count = 60;
   if (world.rank() != 0) {
     for (int i = 0; i < count; ++i)
-      world.send(pattern(mixed[static_cast<std::size_t>(i) % mixed.size()], world.rank() + i), 0, i);
+      world.send(pattern(mixed[static_cast<std::size_t>(i) % mixed.size()], world.rank() + i), 0,
+                 i);
     return;
   }
   std::vector<int> next(static_cast<std::size_t>(world.size()), 0);
@@ -111,10 +112,12 @@ void any_source_from_everybody(Communicator& world, Arguments) {
     const Status status = world.receive(data);
     check(status.source > 0 && status.source < world.size(), "a source that exists");
     const int number = next[static_cast<std::size_t>(status.source)]++;
-    check_status(status, status.source, number, mixed[static_cast<std::size_t>(number) % mixed.size()]);
+    check_status(status, status.source, number,
+                 mixed[static_cast<std::size_t>(number) % mixed.size()]);
     check_pattern(std::span{data}.first(status.bytes), status.source + number);
   }
-  for (int rank = 1; rank < world.size(); ++rank) check_equal(next[static_cast<std::size_t>(rank)], count);
+  for (int rank = 1; rank < world.size(); ++rank)
+    check_equal(next[static_cast<std::size_t>(rank)], count);
   check(!world.try_probe().has_value(), "nothing is left");
 }
 
@@ -152,11 +155,12 @@ void probe_tells_and_leaves(Communicator& world, Arguments) {
       check_pattern(data, 9);
     }
     check(!world.try_probe().has_value(), "all was taken");
-    expect_error([&] { world.probe(0, 6, {.timeout_ms = 30}); }, {.code = ErrorCode::timeout,
-                                                                  .peer = no_peer,
-                                                                  .operation = "probe",
-                                                                  .cause = "nothing came within 30 ms",
-                                                                  .hint = timeout_hint});
+    expect_error([&] { world.probe(0, 6, {.timeout_ms = 30}); },
+                 {.code = ErrorCode::timeout,
+                  .peer = no_peer,
+                  .operation = "probe",
+                  .cause = "nothing came within 30 ms",
+                  .hint = timeout_hint});
     return;
   }
   Bytes go(1);
@@ -165,7 +169,8 @@ void probe_tells_and_leaves(Communicator& world, Arguments) {
     world.send(pattern(bytes, 9), 1, 5);
 }
 
-Expected truncated(const std::string& operation, std::size_t message_bytes, std::size_t buffer_bytes) {
+Expected truncated(const std::string& operation, std::size_t message_bytes,
+                   std::size_t buffer_bytes) {
   return {.code = ErrorCode::truncated,
           .peer = 0,
           .operation = operation,
@@ -310,8 +315,9 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
       {.code = ErrorCode::timeout,
        .peer = 1 - world.rank(),
        .operation = "receive",
-       .cause = "rank " + std::to_string(1 - world.rank()) +
-                " (pid * on *) did not do its part within 60 ms; it is alive as far as the kernel knows",
+       .cause =
+           "rank " + std::to_string(1 - world.rank()) +
+           " (pid * on *) did not do its part within 60 ms; it is alive as far as the kernel knows",
        .hint = timeout_hint});
   expect_error([&] { world.receive(value, any_source, any_tag, {.timeout_ms = 40}); },
                {.code = ErrorCode::timeout,
@@ -328,8 +334,9 @@ void receive_deadline_leaves_all_well(Communicator& world, Arguments) {
   check(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds{120},
         "no deadline passes early");
   world.barrier();
-  check_status(world.sendrecv(std::vector<int>{world.rank()}, 1 - world.rank(), value, 1 - world.rank(), 3),
-               1 - world.rank(), 3, sizeof(int));
+  check_status(
+      world.sendrecv(std::vector<int>{world.rank()}, 1 - world.rank(), value, 1 - world.rank(), 3),
+      1 - world.rank(), 3, sizeof(int));
   check_equal(value[0], 1 - world.rank());
 }
 
@@ -343,7 +350,8 @@ std::vector<Scenario> message_scenarios() {
           in_world("messages_to_itself", messages_to_itself),
           in_world("probe_tells_and_leaves", probe_tells_and_leaves),
           in_world("truncated_stays_first_in_line", truncated_stays_first_in_line),
-          in_world("truncated_passes_on_to_the_receive_behind", truncated_passes_on_to_the_receive_behind),
+          in_world("truncated_passes_on_to_the_receive_behind",
+                   truncated_passes_on_to_the_receive_behind),
           in_world("many_unexpected", many_unexpected),
           in_world("too_many_unexpected", too_many_unexpected),
           in_world("receive_deadline_leaves_all_well", receive_deadline_leaves_all_well)};

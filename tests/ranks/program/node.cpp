@@ -1,4 +1,5 @@
-// Ranks of one node that load each other's memory: what slow members, failures and the caller's elements must not do.
+// Ranks of one node that load each other's memory: what slow members, failures and the caller's
+// elements must not do.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
@@ -26,7 +27,8 @@ struct alignas(16) Wide {
 void wide_elements_are_aligned(Communicator& world, Arguments) {
   std::size_t misplaced = 0;
   const auto add = [&](const Wide* left, Wide* inout, std::size_t count) {
-    for (const void* const place : {static_cast<const void*>(left), static_cast<const void*>(inout)})
+    for (const void* const place :
+         {static_cast<const void*>(left), static_cast<const void*>(inout)})
       misplaced += reinterpret_cast<std::uintptr_t>(place) % alignof(Wide) == 0 ? 0U : 1U;
     for (std::size_t i = 0; i < count; ++i) inout[i].values[0] += left[i].values[0];
   };
@@ -43,7 +45,8 @@ void wide_elements_are_aligned(Communicator& world, Arguments) {
   check_equal(misplaced, std::size_t{0});
 }
 
-// The root comes to the end of its slots, and sleeps; nothing is published when a reader has done with one.
+// The root comes to the end of its slots, and sleeps; nothing is published when a reader has done
+// with one.
 void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
   using namespace std::chrono_literals;
   std::vector<int> data(4);
@@ -56,11 +59,12 @@ void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
 
 bool applies_cma(const Communicator& world) {
   const auto candidates = world.explain(Collective::broadcast, 1 << 20);
-  return std::ranges::any_of(candidates,
-                             [](const Candidate& row) { return row.algorithm == "cma" && row.applies; });
+  return std::ranges::any_of(
+      candidates, [](const Candidate& row) { return row.algorithm == "cma" && row.applies; });
 }
 
-// As far as this process can tell: seccomp knows no process from another, yama lets root do everything.
+// As far as this process can tell: seccomp knows no process from another, yama lets root do
+// everything.
 bool system_allows_cma() {
   const std::uint64_t from = 42;
   std::uint64_t to = 0;
@@ -91,7 +95,8 @@ void private_memory_of_every_length(Communicator& world, Arguments) {
 
 // The last rank may not read its peers, which may read it.
 void cma_that_one_rank_is_forbidden(Arguments) {
-  const char* const rank = std::getenv("QPMESH_RANK");  // NOLINT(concurrency-mt-unsafe): no one sets it
+  const char* const rank =
+      std::getenv("QPMESH_RANK");  // NOLINT(concurrency-mt-unsafe): no one sets it
   const char* const size = std::getenv("QPMESH_SIZE");  // NOLINT(concurrency-mt-unsafe)
   if (std::stoi(rank) == std::stoi(size) - 1) {
     std::array filter{
@@ -107,9 +112,10 @@ void cma_that_one_rank_is_forbidden(Arguments) {
   Communicator world = init();
   check(!applies_cma(world), "all ranks know that one of them cannot");
   Bytes data = pattern(1 << 20, world.rank());
-  expect_error([&] { world.broadcast(data, 0, {.algorithm = "cma"}); },
-               {ErrorCode::bad_argument, no_peer, "broadcast",
-                "cma does not apply to ranks that do not read each other's private memory", "these do: *"});
+  expect_error(
+      [&] { world.broadcast(data, 0, {.algorithm = "cma"}); },
+      {ErrorCode::bad_argument, no_peer, "broadcast",
+       "cma does not apply to ranks that do not read each other's private memory", "these do: *"});
   world.broadcast(data, 0);
   check_pattern(data, 0);
   const Bytes out = pattern(1 << 20, world.rank());
@@ -120,31 +126,37 @@ void cma_that_one_rank_is_forbidden(Arguments) {
   world.finish();
 }
 
-// arguments[0]: a file. The first rank gives a Buffer, or private memory, to calls that end at their deadline, because nobody comes,
-// and then writes it, or gives it back to the system. Who comes after that must not take what lies there now for what was given.
+// arguments[0]: a file. The first rank gives a Buffer, or private memory, to calls that end at
+// their deadline, because nobody comes, and then writes it, or gives it back to the system. Who
+// comes after that must not take what lies there now for what was given.
 void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
   constexpr std::size_t count = 1 << 20;
   Buffer<std::uint8_t> buffer = world.allocate<std::uint8_t>(count);
   Bytes memory(count);
   std::vector<std::uint8_t> all(count * static_cast<std::size_t>(world.size()));
   std::vector<std::uint8_t> taken(count);
-  const auto write = [](std::span<std::uint8_t> given) { std::ranges::fill(given, std::uint8_t{2}); };
+  const auto write = [](std::span<std::uint8_t> given) {
+    std::ranges::fill(given, std::uint8_t{2});
+  };
   int calls = 0;
-  const auto late = [&](const std::string& name, const std::string& algorithm, std::span<std::uint8_t> given,
-                        auto&& call, auto&& take_back) {
+  const auto late = [&](const std::string& name, const std::string& algorithm,
+                        std::span<std::uint8_t> given, auto&& call, auto&& take_back) {
     Communicator group = world.duplicate();
     const std::string file = arguments[0] + std::to_string(calls++);
     std::ranges::fill(given, std::uint8_t{1});
     world.barrier();
     if (world.rank() == 0) {
-      expect_error([&] { call(group, given, CallOptions{.timeout_ms = 50, .algorithm = algorithm}); },
-                   {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
+      expect_error(
+          [&] { call(group, given, CallOptions{.timeout_ms = 50, .algorithm = algorithm}); },
+          {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
       take_back(given);
       make_file(file);
     } else {
       await_file(file);
       expect_error(
-          [&] { call(group, std::span{taken}, CallOptions{.timeout_ms = 5'000, .algorithm = algorithm}); },
+          [&] {
+            call(group, std::span{taken}, CallOptions{.timeout_ms = 5'000, .algorithm = algorithm});
+          },
           {ErrorCode::timeout, any_peer_at_all, name, "*", timeout_hint});
     }
     world.barrier();
@@ -160,13 +172,15 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
   if (!applies_cma(world)) return;
   late("broadcast", "cma", memory, broadcast, write);
   late("allgather", "cma", memory, allgather, write);
-  void* const pages = ::mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const pages =
+      ::mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   check(pages != MAP_FAILED, "pages");
   late("broadcast", "cma", std::span{static_cast<std::uint8_t*>(pages), count}, broadcast,
        [](std::span<std::uint8_t> given) { ::munmap(given.data(), given.size()); });
 }
 
-// arguments[0]: a file. All but the last rank give up waiting for what that one has. Who comes late must not fill what they have back.
+// arguments[0]: a file. All but the last rank give up waiting for what that one has. Who comes late
+// must not fill what they have back.
 void a_late_root_does_not_fill_what_was_taken_back(Communicator& world, Arguments arguments) {
   if (!applies_cma(world)) return;
   constexpr std::size_t count = 1 << 20;
@@ -174,8 +188,9 @@ void a_late_root_does_not_fill_what_was_taken_back(Communicator& world, Argument
   Bytes memory(count, 1);
   Communicator group = world.duplicate();
   const auto broadcast = [&](std::int64_t timeout_ms) {
-    expect_error([&] { group.broadcast(memory, root, {.timeout_ms = timeout_ms, .algorithm = "cma"}); },
-                 {ErrorCode::timeout, any_peer_at_all, "broadcast", "*", timeout_hint});
+    expect_error(
+        [&] { group.broadcast(memory, root, {.timeout_ms = timeout_ms, .algorithm = "cma"}); },
+        {ErrorCode::timeout, any_peer_at_all, "broadcast", "*", timeout_hint});
   };
   if (world.rank() == root) {
     await_file(arguments[0]);
@@ -187,10 +202,12 @@ void a_late_root_does_not_fill_what_was_taken_back(Communicator& world, Argument
   }
   world.barrier();
   const std::uint8_t expected = world.rank() == root ? 1 : 2;
-  check(std::ranges::all_of(memory, [=](std::uint8_t byte) { return byte == expected; }), "filled too late");
+  check(std::ranges::all_of(memory, [=](std::uint8_t byte) { return byte == expected; }),
+        "filled too late");
 }
 
-// arguments[0]: a file. The first rank has reduced its part, gives up waiting for the last one, and writes its Buffer, which that one reads.
+// arguments[0]: a file. The first rank has reduced its part, gives up waiting for the last one, and
+// writes its Buffer, which that one reads.
 void a_slow_reducer_does_not_take_what_was_taken_back(Communicator& world, Arguments arguments) {
   constexpr std::size_t count = 1000;
   Buffer<int> given = world.allocate<int>(count * static_cast<std::size_t>(world.size()));
@@ -231,7 +248,8 @@ void a_failure_ends_more_than_are_counted(Communicator& world, Arguments argumen
     for (int& value : data)
       requests.push_back(group.allreduce_async(std::span{&value, 1}, sum, {.timeout_ms = 50}));
     for (Request& request : requests)
-      expect_error([&] { request.wait(); }, {ErrorCode::timeout, 1, "allreduce_async", "*", timeout_hint});
+      expect_error([&] { request.wait(); },
+                   {ErrorCode::timeout, 1, "allreduce_async", "*", timeout_hint});
     make_file(arguments[0]);
   }
   world.barrier();
@@ -243,7 +261,8 @@ std::vector<Scenario> node_scenarios() {
   return {in_world("wide_elements_are_aligned", wide_elements_are_aligned),
           in_world("private_memory_of_every_length", private_memory_of_every_length),
           {"cma_that_one_rank_is_forbidden", cma_that_one_rank_is_forbidden},
-          in_world("a_root_sleeps_no_longer_than_its_readers", a_root_sleeps_no_longer_than_its_readers),
+          in_world("a_root_sleeps_no_longer_than_its_readers",
+                   a_root_sleeps_no_longer_than_its_readers),
           in_world("a_late_member_does_not_take_what_was_taken_back",
                    a_late_member_does_not_take_what_was_taken_back),
           in_world("a_late_root_does_not_fill_what_was_taken_back",

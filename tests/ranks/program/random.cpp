@@ -1,5 +1,6 @@
-// Random operations in flight together, from a seed: every rank draws the same plan, and knows what must arrive.
-// Where a rank's own memory lies is its own draw: private at any alignment, or in a Buffer.
+// Random operations in flight together, from a seed: every rank draws the same plan, and knows what
+// must arrive. Where a rank's own memory lies is its own draw: private at any alignment, or in a
+// Buffer.
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -28,7 +29,8 @@ class Pool {
   static constexpr std::size_t piece_bytes = std::size_t{512} << 10;
   static constexpr std::size_t piece_count = 24;
 
-  explicit Pool(Communicator& world) : memory_{world.allocate<std::uint8_t>(piece_bytes * piece_count)} {
+  explicit Pool(Communicator& world)
+      : memory_{world.allocate<std::uint8_t>(piece_bytes * piece_count)} {
     for (std::size_t piece = 0; piece < piece_count; ++piece) free_.push_back(piece);
   }
   // nullptr: all are taken.
@@ -51,7 +53,8 @@ class Pool {
 class Range {
  public:
   Range() = default;
-  Range(Pool& pool, Draws& own, std::size_t bytes, std::size_t align) : pool_{&pool}, bytes_{bytes} {
+  Range(Pool& pool, Draws& own, std::size_t bytes, std::size_t align)
+      : pool_{&pool}, bytes_{bytes} {
     if (bytes <= Pool::piece_bytes && own.below(3) == 0) piece_ = pool.take();
     if (piece_ != nullptr) return;
     offset_ = alignments + own.below(alignments) / align * align;
@@ -70,14 +73,18 @@ class Range {
     if (piece_ != nullptr) pool_->give_back(piece_);
   }
 
-  std::span<std::uint8_t> bytes() { return {piece_ != nullptr ? piece_ : private_.data() + offset_, bytes_}; }
+  std::span<std::uint8_t> bytes() {
+    return {piece_ != nullptr ? piece_ : private_.data() + offset_, bytes_};
+  }
   std::span<std::int64_t> numbers() {
     return {reinterpret_cast<std::int64_t*>(bytes().data()), bytes_ / sizeof(std::int64_t)};
   }
   void check_around() const {
     const auto is_untouched = [](std::uint8_t byte) { return byte == untouched; };
-    const auto first = private_.begin() + static_cast<std::ptrdiff_t>(std::min(offset_, private_.size()));
-    check(std::all_of(private_.begin(), first, is_untouched), "the bytes before a range were written");
+    const auto first =
+        private_.begin() + static_cast<std::ptrdiff_t>(std::min(offset_, private_.size()));
+    check(std::all_of(private_.begin(), first, is_untouched),
+          "the bytes before a range were written");
     if (private_.empty()) return;
     check(std::all_of(private_.end() - alignments, private_.end(), is_untouched),
           "the bytes behind a range were written");
@@ -112,7 +119,8 @@ class Plan {
 
   void run(int count) {
     for (step_ = 0; step_ < count; ++step_) {
-      const std::size_t window = common_.below(in_flight_max);  // how many may stay in flight behind it
+      const std::size_t window =
+          common_.below(in_flight_max);  // how many may stay in flight behind it
       begin(common_.below(100));
       while (in_flight_.size() > window) end_oldest();
     }
@@ -147,7 +155,8 @@ class Plan {
     return std::accumulate(all.begin(), all.end(), std::size_t{0});
   }
   static std::size_t first(const std::vector<std::size_t>& all, std::size_t block) {
-    return std::accumulate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(block), std::size_t{0});
+    return std::accumulate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(block),
+                           std::size_t{0});
   }
 
   void end_oldest() {
@@ -252,8 +261,8 @@ class Plan {
     begun.out = numbers(count);
     begun.request = world_.reduce_scatter_async(begun.in.numbers(), begun.out.numbers(), sum);
     begun.verify = [size = world_.size(), first = count * index()](Begun& ended, const Status&) {
-      const std::vector<std::int64_t> lowest(1,
-                                             std::int64_t{size} * (size + 1) / 2);  // element 0 of the sums
+      const std::vector<std::int64_t> lowest(
+          1, std::int64_t{size} * (size + 1) / 2);  // element 0 of the sums
       const auto values = ended.out.numbers();
       for (std::size_t i = 0; i < values.size(); ++i)
         check_equal(values[i], lowest[0] + size * static_cast<std::int64_t>(first + i));
@@ -271,7 +280,9 @@ class Plan {
                               : world_.scan_async(begun.in.numbers(), begun.out.numbers(), sum);
     const int summed = me() + (exclusive ? 0 : 1);
     if (summed == 0) return;
-    begun.verify = [summed](Begun& ended, const Status&) { check_sum(ended.out.numbers(), summed); };
+    begun.verify = [summed](Begun& ended, const Status&) {
+      check_sum(ended.out.numbers(), summed);
+    };
   }
 
   void broadcast() {
@@ -308,8 +319,9 @@ class Plan {
     begun.in = range(counts[index()]);
     fill(begun.in.bytes(), seed_of(me()));
     begun.out = range(total(counts));
-    begun.request = even ? world_.allgather_async(begun.in.bytes(), begun.out.bytes())
-                         : world_.allgather_async(begun.in.bytes(), begun.out.bytes(), BlockLayout{counts});
+    begun.request =
+        even ? world_.allgather_async(begun.in.bytes(), begun.out.bytes())
+             : world_.allgather_async(begun.in.bytes(), begun.out.bytes(), BlockLayout{counts});
     begun.verify = blocks_from_all(counts, 0);
   }
 
@@ -321,9 +333,9 @@ class Plan {
     begun.in = range(counts[index()]);
     fill(begun.in.bytes(), seed_of(me()));
     if (me() == root) begun.out = range(total(counts));
-    begun.request = even
-                        ? world_.gather_async(begun.in.bytes(), begun.out.bytes(), root)
-                        : world_.gather_async(begun.in.bytes(), begun.out.bytes(), BlockLayout{counts}, root);
+    begun.request =
+        even ? world_.gather_async(begun.in.bytes(), begun.out.bytes(), root)
+             : world_.gather_async(begun.in.bytes(), begun.out.bytes(), BlockLayout{counts}, root);
     if (me() == root) begun.verify = blocks_from_all(counts, 0);
   }
 
@@ -345,7 +357,8 @@ class Plan {
 
   void fill_blocks(Range& range, const std::vector<std::size_t>& counts, int from) const {
     for (std::size_t to = 0; to < ranks_; ++to)
-      fill(range.bytes().subspan(first(counts, to), counts[to]), seed_of(from, static_cast<int>(to)));
+      fill(range.bytes().subspan(first(counts, to), counts[to]),
+           seed_of(from, static_cast<int>(to)));
   }
 
   void alltoall() {
@@ -361,9 +374,9 @@ class Plan {
     begun.in = range(total(to));
     fill_blocks(begun.in, to, me());
     begun.out = range(total(from));
-    begun.request =
-        even ? world_.alltoall_async(begun.in.bytes(), begun.out.bytes())
-             : world_.alltoall_async(begun.in.bytes(), BlockLayout{to}, begun.out.bytes(), BlockLayout{from});
+    begun.request = even ? world_.alltoall_async(begun.in.bytes(), begun.out.bytes())
+                         : world_.alltoall_async(begun.in.bytes(), BlockLayout{to},
+                                                 begun.out.bytes(), BlockLayout{from});
     begun.verify = blocks_from_all(from, me());
   }
 
@@ -384,6 +397,8 @@ void random_operations(Communicator& world, Arguments arguments) {
 
 }  // namespace
 
-std::vector<Scenario> random_scenarios() { return {in_world("random_operations", random_operations)}; }
+std::vector<Scenario> random_scenarios() {
+  return {in_world("random_operations", random_operations)};
+}
 
 }  // namespace qpmesh::ranks

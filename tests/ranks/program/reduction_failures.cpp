@@ -8,7 +8,8 @@ namespace {
 
 constexpr int thrower = 1;
 
-// On the thrower its own exception; on the others, in this call or the next one, who threw what. Then the same again.
+// On the thrower its own exception; on the others, in this call or the next one, who threw what.
+// Then the same again.
 template <class F>
 void throws_in(Communicator& world, const std::string& operation, F&& reduce) {
   Communicator broken = world.duplicate();
@@ -43,13 +44,15 @@ void a_reduction_that_throws(Communicator& world, Arguments) {
   std::vector<std::int64_t> data(2'000, 1);
   std::vector<std::int64_t> out(2'000);
   std::vector<std::int64_t> all(10 * static_cast<std::size_t>(world.size()), 1);
-  throws_in(world, "allreduce",
-            [&](Communicator& broken, const auto& add) { broken.allreduce(data, out, ordered(add)); });
+  throws_in(world, "allreduce", [&](Communicator& broken, const auto& add) {
+    broken.allreduce(data, out, ordered(add));
+  });
   throws_in(world, "allreduce_async", [&](Communicator& broken, const auto& add) {
     broken.allreduce_async(data, out, commutative(add)).wait();
   });
   throws_in(world, "reduce", [&](Communicator& broken, const auto& add) {
-    broken.reduce(data, out, commutative(add), thrower, {.algorithm = "knomial"});  // it reduces at the root
+    broken.reduce(data, out, commutative(add), thrower,
+                  {.algorithm = "knomial"});  // it reduces at the root
   });
   throws_in(world, "scan",
             [&](Communicator& broken, const auto& add) { broken.scan(data, out, ordered(add)); });
@@ -60,9 +63,10 @@ void a_reduction_that_throws(Communicator& world, Arguments) {
 
 void a_call_from_inside_a_reduction(Communicator& world, Arguments) {
   const auto refused = [&](auto&& call, const std::string& operation) {
-    expect_error(
-        call, {ErrorCode::bad_argument, no_peer, operation, "another call of this context is still running",
-               "one thread at a time uses a context; world.independent() makes another one"});
+    expect_error(call,
+                 {ErrorCode::bad_argument, no_peer, operation,
+                  "another call of this context is still running",
+                  "one thread at a time uses a context; world.independent() makes another one"});
   };
   int calls = 0;
   const auto add = [&](const std::int64_t* left, std::int64_t* inout, std::size_t count) {
@@ -86,7 +90,8 @@ void a_call_from_inside_a_reduction(Communicator& world, Arguments) {
     if (calls_inside) broken.barrier();
   };
   const std::string inside =
-      "the reduction function of that rank threw: qpmesh: bad_argument in barrier: another call of this "
+      "the reduction function of that rank threw: qpmesh: bad_argument in barrier: another call of "
+      "this "
       "context is still running*";
   if (calls_inside) refused([&] { broken.allreduce(sums, ordered(meets)); }, "barrier");
   const auto goes_on = [&] {

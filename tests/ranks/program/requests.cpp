@@ -1,4 +1,5 @@
-// What becomes of a request that is not simply waited for: two contexts, cancelled, told before, left by an exception or by finish().
+// What becomes of a request that is not simply waited for: two contexts, cancelled, told before,
+// left by an exception or by finish().
 #include <optional>
 #include <thread>
 
@@ -99,7 +100,8 @@ void an_error_stays_told(Communicator& world, Arguments) {
   const int me = world.rank();
   const Bytes out(20);
   Bytes in(10);
-  const Expected told{ErrorCode::truncated, me, "receive_async", "the message has 20 bytes, the buffer 10",
+  const Expected told{ErrorCode::truncated, me, "receive_async",
+                      "the message has 20 bytes, the buffer 10",
                       "the message stays in line for the next receive; probe() tells its size"};
   world.send(out, me, 3);
   std::vector<Request> requests;
@@ -185,12 +187,13 @@ void an_exception_cancels_what_is_unmatched(Communicator& world, Arguments) {
   check(other == out, "the messages came to later receives");
 }
 
-// Rank 0 leaves a collective that nobody else comes to: its exception is seen soon, and the others learn why.
+// Rank 0 leaves a collective that nobody else comes to: its exception is seen soon, and the others
+// learn why.
 void an_exception_ends_what_waits_for_others(Communicator& world, Arguments) {
   Communicator group = world.duplicate();
   world.barrier();
-  const Expected told{ErrorCode::aborted, 0, "*", "an exception ended * on that rank while it was in flight",
-                      "*"};
+  const Expected told{ErrorCode::aborted, 0, "*",
+                      "an exception ended * on that rank while it was in flight", "*"};
   const auto expect_told = [&](auto&& call) {
     try {
       call();
@@ -254,16 +257,17 @@ void an_exception_gives_no_buffer_back_that_is_written(Communicator& world, Argu
 }  // namespace
 
 std::vector<Scenario> request_scenarios() {
-  return {in_world("wait_any_hears_every_context", wait_any_hears_every_context),
-          in_world("wait_all_in_opposite_orders", wait_all_in_opposite_orders),
-          in_world("finish_names_what_is_in_flight", finish_names_what_is_in_flight),
-          in_world("an_error_stays_told", an_error_stays_told),
-          in_world("wait_any_tells_each_request_once", wait_any_tells_each_request_once),
-          in_world("a_cancelled_receive_takes_nothing", a_cancelled_receive_takes_nothing),
-          in_world("an_exception_cancels_what_is_unmatched", an_exception_cancels_what_is_unmatched),
-          in_world("an_exception_ends_what_waits_for_others", an_exception_ends_what_waits_for_others),
-          in_world("an_exception_gives_no_buffer_back_that_is_written",
-                   an_exception_gives_no_buffer_back_that_is_written)};
+  return {
+      in_world("wait_any_hears_every_context", wait_any_hears_every_context),
+      in_world("wait_all_in_opposite_orders", wait_all_in_opposite_orders),
+      in_world("finish_names_what_is_in_flight", finish_names_what_is_in_flight),
+      in_world("an_error_stays_told", an_error_stays_told),
+      in_world("wait_any_tells_each_request_once", wait_any_tells_each_request_once),
+      in_world("a_cancelled_receive_takes_nothing", a_cancelled_receive_takes_nothing),
+      in_world("an_exception_cancels_what_is_unmatched", an_exception_cancels_what_is_unmatched),
+      in_world("an_exception_ends_what_waits_for_others", an_exception_ends_what_waits_for_others),
+      in_world("an_exception_gives_no_buffer_back_that_is_written",
+               an_exception_gives_no_buffer_back_that_is_written)};
 }
 
 }  // namespace qpmesh::ranks

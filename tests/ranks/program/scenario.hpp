@@ -43,13 +43,15 @@ inline void check(bool right, std::string_view what, Place place = Place::curren
 
 template <class T>
 std::string shown(const T& value) {
-  if constexpr (std::convertible_to<T, std::string_view>) return std::string{std::string_view{value}};
+  if constexpr (std::convertible_to<T, std::string_view>)
+    return std::string{std::string_view{value}};
   else return std::to_string(value);
 }
 
 template <class A, class B>
 void check_equal(const A& observed, const B& expected, Place place = Place::current()) {
-  if (!(observed == expected)) fail("is " + shown(observed) + ", expected " + shown(expected), place);
+  if (!(observed == expected))
+    fail("is " + shown(observed) + ", expected " + shown(expected), place);
 }
 
 inline void check_status(const Status& status, int source, int tag, std::size_t bytes,
@@ -89,7 +91,8 @@ void expect_error(F&& call, const Expected& expected, Place place = Place::curre
 // monotonic clock in ms, which the watcher shares.
 void say(std::string_view text);
 void say_time(std::string_view text);
-// Until the file exists: how ranks wait for each other without using what is tested. Fails after 20 s.
+// Until the file exists: how ranks wait for each other without using what is tested. Fails after 20
+// s.
 void await_file(const std::string& path);
 void make_file(const std::string& path);
 

@@ -12,7 +12,8 @@ namespace qpmesh::transport::verbs::diagnosis {
 namespace {
 
 std::string to_string(const LinkEnd& end) {
-  return fmt::format("host {}, {}, QP {:#x}", end.host, selection::to_string(end.endpoint), end.qpn);
+  return fmt::format("host {}, {}, QP {:#x}", end.host, selection::to_string(end.endpoint),
+                     end.qpn);
 }
 
 // The GID as ping takes it.
@@ -22,7 +23,8 @@ std::string address(const LinkEnd& end, const std::string& source_netdev) {
   if (is_ipv4(end.endpoint.gid))
     return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
   const auto text = selection::to_string(end.endpoint.gid);
-  const bool needs_scope = kind == selection::AddressKind::ipv6_link_local && !source_netdev.empty();
+  const bool needs_scope =
+      kind == selection::AddressKind::ipv6_link_local && !source_netdev.empty();
   return needs_scope ? fmt::format("{}%{}", text, source_netdev) : text;
 }
 
@@ -48,18 +50,21 @@ std::string path_checks(const LinkDescription& link) {
     constexpr int header_bytes = 32;
     const int ping_bytes = selection::path_mtu_bytes(local, peer) + header_bytes;
     text += fmt::format("on host {}: ping -c 3 -M do -s {}{}{} {}", link.local.host, ping_bytes,
-                        local.netdev.empty() ? "" : " -I ", local.netdev, address(link.peer, local.netdev));
-    text += local.gid_type == selection::GidType::roce_v2
-                ? "; UDP port 4791 must pass the firewalls of both hosts and the network between them"
-                : "; RoCE v1 is not routed: both ports must be in one Ethernet segment and VLAN";
+                        local.netdev.empty() ? "" : " -I ", local.netdev,
+                        address(link.peer, local.netdev));
+    text +=
+        local.gid_type == selection::GidType::roce_v2
+            ? "; UDP port 4791 must pass the firewalls of both hosts and the network between them"
+            : "; RoCE v1 is not routed: both ports must be in one Ethernet segment and VLAN";
   }
-  text += fmt::format("; on host {}: {}; then on host {}: {} {}", link.peer.host, perftest(link.peer),
-                      link.local.host, perftest(link.local), link.peer.host);
+  text += fmt::format("; on host {}: {}; then on host {}: {} {}", link.peer.host,
+                      perftest(link.peer), link.local.host, perftest(link.local), link.peer.host);
   if (local.link_layer == selection::LinkLayer::ethernet &&
       (kind_of(local.gid) == selection::AddressKind::ipv6_link_local ||
        kind_of(local.gid) == selection::AddressKind::ipv4_link_local))
     text +=
-        "; the GIDs are link-local: give both interfaces addresses of one network, or set QPMESH_GID_INDEX";
+        "; the GIDs are link-local: give both interfaces addresses of one network, or set "
+        "QPMESH_GID_INDEX";
   if (local.software || peer.software)
     text += "; SoftRoCE answers late on a busy or emulated host: raise QPMESH_LINK_TIMEOUT_MS";
   return text;
@@ -69,7 +74,8 @@ std::string mtu_note(const LinkDescription& link) {
   const int local = link.local.endpoint.mtu_bytes;
   const int peer = link.peer.endpoint.mtu_bytes;
   if (local == peer) return {};
-  return fmt::format("; the ports' MTUs differ ({} and {}), {} is used", local, peer, std::min(local, peer));
+  return fmt::format("; the ports' MTUs differ ({} and {}), {} is used", local, peer,
+                     std::min(local, peer));
 }
 
 bool is_silence(ibv_wc_status status) noexcept {
@@ -82,15 +88,17 @@ struct BringUpRow {
   std::string_view hint;  // empty: the path checks
 };
 constexpr std::array bring_up_table{
-    BringUpRow{EINVAL,
-               "the device refuses the addresses: the GID has gone since it was chosen, or has no route to "
-               "the peer's",
-               "compare qpmesh-info on both hosts with this line; set QPMESH_GID_INDEX or QPMESH_SUBNET"},
+    BringUpRow{
+        EINVAL,
+        "the device refuses the addresses: the GID has gone since it was chosen, or has no route "
+        "to "
+        "the peer's",
+        "compare qpmesh-info on both hosts with this line; set QPMESH_GID_INDEX or QPMESH_SUBNET"},
     BringUpRow{ENETUNREACH, "the host has no route to the peer's address",
                "ip route get ADDRESS; choose GIDs of one network with QPMESH_SUBNET"},
     BringUpRow{EHOSTUNREACH, "the peer's address does not answer on the network", ""},
-    BringUpRow{ETIMEDOUT, "the peer's Ethernet address could not be found out (ARP, neighbour discovery)",
-               ""},
+    BringUpRow{ETIMEDOUT,
+               "the peer's Ethernet address could not be found out (ARP, neighbour discovery)", ""},
     BringUpRow{ENODEV, "the device or its interface is gone", "rdma link; ip link"},
     BringUpRow{ENOMEM, "the device or the host is out of memory for queue pairs",
                "ulimit -l must allow more locked memory; rdma resource show lists what is in use"},
@@ -109,14 +117,14 @@ Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::stri
   const auto table = status_table();
   const auto row = std::ranges::find(table, status, &StatusRow::status);
   if (row == table.end()) {
-    return {
-        fmt::format("{} failed with status {} ({}), vendor error {:#x}, which this library does not know; {}",
-                    operation, static_cast<int>(status), ibv_wc_status_str(status), vendor_error,
-                    to_string(link)),
-        "look at dmesg on both hosts"};
+    return {fmt::format("{} failed with status {} ({}), vendor error {:#x}, which this library "
+                        "does not know; {}",
+                        operation, static_cast<int>(status), ibv_wc_status_str(status),
+                        vendor_error, to_string(link)),
+            "look at dmesg on both hosts"};
   }
-  auto cause = fmt::format("{} failed with {} (status {}, vendor error {:#x}): {}", operation, row->name,
-                           static_cast<int>(status), vendor_error, row->meaning);
+  auto cause = fmt::format("{} failed with {} (status {}, vendor error {:#x}): {}", operation,
+                           row->name, static_cast<int>(status), vendor_error, row->meaning);
   if (status == IBV_WC_RETRY_EXC_ERR) {
     cause += fmt::format(" for about {} ms ({} tries)", selection::give_up_ms(link.timers),
                          link.timers.retry_count + 1);
@@ -131,8 +139,8 @@ Explanation describe(ibv_event_type event, std::string_view device, int port) {
   const auto table = event_table();
   const auto row = std::ranges::find(table, event, &EventRow::event);
   if (row == table.end()) {
-    return {fmt::format("{}: event {} ({}), which this library does not know", where, static_cast<int>(event),
-                        ibv_event_type_str(event)),
+    return {fmt::format("{}: event {} ({}), which this library does not know", where,
+                        static_cast<int>(event), ibv_event_type_str(event)),
             "look at dmesg"};
   }
   return {fmt::format("{}: {} (event {})", where, row->meaning, row->name), std::string{row->hint}};
@@ -141,8 +149,9 @@ Explanation describe(ibv_event_type event, std::string_view device, int port) {
 Explanation describe_bring_up(std::string_view step, int error, const LinkDescription& link) {
   const auto row = std::ranges::find(bring_up_table, error, &BringUpRow::error);
   const bool known = row != bring_up_table.end();
-  auto cause = fmt::format("{} failed: {}; {}", step,
-                           known ? std::string{row->cause} : base::describe_errno(error), to_string(link));
+  auto cause =
+      fmt::format("{} failed: {}; {}", step,
+                  known ? std::string{row->cause} : base::describe_errno(error), to_string(link));
   std::string hint{known ? row->hint : std::string_view{"look at dmesg on this host"}};
   constexpr std::string_view placeholder = "ADDRESS";
   if (const auto found = hint.find(placeholder); found != std::string::npos)
@@ -156,17 +165,18 @@ Explanation describe_cut_path(const LinkDescription& link, Explanation fault) {
                        end.endpoint.netdev.empty() ? "INTERFACE" : end.endpoint.netdev);
   };
   const int packet_bytes = selection::path_mtu_bytes(link.local.endpoint, link.peer.endpoint);
-  fault.cause =
-      fmt::format("a short packet was answered, one of {} bytes was not: {}", packet_bytes, fault.cause);
+  fault.cause = fmt::format("a short packet was answered, one of {} bytes was not: {}",
+                            packet_bytes, fault.cause);
   if (link.local.endpoint.link_layer == selection::LinkLayer::ethernet)
-    fault.hint =
-        fmt::format("something between the hosts carries only shorter packets: raise its MTU, or {}; {}; {}",
-                    lower(link.local), lower(link.peer), fault.hint);
+    fault.hint = fmt::format(
+        "something between the hosts carries only shorter packets: raise its MTU, or {}; {}; {}",
+        lower(link.local), lower(link.peer), fault.hint);
   return fault;
 }
 
 Explanation describe_silence(std::string_view step, const LinkDescription& link) {
-  return {fmt::format("{}: the peer's device does not answer; {}{}", step, to_string(link), mtu_note(link)),
+  return {fmt::format("{}: the peer's device does not answer; {}{}", step, to_string(link),
+                      mtu_note(link)),
           path_checks(link)};
 }
 

@@ -16,19 +16,23 @@ namespace {
 
 constexpr int ipv4_prefix_bits = 96;  // of ::ffff:0:0/96
 
-constexpr int gid_index_max = 255;  // ibv_global_route has 8 bits for it; rxe's table has 1024 entries
+constexpr int gid_index_max =
+    255;  // ibv_global_route has 8 bits for it; rxe's table has 1024 entries
 
 // Interfaces of container networks: other hosts hold the same addresses, or cannot reach them.
-constexpr std::array<std::string_view, 11> overlay_prefixes{
-    "docker", "br-", "podman", "cni", "flannel", "cali", "tunl", "vxlan", "weave", "cilium", "virbr"};
+constexpr std::array<std::string_view, 11> overlay_prefixes{"docker",  "br-",    "podman", "cni",
+                                                            "flannel", "cali",   "tunl",   "vxlan",
+                                                            "weave",   "cilium", "virbr"};
 
 bool is_overlay(std::string_view netdev) noexcept {
-  return std::ranges::any_of(overlay_prefixes, [&](auto prefix) { return netdev.starts_with(prefix); });
+  return std::ranges::any_of(overlay_prefixes,
+                             [&](auto prefix) { return netdev.starts_with(prefix); });
 }
 
 bool owns(const GidFacts& gid, const Gid& address) noexcept {
   if (address == Gid{}) return false;
-  return gid.gid == address || std::ranges::count(gid.addresses, address, &InterfaceAddress::address) > 0;
+  return gid.gid == address ||
+         std::ranges::count(gid.addresses, address, &InterfaceAddress::address) > 0;
 }
 
 // One row of the tables, in context.
@@ -51,11 +55,13 @@ Verdict check_wishes(const Entry& entry, const Wishes& wishes) {
   if (wishes.port != 0 && port.number != wishes.port)
     return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for port {}", wishes.port)};
   if (wishes.gid_index >= 0 && gid.index != wishes.gid_index)
-    return {Refusal::other_gid_index, fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index)};
+    return {Refusal::other_gid_index,
+            fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index)};
   if (!wishes.netdev.empty() && gid.netdev != wishes.netdev)
     return {Refusal::other_netdev, fmt::format("QPMESH_NETDEV asks for {}", wishes.netdev)};
   if (wishes.subnet && !contains(*wishes.subnet, gid.gid))
-    return {Refusal::other_subnet, fmt::format("QPMESH_SUBNET asks for {}", to_string(*wishes.subnet))};
+    return {Refusal::other_subnet,
+            fmt::format("QPMESH_SUBNET asks for {}", to_string(*wishes.subnet))};
   return {};
 }
 
@@ -66,7 +72,8 @@ Verdict check_health(const Entry& entry, const Wishes& wishes) {
     return {Refusal::wrong_protocol, "iWARP connects through the RDMA connection manager only"};
   if (device.protocol != DeviceProtocol::infiniband || port.link_layer == LinkLayer::unspecified)
     return {Refusal::wrong_protocol, "neither InfiniBand nor RoCE"};
-  if (port.state != port_active) return {Refusal::port_down, fmt::format("the port is {}", port.state_name)};
+  if (port.state != port_active)
+    return {Refusal::port_down, fmt::format("the port is {}", port.state_name)};
   if (port.mtu_bytes < 256 || port.mtu_bytes > 4096)
     return {Refusal::no_mtu, fmt::format("the port's active MTU is {}", port.mtu_bytes)};
   if (infiniband && port.lid == 0 && !port.grh_required)
@@ -129,7 +136,8 @@ std::optional<Subnet> parse_subnet(std::string_view text) {
 }
 
 std::string to_string(const Subnet& subnet) {
-  if (!is_ipv4(subnet.network)) return fmt::format("{}/{}", to_string(subnet.network), subnet.prefix_bits);
+  if (!is_ipv4(subnet.network))
+    return fmt::format("{}/{}", to_string(subnet.network), subnet.prefix_bits);
   const auto& bytes = subnet.network.bytes;
   return fmt::format("{}.{}.{}.{}/{}", bytes[12], bytes[13], bytes[14], bytes[15],
                      subnet.prefix_bits - ipv4_prefix_bits);
@@ -146,7 +154,8 @@ bool contains(const Subnet& subnet, const Gid& address) noexcept {
 }
 
 Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
-  const auto refuse = [](std::string_view variable, std::string_view value, std::string_view allowed) {
+  const auto refuse = [](std::string_view variable, std::string_view value,
+                         std::string_view allowed) {
     throw Error{{.code = ErrorCode::bad_config,
                  .operation = "options",
                  .cause = fmt::format("{}='{}', allowed: {}", variable, value, allowed),
@@ -159,14 +168,16 @@ Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
   const auto colon = options.device.find(':');
   wishes.device = options.device.substr(0, colon);
   if (colon != std::string::npos) {
-    const auto port = base::parse_integer(std::string_view{options.device}.substr(colon + 1), false);
+    const auto port =
+        base::parse_integer(std::string_view{options.device}.substr(colon + 1), false);
     if (wishes.device.empty() || !port || *port < 1 || *port > 255)
       refuse("QPMESH_DEVICE", options.device, "a device, or device:port with a port from 1");
     wishes.port = static_cast<int>(*port);
   }
   if (!options.subnet.empty()) {
     wishes.subnet = parse_subnet(options.subnet);
-    if (!wishes.subnet) refuse("QPMESH_SUBNET", options.subnet, "an IPv4 or IPv6 network, as 10.0.0.0/8");
+    if (!wishes.subnet)
+      refuse("QPMESH_SUBNET", options.subnet, "an IPv4 or IPv6 network, as 10.0.0.0/8");
   }
   return wishes;
 }
@@ -191,7 +202,9 @@ std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes&
       }
     }
   }
-  const auto rate = [&](const Judgement& each) { return devices[each.device].ports[each.port].rate_mbps; };
+  const auto rate = [&](const Judgement& each) {
+    return devices[each.device].ports[each.port].rate_mbps;
+  };
   std::ranges::stable_sort(all, [&](const Judgement& a, const Judgement& b) {
     const bool a_refused = a.refusal != Refusal::none;
     const bool b_refused = b.refusal != Refusal::none;

@@ -39,7 +39,8 @@ struct Wishes {
   int gid_index = -1;    // -1: any
   std::string netdev{};  // empty: any
   std::optional<Subnet> subnet{};
-  Gid bootstrap_address{};  // where the ranks met over TCP; zero: unknown. Its interface is preferred
+  Gid bootstrap_address{};  // where the ranks met over TCP; zero: unknown. Its interface is
+                            // preferred
   int numa_node = -1;       // of this rank; its devices are preferred
 };
 // The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws

@@ -9,13 +9,15 @@
 namespace qpmesh::transport::verbs::selection {
 namespace {
 
-void require(const DeviceFacts& device, std::string_view queue, std::uint64_t needed, int available) {
+void require(const DeviceFacts& device, std::string_view queue, std::uint64_t needed,
+             int available) {
   if (available <= 0 || needed <= static_cast<std::uint64_t>(available)) return;  // 0: unknown
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = fmt::format("a {} of {} entries is needed, device {} has at most {}", queue, needed,
-                                    device.name, available),
-               .hint = "lower QPMESH_NETWORK_RING_BYTES: smaller rings hold fewer messages at once"}};
+  throw Error{
+      {.code = ErrorCode::no_resource,
+       .operation = "init",
+       .cause = fmt::format("a {} of {} entries is needed, device {} has at most {}", queue, needed,
+                            device.name, available),
+       .hint = "lower QPMESH_NETWORK_RING_BYTES: smaller rings hold fewer messages at once"}};
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ constexpr std::array strict_devices{
 
 }  // namespace
 
-DefaultNotification default_notification(const DeviceFacts& device, LinkLayer link_layer, bool x86) {
+DefaultNotification default_notification(const DeviceFacts& device, LinkLayer link_layer,
+                                         bool x86) {
   constexpr auto poll = Notification::poll;
   constexpr auto immediate = Notification::immediate;
   if (!x86) return {immediate, immediate, "this processor may see writes out of order"};
@@ -37,7 +38,8 @@ DefaultNotification default_notification(const DeviceFacts& device, LinkLayer li
     return {immediate, immediate, "an unknown software device"};
   }
   if (link_layer == LinkLayer::infiniband)
-    return {immediate, immediate, "an InfiniBand fabric may route packets of one connection differently"};
+    return {immediate, immediate,
+            "an InfiniBand fabric may route packets of one connection differently"};
   const auto known = std::ranges::any_of(strict_devices, [&](const StrictDevices& row) {
     return row.vendor_id == device.vendor_id && row.part_id_lowest <= device.part_id &&
            device.part_id <= row.part_id_highest;

@@ -20,17 +20,21 @@ constexpr std::array refusal_table{
     RefusalRow{Refusal::other_device,
                "set QPMESH_DEVICE to a device and port that qpmesh-info lists, or unset it"},
     RefusalRow{Refusal::other_gid_index,
-               "set QPMESH_GID_INDEX to an index that qpmesh-info lists, or unset it: the index is chosen by "
+               "set QPMESH_GID_INDEX to an index that qpmesh-info lists, or unset it: the index is "
+               "chosen by "
                "address"},
     RefusalRow{Refusal::other_netdev,
                "set QPMESH_NETDEV to an interface that qpmesh-info lists, or unset it"},
-    RefusalRow{Refusal::other_subnet,
-               "set QPMESH_SUBNET to the network of an interface that qpmesh-info lists, or unset it"},
+    RefusalRow{
+        Refusal::other_subnet,
+        "set QPMESH_SUBNET to the network of an interface that qpmesh-info lists, or unset it"},
     RefusalRow{Refusal::wrong_protocol, "use a RoCE or InfiniBand device: QPMESH_DEVICE"},
     RefusalRow{Refusal::port_down,
-               "check the cable and the switch; on Ethernet: ip link set INTERFACE up; on InfiniBand: is a "
+               "check the cable and the switch; on Ethernet: ip link set INTERFACE up; on "
+               "InfiniBand: is a "
                "subnet manager running?"},
-    RefusalRow{Refusal::no_mtu, "bring the port's interface down and up again, then look at ibv_devinfo"},
+    RefusalRow{Refusal::no_mtu,
+               "bring the port's interface down and up again, then look at ibv_devinfo"},
     RefusalRow{Refusal::no_lid,
                "start a subnet manager (opensm) on the fabric; sminfo shows whether one is there"},
     RefusalRow{Refusal::index_too_large,
@@ -39,9 +43,9 @@ constexpr std::array refusal_table{
                "give the port's interface an address: ip addr add ADDRESS/BITS dev INTERFACE"},
     RefusalRow{Refusal::wrong_gid_type, "set QPMESH_GID_INDEX to an entry of another type"},
     RefusalRow{Refusal::netdev_down, "ip link set INTERFACE up"},
-    RefusalRow{
-        Refusal::overlay,
-        "give the device an address on an interface that other hosts reach, or insist with QPMESH_NETDEV"},
+    RefusalRow{Refusal::overlay,
+               "give the device an address on an interface that other hosts reach, or insist with "
+               "QPMESH_NETDEV"},
 };
 
 std::string_view hint_for(Refusal refusal) noexcept {
@@ -54,7 +58,8 @@ std::string hint_for(Refusal refusal, std::string_view interface) {
   constexpr std::string_view placeholder = "INTERFACE";
   std::string hint{hint_for(refusal)};
   const auto found = hint.find(placeholder);
-  if (found != std::string::npos && !interface.empty()) hint.replace(found, placeholder.size(), interface);
+  if (found != std::string::npos && !interface.empty())
+    hint.replace(found, placeholder.size(), interface);
   return hint;
 }
 
@@ -75,13 +80,15 @@ std::optional<Why> missing_device(std::span<const DeviceFacts> devices, const Wi
   if (device == devices.end()) {
     std::vector<std::string_view> names;
     for (const auto& each : devices) names.push_back(each.name);
-    return Why{fmt::format("there is no RDMA device {}; there are: {}", wishes.device, joined(names)),
-               std::string{hint_for(Refusal::other_device)}};
+    return Why{
+        fmt::format("there is no RDMA device {}; there are: {}", wishes.device, joined(names)),
+        std::string{hint_for(Refusal::other_device)}};
   }
   if (wishes.port == 0 || std::ranges::count(device->ports, wishes.port, &PortFacts::number) > 0)
     return std::nullopt;
-  return Why{fmt::format("{} has no port {}, it has {}", wishes.device, wishes.port, device->ports.size()),
-             std::string{hint_for(Refusal::other_device)}};
+  return Why{
+      fmt::format("{} has no port {}, it has {}", wishes.device, wishes.port, device->ports.size()),
+      std::string{hint_for(Refusal::other_device)}};
 }
 
 // What no judgement tells of: devices that cannot be read, ports without a single GID.
@@ -93,8 +100,8 @@ std::vector<std::string> bare_devices(std::span<const DeviceFacts> devices, cons
       found.push_back(fmt::format("{} cannot be read ({})", device.name, device.unreadable));
     for (const auto& port : device.ports) {
       if (port.gids.empty())
-        found.push_back(
-            fmt::format("{} port {} is {} and has no GID", device.name, port.number, port.state_name));
+        found.push_back(fmt::format("{} port {} is {} and has no GID", device.name, port.number,
+                                    port.state_name));
     }
   }
   return found;
@@ -102,19 +109,22 @@ std::vector<std::string> bare_devices(std::span<const DeviceFacts> devices, cons
 
 // Why each entry that got furthest was refused, an interface or a port at a time.
 std::vector<std::string> furthest_refusals(std::span<const DeviceFacts> devices,
-                                           std::span<const Judgement> judgements, Refusal furthest) {
+                                           std::span<const Judgement> judgements,
+                                           Refusal furthest) {
   std::vector<std::string> found;
   for (const auto& each : judgements) {
     if (each.refusal != furthest) continue;
     const auto& device = devices[each.device];
-    auto text = fmt::format("{} port {}: {}", device.name, device.ports[each.port].number, each.refused);
+    auto text =
+        fmt::format("{} port {}: {}", device.name, device.ports[each.port].number, each.refused);
     if (std::ranges::find(found, text) == found.end()) found.push_back(std::move(text));
   }
   return found;
 }
 
 // What there would have been instead of a wish that was not met.
-std::string alternatives(std::span<const DeviceFacts> devices, const Wishes& wishes, Refusal furthest) {
+std::string alternatives(std::span<const DeviceFacts> devices, const Wishes& wishes,
+                         Refusal furthest) {
   std::set<int> indexes;
   std::set<std::string> others;
   for (const auto& device : devices) {
@@ -134,21 +144,22 @@ std::string alternatives(std::span<const DeviceFacts> devices, const Wishes& wis
 Why why_nothing(std::span<const DeviceFacts> devices, const Wishes& wishes,
                 std::span<const Judgement> judgements) {
   if (devices.empty()) {
-    return {
-        "no RDMA device is visible to this process",
-        "rdma link lists devices; load the adapter's driver, or set up SoftRoCE as docs/softroce.md tells; a "
-        "container needs /dev/infiniband"};
+    return {"no RDMA device is visible to this process",
+            "rdma link lists devices; load the adapter's driver, or set up SoftRoCE as "
+            "docs/softroce.md tells; a "
+            "container needs /dev/infiniband"};
   }
   if (auto missing = missing_device(devices, wishes)) return *std::move(missing);
   auto reasons = bare_devices(devices, wishes);
   auto furthest = Refusal::none;
   for (const auto& each : judgements) furthest = std::max(furthest, each.refusal);
-  for (auto& reason : furthest_refusals(devices, judgements, furthest)) reasons.push_back(std::move(reason));
+  for (auto& reason : furthest_refusals(devices, judgements, furthest))
+    reasons.push_back(std::move(reason));
   constexpr std::size_t reasons_max = 8;  // a message, not a table
   const auto left_out = reasons.size() > reasons_max ? reasons.size() - reasons_max : 0;
   reasons.resize(reasons.size() - left_out);
-  auto cause =
-      fmt::format("no usable GID: {}{}", fmt::join(reasons, "; "), alternatives(devices, wishes, furthest));
+  auto cause = fmt::format("no usable GID: {}{}", fmt::join(reasons, "; "),
+                           alternatives(devices, wishes, furthest));
   if (left_out != 0) cause += fmt::format("; and {} more", left_out);
   const auto nearest = std::ranges::find(judgements, furthest, &Judgement::refusal);
   if (furthest == Refusal::none) {
@@ -163,7 +174,8 @@ Why why_nothing(std::span<const DeviceFacts> devices, const Wishes& wishes,
   return {std::move(cause), hint_for(furthest, gid.netdev)};
 }
 
-Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const GidFacts& gid, int score) {
+Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const GidFacts& gid,
+                     int score) {
   Endpoint endpoint{.device = device.name,
                     .node_guid = device.node_guid,
                     .port = port.number,
@@ -181,7 +193,8 @@ Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const Gid
                     .score = score};
   if (port.link_layer == LinkLayer::infiniband) {
     endpoint.prefix_bits = 64;
-  } else if (const auto kind = kind_of(gid.gid); kind == AddressKind::ipv4 || kind == AddressKind::ipv6) {
+  } else if (const auto kind = kind_of(gid.gid);
+             kind == AddressKind::ipv4 || kind == AddressKind::ipv6) {
     const auto own = std::ranges::find(gid.addresses, gid.gid, &InterfaceAddress::address);
     if (own != gid.addresses.end())
       endpoint.prefix_bits = own->prefix_bits + (kind == AddressKind::ipv4 ? 96 : 0);
@@ -194,9 +207,10 @@ Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const Gid
 std::string to_string(const Endpoint& endpoint) {
   auto text = fmt::format("{} port {}, ", endpoint.device, endpoint.port);
   if (endpoint.link_layer == LinkLayer::infiniband) text += fmt::format("LID {}, ", endpoint.lid);
-  return text + fmt::format("GID {} {} ({}{}{}), MTU {}", endpoint.gid_index, to_string(endpoint.gid),
-                            to_string(endpoint.gid_type), endpoint.netdev.empty() ? "" : ", ",
-                            endpoint.netdev, endpoint.mtu_bytes);
+  return text + fmt::format("GID {} {} ({}{}{}), MTU {}", endpoint.gid_index,
+                            to_string(endpoint.gid), to_string(endpoint.gid_type),
+                            endpoint.netdev.empty() ? "" : ", ", endpoint.netdev,
+                            endpoint.mtu_bytes);
 }
 
 Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std::string host) {

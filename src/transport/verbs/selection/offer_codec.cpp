@@ -47,11 +47,14 @@ bool is_text(std::string_view text, std::size_t bytes_max) noexcept {
 bool is_sound(const Endpoint& endpoint) noexcept {
   return !endpoint.device.empty() && is_text(endpoint.device, name_bytes_max) &&
          is_text(endpoint.netdev, name_bytes_max) && endpoint.port >= 1 &&
-         (endpoint.link_layer == LinkLayer::infiniband || endpoint.link_layer == LinkLayer::ethernet) &&
+         (endpoint.link_layer == LinkLayer::infiniband ||
+          endpoint.link_layer == LinkLayer::ethernet) &&
          endpoint.gid_type <= GidType::roce_v2 &&
-         (endpoint.link_layer == LinkLayer::infiniband) == (endpoint.gid_type == GidType::infiniband) &&
+         (endpoint.link_layer == LinkLayer::infiniband) ==
+             (endpoint.gid_type == GidType::infiniband) &&
          endpoint.gid != Gid{} && endpoint.prefix_bits <= 128 && endpoint.mtu_bytes >= 256 &&
-         endpoint.mtu_bytes <= 4096 && std::has_single_bit(static_cast<unsigned>(endpoint.mtu_bytes));
+         endpoint.mtu_bytes <= 4096 &&
+         std::has_single_bit(static_cast<unsigned>(endpoint.mtu_bytes));
 }
 
 Endpoint get(base::ByteReader& reader) {
@@ -101,15 +104,16 @@ Offer decode(BlobView blob, int peer) {
   }
   offer.cause = reader.get_text();
   offer.hint = reader.get_text();
-  sound = sound && is_text(offer.host, name_bytes_max) && is_text(offer.cause, sentence_bytes_max) &&
-          is_text(offer.hint, sentence_bytes_max);
+  sound = sound && is_text(offer.host, name_bytes_max) &&
+          is_text(offer.cause, sentence_bytes_max) && is_text(offer.hint, sentence_bytes_max);
   if (!reader.finished() || !sound) {
-    throw Error{{.code = ErrorCode::corrupt,
-                 .peer = peer,
-                 .operation = "init",
-                 .cause = fmt::format("the RDMA endpoints that the rank offers, {} bytes, cannot be read",
-                                      blob.size()),
-                 .hint = "does every rank run the same version of qpmesh?"}};
+    throw Error{
+        {.code = ErrorCode::corrupt,
+         .peer = peer,
+         .operation = "init",
+         .cause = fmt::format("the RDMA endpoints that the rank offers, {} bytes, cannot be read",
+                              blob.size()),
+         .hint = "does every rank run the same version of qpmesh?"}};
   }
   return offer;
 }

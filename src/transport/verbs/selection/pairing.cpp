@@ -23,10 +23,11 @@ constexpr std::array mismatch_table{
     MismatchRow{Mismatch::fabric,
                 "their InfiniBand subnets have different prefixes and no router between them",
                 "choose ports of one fabric on both hosts with QPMESH_DEVICE"},
-    MismatchRow{
-        Mismatch::gid_type, "no common GID type: RoCE v1 and RoCE v2 do not understand each other",
-        "let both devices offer RoCE v2 (mlx4: cma_roce_mode or the module option roce_mode=2), or choose "
-        "entries of one type with QPMESH_GID_INDEX"},
+    MismatchRow{Mismatch::gid_type,
+                "no common GID type: RoCE v1 and RoCE v2 do not understand each other",
+                "let both devices offer RoCE v2 (mlx4: cma_roce_mode or the module option "
+                "roce_mode=2), or choose "
+                "entries of one type with QPMESH_GID_INDEX"},
     MismatchRow{Mismatch::address_kind, "no common address family",
                 "give the RDMA interfaces of both hosts an IPv4 address of one network"},
     MismatchRow{Mismatch::same_gid, "two different devices hold the same GID",
@@ -45,7 +46,8 @@ Mismatch compare(const Endpoint& a, const Endpoint& b) noexcept {
   if (a.link_layer == LinkLayer::infiniband) {
     // The default prefix fe80::/64 is never routed.
     const auto routed = [](const Endpoint& each) { return kind_of(each.gid) == AddressKind::ipv6; };
-    const bool reachable = contains({a.gid, infiniband_prefix_bits}, b.gid) || (routed(a) && routed(b));
+    const bool reachable =
+        contains({a.gid, infiniband_prefix_bits}, b.gid) || (routed(a) && routed(b));
     return reachable ? Mismatch::none : Mismatch::fabric;
   }
   if (a.gid_type != b.gid_type) return Mismatch::gid_type;
@@ -81,8 +83,9 @@ void explain(const Offer& low, const Offer& high, Pairs& found) {
     reasons.push_back(row.reason);
     found.hint = row.hint;
   }
-  found.cause = fmt::format("host {} ({}) and host {} ({}) have no GIDs that can be connected: {}", low.host,
-                            listed(low), high.host, listed(high), fmt::join(reasons, "; "));
+  found.cause =
+      fmt::format("host {} ({}) and host {} ({}) have no GIDs that can be connected: {}", low.host,
+                  listed(low), high.host, listed(high), fmt::join(reasons, "; "));
 }
 
 }  // namespace

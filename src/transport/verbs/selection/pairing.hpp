@@ -24,8 +24,9 @@ struct Pair {
   auto operator<=>(const Pair&) const = default;
 };
 struct Pairs {
-  std::vector<Pair> pairs{};  // best first: same subnet, then the lower rank's order, then the higher's
-  std::string cause{};        // why there are none
+  std::vector<Pair>
+      pairs{};          // best first: same subnet, then the lower rank's order, then the higher's
+  std::string cause{};  // why there are none
   std::string hint{};
 };
 // Both ends call it alike, with the lower rank's offer first.

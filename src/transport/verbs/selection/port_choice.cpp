@@ -111,7 +111,8 @@ struct Users {
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
       of_node[node_ids[rank]].resize(all.size());
       if (assignment[rank] == no_port) continue;
-      add(node_ids[rank], cluster.options[rank][static_cast<std::size_t>(assignment[rank])].network, 1);
+      add(node_ids[rank], cluster.options[rank][static_cast<std::size_t>(assignment[rank])].network,
+          1);
     }
   }
   void add(int node_id, std::size_t network, int count) {
@@ -176,7 +177,8 @@ Assignment start(const Cluster& cluster, std::size_t anchor) {
     const auto best = std::ranges::max_element(options, {}, [&](const PortOption& each) {
       return cluster.proximity[each.network * cluster.networks.size() + anchor];
     });
-    assignment.push_back(best == options.end() ? no_port : static_cast<int>(best - options.begin()));
+    assignment.push_back(best == options.end() ? no_port
+                                               : static_cast<int>(best - options.begin()));
   }
   return assignment;
 }
