@@ -51,9 +51,8 @@ struct Options {
   std::int64_t register_bytes_min = std::int64_t{256} << 10;
   // QPMESH_RENDEZVOUS: read where the device can (agreed)
   RendezvousChoice rendezvous = RendezvousChoice::write;
-  // Cross memory attach: ranks of a node copy long data straight out of each other's private
-  // memory, where the system lets them. QPMESH_CMA: otherwise they go through shared memory
-  // (agreed)
+  // QPMESH_CMA: cross memory attach: ranks of a node copy long data straight out of each other's
+  // private memory, where the system lets them; otherwise it goes through shared memory (agreed)
   bool cma = true;
   // Who only waits for a neighbour's long copy does a part of it, into the neighbour's memory.
   // QPMESH_COOPERATIVE_COPY: otherwise nobody writes another one's private memory (agreed)

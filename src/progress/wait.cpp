@@ -20,8 +20,8 @@ constexpr std::uint32_t spins_per_us =
 // A pause costs up to 40 ns, which a message that is nearly here would wait for; a long
 // wait leaves the core's other thread alone.
 constexpr std::uint32_t pauseless_spins = 2'000;
-constexpr std::chrono::seconds sleep_max{
-    1};  // a lost wake-up would be a bug; it costs a second, not a hang
+// A lost wake-up would be a bug; it costs a second, not a hang.
+constexpr std::chrono::seconds sleep_max{1};
 constexpr auto slice_lost =
     std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
 constexpr std::uint32_t sleeps_for_yield_max = 64;

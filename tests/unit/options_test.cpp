@@ -120,7 +120,9 @@ TEST(option_table, names_each_member_once_and_after_its_field_in_the_header) {
     EXPECT_TRUE(members.emplace(member, row.field).second) << row.field;
     const auto comment = header.find(fmt::format("// {}", row.variable));
     ASSERT_NE(comment, std::string::npos) << row.variable;
-    const auto declaration = header.find('\n', comment) + 1;
+    auto declaration = header.find('\n', comment) + 1;  // behind all lines of the comment
+    while (header.compare(declaration, 4, "  //") == 0)
+      declaration = header.find('\n', declaration) + 1;
     const auto line = header.substr(declaration, header.find('\n', declaration) - declaration);
     EXPECT_NE(line.find(fmt::format(" {}", row.field)), std::string::npos) << line;
     EXPECT_EQ(header.substr(comment, declaration - comment).find("(agreed)") != std::string::npos,
