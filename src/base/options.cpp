@@ -102,7 +102,7 @@ constexpr std::array<OptionRow, 26> table{{
      .member = &Options::payload_ring_bytes,
      .unit = "bytes",
      .lowest = 4 * kib,
-     .highest = 2 * mib,  // messaging::payload_ring_units_max
+     .highest = 2 * mib,
      .power_of_two = true,
      .agreed = true,
      .doc = "Payload ring per peer and direction."},
