@@ -18,8 +18,8 @@ struct ControlFrame {
     failure,       // a communicator has failed at the sender
     abort,         // the sender's context was aborted
     calls,         // the sender's last collectives, because it waits for long or has seen that they
-            // differ: who finds the first difference says so
-    leaving,            // the sender's next words are its goodbye, and why
+                   // differ: who finds the first difference says so
+    leaving,       // the sender's next words are its goodbye, and why
     whom_do_you_await,  // the sender's wait for us is about to end in a timeout
     awaits,             // the answer
   };
