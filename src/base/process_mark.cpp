@@ -9,18 +9,18 @@
 
 namespace qpmesh::base {
 
-std::atomic<std::uint32_t> ProcessMark::generation{0};
+std::atomic<std::uint32_t> ProcessMark::forks_{0};
 
 ProcessMark::ProcessMark() : pid_{::getpid()} {
-  static const int error = ::pthread_atfork(
-      nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  static const int error =
+      ::pthread_atfork(nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
   if (error != 0) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "init",
                  .cause = "pthread_atfork failed",
                  .system_error = error}};
   }
-  generation_ = generation.load(std::memory_order_relaxed);
+  forks_before_ = forks_.load(std::memory_order_relaxed);
 }
 
 }  // namespace qpmesh::base

@@ -15,16 +15,16 @@ class ProcessMark {
 
   // Is this process a child that was forked off later? One comparison, without a system call.
   bool is_inherited() const noexcept {
-    return generation_ != generation.load(std::memory_order_relaxed);
+    return forks_before_ != forks_.load(std::memory_order_relaxed);
   }
   pid_t pid() const noexcept { return pid_; }
 
  private:
   // Forks between the first process that had a mark and this one. Written in a child before its
   // fork() returns, when it has one thread; read by all calls.
-  static std::atomic<std::uint32_t> generation;
+  static std::atomic<std::uint32_t> forks_;
 
-  std::uint32_t generation_;
+  std::uint32_t forks_before_;
   pid_t pid_;
 };
 
