@@ -21,6 +21,7 @@ struct CallShape {
   std::size_t ranks_count() const noexcept { return static_cast<std::size_t>(size); }
   double vector_bytes() const noexcept { return static_cast<double>(bytes); }
   double block_bytes() const noexcept { return vector_bytes() / ranks(); }
+  double others_bytes() const noexcept { return vector_bytes() - block_bytes(); }
 };
 
 // Ranks that share memory: what algorithms that read it there are made of (node/work.hpp). Not part
@@ -78,6 +79,10 @@ struct CostModel {
     return latency_s + (messages - 1) * port_s(bytes_each) + bytes_each * byte_s;
   }
   double copy_s(double bytes) const noexcept { return bytes * copied_byte_s; }
+  // More for a copy that is made while a message is on its way.
+  double overlapped_copy_s(double bytes) const noexcept {
+    return std::max(0.0, copy_s(bytes) - latency_s);
+  }
   // From the first byte of a message until it is combined.
   double combined_s(double bytes) const noexcept {
     const double segment = std::min(bytes, static_cast<double>(segment_bytes));

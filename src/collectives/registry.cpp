@@ -16,55 +16,10 @@ std::string_view name_of(Collective collective) noexcept {
 namespace collectives {
 namespace {
 
-// In the order of Collective. Addresses, so that nothing depends on which file is initialised
-// first.
-constexpr std::array table{
-    &barrier_dissemination,
-    &barrier_one_shot,
-    &broadcast_linear,
-    &broadcast_binomial,
-    &broadcast_scatter_allgather,
-    &broadcast_chain,
-    &broadcast_one_shot,
-    &broadcast_double_buffered,
-    &broadcast_cma,
-    &reduce_knomial,
-    &reduce_scatter_gather,
-    &reduce_one_shot,
-    &reduce_direct,
-    &allgather_all_pairs,
-    &allgather_circulant,
-    &allgather_ring,
-    &allgather_one_shot,
-    &allgather_double_buffered,
-    &allgather_cma,
-    &reduce_scatter_all_pairs,
-    &reduce_scatter_circulant,
-    &reduce_scatter_pairwise,
-    &reduce_scatter_one_shot,
-    &reduce_scatter_direct,
-    &reduce_scatter_cma,
-    &allreduce_recursive_multiplying,
-    &allreduce_butterfly,
-    &allreduce_circulant,
-    &allreduce_ring,
-    &allreduce_one_shot,
-    &allreduce_direct,
-    &allreduce_cma,
-    &gather_linear,
-    &gather_binomial,
-    &gather_cma,
-    &scatter_linear,
-    &scatter_binomial,
-    &scatter_cma,
-    &alltoall_all_pairs,
-    &alltoall_bruck,
-    &alltoall_one_shot,
-    &alltoall_double_buffered,
-    &alltoall_cma,
-    &scan_doubling,
-    &exscan_doubling,
-};
+// Addresses, so that nothing depends on which file is initialised first.
+#define QPMESH_ADDRESS(row) &row,
+constexpr std::array table{QPMESH_ALGORITHM_ROWS(QPMESH_ADDRESS)};
+#undef QPMESH_ADDRESS
 
 std::string names_of(Collective collective, const CallShape* shape) {
   std::string list;

@@ -22,23 +22,30 @@ inline std::string_view collective_name(Collective collective) noexcept {
   return collective_names[static_cast<std::size_t>(collective)];
 }
 
-// Each is the last line of its own file. Where costs are equal, the first one of a collective runs.
-extern const Algorithm barrier_dissemination, barrier_one_shot;
-extern const Algorithm broadcast_linear, broadcast_binomial, broadcast_scatter_allgather,
-    broadcast_chain, broadcast_one_shot, broadcast_double_buffered, broadcast_cma;
-extern const Algorithm reduce_knomial, reduce_scatter_gather, reduce_one_shot, reduce_direct;
-extern const Algorithm allgather_all_pairs, allgather_circulant, allgather_ring, allgather_one_shot,
-    allgather_double_buffered, allgather_cma;
-extern const Algorithm reduce_scatter_all_pairs, reduce_scatter_circulant, reduce_scatter_pairwise,
-    reduce_scatter_one_shot, reduce_scatter_direct, reduce_scatter_cma;
-extern const Algorithm allreduce_recursive_multiplying, allreduce_butterfly, allreduce_circulant,
-    allreduce_ring, allreduce_one_shot, allreduce_direct, allreduce_cma;
-extern const Algorithm gather_linear, gather_binomial, gather_cma;
-extern const Algorithm scatter_linear, scatter_binomial, scatter_cma;
-extern const Algorithm alltoall_all_pairs, alltoall_bruck, alltoall_one_shot,
-    alltoall_double_buffered, alltoall_cma;
-extern const Algorithm scan_doubling;
-extern const Algorithm exscan_doubling;
+// Every algorithm by the row that its file ends with, in the order of Collective. Where costs are
+// equal, the first one of a collective runs.
+// clang-format off
+#define QPMESH_ALGORITHM_ROWS(row) \
+  row(barrier_dissemination) row(barrier_one_shot) \
+  row(broadcast_linear) row(broadcast_binomial) row(broadcast_scatter_allgather) \
+  row(broadcast_chain) row(broadcast_one_shot) row(broadcast_double_buffered) row(broadcast_cma) \
+  row(reduce_knomial) row(reduce_scatter_gather) row(reduce_one_shot) row(reduce_direct) \
+  row(allgather_all_pairs) row(allgather_circulant) row(allgather_ring) row(allgather_one_shot) \
+  row(allgather_double_buffered) row(allgather_cma) \
+  row(reduce_scatter_all_pairs) row(reduce_scatter_circulant) row(reduce_scatter_pairwise) \
+  row(reduce_scatter_one_shot) row(reduce_scatter_direct) row(reduce_scatter_cma) \
+  row(allreduce_recursive_multiplying) row(allreduce_butterfly) row(allreduce_circulant) \
+  row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) row(allreduce_cma) \
+  row(gather_linear) row(gather_binomial) row(gather_cma) \
+  row(scatter_linear) row(scatter_binomial) row(scatter_cma) \
+  row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) \
+  row(alltoall_double_buffered) row(alltoall_cma) \
+  row(scan_doubling) \
+  row(exscan_doubling)
+// clang-format on
+#define QPMESH_DECLARE(row) extern const Algorithm row;
+QPMESH_ALGORITHM_ROWS(QPMESH_DECLARE)
+#undef QPMESH_DECLARE
 
 std::span<const Algorithm* const> algorithms() noexcept;  // all of them
 std::span<const Algorithm* const> algorithms(

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 
 #include "collectives/cost.hpp"
 #include "collectives/node/memory.hpp"
@@ -12,47 +11,32 @@
 
 namespace qpmesh::collectives {
 
-// Of a vector, in a prediction.
-inline double chunk_count(double bytes) noexcept {
-  return std::ceil(bytes / double{node_chunk_bytes});
-}
-
-// A vector in chunks of whole elements, each as long as a staging buffer.
-struct Chunks {
-  std::size_t bytes;
-  std::size_t chunk_bytes;
-
-  explicit Chunks(std::size_t vector_bytes, std::size_t element_bytes = 1) noexcept
-      : bytes{vector_bytes}, chunk_bytes{node_chunk_bytes / element_bytes * element_bytes} {}
-  std::size_t count() const noexcept { return (bytes + chunk_bytes - 1) / chunk_bytes; }
-  std::size_t begin(std::size_t chunk) const noexcept { return chunk * chunk_bytes; }
-  std::size_t length(std::size_t chunk) const noexcept {
-    return std::min(chunk_bytes, bytes - begin(chunk));
-  }
-};
-
-// Blocks, which may differ in length, in pieces: those of so many blocks fill a staging buffer.
+// Blocks, which may differ in length, in pieces of whole elements: those of so many blocks fill a
+// staging buffer. A vector that is staged whole is one block.
 struct Pieces {
-  std::size_t longest_bytes;
+  std::size_t longest_bytes;  // of a block
   std::size_t piece_bytes;
 
-  Pieces(const Blocks& blocks, int blocks_at_once, std::size_t element_bytes = 1) noexcept
-      : longest_bytes{0},
+  Pieces(std::size_t longest_block_bytes, int blocks_at_once, std::size_t element_bytes) noexcept
+      : longest_bytes{longest_block_bytes},
         piece_bytes{node_chunk_bytes / static_cast<std::size_t>(blocks_at_once) / element_bytes *
-                    element_bytes} {
-    for (int block = 0; block < blocks.block_count; ++block)
-      longest_bytes = std::max(longest_bytes, blocks.length_bytes(block));
-  }
+                    element_bytes} {}
   std::size_t count() const noexcept { return (longest_bytes + piece_bytes - 1) / piece_bytes; }
   std::size_t begin(std::size_t piece) const noexcept { return piece * piece_bytes; }
   std::size_t length(std::size_t piece, std::size_t block_bytes) const noexcept {
     return std::min(piece_bytes, block_bytes - std::min(block_bytes, begin(piece)));
   }
+  std::size_t length(std::size_t piece) const noexcept { return length(piece, longest_bytes); }
   // In a staging buffer.
-  std::size_t place(int block) const noexcept {
+  std::size_t offset(int block) const noexcept {
     return piece_bytes * static_cast<std::size_t>(block);
   }
 };
+
+// Staging buffers that so many bytes fill, in a prediction.
+inline double chunk_count(double bytes) noexcept {
+  return std::ceil(bytes / double{node_chunk_bytes});
+}
 
 // The ranks share memory, and an element of each fits a staging buffer.
 inline bool fits_staging(const CallShape& shape) {

@@ -1,6 +1,7 @@
 // A vector of elements cut into one block per rank. Pure integers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 namespace qpmesh::collectives {
@@ -33,6 +34,12 @@ struct Blocks {
     return first_bytes(block + count) - first_bytes(block);
   }
   std::size_t bytes() const noexcept { return element_count * element_bytes; }
+  std::size_t longest_bytes() const noexcept {
+    std::size_t longest = 0;
+    for (int block = 0; block < block_count; ++block)
+      longest = std::max(longest, length_bytes(block));
+    return longest;
+  }
 
  private:
   std::size_t last_end() const noexcept {

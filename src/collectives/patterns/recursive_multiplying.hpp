@@ -2,13 +2,17 @@
 // equal distances, send each other all that they have. Pure integers.
 //
 // Up to one_round_max ranks it is one round of all. Beyond, 2^q ranks take part, in rounds of radix
-// k or less; the others, the odd ones of the first 2 (N - 2^q) ranks, hand their part to the rank
-// before them and get the result from it. A rank so always speaks for a range of consecutive ranks,
-// and each round joins neighbouring ranges: operands stay in rank order.
+// k or less; the others, the odd ones of the first 2 (N - 2^q) ranks, are folded: they hand their
+// vector to the rank before them, which takes part for both, and get the result from it. A rank so
+// always speaks for a range of consecutive ranks, and each round joins neighbouring ranges:
+// operands stay in rank order. Source of the folding: R. Rabenseifner, "Optimization of collective
+// reduction operations", 2004.
 #pragma once
 
 #include <algorithm>
 #include <bit>
+
+#include "collectives/cost.hpp"
 
 namespace qpmesh::collectives {
 
@@ -25,9 +29,7 @@ class RecursiveMultiplying {
         radix_{size <= one_round_max ? size : radix} {}
 
   int participants() const noexcept { return participants_; }
-  int folded() const noexcept {
-    return folded_;
-  }  // ranks that take part through the one before them
+  int folded() const noexcept { return folded_; }  // so many ranks
   bool is_folded(int rank) const noexcept { return rank < 2 * folded_ && rank % 2 == 1; }
   bool has_folded(int rank) const noexcept { return rank < 2 * folded_ && rank % 2 == 0; }
   int position_of(int rank) const noexcept {
@@ -48,5 +50,16 @@ class RecursiveMultiplying {
   int folded_;
   int radix_;
 };
+
+// early_s: by how much groups that did not wait for folded ranks are ahead of the first ones that
+// did.
+inline void add_folding_cost(Cost& cost, const RecursiveMultiplying& pattern, double bytes,
+                             double early_s, const CostModel& model) {
+  if (pattern.folded() == 0) return;
+  cost.time_s +=
+      model.latency_s + model.combined_s(bytes) + std::max(0.0, model.round_s(1, bytes) - early_s);
+  ++cost.messages;
+  cost.bytes += bytes;
+}
 
 }  // namespace qpmesh::collectives

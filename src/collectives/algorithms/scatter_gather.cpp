@@ -5,18 +5,13 @@
 #include <optional>
 
 #include "collectives/algorithm.hpp"
-#include "collectives/gather/binomial.hpp"
-#include "collectives/reduce_scatter/circulant.hpp"
+#include "collectives/algorithms/phases.hpp"
 
 namespace qpmesh::collectives {
 namespace {
 
 Task run(Group group, const Arguments& arguments) {
   const bool is_root = group.rank() == arguments.root;
-  if (group.size() == 1) {
-    group.copy(arguments.out, arguments.in, arguments.bytes());
-    co_return;
-  }
   const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
   std::optional<Scratch> memory;
   if (!is_root) memory.emplace(group, arguments.bytes());

@@ -9,7 +9,6 @@
 // of the whole vector more. Source: R. Rabenseifner, "Optimization of collective reduction
 // operations", 2004, with radix k; see recursive_multiplying.cpp.
 #include "collectives/algorithm.hpp"
-#include "collectives/allreduce/folding.hpp"
 #include "collectives/patterns/recursive_multiplying.hpp"
 
 namespace qpmesh::collectives {
@@ -56,12 +55,16 @@ Task run(Group group, const Arguments& arguments) {
   const std::span<std::byte> out{arguments.out, bytes};
   Round<radix_max - 1> round{group};
   if (pattern.is_folded(rank)) {
-    co_await take_part_folded(group, arguments);
+    round.send(rank - 1, {arguments.in, bytes});
+    co_await round;
+    round.receive(rank - 1, out);
+    co_await round;
     co_return;
   }
   const std::byte* sums = arguments.in;  // of the ranks that this one speaks for
   if (pattern.has_folded(rank)) {
-    co_await take_folded(group, arguments);
+    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
+    co_await round;
     sums = out.data();
   }
   const auto bytes_of = [&](const Part& part) { return part.count * arguments.element_bytes; };
@@ -129,7 +132,10 @@ Task run(Group group, const Arguments& arguments) {
     co_await round;
     mine = last.whole;
   }
-  if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
+  if (pattern.has_folded(rank)) {
+    round.send(rank + 1, out);
+    co_await round;
+  }
 }
 
 Cost cost(const CallShape& shape, const CostModel& model) {

@@ -9,7 +9,6 @@
 // k.
 #include "collectives/patterns/recursive_multiplying.hpp"
 #include "collectives/algorithm.hpp"
-#include "collectives/allreduce/folding.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -30,12 +29,16 @@ Task run(Group group, const Arguments& arguments) {
 
   Round<radix_max - 1> round{group};
   if (pattern.is_folded(rank)) {
-    co_await take_part_folded(group, arguments);
+    round.send(rank - 1, {arguments.in, bytes});
+    co_await round;
+    round.receive(rank - 1, out);
+    co_await round;
     co_return;
   }
   const std::byte* sum = arguments.in;  // of the ranks that this one speaks for
   if (pattern.has_folded(rank)) {
-    co_await take_folded(group, arguments);
+    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
+    co_await round;
     sum = out.data();
   }
   const int position = pattern.position_of(rank);
@@ -64,7 +67,10 @@ Task run(Group group, const Arguments& arguments) {
     sum = out.data();
     distance *= radix;
   }
-  if (pattern.has_folded(rank)) co_await return_to_folded(group, arguments);
+  if (pattern.has_folded(rank)) {
+    round.send(rank + 1, out);
+    co_await round;
+  }
 }
 
 Cost cost(const CallShape& shape, const CostModel& model) {

@@ -4,8 +4,7 @@
 // R. van de Geijn, S. Gupta, D. Payne, J. Watts, "Interprocessor collective communication library
 // (InterCom)", 1994; see patterns/circulant.hpp for the second half.
 #include "collectives/algorithm.hpp"
-#include "collectives/allgather/circulant.hpp"
-#include "collectives/scatter/binomial.hpp"
+#include "collectives/algorithms/phases.hpp"
 
 namespace qpmesh::collectives {
 namespace {

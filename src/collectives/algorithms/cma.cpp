@@ -1,0 +1,313 @@
+// Cross memory attach: who has something to give says where it lies, and whoever wants it copies it
+// straight from there, out of private memory too: the kernel does that (process_vm_readv). Who gave
+// waits until the others have it. Wins for long vectors on one node, from where a copy saved is
+// worth a call of the system. Later where ranks share cores: the system copies more slowly than a
+// core does inside its cache. Cost: a call and one copy of each block that a rank wants; two lines.
+//
+// A broadcast's root, which would only wait, copies too where each rank has a core
+// (base/fill_guard.hpp).
+//
+// Reductions: every rank copies its slice of all vectors, in parts that stay in its cache, and
+// reduces them; in an allreduce it then copies the others' slices of the result from where they
+// were reduced. What lies in Buffers is reduced where it lies. Nothing is staged, what other cores
+// have written crosses once, and there are three steps however long the vector is, which ranks that
+// share cores wait for. In rank order: ordered reductions included; the same bits on every rank.
+// Cost per rank: (N-1)/N S copied and reduced; an allreduce (N-1)/N S copied once more; a call of
+// the system for each copy.
+//
+// Sources: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's
+// btl/vader. Reductions: J. Hashmi, S. Chakraborty, M. Bayatpour, H. Subramoni, D. Panda,
+// "Designing efficient shared address space reduction collectives for multi-/many-cores", 2018,
+// with process_vm_readv for shared address spaces.
+#include <cmath>
+#include <exception>
+#include <optional>
+
+#include "base/fill_guard.hpp"
+#include "collectives/algorithm.hpp"
+#include "collectives/node/operation.hpp"
+#include "collectives/node/work.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+// The ranks read each other's private memory.
+bool fits(const CallShape& shape) {
+  return shape.cma && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
+         shape.bytes > 0;
+}
+
+// The root fills as much for every reader as leaves all of them the same to do.
+Task broadcast_filled(Group group, NodeOperation& node, const Arguments& arguments) {
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  if (group.rank() == root) {
+    node.publish_in_place(arguments.out, bytes);
+    for (int distance = 1; distance < group.size(); ++distance) {
+      const int to = group.plus(distance);
+      co_await node.member(to, 1);
+      node.fill(to, {arguments.out, bytes});
+    }
+    co_await node.all(2);
+    co_return;
+  }
+  const std::size_t begin = node.open_to_fill({arguments.out, bytes});
+  bool copied = false;
+  std::exception_ptr failure;
+  try {
+    node.publish({});
+    co_await node.member(root, 1);
+    copied = node.copy_in_place(root, arguments.out, 0, begin);
+  } catch (...) {
+    failure = std::current_exception();  // which nobody hears before the vector is private again
+  }
+  co_await node.settle_fill(root);
+  if (failure) std::rethrow_exception(failure);
+  if (!node.is_filled())
+    copied = copied && node.copy_in_place(root, arguments.out + begin, begin, bytes - begin);
+  if (!copied) co_await node.failure_of(root);
+  node.advance(2);
+}
+
+Task broadcast(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  if (node.fills_together(bytes)) {
+    co_await broadcast_filled(group, node, arguments);
+    co_return;
+  }
+  if (group.rank() == root) {
+    node.publish_in_place(arguments.out, bytes);
+    co_await node.all(1);
+    co_return;
+  }
+  co_await node.member(root, 1);
+  if (!node.copy_in_place(root, arguments.out, 0, bytes)) co_await node.failure_of(root);
+  node.publish({});
+}
+
+Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
+  const bool filled =
+      model.node.ranks_per_core <= 1 && shape.vector_bytes() >= base::filled_bytes_min;
+  const double copied = filled ? shape.others_bytes() : shape.vector_bytes();
+  return core_cost(shape, model, 2, {.stream = copied, .system_calls = 1, .system_copies = copied});
+}
+
+Task gather(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  if (group.rank() != root) {
+    node.publish_in_place(arguments.in, bytes);
+    co_await node.member(root, 1);
+    co_return;
+  }
+  group.copy(arguments.out + arguments.out_blocks.first_bytes(root), arguments.in, bytes);
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    std::byte* const target = arguments.out + arguments.out_blocks.first_bytes(from);
+    if (!node.copy_in_place(from, target, 0, bytes)) co_await node.failure_of(from);
+  }
+  node.publish({});
+}
+
+Cost gather_cost(const CallShape& shape, const CostModel& model) {
+  return core_cost(shape, model, 2, {},
+                   {.stream = shape.vector_bytes(),
+                    .system_calls = shape.ranks() - 1,
+                    .system_copies = shape.others_bytes()});
+}
+
+Task scatter(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  co_await node.own_slot();
+  if (group.rank() == root) {
+    node.publish_in_place(arguments.in, bytes * static_cast<std::size_t>(group.size()));
+    group.copy(arguments.out, arguments.in + arguments.in_blocks.first_bytes(root), bytes);
+    co_await node.all(1);
+    co_return;
+  }
+  co_await node.member(root, 1);
+  const std::size_t begin = bytes * static_cast<std::size_t>(group.rank());
+  if (!node.copy_in_place(root, arguments.out, begin, bytes)) co_await node.failure_of(root);
+  node.publish({});
+}
+
+Cost scatter_cost(const CallShape& shape, const CostModel& model) {
+  const double block = shape.block_bytes();
+  return core_cost(shape, model, 2,
+                   {.stream = 2 * block, .system_calls = 1, .system_copies = block});
+}
+
+// Allgather and alltoall: every rank takes of the others' vectors what is for it: all, or its
+// block.
+template <Collective collective>
+Task exchange(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  constexpr bool is_alltoall = collective == Collective::alltoall;
+  const Blocks& blocks = arguments.out_blocks;
+  const std::size_t begin = is_alltoall ? arguments.in_blocks.first_bytes(group.rank()) : 0;
+  co_await node.own_slot();
+  node.publish_in_place(arguments.in,
+                        is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes());
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in + begin,
+             blocks.length_bytes(group.rank()));
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    std::byte* const target = arguments.out + blocks.first_bytes(from);
+    if (!node.copy_in_place(from, target, begin, blocks.length_bytes(from)))
+      co_await node.failure_of(from);
+  }
+  node.advance(2);
+  co_await node.all(2);  // others still read ours
+}
+
+Cost exchange_cost(const CallShape& shape, const CostModel& model, double stream) {
+  return core_cost(shape, model, 2,
+                   {.keep = shape.block_bytes(),
+                    .stream = stream,
+                    .system_calls = shape.ranks() - 1,
+                    .system_copies = shape.others_bytes()});
+}
+
+Cost allgather_cost(const CallShape& shape, const CostModel& model) {
+  return exchange_cost(shape, model, shape.block_bytes() + shape.vector_bytes());
+}
+
+Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
+  return exchange_cost(shape, model, 2 * shape.vector_bytes());
+}
+
+// How much of a slice is copied at once: that of all others together lies in the cache, but a call
+// of the system should be worth it.
+std::size_t part_bytes_of(int size, std::size_t element_bytes) {
+  constexpr std::size_t cached_bytes = std::size_t{512} << 10;
+  constexpr std::size_t part_bytes_min = std::size_t{32} << 10;
+  const std::size_t bytes =
+      std::max(part_bytes_min, cached_bytes / static_cast<std::size_t>(size - 1));
+  return std::max<std::size_t>(bytes / element_bytes, 1) * element_bytes;
+}
+
+// Calls of the system for one slice of everybody.
+double slice_calls(const CallShape& shape) {
+  const auto part_bytes = static_cast<double>(part_bytes_of(shape.size, shape.element_bytes));
+  return (shape.ranks() - 1) * std::ceil(shape.block_bytes() / part_bytes);
+}
+
+// Memory for a part of every other rank's slice, each aligned.
+struct PartMemory {
+  PartMemory(const Group& group, std::size_t slice_bytes, std::size_t element_bytes)
+      : part_bytes{std::min(slice_bytes, part_bytes_of(group.size(), element_bytes))},
+        stride_bytes{base::round_up(part_bytes, base::cache_line_bytes)},
+        scratch{group, stride_bytes * static_cast<std::size_t>(group.size() - 1)} {}
+
+  std::size_t part_bytes;
+  std::size_t stride_bytes;
+  Scratch scratch;
+};
+
+// target = the bytes from `first` on of all vectors, reduced. Returns the rank, if any, whose
+// vector could not be read.
+std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node,
+                                   const Arguments& arguments, const PartMemory& memory,
+                                   std::byte* target, std::size_t first, std::size_t bytes) {
+  for (std::size_t begin = 0; begin < bytes; begin += memory.part_bytes) {
+    const std::size_t part_bytes = std::min(memory.part_bytes, bytes - begin);
+    std::byte* unused = memory.scratch.data();
+    std::optional<int> unread;
+    Operands operands;
+    const auto sources = operands_in_rank_order(
+        operands, group, arguments.in + first + begin, [&](int rank) -> const std::byte* {
+          if (node.is_in_arena(rank)) return node.data_of(rank, first + begin, part_bytes);
+          std::byte* const part = std::exchange(unused, unused + memory.stride_bytes);
+          if (!node.copy_in_place(rank, part, first + begin, part_bytes)) unread = rank;
+          return part;
+        });
+    if (unread) return unread;
+    group.reduce(arguments.reducer, target + begin, sources, part_bytes);
+  }
+  return std::nullopt;
+}
+
+Task reduce_scatter(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks& blocks = arguments.in_blocks;
+  const std::size_t own = blocks.first_bytes(group.rank());
+  const PartMemory memory{group, arguments.bytes(), arguments.element_bytes};
+  co_await node.own_slot();
+  node.publish_in_place(arguments.in, blocks.bytes());
+  co_await node.all(1);
+  const auto unread =
+      reduce_in_place(group, node, arguments, memory, arguments.out, own, arguments.bytes());
+  if (unread) co_await node.failure_of(*unread);
+  co_await node.none_withdrawn();  // of Buffers, which were reduced where they lie
+  node.advance(2);
+  co_await node.all(2);  // others still read ours
+}
+
+Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
+  return core_cost(shape, model, 2,
+                   {.reduce = shape.others_bytes(),
+                    .stream = shape.vector_bytes() + shape.block_bytes(),
+                    .system_calls = slice_calls(shape),
+                    .system_copies = shape.others_bytes()});
+}
+
+Task allreduce(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const Blocks slices = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
+  const std::size_t own = slices.first_bytes(group.rank());
+  const std::size_t own_bytes = slices.length_bytes(group.rank());
+  const PartMemory memory{group, own_bytes, arguments.element_bytes};
+  co_await node.own_slot();
+  node.publish_in_place(arguments.in, arguments.bytes(), arguments.out);
+  co_await node.all(1);
+  const auto unread =
+      reduce_in_place(group, node, arguments, memory, arguments.out + own, own, own_bytes);
+  if (unread) co_await node.failure_of(*unread);
+  node.advance(2);
+  // Whoever has come to step 2 reads no more of our vector, which may be where the result goes.
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    const std::size_t first = slices.first_bytes(from);
+    co_await node.member(from, 2);
+    if (!node.copy_result_in_place(from, arguments.out + first, first, slices.length_bytes(from)))
+      co_await node.failure_of(from);
+  }
+  node.advance(3);
+  co_await node.all(3);  // others still read ours
+}
+
+// The others' results have left the caches when they are copied.
+Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
+  const double others = shape.others_bytes();
+  return core_cost(shape, model, 3,
+                   {.reduce = others,
+                    .stream = 2 * shape.vector_bytes() + others,
+                    .system_calls = slice_calls(shape) + shape.ranks() - 1,
+                    .system_copies = 2 * others});
+}
+
+}  // namespace
+
+extern constexpr Algorithm broadcast_cma{Collective::broadcast, "cma", fits, broadcast_cost,
+                                         broadcast};
+extern constexpr Algorithm gather_cma{Collective::gather, "cma", fits, gather_cost, gather};
+extern constexpr Algorithm scatter_cma{Collective::scatter, "cma", fits, scatter_cost, scatter};
+extern constexpr Algorithm allgather_cma{Collective::allgather, "cma", fits, allgather_cost,
+                                         exchange<Collective::allgather>};
+extern constexpr Algorithm alltoall_cma{Collective::alltoall, "cma", fits, alltoall_cost,
+                                        exchange<Collective::alltoall>};
+extern constexpr Algorithm reduce_scatter_cma{Collective::reduce_scatter, "cma", fits,
+                                              reduce_scatter_cost, reduce_scatter};
+extern constexpr Algorithm allreduce_cma{Collective::allreduce, "cma", fits, allreduce_cost,
+                                         allreduce};
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,132 @@
+// One shot: every rank that has something to give publishes it beside its flag, and every rank that
+// wants it reads it there. Wins for small vectors on one node: one cache line from core to core,
+// and one turn on the core for each rank when ranks share cores. Reductions are in rank order, the
+// same everywhere: the same bits on every rank, ordered ones included. Cost one line, and N S read.
+// Source: NCCL's AGxLL_R kernels; MSCCL++'s all-pairs packets.
+#include "collectives/algorithm.hpp"
+#include "collectives/node/operation.hpp"
+#include "collectives/node/work.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+// The ranks share memory, and the vector fits a slot.
+bool fits(const CallShape& shape) {
+  return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
+         shape.bytes <= node_slot_bytes;
+}
+
+// A flag alone.
+Task barrier(Group group, const Arguments& /*arguments*/) {
+  NodeOperation node{group};
+  co_await node.own_slot();
+  node.publish({});
+  co_await node.all(1);
+}
+
+Cost barrier_cost(const CallShape& shape, const CostModel& model) {
+  return core_cost(shape, model, 1, {});
+}
+
+Task broadcast(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  const std::size_t bytes = arguments.bytes();
+  if (group.rank() == arguments.root) {
+    co_await node.own_slot();
+    node.publish({arguments.out, bytes});
+    co_return;
+  }
+  co_await node.member(arguments.root, 1);
+  group.copy(arguments.out, node.slot_data(arguments.root), bytes);
+}
+
+Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
+  const double bytes = shape.vector_bytes();
+  return core_cost(shape, model, 1, {.take = bytes}, {.give = bytes});
+}
+
+// The reductions: every rank publishes its vector, and who wants a result, or its block of it,
+// reduces all of them where they lie.
+template <Collective collective>
+Task reduction(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  constexpr bool is_scattered = collective == Collective::reduce_scatter;
+  const Blocks& blocks = arguments.in_blocks;
+  co_await node.own_slot();
+  node.publish({arguments.in, is_scattered ? blocks.bytes() : arguments.bytes()});
+  if (collective == Collective::reduce && group.rank() != arguments.root) co_return;
+  co_await node.all(1);
+  const std::size_t begin = is_scattered ? blocks.first_bytes(group.rank()) : 0;
+  Operands operands;
+  const auto parts = operands_in_rank_order(operands, group, arguments.in + begin,
+                                            [&](int rank) { return node.slot_data(rank) + begin; });
+  group.reduce(arguments.reducer, arguments.out, parts, arguments.bytes());
+}
+
+Cost reduce_cost(const CallShape& shape, const CostModel& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return core_cost(shape, model, 1, {.give = bytes}, {.take = others, .reduce = others});
+}
+
+Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return core_cost(shape, model, 1, {.give = bytes, .take = others, .reduce = others});
+}
+
+Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
+  const double others = shape.others_bytes();
+  return core_cost(shape, model, 1,
+                   {.keep = shape.block_bytes(), .parts = 2 * others, .reduce = others});
+}
+
+// Allgather and alltoall: every rank publishes all that it has, and takes of the others' what is
+// for it: all, or its block.
+template <Collective collective>
+Task exchange(Group group, const Arguments& arguments) {
+  NodeOperation node{group};
+  constexpr bool is_alltoall = collective == Collective::alltoall;
+  const Blocks& blocks = arguments.out_blocks;
+  const std::size_t begin = is_alltoall ? arguments.in_blocks.first_bytes(group.rank()) : 0;
+  co_await node.own_slot();
+  node.publish({arguments.in, is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes()});
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in + begin,
+             blocks.length_bytes(group.rank()));
+  for (int distance = 1; distance < group.size(); ++distance) {
+    const int from = group.plus(distance);
+    co_await node.member(from, 1);
+    group.copy(arguments.out + blocks.first_bytes(from), node.slot_data(from) + begin,
+               blocks.length_bytes(from));
+  }
+}
+
+Cost allgather_cost(const CallShape& shape, const CostModel& model) {
+  const double block = shape.block_bytes();
+  return core_cost(shape, model, 1, {.keep = block, .give = block, .take = shape.others_bytes()});
+}
+
+Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
+  return core_cost(shape, model, 1,
+                   {.keep = 2 * shape.block_bytes(), .parts = 2 * shape.others_bytes()});
+}
+
+}  // namespace
+
+extern constexpr Algorithm barrier_one_shot{Collective::barrier, "one_shot", fits, barrier_cost,
+                                            barrier};
+extern constexpr Algorithm broadcast_one_shot{Collective::broadcast, "one_shot", fits,
+                                              broadcast_cost, broadcast};
+extern constexpr Algorithm reduce_one_shot{Collective::reduce, "one_shot", fits, reduce_cost,
+                                           reduction<Collective::reduce>};
+extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter, "one_shot", fits,
+                                                   reduce_scatter_cost,
+                                                   reduction<Collective::reduce_scatter>};
+extern constexpr Algorithm allreduce_one_shot{Collective::allreduce, "one_shot", fits,
+                                              allreduce_cost, reduction<Collective::allreduce>};
+extern constexpr Algorithm allgather_one_shot{Collective::allgather, "one_shot", fits,
+                                              allgather_cost, exchange<Collective::allgather>};
+extern constexpr Algorithm alltoall_one_shot{Collective::alltoall, "one_shot", fits, alltoall_cost,
+                                             exchange<Collective::alltoall>};
+
+}  // namespace qpmesh::collectives
