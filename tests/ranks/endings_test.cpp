@@ -5,7 +5,7 @@
 #include <chrono>
 #include <fstream>
 #include <sstream>
-#include <string_view>
+#include <string>
 #include <thread>
 #include <tuple>
 
@@ -164,14 +164,13 @@ TEST(endings, ranks_that_are_stopped_again_and_again_while_they_copy_together_ge
 }
 
 // Held at the entry of its copying call, by a filter. Needs a core for each of the two: elsewhere
-// nobody fills.
-class HeldNeighbour : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+// nobody fills. Parameters: the way, and how it ends.
+class HeldNeighbour : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 INSTANTIATE_TEST_SUITE_P(while_it_fills, HeldNeighbour,
                          testing::Combine(testing::Values("message", "broadcast"),
                                           testing::Values("goes_on", "dies")),
                          [](const auto& suite) {
-                           return std::string{std::get<0>(suite.param)} + "_" +
-                                  std::get<1>(suite.param);
+                           return std::get<0>(suite.param) + "_" + std::get<1>(suite.param);
                          });
 
 TEST_P(HeldNeighbour, keeps_the_call_and_is_named_until_it_goes_on_or_ends) {
@@ -186,7 +185,7 @@ TEST_P(HeldNeighbour, keeps_the_call_and_is_named_until_it_goes_on_or_ends) {
   EXPECT_TRUE(ranks[0].sees("rank 1 (pid " + std::to_string(ranks[1].pid()))) << ranks[0].output();
   EXPECT_TRUE(ranks[0].sees("held up while it copies into the buffer of this call"))
       << ranks[0].output();
-  const bool dies = std::string_view{end} == "dies";
+  const bool dies = end == "dies";
   EXPECT_EQ(ranks[1].wait(100'000), dies ? 128 + SIGKILL : 0) << ranks[1].output();
   EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].output();
 }
