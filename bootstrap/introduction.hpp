@@ -19,7 +19,7 @@ namespace qpmesh::bootstrap {
 inline constexpr std::uint64_t introduction_magic =
     0x6873656d7071'0001U;  // "qpmesh", and the place of this blob in a start
 inline constexpr std::uint32_t protocol_version =
-    2;  // of everything ranks exchange; raised by every change that old ranks misread
+    3;  // of everything ranks exchange; raised by every change that old ranks misread
 
 using Token = std::array<std::byte, 16>;
 

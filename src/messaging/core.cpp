@@ -54,7 +54,6 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
   if (message.payload != nullptr) {
     const bool pinned = peer.first_pinned != nullptr && mutant != Mutant::credit_after_last_read;
     peer.in.free_until(pinned ? peer.first_pinned->place.start : peer.in.next_unit());
-    peer.out.hint_units(peer.in.consumed());
   }
 }
 
@@ -62,7 +61,6 @@ bool sweep(Core& core, Peer& peer) {
   bool worked = false;
   TakenMessage message;
   for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
-    peer.out.note_answer();  // first: what it fetches is needed before the payload's lines
     const auto result =
         peer.in.take(message, [&](const Immediate& credits) { peer.out.take_credits(credits); });
     if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;

@@ -72,7 +72,6 @@ struct Write {
   // once.
   std::uint32_t flag_offset = no_flag;
   std::uint32_t flag_bytes = 4;  // or 8
-  bool wakes = true;  // a peer that sleeps; else it finds the flag when it looks for another reason
   std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
   bool tell = false;  // counts in completed() once its sources, and all earlier ones, may be reused
 };

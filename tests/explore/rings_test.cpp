@@ -171,6 +171,42 @@ struct Payloads : Pair<4> {
   }
 };
 
+// Credits come in records of the other direction, and in the words of the cell.
+struct Mixed : Pair<2> {
+  void run(std::size_t rank) {
+    for (std::uint32_t number = 0; number < 4; ++number) {
+      if (rank == 0) send(number);
+      else consume(number);
+    }
+  }
+  void send(std::uint32_t number) {
+    while (end(0).try_to_send_payload(number, unit_bytes) != Out::Sent::posted) {
+      const bool read_some = read();
+      end(0).out.poll_credits();
+      if (!read_some && !end(0).out.has_units(unit_bytes)) wait_for_news();
+    }
+  }
+  bool read() {
+    TakenMessage message;
+    const bool taken = end(0).in.take(message, [](auto&&...) {}) == In::Take::taken;
+    if (taken) end(0).out.take_credits(message.record.header());
+    return taken;
+  }
+  void consume(std::uint32_t number) {
+    TakenMessage message;
+    end(1).take(message, number);
+    end(1).read_payload(message, number, unit_bytes);
+    end(1).in.free_until(message.place.end);
+    if (number % 2 == 1) {
+      end(1).out.return_credits(end(1).in.consumed());
+    } else {
+      Record record;
+      start_record(record, {.kind = RecordKind::finished});
+      end(1).out.send(record, {}, Out::Priority::control, end(1).in.consumed());
+    }
+  }
+};
+
 // Over a network credits come in a cell that may be read while it is written. The receiver is told
 // of payloads by a word, so that only credits come as a network brings them.
 template <std::uint32_t ring_units>
@@ -244,6 +280,10 @@ TEST(a_ring_of_payloads, is_written_over_only_where_it_was_read) {
   expect_right_and_every_mutant_found<Payloads<64, 128, 128, 64>>(
       {nobody_sleeps, lines_are_not_short[0], lines_are_not_short[1]});
   if (test::runs_long()) expect_right<Payloads<64, 128, 128, 64, 64>>();
+}
+TEST(a_ring_of_payloads, is_given_back_by_records_and_words_in_any_order) {
+  expect_right_and_every_mutant_found<Mixed>(
+      {nobody_sleeps, lines_are_not_short[0], lines_are_not_short[1]});
 }
 TEST(a_ring, is_overrun_by_who_believes_that_it_is_one_larger) {
   messaging::mutant = messaging::Mutant::ring_size;

@@ -798,7 +798,7 @@ TEST_P(Rings, take_the_newest_of_the_credits_in_records_and_cell_whichever_is_re
   EXPECT_TRUE(pair.out.has_units(RingPair::layout.payload_ring_units / 2 * unit_bytes));
 }
 
-TEST(a_record, carries_no_credits_where_flags_are_ordered_and_a_whole_count_elsewhere) {
+TEST(a_record, carries_one_count_of_credits) {
   const auto carried = [](const transport::Capabilities& capabilities, const Credits& consumed) {
     RingPair pair{capabilities};
     Record record = RingPair::record_of(RecordKind::finished, sizeof(RendezvousBody), 0, 0);
@@ -809,10 +809,29 @@ TEST(a_record, carries_no_credits_where_flags_are_ordered_and_a_whole_count_else
                : std::pair{'u',
                            reinterpret_cast<const Record*>(pair.slot.memory)->header().consumed};
   };
-  EXPECT_EQ(carried(ordered(), {.lines = 20, .units = 70'000}), (std::pair{'u', 0U}));
-  EXPECT_EQ(carried(proven_by_crc(), {.lines = 15, .units = 70'000}), (std::pair{'u', 70'000U}));
-  EXPECT_EQ(carried(proven_by_crc(), {.lines = 16, .units = 70'000}), (std::pair{'l', 16U}));
-  EXPECT_EQ(carried(proven_by_crc(), {.lines = 3, .units = 0}), (std::pair{'l', 3U}));
+  for (const transport::Capabilities& capabilities : {ordered(), proven_by_crc()}) {
+    EXPECT_EQ(carried(capabilities, {.lines = 15, .units = 70'000}), (std::pair{'u', 70'000U}));
+    EXPECT_EQ(carried(capabilities, {.lines = 16, .units = 70'000}), (std::pair{'l', 16U}));
+    EXPECT_EQ(carried(capabilities, {.lines = 3, .units = 0}), (std::pair{'l', 3U}));
+  }
+}
+
+// At the start, or behind the ring's end, where a longer one goes: both ends must mean the same.
+TEST(a_ring_that_is_empty, forgets_the_place_of_a_message_that_did_not_leave) {
+  RingPair pair{ordered()};
+  for (const std::uint64_t key : {0U, 1U}) {
+    ASSERT_EQ(pair.send_payload(key, 20 * unit_bytes), Out::Sent::posted);
+    ASSERT_NO_FATAL_FAILURE(pair.expect_taken(key, 20 * unit_bytes));
+  }
+  pair.return_credits();
+  pair.connection.busy = true;
+  ASSERT_EQ(pair.send_payload(2, unit_bytes), Out::Sent::busy);
+  pair.connection.busy = false;
+  ASSERT_EQ(pair.send_payload(2, 30 * unit_bytes), Out::Sent::posted);
+  ASSERT_NO_FATAL_FAILURE(pair.expect_taken(2, 30 * unit_bytes));
+  pair.return_credits();
+  EXPECT_TRUE(pair.out.has_units(32 * unit_bytes));
+  EXPECT_EQ(pair.in.next_unit(), 94U) << "24 units at the end of the ring are skipped";
 }
 
 TEST(a_credit_cell, with_a_wrong_checksum_returns_nothing_where_flags_are_not_ordered) {

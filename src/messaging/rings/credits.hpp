@@ -90,8 +90,8 @@ class CreditCounter {
 
 // The line in the sender's memory where the receiver writes what it has consumed. Writing it takes
 // no line of a ring, so returning credits cannot deadlock. Where flags are ordered these are two
-// independent words, each stored whole with release and loaded with acquire, and nothing else
-// carries credits. Elsewhere the CRC proves that a copy is whole; of a torn one nothing is taken.
+// independent words, each stored whole with release and loaded with acquire. Elsewhere the CRC
+// proves that a copy is whole; of a torn one nothing is taken.
 // It is written over, so it needs writes in order: where records come as immediates, counts do too.
 struct CreditCell {
   Credits consumed;

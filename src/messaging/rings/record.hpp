@@ -3,18 +3,18 @@
 // Little-endian; starts on a line; written length = 8 * length_words; what a line has behind that
 // means nothing.
 //  off  size  field
-//    0     4  sequence      the completion flag: 0x80000000 | message number of this direction;
-//    never 0 4     4  crc           CRC32C over [8, length - 4), seeded with epoch, source, target
-//    and sequence 8     1  kind 9     1  flags
+//    0     4  sequence      the flag: 0x80000000 | message number of this direction; never 0
+//    4     4  crc           CRC32C of [8, length - 4), seeded with epoch, both ranks and sequence
+//    8     1  kind
+//    9     1  flags
 //   10     1  length_words
 //   11     1  inline_bytes
-//   12     4  consumed      low half of one count of what the writer has consumed (Credits): of
-//   lines if
-//                         flag_consumed_lines, else of units; 0 where flags are ordered
+//   12     4  consumed      low half of a count of what the writer has consumed (Credits):
+//                           of lines if flag_consumed_lines, else of units
 //   16     8  communicator
 //   24     8  key           what matching compares (matching.hpp)
 //   32     8  total_bytes   of the message
-//   40     4  signature     of the collective call, or of the elements of a point-to-point message
+//   40     4  signature     of the collective call, or of the elements of a message
 //   44     …  body          inline payload, or RendezvousBody, or the payload's place
 //  len-4   4  tail          ~sequence
 #pragma once
@@ -193,6 +193,16 @@ inline void start_record(Record& record, const RecordFields& fields) noexcept {
   put(24, fields.key);
   put(32, fields.total_bytes);
   put(40, fields.signature);  // and four bytes of body or tail, which come later
+}
+
+// What a record carries of its writer's credits. In a word, for the same reason.
+inline void set_consumed(Record& record, bool lines, std::uint32_t count) noexcept {
+  constexpr std::size_t offset = offsetof(RecordHeader, kind);
+  constexpr std::uint64_t flag = std::uint64_t{flag_consumed_lines} << 8;
+  std::uint64_t word = 0;
+  std::memcpy(&word, record.bytes + offset, sizeof word);
+  word = (word & 0xffffffff & ~flag) | (lines ? flag : 0) | std::uint64_t{count} << 32;
+  std::memcpy(record.bytes + offset, &word, sizeof word);
 }
 
 // Four lines, but within the 220 bytes that one inline work request of mlx5 carries.

@@ -141,18 +141,8 @@ class SendRing {
     const Sent sent = capabilities_.ordered_flag ? store_credits(consumed)
                       : immediate                ? send_credits(consumed)
                                                  : write_credit_cell(consumed);
-    if (sent == Sent::posted) {
-      told_ = consumed;
-      hinted_units_ = consumed.units;
-    }
+    if (sent == Sent::posted) told_ = consumed;
     return sent;
-  }
-  // Shows the peer early which units are free: it begins again at the start of an empty ring, whose
-  // lines both caches have. It wakes nobody, so what is owed stays owed.
-  void hint_units(const Credits& consumed) noexcept {
-    if (!capabilities_.ordered_flag || consumed.units == hinted_units_) return;
-    const transport::Write write = count_write(offsetof(Credits, units), consumed.units, false);
-    if (post({&write, 1}) == Sent::posted) hinted_units_ = consumed.units;
   }
   // Half of the lines or a quarter of the payload ring is the peer's again, and it does not know.
   bool owes(const Credits& consumed) const noexcept {
@@ -178,16 +168,8 @@ class SendRing {
     lines_.take<64>(cell.consumed.lines);
     units_.take<64>(cell.consumed.units);
   }
-  // A record of the peer has come: it may have shown units to be free that the next payload begins
-  // with.
-  void note_answer() noexcept {
-    if (units_.in_flight() == 0 || !capabilities_.ordered_flag) return;
-    base::prefetch(places_.credit_cell);
-    answered_ = true;
-  }
   // Takes what a record of the peer carries.
   void take_credits(const RecordHeader& header) noexcept {
-    if (capabilities_.ordered_flag) return;
     ((header.flags & flag_consumed_lines) != 0 ? lines_ : units_)
         .template take<32>(header.consumed);
   }
@@ -218,25 +200,21 @@ class SendRing {
     return {places_.slot.region, places_.slot.offset + offset};
   }
 
-  // Where flags are not ordered, counts come in part.
-  bool must_read() const noexcept {
-    return !capabilities_.ordered_flag && (lines_.must_read() || units_.must_read());
-  }
+  // Records and immediates tell counts in part.
+  bool must_read() const noexcept { return lines_.must_read() || units_.must_read(); }
 
   // One count of those in the peer's credit cell, as a write of its own.
-  transport::Write count_write(std::size_t offset, const std::uint64_t& count,
-                               bool wakes) const noexcept {
+  transport::Write count_write(std::size_t offset, const std::uint64_t& count) const noexcept {
     return {.head = std::as_bytes(std::span{&count, 1}),
             .body = {},
             .target = address(RingLayout::credit_cell_offset + offset),
             .flag_offset = 0,
             .flag_bytes = sizeof count,
-            .wakes = wakes,
             .immediate = {}};
   }
   Sent store_credits(const Credits& consumed) noexcept {
-    const std::array chain{count_write(offsetof(Credits, lines), consumed.lines, false),
-                           count_write(offsetof(Credits, units), consumed.units, true)};
+    const std::array chain{count_write(offsetof(Credits, lines), consumed.lines),
+                           count_write(offsetof(Credits, units), consumed.units)};
     return post(chain);
   }
   Sent write_credit_cell(const Credits& consumed) {
@@ -264,13 +242,11 @@ class SendRing {
     return writes > 0 ? post({chain.data(), writes}) : Sent::posted;
   }
 
-  // Which count a record carries, where it does: lines when a quarter of them is owed or no units
-  // are.
+  // Which count a record carries: lines when a quarter of them is owed or no units are.
   bool carries_lines(const Credits& consumed) const noexcept {
     return consumed.lines - told_.lines >= record_ring_lines / 4 || consumed.units == told_.units;
   }
   void note_carried(const Credits& consumed) noexcept {
-    if (capabilities_.ordered_flag) return;
     if (carries_lines(consumed)) told_.lines = consumed.lines;
     else told_.units = consumed.units;
   }
@@ -281,13 +257,11 @@ class SendRing {
     std::memcpy(record.bytes, &sequence_without_crc, sizeof sequence_without_crc);
     const std::uint32_t tail = ~sequence;
     std::memcpy(record.bytes + record.length() - sizeof tail, &tail, sizeof tail);
-    if (capabilities_.ordered_flag) return;
-    RecordHeader& header = record.header();
     const bool lines = carries_lines(consumed);
-    header.flags = static_cast<std::uint8_t>((header.flags & ~flag_consumed_lines) |
-                                             (lines ? flag_consumed_lines : 0));
-    header.consumed = static_cast<std::uint32_t>(lines ? consumed.lines : consumed.units);
-    if (!capabilities_.bytes_in_order) header.crc = record_crc(record, send_seed_);
+    set_consumed(record, lines,
+                 static_cast<std::uint32_t>(lines ? consumed.lines : consumed.units));
+    if (!capabilities_.ordered_flag && !capabilities_.bytes_in_order)
+      record.header().crc = record_crc(record, send_seed_);
   }
 
   transport::Write record_write(const Record& record, std::uint32_t index) const noexcept {
@@ -320,13 +294,12 @@ class SendRing {
       chain[writes++] = record_write(pad, index);
       index = 0;
     }
-    PayloadCursor::Place place{};
+    PayloadCursor cursor = payload_cursor_;
     if (!payload.empty()) {
-      place = next_place(units_for(payload.size()));
-      const std::uint32_t ring_units =
-          payload_cursor_.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
+      const PayloadCursor::Place place = next_place(cursor, units_for(payload.size()));
+      const std::uint32_t ring_units = cursor.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
       if (place.end - units_.returned() > ring_units) return Sent::no_units;
-      const std::uint32_t unit = payload_cursor_.index(place.start);
+      const std::uint32_t unit = cursor.index(place.start);
       record.set_place(unit);
       chain[writes++] = {.head = {},
                          .body = payload,
@@ -341,7 +314,7 @@ class SendRing {
     if (sent != Sent::posted) return sent;
     next_message_ = message;
     lines_.send(skipped + lines);
-    if (!payload.empty()) advance_payload(place);
+    advance_payload(cursor);
     note_carried(consumed);
     return sent;
   }
@@ -363,9 +336,10 @@ class SendRing {
   // Record and payload in one write into the payload ring; the immediate is the flag.
   Sent send_gathered(Record& record, std::span<const std::byte> payload, const Credits& consumed) {
     const std::uint32_t head_units = record_lines(record.length());
-    const PayloadCursor::Place place = next_place(head_units + units_for(payload.size()));
-    if (place.end - units_.returned() > payload_cursor_.ring_units()) return Sent::no_units;
-    const std::uint32_t unit = payload_cursor_.index(place.start);
+    PayloadCursor cursor = payload_cursor_;
+    const PayloadCursor::Place place = next_place(cursor, head_units + units_for(payload.size()));
+    if (place.end - units_.returned() > cursor.ring_units()) return Sent::no_units;
+    const std::uint32_t unit = cursor.index(place.start);
     record.set_place(unit);
     seal(record, next_message_, consumed);
     transport::Write write{.head = {record.bytes, head_units * line_bytes},
@@ -375,24 +349,28 @@ class SendRing {
     const Sent sent = post_staged({&write, 1});
     if (sent != Sent::posted) return sent;
     ++next_message_;
-    advance_payload(place);
+    advance_payload(cursor);
     note_carried(consumed);
     return sent;
   }
 
-  // The receiver, who holds nothing either, sees by the record's place that the cursor has
-  // restarted.
-  PayloadCursor::Place next_place(std::uint32_t units) noexcept {
-    if (std::exchange(answered_, false)) poll_credits();
-    const PayloadCursor::Place place = payload_cursor_.peek(units);
-    if (units_.in_flight() > 0 || payload_cursor_.index(place.start) == 0) return place;
-    payload_cursor_.restart();
-    return payload_cursor_.peek(units);
+  // Takes a place from cursor: in an empty ring at the start, whose lines the caches of both ends
+  // have. The receiver, who holds nothing either, sees it by the place in the record, unless the
+  // ring's end leads there anyway. Nothing has happened before that record is posted and cursor is
+  // ours: another record may be posted instead.
+  PayloadCursor::Place next_place(PayloadCursor& cursor, std::uint32_t units) const noexcept {
+    PayloadCursor::Place place = cursor.peek(units);
+    if (units_.in_flight() == 0 && cursor.index(place.start) != 0) {
+      cursor.restart();
+      place = cursor.peek(units);
+    }
+    cursor.advance(place);
+    return place;
   }
 
-  void advance_payload(const PayloadCursor::Place& place) noexcept {
-    units_.send(place.end - payload_cursor_.next());
-    payload_cursor_.advance(place);
+  void advance_payload(const PayloadCursor& cursor) noexcept {
+    units_.send(cursor.next() - payload_cursor_.next());
+    payload_cursor_ = cursor;
   }
 
   Sent post_staged(std::span<transport::Write> chain) {
@@ -482,9 +460,7 @@ class SendRing {
   std::uint32_t send_seed_;
   std::uint32_t receive_seed_;
   std::uint32_t next_message_;
-  Credits told_;                    // what the peer knows that we have consumed, for certain
-  std::uint64_t hinted_units_ = 0;  // of them, what hint_units has shown
-  bool answered_ = false;
+  Credits told_;                // what the peer knows that we have consumed, for certain
   CreditCell seen_cell_;        // the last one that was taken
   std::uint64_t tells_posted_;  // as connection_ counts: it may have been used before, and all of
                                 // that is complete

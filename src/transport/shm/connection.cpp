@@ -15,7 +15,7 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
     store_write<base::ProcessAtomics>(to, write);
     if (write.tell) ++completed_;  // the source has been read
   }
-  if (chain.back().wakes) memory_.wake_if_asleep();
+  memory_.wake_if_asleep();
   return Post::posted;
 }
 

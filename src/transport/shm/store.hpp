@@ -14,15 +14,13 @@
 
 namespace qpmesh::transport::shm {
 
-// Releases every byte of this and earlier writes to the peer's acquire load. Where it is to wake
-// the peer it is sequentially consistent, as base/asleep.hpp asks for (8 ns).
+// Releases every byte of this and earlier writes to the peer's acquire load. It is sequentially
+// consistent, as base/asleep.hpp asks for (8 ns).
 template <class Atomics, base::SharedWord Word>
-void store_flag(std::byte* to, const std::byte* from, bool wakes) noexcept {
+void store_flag(std::byte* to, const std::byte* from) noexcept {
   Word flag = 0;
   std::memcpy(&flag, from, sizeof flag);
-  Word* const word = base::word_at<Word>(to);
-  if (wakes) Atomics::store_seq_cst(word, flag);
-  else Atomics::store_release(word, flag);
+  Atomics::store_seq_cst(base::word_at<Word>(to), flag);
 }
 
 // A record but for its flag: the header in words, as it was built.
@@ -48,7 +46,7 @@ void store_write(std::byte* to, const Write& write) noexcept {
   }
   if (write.flag_bytes == sizeof(std::uint64_t)) {
     assert(write.flag_offset == 0 && head.size() == sizeof(std::uint64_t));
-    return store_flag<Atomics, std::uint64_t>(to, head.data(), write.wakes);
+    return store_flag<Atomics, std::uint64_t>(to, head.data());
   }
   const std::size_t behind = write.flag_offset + sizeof(std::uint32_t);
   if (write.flag_offset == 0 && head.size() >= sizeof(std::uint64_t) &&
@@ -59,8 +57,7 @@ void store_write(std::byte* to, const Write& write) noexcept {
     if (head.size() > behind)
       Atomics::copy(to + behind, head.data() + behind, head.size() - behind);
   }
-  store_flag<Atomics, std::uint32_t>(to + write.flag_offset, head.data() + write.flag_offset,
-                                     write.wakes);
+  store_flag<Atomics, std::uint32_t>(to + write.flag_offset, head.data() + write.flag_offset);
 }
 
 }  // namespace qpmesh::transport::shm
