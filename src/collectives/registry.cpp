@@ -17,7 +17,7 @@ namespace collectives {
 namespace {
 
 // Addresses, so that nothing depends on which file is initialised first.
-#define QPMESH_ADDRESS(row) &row,
+#define QPMESH_ADDRESS(row) &(row),
 constexpr std::array table{QPMESH_ALGORITHM_ROWS(QPMESH_ADDRESS)};
 #undef QPMESH_ADDRESS
 
@@ -71,8 +71,9 @@ CallShape representative(CallShape shape) noexcept {
 std::span<const Algorithm* const> algorithms() noexcept { return table; }
 
 std::span<const Algorithm* const> algorithms(Collective collective) noexcept {
-  const auto run = std::ranges::equal_range(table, collective, {}, &Algorithm::collective);
-  return {run.begin(), run.end()};
+  // Not equal_range: clang 14, which lints, cannot read the range that it returns.
+  return {std::ranges::lower_bound(table, collective, {}, &Algorithm::collective),
+          std::ranges::upper_bound(table, collective, {}, &Algorithm::collective)};
 }
 
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept {
