@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/kernels/vectors.hpp"
+#include "collectives/kernels/reduce.hpp"
 #include "qpmesh/half.hpp"
 
 namespace {

@@ -4,17 +4,19 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "collectives/kernels/operators.hpp"
-#include "collectives/kernels/vectors.hpp"
+#include "collectives/kernels/reducer.hpp"
 
 namespace qpmesh::collectives {
 
 template <class Operator, class T>
 void reduce_scalar(std::byte* target, const std::byte* const* sources, int source_count,
                    std::size_t bytes) {
-  using C = typename Computed<T>::Type;
+  using C = Computed<T>;
   const std::size_t element_count = bytes / sizeof(T);
   const auto source = [&](int index) { return reinterpret_cast<const T*>(sources[index]); };
   auto* const t = reinterpret_cast<T*>(target);
@@ -55,7 +57,7 @@ namespace {
 // A divisor may not fit the small integer types: 300 ranks, int8.
 template <class T>
 void divide(std::byte* data, std::size_t element_count, int divisor) {
-  using C = typename Computed<T>::Type;
+  using C = Computed<T>;
   using Wide =
       std::conditional_t<std::floating_point<C>, C,
                          std::conditional_t<std::is_signed_v<C>, std::int64_t, std::uint64_t>>;
@@ -88,63 +90,30 @@ ReduceKernel kernel_for(ReductionKind kind) noexcept {
   return nullptr;
 }
 
-// f(T{}) for the C++ type of an element type; otherwise none.
-template <class Result, class F>
-Result with_type(ElementType type, Result none, F&& f) noexcept {
-  switch (type) {
-    case ElementType::int8: return f(std::int8_t{});
-    case ElementType::int16: return f(std::int16_t{});
-    case ElementType::int32: return f(std::int32_t{});
-    case ElementType::int64: return f(std::int64_t{});
-    case ElementType::uint8: return f(std::uint8_t{});
-    case ElementType::uint16: return f(std::uint16_t{});
-    case ElementType::uint32: return f(std::uint32_t{});
-    case ElementType::uint64: return f(std::uint64_t{});
-    case ElementType::float32: return f(float{});
-    case ElementType::float64: return f(double{});
-    case ElementType::float16: return f(float16{});
-    case ElementType::bfloat16: return f(bfloat16{});
-    case ElementType::none: break;
-  }
-  return none;
-}
+}  // namespace
 
 // Chosen once for this processor: the choice itself costs more than the reduction of a few
 // elements.
-class Kernels {
- public:
-  Kernels() noexcept {
-    for (std::size_t kind = 0; kind < kind_count; ++kind) {
-      for (std::size_t type = 0; type < type_count; ++type)
-        kernels_[kind][type] =
-            fastest(static_cast<ReductionKind>(kind), static_cast<ElementType>(type));
-    }
-  }
-  ReduceKernel of(ReductionKind kind, ElementType type) const noexcept {
-    const auto row = static_cast<std::size_t>(kind);
-    const auto column = static_cast<std::size_t>(type);
-    return row < kind_count && column < type_count ? kernels_[row][column]
-                                                   : nullptr;  // a caller's cast
-  }
-
- private:
-  static constexpr std::size_t kind_count =
-      static_cast<std::size_t>(ReductionKind::logical_xor) + 1;
-  static constexpr std::size_t type_count = static_cast<std::size_t>(ElementType::bfloat16) + 1;
-
-  static ReduceKernel fastest(ReductionKind kind, ElementType type) noexcept {
-    const ReduceKernel vectors = vector_reduce_kernel(kind, type);
-    return vectors == nullptr ? scalar_reduce_kernel(kind, type) : vectors;
-  }
-
-  std::array<std::array<ReduceKernel, type_count>, kind_count> kernels_;
-};
-
-}  // namespace
-
 ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept {
-  static const Kernels kernels;
-  return kernels.of(kind, type);
+  constexpr auto kind_count = static_cast<std::size_t>(ReductionKind::logical_xor) + 1;
+  constexpr auto type_count = static_cast<std::size_t>(ElementType::bfloat16) + 1;
+  static const auto fastest = [] {
+    std::array<std::array<ReduceKernel, type_count>, kind_count> kernels;
+    for (std::size_t row = 0; row < kind_count; ++row) {
+      for (std::size_t column = 0; column < type_count; ++column) {
+        const auto each_kind = static_cast<ReductionKind>(row);
+        const auto each_type = static_cast<ElementType>(column);
+        const ReduceKernel vectors = vector_reduce_kernel(each_kind, each_type);
+        kernels[row][column] =
+            vectors == nullptr ? scalar_reduce_kernel(each_kind, each_type) : vectors;
+      }
+    }
+    return kernels;
+  }();
+  const auto row = static_cast<std::size_t>(kind);
+  const auto column = static_cast<std::size_t>(type);
+  if (row >= kind_count || column >= type_count) return nullptr;  // a caller's cast
+  return fastest[row][column];
 }
 
 ReduceKernel scalar_reduce_kernel(ReductionKind kind, ElementType type) noexcept {
@@ -158,6 +127,35 @@ DivideKernel divide_kernel(ElementType type) noexcept {
 
 std::size_t element_bytes(ElementType type) noexcept {
   return with_type(type, std::size_t{0}, []<class T>(T) { return sizeof(T); });
+}
+
+// The function overwrites its right operand: the result grows from the last source to the first in
+// a buffer of its own, some elements at a time, so that no source is damaged and target may be one
+// of them.
+void Reducer::apply_function(std::byte* target, std::span<const std::byte* const> sources,
+                             std::size_t bytes) const {
+  constexpr std::size_t buffer_bytes = 4096;
+  alignas(16) std::array<std::byte, buffer_bytes> buffer;
+  std::unique_ptr<std::byte[]> large_element;  // NOLINT(*-avoid-c-arrays): uninitialised memory
+  std::byte* inout = buffer.data();
+  std::size_t part_bytes = buffer_bytes / element_bytes * element_bytes;
+  if (part_bytes == 0) {
+    large_element =
+        std::make_unique_for_overwrite<std::byte[]>(element_bytes);  // NOLINT(*-avoid-c-arrays)
+    inout = large_element.get();
+    part_bytes = element_bytes;
+  }
+  try {
+    for (std::size_t begin = 0; begin < bytes; begin += part_bytes) {
+      const std::size_t count_bytes = std::min(part_bytes, bytes - begin);
+      std::memcpy(inout, sources.back() + begin, count_bytes);
+      for (std::size_t left = sources.size() - 1; left-- > 0;)
+        function(context, sources[left] + begin, inout, count_bytes / element_bytes);
+      std::memcpy(target + begin, inout, count_bytes);
+    }
+  } catch (...) {
+    throw UserFailure{std::current_exception()};
+  }
 }
 
 }  // namespace qpmesh::collectives

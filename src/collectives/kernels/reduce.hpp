@@ -18,6 +18,11 @@ using ReduceKernel = void (*)(std::byte* target, const std::byte* const* sources
 // nullptr: the reduction has no meaning for the type.
 ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept;
 
+// With the vector instructions that this processor has, by Google Highway: the same bits as
+// scalar_reduce_kernel's. nullptr: not written with vectors, or the processor has no more than the
+// compiler uses anyway.
+ReduceKernel vector_reduce_kernel(ReductionKind kind, ElementType type) noexcept;
+
 // What all kernels are held to: the same bits, but for the payload and the sign of NaN.
 ReduceKernel scalar_reduce_kernel(ReductionKind kind, ElementType type) noexcept;
 

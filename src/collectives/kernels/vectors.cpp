@@ -1,10 +1,9 @@
-#include "collectives/kernels/vectors.hpp"
-
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
 
 #include "collectives/kernels/operators.hpp"
+#include "collectives/kernels/reduce.hpp"
 
 // AVX2, AVX-512 (AVX3 in Highway's words) and NEON. What the compiler makes of scalar code is as
 // good as SSE; SVE's vectors have no size that the compiler knows, and cannot be members of a
@@ -27,20 +26,22 @@ ReduceKernel kernel_of(ReductionKind /*kind*/, ElementType /*type*/) { return nu
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-struct VectorSum {
-  using Scalar = Sum;
-  template <class D, class V = hn::Vec<D>>
-  static V apply(D /*d*/, V left, V right) {
-    return hn::Add(left, right);
-  }
-};
-struct VectorProduct {
-  using Scalar = Product;
-  template <class D, class V = hn::Vec<D>>
-  static V apply(D /*d*/, V left, V right) {
-    return hn::Mul(left, right);
-  }
-};
+// One of Highway's functions.
+#define QPMESH_VECTOR_OPERATOR(Name, function) \
+  struct Vector##Name {                        \
+    using Scalar = Name;                       \
+    template <class D, class V = hn::Vec<D>>   \
+    static V apply(D /*d*/, V left, V right) { \
+      return hn::function(left, right);        \
+    }                                          \
+  };
+QPMESH_VECTOR_OPERATOR(Sum, Add)
+QPMESH_VECTOR_OPERATOR(Product, Mul)
+QPMESH_VECTOR_OPERATOR(BitAnd, And)
+QPMESH_VECTOR_OPERATOR(BitOr, Or)
+QPMESH_VECTOR_OPERATOR(BitXor, Xor)
+#undef QPMESH_VECTOR_OPERATOR
+
 struct VectorMin {
   using Scalar = Min;
   template <class D, class V = hn::Vec<D>>
@@ -70,27 +71,6 @@ struct VectorMax {
     } else {
       return hn::Max(left, right);
     }
-  }
-};
-struct VectorAnd {
-  using Scalar = BitAnd;
-  template <class D, class V = hn::Vec<D>>
-  static V apply(D /*d*/, V left, V right) {
-    return hn::And(left, right);
-  }
-};
-struct VectorOr {
-  using Scalar = BitOr;
-  template <class D, class V = hn::Vec<D>>
-  static V apply(D /*d*/, V left, V right) {
-    return hn::Or(left, right);
-  }
-};
-struct VectorXor {
-  using Scalar = BitXor;
-  template <class D, class V = hn::Vec<D>>
-  static V apply(D /*d*/, V left, V right) {
-    return hn::Xor(left, right);
   }
 };
 
@@ -188,21 +168,10 @@ struct Bfloat16s : Floats<lanes_max> {
   }
 };
 
-template <class T>
-struct FormatOf {
-  template <std::size_t lanes_max>
-  using Type = Numbers<T, lanes_max>;
-};
-template <>
-struct FormatOf<float16> {
-  template <std::size_t lanes_max>
-  using Type = Float16s<lanes_max>;
-};
-template <>
-struct FormatOf<bfloat16> {
-  template <std::size_t lanes_max>
-  using Type = Bfloat16s<lanes_max>;
-};
+template <class T, std::size_t lanes_max>
+using FormatOf = std::conditional_t<
+    std::is_same_v<T, float16>, Float16s<lanes_max>,
+    std::conditional_t<std::is_same_v<T, bfloat16>, Bfloat16s<lanes_max>, Numbers<T, lanes_max>>>;
 
 // What is left behind the whole vectors is done with one more, which overlaps the last of them.
 // Target may be a source: so that one is computed before anything is stored.
@@ -260,9 +229,9 @@ void reduce(std::byte* target, const std::byte* const* sources, int source_count
             std::size_t bytes) {
   // Two sources come from memory faster in vectors of half a cache line, more of them in whole
   // lines (measured).
-  using Pair = typename FormatOf<T>::template Type<32 / sizeof(T)>;
-  using Full = typename FormatOf<T>::template Type<64 / sizeof(T)>;
-  using Short = typename FormatOf<T>::template Type<16 / sizeof(T)>;
+  using Pair = FormatOf<T, 32 / sizeof(T)>;
+  using Full = FormatOf<T, 64 / sizeof(T)>;
+  using Short = FormatOf<T, 16 / sizeof(T)>;
   if (source_count == 2 && bytes >= Pair::bytes)
     return reduce_two<Operator, Pair>(target, sources[0], sources[1], bytes);
   if (bytes >= Full::bytes)
@@ -274,17 +243,14 @@ void reduce(std::byte* target, const std::byte* const* sources, int source_count
   reduce_scalar<typename Operator::Scalar, T>(target, sources, source_count, bytes);
 }
 
-template <class Operator, class T>
-constexpr ReduceKernel kernel = reduce<Operator, T>;
-
 template <class T>
 ReduceKernel float_kernel(ReductionKind kind) noexcept {
   switch (kind) {
     case ReductionKind::sum:
-    case ReductionKind::average: return kernel<VectorSum, T>;
-    case ReductionKind::product: return kernel<VectorProduct, T>;
-    case ReductionKind::min: return kernel<VectorMin, T>;
-    case ReductionKind::max: return kernel<VectorMax, T>;
+    case ReductionKind::average: return reduce<VectorSum, T>;
+    case ReductionKind::product: return reduce<VectorProduct, T>;
+    case ReductionKind::min: return reduce<VectorMin, T>;
+    case ReductionKind::max: return reduce<VectorMax, T>;
     default: return nullptr;
   }
 }
@@ -295,36 +261,24 @@ ReduceKernel integer_kernel(ReductionKind kind) noexcept {
   using Unsigned = std::make_unsigned_t<T>;
   switch (kind) {
     case ReductionKind::sum:
-    case ReductionKind::average: return kernel<VectorSum, Unsigned>;
+    case ReductionKind::average: return reduce<VectorSum, Unsigned>;
     case ReductionKind::product:
-      if constexpr (sizeof(T) == 2 || sizeof(T) == 4) return kernel<VectorProduct, Unsigned>;
+      if constexpr (sizeof(T) == 2 || sizeof(T) == 4) return reduce<VectorProduct, Unsigned>;
       else return nullptr;  // no instruction on these targets
-    case ReductionKind::min: return kernel<VectorMin, T>;
-    case ReductionKind::max: return kernel<VectorMax, T>;
-    case ReductionKind::bit_and: return kernel<VectorAnd, std::uint8_t>;
-    case ReductionKind::bit_or: return kernel<VectorOr, std::uint8_t>;
-    case ReductionKind::bit_xor: return kernel<VectorXor, std::uint8_t>;
+    case ReductionKind::min: return reduce<VectorMin, T>;
+    case ReductionKind::max: return reduce<VectorMax, T>;
+    case ReductionKind::bit_and: return reduce<VectorBitAnd, std::uint8_t>;
+    case ReductionKind::bit_or: return reduce<VectorBitOr, std::uint8_t>;
+    case ReductionKind::bit_xor: return reduce<VectorBitXor, std::uint8_t>;
     default: return nullptr;
   }
 }
 
 ReduceKernel kernel_of(ReductionKind kind, ElementType type) {
-  switch (type) {
-    case ElementType::int8: return integer_kernel<std::int8_t>(kind);
-    case ElementType::int16: return integer_kernel<std::int16_t>(kind);
-    case ElementType::int32: return integer_kernel<std::int32_t>(kind);
-    case ElementType::int64: return integer_kernel<std::int64_t>(kind);
-    case ElementType::uint8: return integer_kernel<std::uint8_t>(kind);
-    case ElementType::uint16: return integer_kernel<std::uint16_t>(kind);
-    case ElementType::uint32: return integer_kernel<std::uint32_t>(kind);
-    case ElementType::uint64: return integer_kernel<std::uint64_t>(kind);
-    case ElementType::float32: return float_kernel<float>(kind);
-    case ElementType::float64: return float_kernel<double>(kind);
-    case ElementType::float16: return float_kernel<float16>(kind);
-    case ElementType::bfloat16: return float_kernel<bfloat16>(kind);
-    case ElementType::none: break;
-  }
-  return nullptr;
+  return with_type(type, ReduceKernel{nullptr}, [kind]<class T>(T) {
+    if constexpr (std::integral<T>) return integer_kernel<T>(kind);
+    else return float_kernel<T>(kind);
+  });
 }
 
 #endif
