@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "collectives/constants.hpp"
+
 namespace qpmesh::collectives {
 
 // A call as every rank knows it alike: what may decide which algorithm runs.
@@ -89,6 +91,17 @@ struct CostModel {
     return segment * (byte_s + reduced_byte_s) +
            (bytes - segment) * std::max(byte_s, reduced_byte_s);
   }
+};
+
+// How the ranks of a communicator reach each other: the same on all of them. With the constants of
+// the machine it says what a call's time is predicted with, by how many ranks share a core and
+// whether its vectors fit the cache.
+struct TopologyParams {
+  Constants constants{};
+  bool shares_memory = false;  // otherwise a network
+  int ranks_per_core = 1;
+
+  CostModel model(const CallShape& shape) const noexcept;
 };
 
 // Of one call: the time until the last rank has its result, and what the rank that sends most

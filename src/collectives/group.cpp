@@ -16,16 +16,4 @@ void rethrow_failure(const Group& group, const messaging::ReceiveOperation& rece
                                            receive.message_bytes, receive.capacity_bytes)};
 }
 
-void combine_left(std::byte* target, const std::byte* operand, const std::byte* arrived,
-                  std::size_t bytes, const void* context) {
-  const std::array<const std::byte*, 2> sources{arrived, operand};
-  (*static_cast<const Reducer*>(context))(target, sources, bytes);
-}
-
-void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived,
-                   std::size_t bytes, const void* context) {
-  const std::array<const std::byte*, 2> sources{operand, arrived};
-  (*static_cast<const Reducer*>(context))(target, sources, bytes);
-}
-
 }  // namespace qpmesh::collectives

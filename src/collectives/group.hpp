@@ -12,8 +12,9 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 
-#include "collectives/machine.hpp"
+#include "collectives/kernels/reducer.hpp"
 #include "messaging/operations.hpp"
 #include "progress/task.hpp"
 
@@ -22,6 +23,25 @@ namespace qpmesh::collectives {
 using progress::Task;
 
 class NodeMemory;
+
+// What does an algorithm's steps: the library's messaging and this processor, or a model of both
+// (bench/scale). An algorithm touches memory through it alone, so that its text runs at sizes whose
+// vectors no machine could hold.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  // May end the operation before it returns.
+  virtual void start(messaging::SendOperation& send) noexcept = 0;
+  virtual void start(messaging::ReceiveOperation& receive) noexcept = 0;
+
+  // 16-byte aligned, uninitialised. Throws std::bad_alloc.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void free(std::byte* memory) noexcept = 0;
+  virtual void copy(std::byte* target, const std::byte* source, std::size_t bytes) = 0;
+  virtual void reduce(const Reducer& reducer, std::byte* target,
+                      std::span<const std::byte* const> sources, std::size_t bytes) = 0;
+};
 
 // The ranks that run one operation. Two words: it is copied into every task's frame.
 class Group {
@@ -119,10 +139,13 @@ class Scratch {
 enum class Arriving : std::uint8_t { left, right };
 
 // messaging::Combine of a Reducer, which is the context.
-void combine_left(std::byte* target, const std::byte* operand, const std::byte* arrived,
-                  std::size_t bytes, const void* context);
-void combine_right(std::byte* target, const std::byte* operand, const std::byte* arrived,
-                   std::size_t bytes, const void* context);
+template <Arriving side>
+void combine(std::byte* target, const std::byte* operand, const std::byte* arrived,
+             std::size_t bytes, const void* context) {
+  std::array sources{operand, arrived};
+  if (side == Arriving::left) std::swap(sources[0], sources[1]);
+  (*static_cast<const Reducer*>(context))(target, sources, bytes);
+}
 
 // Up to `capacity` sends and receives that run together; `co_await round` starts those added since
 // the last await, resumes when all have ended, and throws the first failure. A local variable of
@@ -136,7 +159,6 @@ class Round {
   Round& operator=(const Round&) = delete;
 
   bool full() const noexcept { return send_count_ == capacity || receive_count_ == capacity; }
-  bool empty() const noexcept { return send_count_ == 0 && receive_count_ == 0; }
 
   void send(int to, std::span<const std::byte> data) noexcept {
     assert(send_count_ < capacity);
@@ -162,7 +184,8 @@ class Round {
     receive.operand = operand;
     receive.context = &reducer;
     if (staging == nullptr) {
-      receive.combine = side == Arriving::right ? combine_right : combine_left;
+      receive.combine =
+          side == Arriving::right ? combine<Arriving::right> : combine<Arriving::left>;
     } else {
       targets_[last] = data.data();
       sides_[last] = side;
@@ -235,16 +258,16 @@ class Round {
   bool staged_ = false;  // some receive of this round has memory of its own
   std::array<std::byte*, index(capacity)> targets_;  // of staged receives only
   std::array<Arriving, index(capacity)> sides_;      // the same
-  // Unions: only the operations that are used are ever constructed; clearing
-  // all of them cost more than a small barrier.
+  // Unions: only the operations that are used are ever constructed; clearing all of them cost more
+  // than a small barrier.
+  // NOLINTBEGIN(readability-identifier-naming): private
   union {
-    messaging::SendOperation
-        sends_[index(capacity)];  // NOLINT(readability-identifier-naming): private
+    messaging::SendOperation sends_[index(capacity)];
   };
   union {
-    messaging::ReceiveOperation
-        receives_[index(capacity)];  // NOLINT(readability-identifier-naming): private
+    messaging::ReceiveOperation receives_[index(capacity)];
   };
+  // NOLINTEND(readability-identifier-naming)
 };
 static_assert(std::is_trivially_destructible_v<Round<1>::Awaiter>);
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "collectives/machine.hpp"
+#include "collectives/group.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/frame_pool.hpp"
 

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "collectives/algorithm.hpp"
-#include "collectives/topology_params.hpp"
 #include "qpmesh/collective.hpp"
 
 namespace qpmesh::collectives {

@@ -11,7 +11,7 @@
 #include "base/process_mark.hpp"
 #include "base/rank_identity.hpp"
 #include "base/system.hpp"
-#include "collectives/topology_params.hpp"
+#include "collectives/cost.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/wait.hpp"
 #include "qpmesh/options.hpp"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "collectives/registry.hpp"
-#include "collectives/topology_params.hpp"
+#include "collectives/cost.hpp"
 #include "simulation/collective_scenarios.hpp"
 
 namespace qpmesh::test {

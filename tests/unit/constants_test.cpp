@@ -8,7 +8,7 @@
 #include <string>
 
 #include "collectives/registry.hpp"
-#include "collectives/topology_params.hpp"
+#include "collectives/cost.hpp"
 #include "startup/tuning.hpp"
 #include "support/expected_error.hpp"
 

@@ -1,4 +1,4 @@
-#include "collectives/topology_params.hpp"
+#include "collectives/cost.hpp"
 
 #include "base/fill_guard.hpp"
 
