@@ -45,7 +45,7 @@ struct Membership {
     Slot& slot = own_words->slot(number);
     const std::uint32_t value = datum(rank, number);
     slot.put(std::as_bytes(std::span{&value, 1}));
-    slot.put_place(Place::slab);
+    slot.put_kind(MemoryKind::slab);
     own.name_call(slot, call_of(number));
     own.publish(slot, node_stage(number, 1));
   }
@@ -59,7 +59,7 @@ struct Membership {
   void read(std::size_t i, std::uint32_t number) {
     const Slot& slot = members[i].words().slot(number);
     std::uint32_t value = 0;
-    require(slot.data_place() == Place::slab, "the place of another operation");
+    require(slot.data_kind() == MemoryKind::slab, "the memory of another operation");
     A::copy(reinterpret_cast<std::byte*>(&value), slot.data, sizeof value);
     require(value == datum(i, number), "the data of another operation");
   }
@@ -237,7 +237,7 @@ TEST(a_copy_out_of_a_member, is_whole_where_its_communicator_has_not_failed) {
   expect_right_and_every_mutant_found<Withdrawal>(
       {nobody_sleeps, told_by_stage[0], told_by_stage[1],
        Harmless{Damage::late, "put", 0, "nobody reads what is in the slot"},
-       Harmless{Damage::late, "put_place", 0, "nor its place"}});
+       Harmless{Damage::late, "put_kind", 0, "nor the kind of its memory"}});
 }
 
 }  // namespace

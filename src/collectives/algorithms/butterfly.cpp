@@ -93,7 +93,7 @@ Task run(Group group, const Arguments& arguments) {
     }
     const bool streams = is_cut && radix == 2;  // what is sent is not what is written
     Scratch arrived{group, streams ? 0 : bytes_of(mine) * static_cast<std::size_t>(radix - 1)};
-    std::byte* free_place = arrived.data();
+    std::byte* unused = arrived.data();
     std::array<const std::byte*, radix_max> operands;
     operands[static_cast<std::size_t>(digit)] = sums + offset_of(mine);
     for (int step = 1; step < radix; ++step) {
@@ -106,9 +106,9 @@ Task run(Group group, const Arguments& arguments) {
                              arguments.reducer, from > digit ? Arriving::right : Arriving::left);
         continue;
       }
-      round.receive(at_digit(from, distance, radix), {free_place, bytes_of(mine)});
-      operands[static_cast<std::size_t>(from)] = free_place;
-      free_place += bytes_of(mine);
+      round.receive(at_digit(from, distance, radix), {unused, bytes_of(mine)});
+      operands[static_cast<std::size_t>(from)] = unused;
+      unused += bytes_of(mine);
     }
     co_await round;
     if (!streams) {

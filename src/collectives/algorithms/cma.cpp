@@ -42,7 +42,7 @@ Task broadcast_filled(Group group, NodeOperation& node, const Arguments& argumen
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();
   if (group.rank() == root) {
-    node.publish_in_place(arguments.out, bytes);
+    node.expose(arguments.out, bytes);
     for (int distance = 1; distance < group.size(); ++distance) {
       const int to = group.plus(distance);
       co_await node.member(to, 1);
@@ -57,14 +57,14 @@ Task broadcast_filled(Group group, NodeOperation& node, const Arguments& argumen
   try {
     node.publish({});
     co_await node.member(root, 1);
-    copied = node.copy_in_place(root, arguments.out, 0, begin);
+    copied = node.copy_exposed(root, arguments.out, 0, begin);
   } catch (...) {
     failure = std::current_exception();  // which nobody hears before the vector is private again
   }
   co_await node.settle_fill(root);
   if (failure) std::rethrow_exception(failure);
   if (!node.is_filled())
-    copied = copied && node.copy_in_place(root, arguments.out + begin, begin, bytes - begin);
+    copied = copied && node.copy_exposed(root, arguments.out + begin, begin, bytes - begin);
   if (!copied) co_await node.failure_of(root);
   node.advance(2);
 }
@@ -79,12 +79,12 @@ Task broadcast(Group group, const Arguments& arguments) {
     co_return;
   }
   if (group.rank() == root) {
-    node.publish_in_place(arguments.out, bytes);
+    node.expose(arguments.out, bytes);
     co_await node.all(1);
     co_return;
   }
   co_await node.member(root, 1);
-  if (!node.copy_in_place(root, arguments.out, 0, bytes)) co_await node.failure_of(root);
+  if (!node.copy_exposed(root, arguments.out, 0, bytes)) co_await node.failure_of(root);
   node.publish({});
 }
 
@@ -101,7 +101,7 @@ Task gather(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
   co_await node.own_slot();
   if (group.rank() != root) {
-    node.publish_in_place(arguments.in, bytes);
+    node.expose(arguments.in, bytes);
     co_await node.member(root, 1);
     co_return;
   }
@@ -110,7 +110,7 @@ Task gather(Group group, const Arguments& arguments) {
     const int from = group.plus(distance);
     co_await node.member(from, 1);
     std::byte* const target = arguments.out + arguments.out_blocks.first_bytes(from);
-    if (!node.copy_in_place(from, target, 0, bytes)) co_await node.failure_of(from);
+    if (!node.copy_exposed(from, target, 0, bytes)) co_await node.failure_of(from);
   }
   node.publish({});
 }
@@ -128,14 +128,14 @@ Task scatter(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
   co_await node.own_slot();
   if (group.rank() == root) {
-    node.publish_in_place(arguments.in, bytes * static_cast<std::size_t>(group.size()));
+    node.expose(arguments.in, bytes * static_cast<std::size_t>(group.size()));
     group.copy(arguments.out, arguments.in + arguments.in_blocks.first_bytes(root), bytes);
     co_await node.all(1);
     co_return;
   }
   co_await node.member(root, 1);
   const std::size_t begin = bytes * static_cast<std::size_t>(group.rank());
-  if (!node.copy_in_place(root, arguments.out, begin, bytes)) co_await node.failure_of(root);
+  if (!node.copy_exposed(root, arguments.out, begin, bytes)) co_await node.failure_of(root);
   node.publish({});
 }
 
@@ -154,15 +154,14 @@ Task exchange(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   const std::size_t begin = is_alltoall ? arguments.in_blocks.first_bytes(group.rank()) : 0;
   co_await node.own_slot();
-  node.publish_in_place(arguments.in,
-                        is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes());
+  node.expose(arguments.in, is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes());
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in + begin,
              blocks.length_bytes(group.rank()));
   for (int distance = 1; distance < group.size(); ++distance) {
     const int from = group.plus(distance);
     co_await node.member(from, 1);
     std::byte* const target = arguments.out + blocks.first_bytes(from);
-    if (!node.copy_in_place(from, target, begin, blocks.length_bytes(from)))
+    if (!node.copy_exposed(from, target, begin, blocks.length_bytes(from)))
       co_await node.failure_of(from);
   }
   node.advance(2);
@@ -215,9 +214,9 @@ struct PartMemory {
 
 // target = the bytes from `first` on of all vectors, reduced. Returns the rank, if any, whose
 // vector could not be read.
-std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node,
-                                   const Arguments& arguments, const PartMemory& memory,
-                                   std::byte* target, std::size_t first, std::size_t bytes) {
+std::optional<int> reduce_exposed(const Group& group, const NodeOperation& node,
+                                  const Arguments& arguments, const PartMemory& memory,
+                                  std::byte* target, std::size_t first, std::size_t bytes) {
   for (std::size_t begin = 0; begin < bytes; begin += memory.part_bytes) {
     const std::size_t part_bytes = std::min(memory.part_bytes, bytes - begin);
     std::byte* unused = memory.scratch.data();
@@ -227,7 +226,7 @@ std::optional<int> reduce_in_place(const Group& group, const NodeOperation& node
         operands, group, arguments.in + first + begin, [&](int rank) -> const std::byte* {
           if (node.is_in_arena(rank)) return node.data_of(rank, first + begin, part_bytes);
           std::byte* const part = std::exchange(unused, unused + memory.stride_bytes);
-          if (!node.copy_in_place(rank, part, first + begin, part_bytes)) unread = rank;
+          if (!node.copy_exposed(rank, part, first + begin, part_bytes)) unread = rank;
           return part;
         });
     if (unread) return unread;
@@ -242,10 +241,10 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   const std::size_t own = blocks.first_bytes(group.rank());
   const PartMemory memory{group, arguments.bytes(), arguments.element_bytes};
   co_await node.own_slot();
-  node.publish_in_place(arguments.in, blocks.bytes());
+  node.expose(arguments.in, blocks.bytes());
   co_await node.all(1);
   const auto unread =
-      reduce_in_place(group, node, arguments, memory, arguments.out, own, arguments.bytes());
+      reduce_exposed(group, node, arguments, memory, arguments.out, own, arguments.bytes());
   if (unread) co_await node.failure_of(*unread);
   co_await node.none_withdrawn();  // of Buffers, which were reduced where they lie
   node.advance(2);
@@ -267,10 +266,10 @@ Task allreduce(Group group, const Arguments& arguments) {
   const std::size_t own_bytes = slices.length_bytes(group.rank());
   const PartMemory memory{group, own_bytes, arguments.element_bytes};
   co_await node.own_slot();
-  node.publish_in_place(arguments.in, arguments.bytes(), arguments.out);
+  node.expose(arguments.in, arguments.bytes(), arguments.out);
   co_await node.all(1);
   const auto unread =
-      reduce_in_place(group, node, arguments, memory, arguments.out + own, own, own_bytes);
+      reduce_exposed(group, node, arguments, memory, arguments.out + own, own, own_bytes);
   if (unread) co_await node.failure_of(*unread);
   node.advance(2);
   // Whoever has come to step 2 reads no more of our vector, which may be where the result goes.
@@ -278,7 +277,7 @@ Task allreduce(Group group, const Arguments& arguments) {
     const int from = group.plus(distance);
     const std::size_t first = slices.first_bytes(from);
     co_await node.member(from, 2);
-    if (!node.copy_result_in_place(from, arguments.out + first, first, slices.length_bytes(from)))
+    if (!node.copy_exposed_result(from, arguments.out + first, first, slices.length_bytes(from)))
       co_await node.failure_of(from);
   }
   node.advance(3);

@@ -24,7 +24,7 @@ Task share(NodeOperation& node, std::span<const std::byte> vector, const std::by
   co_await node.own_slot();
   co_await node.own_staging();
   if (own_in_arena) {
-    node.publish_in_place(vector.data(), vector.size(), result);
+    node.expose(vector.data(), vector.size(), result);
   } else {
     stage(0);
     node.publish_staged();

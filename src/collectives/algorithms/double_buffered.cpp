@@ -27,7 +27,7 @@ Task broadcast(Group group, const Arguments& arguments) {
   co_await node.own_staging();
   if (group.rank() == root) {
     if (node.in_arena(arguments.out, bytes)) {
-      node.publish_in_place(arguments.out, bytes);
+      node.expose(arguments.out, bytes);
       co_await node.all(1);
       co_return;
     }
@@ -100,7 +100,7 @@ Task exchange(Group group, const Arguments& arguments) {
   co_await node.own_staging();
   const bool own_in_arena = node.in_arena(arguments.in, in_bytes);
   if (own_in_arena) {
-    node.publish_in_place(arguments.in, in_bytes);
+    node.expose(arguments.in, in_bytes);
   } else {
     give(0);
     node.publish_staged();

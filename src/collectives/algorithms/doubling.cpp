@@ -15,12 +15,12 @@ namespace {
 // Over the ranks from `first` on; in and out are the same memory or none in common.
 Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::size_t bytes,
             Reducer reducer) {
-  const int place = group.rank() - first;
-  const int places = group.size() - first;
-  if (place < 0) co_return;
-  // What is sent must stand still while the next sum is made: sums take turns in two places, the
+  const int position = group.rank() - first;
+  const int count = group.size() - first;
+  if (position < 0) co_return;
+  // What is sent must stand still while the next sum is made: sums take turns in two memories, the
   // last one in out.
-  int turns = static_cast<int>(std::bit_width(static_cast<unsigned>(place)));
+  int turns = static_cast<int>(std::bit_width(static_cast<unsigned>(position)));
   Scratch other{group, bytes};
   const std::byte* sum = in;
   if (sum == out && turns % 2 == 1) {
@@ -28,26 +28,27 @@ Task prefix(Group group, int first, const std::byte* in, std::byte* out, std::si
     sum = other.data();
   }
   Round<1> round{group};
-  for (int distance = 1; distance < places; distance *= 2) {
-    if (place + distance < places) round.send(first + place + distance, {sum, bytes});
+  for (int distance = 1; distance < count; distance *= 2) {
+    if (position + distance < count) round.send(first + position + distance, {sum, bytes});
     std::byte* const next = turns % 2 == 1 ? out : other.data();
-    if (place >= distance)
-      round.receive_reduce(first + place - distance, {next, bytes}, sum, reducer, Arriving::left);
+    if (position >= distance)
+      round.receive_reduce(first + position - distance, {next, bytes}, sum, reducer,
+                           Arriving::left);
     co_await round;
-    if (place < distance) continue;
+    if (position < distance) continue;
     sum = next;
     --turns;
   }
   group.copy(out, sum, bytes);  // nothing came
 }
 
-// Until the rank at a place has its sum. What comes last is of ranks that may have been ready long
-// before.
-double prefix_s(int place, double bytes, const CostModel& model) {
-  if (place == 0) return 0;
-  const auto rounds = std::bit_width(static_cast<unsigned>(place));
+// Until the rank at a position has its sum. What comes last is of ranks that may have been ready
+// long before.
+double prefix_s(int position, double bytes, const CostModel& model) {
+  if (position == 0) return 0;
+  const auto rounds = std::bit_width(static_cast<unsigned>(position));
   const double round_s = model.latency_s + model.combined_s(bytes);
-  const int source = place - (1 << (rounds - 1));
+  const int source = position - (1 << (rounds - 1));
   const auto idle_rounds =
       rounds - 1 - std::bit_width(static_cast<unsigned>(source));  // it only sends
   return std::max((rounds - 1) * round_s + model.gap_s(bytes) + model.combined_s(bytes),

@@ -63,9 +63,9 @@ Task run(Group group, const Arguments& arguments) {
     for (; count < radix; ++count) {
       const std::int64_t child = me + static_cast<std::int64_t>(count) * distance;
       if (child >= size) break;
-      std::byte* const place = memory->data() + bytes * (count - 1);
-      round.receive(absolute_rank(static_cast<int>(child), top, size), {place, bytes});
-      operands[count] = place;
+      std::byte* const arrived = memory->data() + bytes * (count - 1);
+      round.receive(absolute_rank(static_cast<int>(child), top, size), {arrived, bytes});
+      operands[count] = arrived;
     }
     if (count == 1) continue;  // the last rank: nobody is behind it
     co_await round;

@@ -49,7 +49,7 @@ Task run(Group group, const Arguments& arguments) {
     const int digit = position / distance % radix;
     std::array<const std::byte*, radix_max> operands;
     operands[static_cast<std::size_t>(digit)] = sum;
-    std::byte* free_place = arrived.data();
+    std::byte* unused = arrived.data();
     for (int step = 1; step < radix; ++step) {
       const auto peer = [&](int its_digit) {
         return pattern.rank_at(position + (its_digit - digit) * distance);
@@ -57,9 +57,9 @@ Task run(Group group, const Arguments& arguments) {
       const int to = (digit + step) % radix;
       const int from = (digit + radix - step) % radix;
       round.send(peer(to), {sum, bytes});
-      round.receive(peer(from), {free_place, bytes});
-      operands[static_cast<std::size_t>(from)] = free_place;
-      free_place += bytes;
+      round.receive(peer(from), {unused, bytes});
+      operands[static_cast<std::size_t>(from)] = unused;
+      unused += bytes;
     }
     co_await round;
     group.reduce(arguments.reducer, out.data(), {operands.data(), static_cast<std::size_t>(radix)},

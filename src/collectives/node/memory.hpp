@@ -127,8 +127,8 @@ class NodeMemory final : public progress::Pollable {
     NodeSlot& slot = own_slab().slot(number);
     const std::size_t bytes =
         offsetof(NodeSlot, data) + std::min(data_bytes, node_prefetch_bytes_max);
-    for (std::size_t place = 0; place < bytes; place += base::cache_line_bytes)
-      base::prefetch_for_write(reinterpret_cast<std::byte*>(&slot) + place);
+    for (std::size_t offset = 0; offset < bytes; offset += base::cache_line_bytes)
+      base::prefetch_for_write(reinterpret_cast<std::byte*>(&slot) + offset);
   }
 
   // True: nothing to wait for any more. Otherwise the wait is registered, and its operation

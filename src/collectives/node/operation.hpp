@@ -85,20 +85,20 @@ class NodeOperation {
   // This rank has come to step 1, with data that fit its slot.
   void publish(std::span<const std::byte> data) noexcept {
     own().put(data);
-    publish_slot(Place::slab);
+    publish_slot(MemoryKind::slab);
     memory_.prefetch_slot(number_ + 1, data.size());
   }
   // The same with data that are staged.
-  void publish_staged() noexcept { publish_slot(Place::slab); }
-  // The same with data, and a result as long, that others read where they lie, in Buffers or in
+  void publish_staged() noexcept { publish_slot(MemoryKind::slab); }
+  // The same with data, and a result as long, that others read where they lie, in a Buffer or in
   // private memory: this rank waits until they have.
-  void publish_in_place(const std::byte* data, std::size_t bytes,
-                        const std::byte* result = nullptr) noexcept {
+  void expose(const std::byte* data, std::size_t bytes,
+              const std::byte* result = nullptr) noexcept {
     if (result != nullptr)
-      std::tie(own().result_place, own().result_offset) = place_of(result, bytes);
-    Place place{};
-    std::tie(place, own().offset) = place_of(data, bytes);
-    publish_slot(place);
+      std::tie(own().result_kind, own().result_address) = located(result, bytes);
+    MemoryKind kind{};
+    std::tie(kind, own().address) = located(data, bytes);
+    publish_slot(kind);
   }
   void advance(std::uint32_t step) noexcept { memory_.publish(own(), stage(step)); }
 
@@ -107,7 +107,7 @@ class NodeOperation {
   }
   // Of members that have come.
   bool is_in_arena(int rank) const noexcept {
-    return (rank == memory_.rank() ? place_ : slot_of(rank).data_place()) == Place::buffer;
+    return (rank == memory_.rank() ? kind_ : slot_of(rank).data_kind()) == MemoryKind::buffer;
   }
   // After a copy out of a member's Buffer: may it have been written meanwhile?
   bool is_withdrawn(int rank) const noexcept { return memory_.is_withdrawn(rank); }
@@ -116,23 +116,23 @@ class NodeOperation {
 
   // What another member published in its slot. It has come.
   const std::byte* slot_data(int rank) const noexcept { return slot_of(rank).data; }
-  // What a member published in a Buffer, from a place in it on.
-  const std::byte* data_of(int rank, std::size_t place, std::size_t bytes) const {
-    return memory_.data(rank, slot_of(rank).offset + place, bytes);
+  // The bytes from `begin` on of what a member exposed in a Buffer.
+  const std::byte* data_of(int rank, std::size_t begin, std::size_t bytes) const {
+    return memory_.data(rank, slot_of(rank).address + begin, bytes);
   }
-  const std::byte* result_of(int rank, std::size_t place, std::size_t bytes) const {
-    return memory_.data(rank, slot_of(rank).result_offset + place, bytes);
+  const std::byte* result_of(int rank, std::size_t begin, std::size_t bytes) const {
+    return memory_.data(rank, slot_of(rank).result_address + begin, bytes);
   }
-  // Copies what a member published in place, from a place in it on. False: the member has withdrawn
-  // it, or is gone.
-  bool copy_in_place(int rank, std::byte* target, std::size_t place, std::size_t bytes) const {
+  // Copies the bytes from `begin` on of what a member exposed. False: the member has withdrawn it,
+  // or is gone.
+  bool copy_exposed(int rank, std::byte* target, std::size_t begin, std::size_t bytes) const {
     const NodeSlot& slot = slot_of(rank);
-    return copy_out(rank, target, slot.place, slot.offset + place, bytes);
+    return copy_out(rank, target, slot.kind, slot.address + begin, bytes);
   }
-  bool copy_result_in_place(int rank, std::byte* target, std::size_t place,
-                            std::size_t bytes) const {
+  bool copy_exposed_result(int rank, std::byte* target, std::size_t begin,
+                           std::size_t bytes) const {
     const NodeSlot& slot = slot_of(rank);
-    return copy_out(rank, target, slot.result_place, slot.result_offset + place, bytes);
+    return copy_out(rank, target, slot.result_kind, slot.result_address + begin, bytes);
   }
   // Do members that wait for the same long vector copy it together?
   bool fills_together(std::size_t bytes) const noexcept {
@@ -178,21 +178,22 @@ class NodeOperation {
   NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_); }
   std::uint64_t stage(std::uint32_t step) const noexcept { return node_stage(number_, step); }
   const NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_); }
-  std::pair<Place, std::uint64_t> place_of(const std::byte* data,
-                                           std::size_t bytes) const noexcept {
-    if (const auto offset = memory_.offset_in_arena(data, bytes)) return {Place::buffer, *offset};
-    return {Place::process, reinterpret_cast<std::uintptr_t>(data)};
+  std::pair<MemoryKind, std::uint64_t> located(const std::byte* data,
+                                               std::size_t bytes) const noexcept {
+    if (const auto offset = memory_.offset_in_arena(data, bytes))
+      return {MemoryKind::buffer, *offset};
+    return {MemoryKind::process, reinterpret_cast<std::uintptr_t>(data)};
   }
-  bool copy_out(int rank, std::byte* target, Place place, std::uint64_t offset,
+  bool copy_out(int rank, std::byte* target, MemoryKind kind, std::uint64_t address,
                 std::size_t bytes) const {
     if (bytes == 0) return true;
-    if (place != Place::buffer) return memory_.copy_private(rank, target, offset, bytes);
-    std::memcpy(target, memory_.data(rank, offset, bytes), bytes);
+    if (kind != MemoryKind::buffer) return memory_.copy_private(rank, target, address, bytes);
+    std::memcpy(target, memory_.data(rank, address, bytes), bytes);
     return !is_withdrawn(rank);
   }
-  void publish_slot(Place place) noexcept {
+  void publish_slot(MemoryKind kind) noexcept {
     NodeSlot& slot = own();
-    slot.put_place(place_ = place);
+    slot.put_kind(kind_ = kind);
     memory_.own_words().name_call(slot, call_);
     memory_.publish(slot, stage(1));
   }
@@ -213,7 +214,7 @@ class NodeOperation {
   std::uint32_t number_;
   std::uint64_t call_;
   NodeMemory::StagingSet staging_{};
-  Place place_ = Place::slab;  // what this rank published
+  MemoryKind kind_ = MemoryKind::slab;  // what this rank published
 };
 static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);
 

@@ -12,14 +12,14 @@
 namespace qpmesh::collectives {
 
 inline constexpr std::size_t node_slot_bytes = 8192;  // of data in a slot
-inline constexpr std::uint32_t node_slot_count =
-    4;  // operations of one communicator that may be in flight
+// Operations of one communicator that may be in flight.
+inline constexpr std::uint32_t node_slot_count = 4;
 
-// Where data lie that a rank has for the others.
-enum class Place : std::uint32_t {
-  slab,    // in the slot itself, or they come through staging
+// Whose memory it is where data lie that a rank has for the others.
+enum class MemoryKind : std::uint32_t {
+  slab,    // the slot itself, or they come through staging
   buffer,  // in the owner's arena
-  process  // in its private memory: ProcessMemory copies them
+  process  // its private memory: ProcessMemory copies them
 };
 
 // Where an operation stands at one rank. Written by the owner, read by all members.
@@ -36,15 +36,15 @@ struct alignas(128) NodeSlotWords {
   // As NodeWords::done, when this was published: saves looking there. A member that sees an earlier
   // stage may read it too.
   std::uint32_t done;
-  Place place;           // of the data
-  std::uint64_t offset;  // of the data: in the owner's arena, or the address in its process
+  MemoryKind kind;        // of the data
+  std::uint64_t address;  // of the data: offset in the owner's arena, or address in its process
   // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
-  alignas(
-      16) std::byte data[node_slot_bytes];  // NOLINT(*-avoid-c-arrays): a layout in shared memory
+  // NOLINTNEXTLINE(*-avoid-c-arrays): a layout in shared memory
+  alignas(16) std::byte data[node_slot_bytes];
   // Of a result that others will read: behind the data, so that small ones share the line of the
   // stage.
-  std::uint64_t result_offset;
-  Place result_place;
+  std::uint64_t result_address;
+  MemoryKind result_kind;
   // Private memory that another member may fill: addresses in the owner's process.
   alignas(128) base::FillGuard<Atomics> guard;
   base::FillTarget target;
@@ -53,8 +53,8 @@ struct alignas(128) NodeSlotWords {
   void put(std::span<const std::byte> bytes) noexcept {
     if (!bytes.empty()) Atomics::copy(data, bytes.data(), bytes.size());
   }
-  void put_place(Place where) noexcept { Atomics::store_plain(&place, where); }
-  Place data_place() const noexcept { return Atomics::load_plain(&place); }
+  void put_kind(MemoryKind of_data) noexcept { Atomics::store_plain(&kind, of_data); }
+  MemoryKind data_kind() const noexcept { return Atomics::load_plain(&kind); }
 };
 
 // One member's; all map it, and only the owner writes it, but for a guard.
