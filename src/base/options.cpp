@@ -18,8 +18,8 @@ namespace qpmesh::base {
 namespace {
 
 constexpr std::int64_t day_ms = 86'400'000;
-constexpr std::int64_t year_ms =
-    365 * day_ms;  // far below where a deadline in nanoseconds would overflow
+// Far below where a deadline in nanoseconds would overflow.
+constexpr std::int64_t year_ms = 365 * day_ms;
 constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
@@ -29,223 +29,112 @@ constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 2> bool_names{"no", "yes"};
+constexpr std::span<const std::string_view> any;
 constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
-constexpr std::array<OptionRow, 26> table{{
-    {.field = "transport",
-     .variable = "QPMESH_TRANSPORT",
-     .member = &Options::transport,
-     .unit = "name",
-     .names = transport_names,
-     .agreed = true,
-     .doc =
-         "Restricts how bytes may move. `verbs`: not through shared memory either, for measuring. "
-         "`verbs+shm`: "
-         "verbs between the ranks of a node too, where it can be had. Empty: shm on a node, verbs "
-         "between "
-         "nodes."},
-    {.field = "require",
-     .variable = "QPMESH_REQUIRE",
-     .member = &Options::require,
-     .unit = "name",
-     .names = require_names,
-     .agreed = true,
-     .doc = "`rdma`: where verbs was asked for and cannot be had, `init` fails instead of falling "
-            "back to shm."},
-    {.field = "notification",
-     .variable = "QPMESH_NOTIFICATION",
-     .member = &Options::notification,
-     .unit = "name",
-     .names = notification_names,
-     .agreed = true,
-     .doc = "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
-            "completions, `mixed` "
-            "polls records and waits for payloads. Empty: by device."},
-    {.field = "init_timeout_ms",
-     .variable = "QPMESH_INIT_TIMEOUT_MS",
-     .member = &Options::init_timeout_ms,
-     .unit = "ms",
-     .lowest = 1,
-     .highest = day_ms,
-     .doc = "How long `init` waits for all ranks."},
-    {.field = "handshake_timeout_ms",
-     .variable = "QPMESH_HANDSHAKE_TIMEOUT_MS",
-     .member = &Options::handshake_timeout_ms,
-     .unit = "ms",
-     .lowest = 1,
-     .highest = day_ms,
-     .doc = "How long a new connection may take to prove that it belongs to the job."},
-    {.field = "operation_timeout_ms",
-     .variable = "QPMESH_TIMEOUT_MS",
-     .member = &Options::operation_timeout_ms,
-     .unit = "ms",
-     .lowest = 0,
-     .highest = year_ms,
-     .doc = "How long an operation may take before it throws `timeout`. 0: for ever."},
-    {.field = "stall_warning_ms",
-     .variable = "QPMESH_STALL_WARNING_MS",
-     .member = &Options::stall_warning_ms,
-     .unit = "ms",
-     .lowest = 0,
-     .highest = year_ms,
-     .doc = "After how long a waiting operation logs whom it waits for. 0: never."},
-    {.field = "arena_bytes_max",
-     .variable = "QPMESH_ARENA_BYTES_MAX",
-     .member = &Options::arena_bytes_max,
-     .unit = "bytes",
-     .lowest = mib,
-     .highest = std::int64_t{16} * 1024 * gib,
-     .doc = "Address space of this rank's shared memory. It is sparse: pages cost when they are "
-            "touched."},
-    {.field = "payload_ring_bytes",
-     .variable = "QPMESH_PAYLOAD_RING_BYTES",
-     .member = &Options::payload_ring_bytes,
-     .unit = "bytes",
-     .lowest = 4 * kib,
-     .highest = 2 * mib,
-     .power_of_two = true,
-     .agreed = true,
-     .doc = "Payload ring per peer and direction."},
-    {.field = "network_ring_bytes",
-     .variable = "QPMESH_NETWORK_RING_BYTES",
-     .member = &Options::network_ring_bytes,
-     .unit = "bytes",
-     .lowest = 4 * kib,
-     .highest = mib,
-     .power_of_two = true,
-     .agreed = true,
-     .doc = "Payload ring per peer and direction between nodes, where it is registered memory."},
-    {.field = "register_bytes_min",
-     .variable = "QPMESH_REGISTER_BYTES_MIN",
-     .member = &Options::register_bytes_min,
-     .unit = "bytes",
-     .lowest = 0,
-     .highest = 1024 * gib,
-     .doc = "Between nodes, private buffers of messages from this size on are registered for the "
-            "message; "
-            "smaller ones "
-            "are copied."},
-    {.field = "rendezvous",
-     .variable = "QPMESH_RENDEZVOUS",
-     .member = &Options::rendezvous,
-     .unit = "name",
-     .names = rendezvous_names,
-     .agreed = true,
-     .doc = "Between nodes, who moves the bytes of a large message: `write` lets its sender write "
-            "them, "
-            "`read` its receiver read them, which costs collectives their announcements."},
-    {.field = "cma",
-     .variable = "QPMESH_CMA",
-     .member = &Options::cma,
-     .unit = "name",
-     .names = bool_names,
-     .agreed = true,
-     .doc = "On a node, `yes` lets ranks copy long data straight out of each other's private "
-            "memory, where the "
-            "system lets them (process_vm_readv); with `no` they go through shared memory."},
-    {.field = "cooperative_copy",
-     .variable = "QPMESH_COOPERATIVE_COPY",
-     .member = &Options::cooperative_copy,
-     .unit = "name",
-     .names = bool_names,
-     .agreed = true,
-     .doc = "Where each rank of a node has a core and copies its neighbours' private memory, `yes` "
-            "lets one "
-            "that "
-            "only waits for such a copy do a part of it. A neighbour that is held up in the middle "
-            "may then "
-            "keep "
-            "a call beyond its deadline (errors.md); with `no` nobody writes another one's private "
-            "memory."},
-    {.field = "eager_bytes_max",
-     .variable = "QPMESH_EAGER_BYTES_MAX",
-     .member = &Options::eager_bytes_max,
-     .unit = "bytes",
-     .lowest = 0,
-     .highest = mib,
-     .agreed = true,
-     .doc = "Messages longer than this, or than a quarter of the peer's payload ring, wait for "
-            "their receive "
-            "(rendezvous)."},
-    {.field = "unexpected_bytes_max",
-     .variable = "QPMESH_UNEXPECTED_BYTES_MAX",
-     .member = &Options::unexpected_bytes_max,
-     .unit = "bytes",
-     .lowest = 1,
-     .highest = 1024 * gib,
-     .doc = "Bytes of messages kept for receives that were not called yet, per context."},
-    {.field = "unexpected_messages_max",
-     .variable = "QPMESH_UNEXPECTED_MESSAGES_MAX",
-     .member = &Options::unexpected_messages_max,
-     .unit = "messages",
-     .lowest = 1,
-     .highest = std::int64_t{1} << 31,
-     .doc = "The same, counted in messages."},
-    {.field = "spin_us",
-     .variable = "QPMESH_SPIN_US",
-     .member = &Options::spin_us,
-     .unit = "us",
-     .lowest = -1,
-     .highest = 60'000'000,
-     .doc = "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly "
-            "otherwise."},
-    {.field = "device",
-     .variable = "QPMESH_DEVICE",
-     .member = &Options::device,
-     .unit = "name",
-     .doc = "The RDMA device, or `device:port`. Empty: chosen; qpmesh-info shows which and why."},
-    {.field = "gid_index",
-     .variable = "QPMESH_GID_INDEX",
-     .member = &Options::gid_index,
-     .unit = "(index)",
-     .lowest = -1,
-     .highest = 255,
-     .doc = "The entry of the port's GID table. -1: chosen by address."},
-    {.field = "netdev",
-     .variable = "QPMESH_NETDEV",
-     .member = &Options::netdev,
-     .unit = "name",
-     .doc = "The network interface whose GID is used. Empty: chosen."},
-    {.field = "subnet",
-     .variable = "QPMESH_SUBNET",
-     .member = &Options::subnet,
-     .unit = "name",
-     .doc = "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address must lie in. Empty: "
-            "chosen."},
-    {.field = "link_timeout_ms",
-     .variable = "QPMESH_LINK_TIMEOUT_MS",
-     .member = &Options::link_timeout_ms,
-     .unit = "ms",
-     .lowest = 0,
-     .highest = 600'000,
-     .doc = "How long a peer's RDMA device may be silent before the link has failed. 0: about 1 s, "
-            "and 8 s for "
-            "a "
-            "software device, whose host may be slow or paused. An adapter rounds up to 4.096 us "
-            "times a power "
-            "of two."},
-    {.field = "algorithms",
-     .variable = "QPMESH_ALGORITHMS",
-     .member = &Options::algorithms,
-     .unit = "name",
-     .agreed = true,
-     .doc = "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: chosen "
-            "by size."},
-    {.field = "tuning",
-     .variable = "QPMESH_TUNING",
-     .member = &Options::tuning,
-     .unit = "name",
-     .doc = "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it "
-            "for all. "
-            "Empty: built-in "
-            "constants."},
-    {.field = "log",
-     .variable = "QPMESH_LOG",
-     .member = &Options::log,
-     .unit = "name",
-     .names = log_names,
-     .doc = "What is written to stderr: this level and all more severe ones."},
-}};
+// Whether all ranks must hold it alike.
+enum class Held : bool { own, agreed };
+using enum Held;
+
+constexpr OptionRow name(std::string_view field, std::string_view variable, OptionMember member,
+                         std::span<const std::string_view> names, Held held, std::string_view doc) {
+  return {field, variable, member, "name", 0, 0, false, names, held == agreed, doc};
+}
+constexpr OptionRow number(std::string_view field, std::string_view variable, OptionMember member,
+                           std::string_view unit, std::int64_t lowest, std::int64_t highest,
+                           Held held, std::string_view doc) {
+  return {field, variable, member, unit, lowest, highest, false, {}, held == agreed, doc};
+}
+constexpr OptionRow power_of_two_bytes(std::string_view field, std::string_view variable,
+                                       OptionMember member, std::int64_t lowest,
+                                       std::int64_t highest, Held held, std::string_view doc) {
+  return {field, variable, member, "bytes", lowest, highest, true, {}, held == agreed, doc};
+}
+
+constexpr std::array table{
+    name("transport", "QPMESH_TRANSPORT", &Options::transport, transport_names, agreed,
+         "Restricts how bytes may move. `verbs`: not through shared memory either, for "
+         "measuring. `verbs+shm`: verbs between the ranks of a node too, where it can be had. "
+         "Empty: shm on a node, verbs between nodes."),
+    name("require", "QPMESH_REQUIRE", &Options::require, require_names, agreed,
+         "`rdma`: where verbs was asked for and cannot be had, `init` fails instead of falling "
+         "back to shm."),
+    name("notification", "QPMESH_NOTIFICATION", &Options::notification, notification_names, agreed,
+         "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
+         "completions, `mixed` polls records and waits for payloads. Empty: by device."),
+    number("init_timeout_ms", "QPMESH_INIT_TIMEOUT_MS", &Options::init_timeout_ms, "ms", 1, day_ms,
+           own, "How long `init` waits for all ranks."),
+    number("handshake_timeout_ms", "QPMESH_HANDSHAKE_TIMEOUT_MS", &Options::handshake_timeout_ms,
+           "ms", 1, day_ms, own,
+           "How long a new connection may take to prove that it belongs to the job."),
+    number("operation_timeout_ms", "QPMESH_TIMEOUT_MS", &Options::operation_timeout_ms, "ms", 0,
+           year_ms, own, "How long an operation may take before it throws `timeout`. 0: for ever."),
+    number("stall_warning_ms", "QPMESH_STALL_WARNING_MS", &Options::stall_warning_ms, "ms", 0,
+           year_ms, own, "After how long a waiting operation logs whom it waits for. 0: never."),
+    number("arena_bytes_max", "QPMESH_ARENA_BYTES_MAX", &Options::arena_bytes_max, "bytes", mib,
+           std::int64_t{16} * 1024 * gib, own,
+           "Address space of this rank's shared memory. It is sparse: pages cost when they are "
+           "touched."),
+    power_of_two_bytes("payload_ring_bytes", "QPMESH_PAYLOAD_RING_BYTES",
+                       &Options::payload_ring_bytes, 4 * kib, 2 * mib, agreed,
+                       "Payload ring per peer and direction."),
+    power_of_two_bytes(
+        "network_ring_bytes", "QPMESH_NETWORK_RING_BYTES", &Options::network_ring_bytes, 4 * kib,
+        mib, agreed,
+        "Payload ring per peer and direction between nodes, where it is registered memory."),
+    number("register_bytes_min", "QPMESH_REGISTER_BYTES_MIN", &Options::register_bytes_min, "bytes",
+           0, 1024 * gib, own,
+           "Between nodes, private buffers of messages from this size on are registered for the "
+           "message; smaller ones are copied."),
+    name("rendezvous", "QPMESH_RENDEZVOUS", &Options::rendezvous, rendezvous_names, agreed,
+         "Between nodes, who moves the bytes of a large message: `write` lets its sender write "
+         "them, `read` its receiver read them, which costs collectives their announcements."),
+    name("cma", "QPMESH_CMA", &Options::cma, bool_names, agreed,
+         "On a node, `yes` lets ranks copy long data straight out of each other's private "
+         "memory, where the system lets them (process_vm_readv); with `no` they go through "
+         "shared memory."),
+    name("cooperative_copy", "QPMESH_COOPERATIVE_COPY", &Options::cooperative_copy, bool_names,
+         agreed,
+         "Where each rank of a node has a core and copies its neighbours' private memory, "
+         "`yes` lets one that only waits for such a copy do a part of it. A neighbour that is "
+         "held up in the middle may then keep a call beyond its deadline (errors.md); with "
+         "`no` nobody writes another one's private memory."),
+    number("eager_bytes_max", "QPMESH_EAGER_BYTES_MAX", &Options::eager_bytes_max, "bytes", 0, mib,
+           agreed,
+           "Messages longer than this, or than a quarter of the peer's payload ring, wait for "
+           "their receive (rendezvous)."),
+    number("unexpected_bytes_max", "QPMESH_UNEXPECTED_BYTES_MAX", &Options::unexpected_bytes_max,
+           "bytes", 1, 1024 * gib, own,
+           "Bytes of messages kept for receives that were not called yet, per context."),
+    number("unexpected_messages_max", "QPMESH_UNEXPECTED_MESSAGES_MAX",
+           &Options::unexpected_messages_max, "messages", 1, std::int64_t{1} << 31, own,
+           "The same, counted in messages."),
+    number("spin_us", "QPMESH_SPIN_US", &Options::spin_us, "us", -1, 60'000'000, own,
+           "How long a wait spins before it sleeps. -1: long when every rank has a core, briefly "
+           "otherwise."),
+    name("device", "QPMESH_DEVICE", &Options::device, any, own,
+         "The RDMA device, or `device:port`. Empty: chosen; qpmesh-info shows which and why."),
+    number("gid_index", "QPMESH_GID_INDEX", &Options::gid_index, "(index)", -1, 255, own,
+           "The entry of the port's GID table. -1: chosen by address."),
+    name("netdev", "QPMESH_NETDEV", &Options::netdev, any, own,
+         "The network interface whose GID is used. Empty: chosen."),
+    name("subnet", "QPMESH_SUBNET", &Options::subnet, any, own,
+         "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address must lie in. Empty: "
+         "chosen."),
+    number("link_timeout_ms", "QPMESH_LINK_TIMEOUT_MS", &Options::link_timeout_ms, "ms", 0, 600'000,
+           own,
+           "How long a peer's RDMA device may be silent before the link has failed. 0: about 1 "
+           "s, and 8 s for a software device, whose host may be slow or paused. An adapter "
+           "rounds up to 4.096 us times a power of two."),
+    name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
+         "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: "
+         "chosen by size."),
+    name("tuning", "QPMESH_TUNING", &Options::tuning, any, own,
+         "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it "
+         "for all. Empty: built-in constants."),
+    name("log", "QPMESH_LOG", &Options::log, log_names, own,
+         "What is written to stderr: this level and all more severe ones."),
+};
 
 [[noreturn]] void refuse(std::string cause, std::string hint) {
   throw Error{{.code = ErrorCode::bad_config,
@@ -354,8 +243,8 @@ namespace qpmesh {
 Options Options::from_environment() {
   // What nothing reads is warned about by init, which knows who is rank 0.
   return base::parse_options([](std::string_view name) -> std::optional<std::string> {
-    const char* const value =
-        std::getenv(std::string{name}.c_str());  // NOLINT(concurrency-mt-unsafe): no one sets it
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no one sets it
+    const char* const value = std::getenv(std::string{name}.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>{value};
   });
 }

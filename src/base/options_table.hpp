@@ -16,21 +16,22 @@
 
 namespace qpmesh::base {
 
+using OptionMember =
+    std::variant<std::int64_t Options::*, std::string Options::*, bool Options::*,
+                 TransportChoice Options::*, Requirement Options::*, NotificationChoice Options::*,
+                 RendezvousChoice Options::*, LogLevel Options::*>;
+
 // The default is not here: it is Options{}'s, and there is no second copy of it.
 struct OptionRow {
   std::string_view field;     // of Options
   std::string_view variable;  // QPMESH_…
-  std::variant<std::int64_t Options::*, std::string Options::*, bool Options::*,
-               TransportChoice Options::*, Requirement Options::*, NotificationChoice Options::*,
-               RendezvousChoice Options::*, LogLevel Options::*>
-      member;
+  OptionMember member;
   std::string_view unit;  // "bytes" takes the suffixes KiB, MiB, GiB; "name" is text
-  std::int64_t lowest = 0;
-  std::int64_t highest = 0;
-  bool power_of_two = false;
-  std::span<const std::string_view>
-      names{};          // by value of the enumeration or bool; of a text: none
-  bool agreed = false;  // must be equal on all ranks
+  std::int64_t lowest;
+  std::int64_t highest;
+  bool power_of_two;
+  std::span<const std::string_view> names;  // by value of the enumeration or bool; of a text: none
+  bool agreed;                              // must be equal on all ranks
   std::string_view doc;
 };
 
