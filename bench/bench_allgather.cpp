@@ -32,6 +32,6 @@ int main(int argc, char** argv) {
   return run_program(
       {.name = "allgather",
        .collectives = {Collective::allgather},
-       .series = block_series("float", LimitKind::exchange, false, make_float_case<Allgather>)},
+       .series = block_series("float", LimitKind::mutual, false, make_float_case<Allgather>)},
       argc, argv);
 }

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   const auto bus_factor = [](int ranks) { return 2.0 * (ranks - 1) / ranks; };
   return run_program({.name = "allreduce",
                       .collectives = {Collective::allreduce},
-                      .series = {float_series("float_sum", LimitKind::slices, bus_factor,
+                      .series = {float_series("float_sum", LimitKind::sliced, bus_factor,
                                               make_float_case<Allreduce>)}},
                      argc, argv);
 }

@@ -43,6 +43,6 @@ int main(int argc, char** argv) {
   return run_program(
       {.name = "alltoall",
        .collectives = {Collective::alltoall},
-       .series = block_series("float", LimitKind::exchange, false, make_float_case<Alltoall>)},
+       .series = block_series("float", LimitKind::mutual, false, make_float_case<Alltoall>)},
       argc, argv);
 }

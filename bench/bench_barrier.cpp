@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
       .collectives = {qpmesh::Collective::barrier},
       .series = {
           {.name = "all",
-           .limit = LimitKind::exchange,
+           .limit = LimitKind::mutual,
            .bus_factor = [](int) { return 0.0; },
            .make = [](auto& world, auto, auto) { return std::make_unique<Barrier>(world); }}}};
   return run_program(program, argc, argv);

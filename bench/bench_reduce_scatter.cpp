@@ -31,7 +31,7 @@ class ReduceScatter final : public FloatCase {
 int main(int argc, char** argv) {
   return run_program({.name = "reduce_scatter",
                       .collectives = {Collective::reduce_scatter},
-                      .series = block_series("float_sum", LimitKind::exchange, true,
+                      .series = block_series("float_sum", LimitKind::mutual, true,
                                              make_float_case<ReduceScatter>)},
                      argc, argv);
 }

@@ -126,7 +126,7 @@ class Bandwidth final : public Pair {
   }
   void run_baseline(Baseline& baseline) override {
     if (!paired()) return;
-    baseline.exchange(sends_, receives_);
+    baseline.send_and_receive(sends_, receives_);
     if (both_ways_) return;
     if (sends()) {
       baseline.receive({std::as_writable_bytes(std::span{answer_}), peer()});

@@ -66,7 +66,8 @@ class Mpi final : public Baseline {
     MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0,
              MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
-  void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) override {
+  void send_and_receive(std::span<const Outgoing> sends,
+                        std::span<const Incoming> receives) override {
     requests_.resize(sends.size() + receives.size());
     auto request = requests_.begin();
     for (const auto& [data, source] : receives) {

@@ -45,7 +45,8 @@ class Baseline {
   virtual void send(Outgoing message) = 0;
   virtual void receive(Incoming message) = 0;
   // Starts every receive and send, then waits for all.
-  virtual void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives) = 0;
+  virtual void send_and_receive(std::span<const Outgoing> sends,
+                                std::span<const Incoming> receives) = 0;
 };
 
 // What --baseline accepts. make is called once on every rank of the job; where the other library

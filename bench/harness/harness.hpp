@@ -44,7 +44,7 @@ struct Series {
   std::size_t element_bytes = 0;  // 0: the operation carries no data, and there is one row
   bool has_blocks = false;  // one for each rank: sizes are rounded up to an element for every one
   bool ends_with_a_block = false;  // a rank keeps one block's bytes: those must be copied at least
-  LimitKind limit = LimitKind::exchange;
+  LimitKind limit = LimitKind::mutual;
   // Bytes that must pass the slowest link for each byte of the operation, as
   // nccl-tests define busbw; from the number of ranks.
   std::function<double(int ranks)> bus_factor;

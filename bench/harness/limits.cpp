@@ -141,11 +141,11 @@ void Limits::measure_flags() {
   const std::vector<unsigned> looks =
       crowded() ? std::vector<unsigned>{1, 32, 512} : std::vector<unsigned>{4096};
   for (const unsigned looks_per_yield : looks) {
-    const double exchange_s = least_round_s(world_, round_, [&](std::uint32_t now) {
+    const double mutual_s = least_round_s(world_, round_, [&](std::uint32_t now) {
       flag_allreduce(lines, rank, size, now, static_cast<std::uint32_t>(rank), looks_per_yield);
     });
-    if (!exchange_s_ || exchange_s < *exchange_s_) {
-      exchange_s_ = exchange_s;
+    if (!mutual_s_ || mutual_s < *mutual_s_) {
+      mutual_s_ = mutual_s;
       looks_per_yield_ = looks_per_yield;
     }
     const int peer = rank ^ 1;
@@ -167,15 +167,15 @@ std::function<void()> Limits::probe(LimitKind kind, Buffers buffers, std::size_t
   constexpr std::size_t flag_bytes_max = 64;  // of data that travel beside their flag
   constexpr std::size_t sliced_bytes_min = std::size_t{64} << 10;
   constexpr int sliced_ranks_max = 64;
-  const bool exchanges = kind == LimitKind::exchange || kind == LimitKind::slices;
-  if (!exchanges || !flags_work()) return {};
+  const bool is_mutual = kind == LimitKind::mutual || kind == LimitKind::sliced;
+  if (!is_mutual || !flags_work()) return {};
   if (bytes <= flag_bytes_max) {
     return [this] {
       flag_allreduce(reinterpret_cast<FlagLine*>(lines_.data()), world_.rank(), world_.size(),
                      ++round_, 1, looks_per_yield_);
     };
   }
-  if (kind != LimitKind::slices || buffers != Buffers::allocated || bytes < sliced_bytes_min ||
+  if (kind != LimitKind::sliced || buffers != Buffers::allocated || bytes < sliced_bytes_min ||
       world_.size() > sliced_ranks_max)
     return {};
   struct Sliced {
@@ -223,7 +223,7 @@ double Limits::copy_s(std::size_t bytes) {
 std::optional<double> Limits::least_s(LimitKind kind, std::size_t bytes) {
   if (!flags_work()) return std::nullopt;
   const bool one_way = kind == LimitKind::one_way || kind == LimitKind::streaming;
-  const auto flag_s = one_way ? one_way_s_ : exchange_s_;
+  const auto flag_s = one_way ? one_way_s_ : mutual_s_;
   if (!flag_s) return std::nullopt;
   if (kind == LimitKind::streaming) {
     constexpr std::size_t copying_bytes_min =

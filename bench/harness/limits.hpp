@@ -14,11 +14,10 @@ namespace qpmesh::bench {
 
 // What must happen at least for one operation.
 enum class LimitKind {
-  exchange,   // every rank learns from every other, and each copies the bytes once
+  mutual,     // every rank learns from every other, and each copies the bytes once
   one_way,    // one rank learns from another, and the bytes are copied once
   streaming,  // many in flight: only the copying counts
-  slices,  // as exchange; long vectors in Buffers: every rank adds its slice from all, and copies
-           // the others
+  sliced,     // mutual; of long vectors in Buffers every rank adds its slice and copies the others
 };
 
 // All member functions are collective and ask the same of every rank. Measured when first asked
@@ -56,7 +55,7 @@ class Limits {
   base::Mapping lines_;  // one FlagLine of each rank; empty: not shared
   std::uint32_t round_ = 0;
   unsigned looks_per_yield_ = 1;  // with which flags were fastest
-  std::optional<double> exchange_s_;
+  std::optional<double> mutual_s_;
   std::optional<double> one_way_s_;
 };
 
