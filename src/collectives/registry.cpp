@@ -139,8 +139,8 @@ const Algorithm& Selector::forced(const CallShape& shape, const Algorithm& row) 
 
 const Algorithm& Selector::cheapest(const CallShape& shape, Collective collective) const noexcept {
   const CostModel model = topology_.model(shape);
-  constexpr double better =
-      1 - 1e-9;  // equal costs differ by what rounding leaves: the first row wins
+  // Equal costs differ by what rounding leaves: the first row wins.
+  constexpr double better = 1 - 1e-9;
   const Algorithm* best = nullptr;
   double best_s = 0;
   for (const Algorithm* const row : algorithms(collective)) {

@@ -46,9 +46,8 @@ inline std::string_view collective_name(Collective collective) noexcept {
 QPMESH_ALGORITHM_ROWS(QPMESH_DECLARE)
 #undef QPMESH_DECLARE
 
-std::span<const Algorithm* const> algorithms() noexcept;  // all of them
-std::span<const Algorithm* const> algorithms(
-    Collective collective) noexcept;  // at least one, never empty
+std::span<const Algorithm* const> algorithms() noexcept;                       // all of them
+std::span<const Algorithm* const> algorithms(Collective collective) noexcept;  // never none
 // The row of that name, or nullptr.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
 

@@ -38,7 +38,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
          .memory = &member,
          .context_rank = setup.context_ranks[i]});
   }
-  own_ = OwnNodeWords<base::ProcessAtomics>{peers_[static_cast<std::size_t>(rank_)].words.words()};
+  own_ = OwnNodeWords<base::ProcessAtomics>{peer(rank_).words.words()};
 }
 
 NodeMemory::~NodeMemory() {
@@ -47,11 +47,11 @@ NodeMemory::~NodeMemory() {
 
 std::optional<std::uint64_t> NodeMemory::offset_in_arena(const void* data,
                                                          std::size_t bytes) const noexcept {
-  return peers_[static_cast<std::size_t>(rank_)].memory->offset_of(data, bytes);
+  return peer(rank_).memory->offset_of(data, bytes);
 }
 
 std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) const {
-  const transport::Neighbour& member = *peers_[static_cast<std::size_t>(rank)].memory;
+  const transport::Neighbour& member = *peer(rank).memory;
   std::byte* const found = member.at(offset, bytes);
   if (found == nullptr) [[unlikely]] {
     throw Error{{.code = ErrorCode::corrupt,
@@ -64,10 +64,9 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
 
 bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address,
                               std::size_t bytes) const {
-  const int error =
-      peers_[static_cast<std::size_t>(rank)].memory->copy_private(target, address, bytes);
-  if (is_withdrawn(rank) || error == ESRCH)
-    return false;  // withdrawn memory need not even be there
+  const int error = peer(rank).memory->copy_private(target, address, bytes);
+  // Withdrawn memory need not even be there.
+  if (is_withdrawn(rank) || error == ESRCH) return false;
   if (error == 0) return true;
   throw Error{
       {.code = ErrorCode::no_resource,
@@ -90,22 +89,22 @@ void NodeMemory::end(std::uint32_t number) noexcept {
 void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
   own_.publish(slot, stage);
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) peers_[static_cast<std::size_t>(rank)].memory->wake_if_asleep();
+    if (rank != rank_) peer(rank).memory->wake_if_asleep();
   }
 }
 
 // Another call than ours: the error comes through the control channel, and ends the wait.
-void NodeMemory::report(const Peer& peer, std::uint64_t call) noexcept {
+void NodeMemory::report(const Peer& member, std::uint64_t call) noexcept {
   if (reported_) return;
-  reported_ = !calls_.agrees(peer.context_rank, communicator_, static_cast<std::uint32_t>(call),
+  reported_ = !calls_.agrees(member.context_rank, communicator_, static_cast<std::uint32_t>(call),
                              static_cast<std::uint32_t>(call >> 32));
 }
 
 void NodeMemory::check_calls() noexcept {
-  for (const Peer& peer : peers_) {
-    for (const NodeSlot& slot : peer.words.words().slots) {
+  for (const Peer& member : peers_) {
+    for (const NodeSlot& slot : member.words.words().slots) {
       std::uint64_t call = 0;
-      if (peer.words.has_called(slot, call)) report(peer, call);
+      if (member.words.has_called(slot, call)) report(member, call);
     }
   }
 }
@@ -157,8 +156,8 @@ void NodeMemory::fail(const Error& failure) noexcept {
 }
 
 std::optional<int> NodeMemory::awaited() const noexcept {
-  const NodeWait* oldest =
-      waits_;  // others may wait for this rank itself, which has to end that one first
+  // Others may wait for this rank itself, which has to end its oldest wait first.
+  const NodeWait* oldest = waits_;
   while (oldest != nullptr && oldest->next_wait != nullptr) oldest = oldest->next_wait;
   if (oldest == nullptr) return std::nullopt;
   return oldest->next;
@@ -191,17 +190,17 @@ void NodeMemory::end_fills_of_the_dead() noexcept {
   for (NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
     if (wait->what != NodeWait::For::fill) continue;
     transport::FillGuard& guard = own_slab().slots[wait->slot].guard;
-    const bool gone = peers_[static_cast<std::size_t>(wait->next)].memory->has_ended();
+    const bool gone = peer(wait->next).memory->has_ended();
     if (gone && guard.phase_of(wait->stage) == transport::FillGuard::begun)
       guard.give_up(wait->stage);
   }
 }
 
 bool NodeMemory::is_quiet() const noexcept {
-  return std::ranges::all_of(peers_, [&](const Peer& peer) {
-    const bool is_self = &peer == &peers_[static_cast<std::size_t>(rank_)];
+  return std::ranges::all_of(peers_, [&](const Peer& each) {
+    const bool is_self = &each == &peer(rank_);
     return is_self ? own_.done() == next_number_
-                   : has_reached(peer.words.known_done() + 1, next_number_);
+                   : has_reached(each.words.known_done() + 1, next_number_);
   });
 }
 

@@ -48,8 +48,7 @@ struct NodeWait : progress::Operation {
   enum class For : std::uint8_t {
     stage,  // a slot's, of this operation
     end,    // NodeSlab::done to reach `stage`
-    fill,   // the guard of our slot to be settled, which `next` has begun to fill for the operation
-            // `stage`
+    fill,   // `next` to settle the guard of our slot, which it began to fill for operation `stage`
   };
   std::uint64_t stage;
   std::uint64_t call;  // what members must have called, too
@@ -64,8 +63,8 @@ struct NodeWait : progress::Operation {
 class NodeMemory final : public progress::Pollable {
  public:
   struct Setup {
-    std::vector<const transport::Neighbour*>
-        members{};                         // by rank in the communicator, this one included
+    // By rank in the communicator, this one included.
+    std::vector<const transport::Neighbour*> members{};
     std::vector<std::uint64_t> offsets{};  // of their slabs
     std::vector<int> context_ranks{};
     int rank = 0;
@@ -82,7 +81,7 @@ class NodeMemory final : public progress::Pollable {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   NodeSlab& slab(int rank) const noexcept {
-    return static_cast<NodeSlab&>(peers_[static_cast<std::size_t>(rank)].words.words());
+    return static_cast<NodeSlab&>(peer(rank).words.words());
   }
   NodeSlab& own_slab() const noexcept { return slab(rank_); }
   OwnNodeWords<base::ProcessAtomics>& own_words() noexcept { return own_; }
@@ -92,9 +91,7 @@ class NodeMemory final : public progress::Pollable {
   // Do all members read each other's private memory? The same on all of them.
   bool cma() const noexcept { return cma_; }
   // After a copy out of a member's Buffer or private memory: may it have been written meanwhile?
-  bool is_withdrawn(int rank) const noexcept {
-    return peers_[static_cast<std::size_t>(rank)].words.is_withdrawn();
-  }
+  bool is_withdrawn(int rank) const noexcept { return peer(rank).words.is_withdrawn(); }
   // Of a member's private memory. False: the member is gone, or has withdrawn what it gave. Throws
   // Error{no_resource} where the system forbids it by now.
   bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
@@ -103,7 +100,7 @@ class NodeMemory final : public progress::Pollable {
   bool fills_together() const noexcept { return fills_together_; }
   // Fills what a member has opened in its slot, if it still may.
   void fill(int rank, NodeSlot& slot, std::span<const std::byte> source) const noexcept {
-    peers_[static_cast<std::size_t>(rank)].memory->fill(slot.guard, slot.target, source);
+    peer(rank).memory->fill(slot.guard, slot.target, source);
   }
   base::FillShare& fill_share() noexcept { return fill_share_; }
 
@@ -136,8 +133,8 @@ class NodeMemory final : public progress::Pollable {
   bool start(NodeWait& wait) noexcept {
     for (int spin = 0; spin < spins_max_; ++spin) {
       if (look(wait)) return true;
-      base::cpu_pause();  // loads without a pause take the line from its writer between two of its
-                          // stores
+      // Loads without a pause take the line from its writer between two of its stores.
+      base::cpu_pause();
     }
     return enlist(wait);
   }
@@ -167,12 +164,13 @@ class NodeMemory final : public progress::Pollable {
     int context_rank;
   };
 
+  const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   bool look(NodeWait& wait) noexcept {
     while (wait.next < wait.end && has_come(wait.next, wait)) ++wait.next;
     return wait.next == wait.end;
   }
   bool has_come(int rank, const NodeWait& wait) noexcept {
-    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    Peer& member = peers_[static_cast<std::size_t>(rank)];
     // This rank waits for a step that it has come to itself. Its own line is not looked at: it
     // would be fetched back from the members who read it, which doubled the time of a small
     // allreduce.
@@ -182,16 +180,17 @@ class NodeMemory final : public progress::Pollable {
       return wait.what == NodeWait::For::stage ||
              has_reached(own_.done(), static_cast<std::uint32_t>(wait.stage));
     if (wait.what == NodeWait::For::end)
-      return peer.words.is_done(static_cast<std::uint32_t>(wait.stage));
+      return member.words.is_done(static_cast<std::uint32_t>(wait.stage));
     std::uint64_t call = 0;
-    if (!peer.words.has_come(peer.words.words().slots[wait.slot], wait.stage, call)) return false;
+    if (!member.words.has_come(member.words.words().slots[wait.slot], wait.stage, call))
+      return false;
     if (call == wait.call) [[likely]]
       return true;
-    report(peer, call);
+    report(member, call);
     return false;
   }
-  void report(const Peer& peer,
-              std::uint64_t call) noexcept;  // admits, or tells the listener of a difference
+  // Admits the call, or tells the listener of a difference.
+  void report(const Peer& member, std::uint64_t call) noexcept;
   bool enlist(NodeWait& wait) noexcept;
   void remove(NodeWait& wait) noexcept;
 

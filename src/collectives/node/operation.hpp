@@ -34,13 +34,14 @@ class NodeOperation {
   // Trivially destructible, made by the functions below.
   class Awaiter {
    public:
-    Awaiter(NodeMemory& memory, NodeWait::For what, std::uint32_t slot, std::uint64_t stage,
-            std::uint64_t call, int first, int end) noexcept
-        : memory_{memory} {
+    // For the members first … end-1.
+    Awaiter(const NodeOperation& operation, NodeWait::For what, std::uint64_t stage, int first,
+            int end) noexcept
+        : memory_{operation.memory_} {
       wait_.what = what;
-      wait_.slot = slot;
+      wait_.slot = operation.number_ % node_slot_count;
       wait_.stage = stage;
-      wait_.call = call;
+      wait_.call = operation.call_;
       wait_.next = first;
       wait_.end = end;
     }
@@ -156,7 +157,7 @@ class NodeOperation {
     const auto phase = own().guard.take_back(number_);
     if (phase == transport::FillGuard::done) memory_.fill_share().it_was_faster();
     if (phase == transport::FillGuard::begun) memory_.fill_share().it_was_awaited();
-    return {memory_, NodeWait::For::fill, number_ % node_slot_count, number_, 0, by, by + 1};
+    return {*this, NodeWait::For::fill, number_, by, by + 1};
   }
   // Settled: has the other one filled it?
   bool is_filled() const noexcept {
@@ -203,11 +204,10 @@ class NodeOperation {
     return count;
   }
   Awaiter all_done(std::uint32_t done) noexcept {
-    return {memory_, NodeWait::For::end, 0, done, 0, 0, memory_.size()};
+    return {*this, NodeWait::For::end, done, 0, memory_.size()};
   }
   Awaiter members(int first, int end, std::uint32_t step) noexcept {
-    return {memory_, NodeWait::For::stage, number_ % node_slot_count, stage(step), call_, first,
-            end};
+    return {*this, NodeWait::For::stage, stage(step), first, end};
   }
 
   NodeMemory& memory_;
