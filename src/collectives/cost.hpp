@@ -29,8 +29,8 @@ struct CallShape {
 // Ranks that share memory: what algorithms that read it there are made of (node/work.hpp). Not part
 // of LogGP, and not simulated.
 struct NodeCostModel {
-  double step_s =
-      0;  // until a member's step is seen: a cache line, or a turn of everybody on a shared core
+  // Until a member's step is seen: a cache line, or a turn of everybody on a shared core.
+  double step_s = 0;
   double look_s = 0;           // at each further member
   double copied_byte_s = 0;    // inside a core's cache
   double crossed_byte_s = 0;   // out of, or into, what another core has in its cache
@@ -46,15 +46,15 @@ struct NodeCostModel {
 // and the simulator (bench/scale) state this one model:
 //
 // - A rank has a CPU, an outgoing and an incoming port. Each does one thing after another, in the
-// order in which it comes.
+//   order in which it comes.
 // - A message takes a port for port_s, and is through it after bytes * byte_s. Its first byte is at
-// the other rank latency_s after it
-//   entered the outgoing port, and enters the incoming one as soon as a receive asks for it.
-//   Posting costs the CPU nothing: overhead_s is the ports' (the gap of LogGP).
+//   the other rank latency_s after it entered the outgoing port, and enters the incoming one as
+//   soon as a receive asks for it. Posting costs the CPU nothing: overhead_s is the ports' (the gap
+//   of LogGP).
 // - A send ends when the message has left, a receive when the message is in.
 // - The CPU copies; it combines k operands in (k - 1) * bytes * reduced_byte_s. A receive that
-// combines does so as segments come in:
-//   not before the first one is there, and with the last one when all are.
+//   combines does so as segments come in: not before the first one is there, and with the last one
+//   when all are.
 struct CostModel {
   double latency_s;       // from the post of a small message to its receiver's next step
   double overhead_s;      // of each further message through a port
@@ -63,8 +63,8 @@ struct CostModel {
   double copied_byte_s;
   std::size_t segment_bytes;  // of a message that is combined as it comes
   NodeCostModel node{};       // of ranks that share memory
-  double helped_share =
-      1;  // of byte_s: where the sender of a long message copies too, if it has nothing to receive
+  // Of byte_s, where the sender of a long message copies too, if it has nothing to receive.
+  double helped_share = 1;
 
   // For messages whose senders only wait for them.
   CostModel one_way() const noexcept {

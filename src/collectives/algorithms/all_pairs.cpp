@@ -1,10 +1,10 @@
 // All pairs: everybody sends everybody a block, beginning with the next rank, so that no rank is
-// everybody's target at once; a window of w messages is in flight. Wins for small blocks on few
-// ranks: one round, so one latency, and one turn on the core for each rank when ranks share cores;
-// in alltoall for all but tiny blocks. Blocks of any lengths. A reduce_scatter reduces all that
-// came in one pass, in rank order: ordered reductions included. Cost (N-1)/w (alpha + (w-1) max(o,
-// S/N beta) + S/N beta), and (N-1)/N S gamma to reduce. Sources: the all-pairs algorithms of
-// MSCCL++; the scattered algorithm of MPICH.
+// everybody's target at once; a window of w messages is in flight. Blocks of any lengths. A
+// reduce_scatter reduces all that came in one pass, in rank order: ordered reductions included.
+// Wins for small blocks on few ranks: one round, so one latency, and one turn on the core for each
+// rank when ranks share cores. Alltoall: for all but tiny blocks.
+// Cost (N-1)/w (alpha + (w-1) max(o, S/N beta) + S/N beta), and (N-1)/N S gamma to reduce.
+// Sources: the all-pairs algorithms of MSCCL++; the scattered algorithm of MPICH.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
@@ -12,7 +12,7 @@ namespace {
 
 // Allgather, or alltoall, where each rank is sent a block of its own.
 template <Collective collective>
-Task exchange(Group group, const Arguments& arguments) {
+Task send_blocks(Group group, const Arguments& arguments) {
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const Blocks& blocks = arguments.out_blocks;
   const auto block_for = [&](int rank) -> std::span<const std::byte> {
@@ -32,7 +32,7 @@ Task exchange(Group group, const Arguments& arguments) {
   co_await round;
 }
 
-Cost exchange_cost(const CallShape& shape, const CostModel& model) {
+Cost send_blocks_cost(const CallShape& shape, const CostModel& model) {
   Cost cost = all_pairs_cost(shape.size, shape.block_bytes(), model);
   cost.time_s += model.copy_s(shape.block_bytes());
   return cost;
@@ -96,9 +96,10 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 }  // namespace
 
 extern constexpr Algorithm allgather_all_pairs{Collective::allgather, "all_pairs", always,
-                                               exchange_cost, exchange<Collective::allgather>};
+                                               send_blocks_cost,
+                                               send_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_all_pairs{Collective::alltoall, "all_pairs", always,
-                                              exchange_cost, exchange<Collective::alltoall>};
+                                              send_blocks_cost, send_blocks<Collective::alltoall>};
 extern constexpr Algorithm reduce_scatter_all_pairs{Collective::reduce_scatter, "all_pairs", always,
                                                     reduce_scatter_cost, reduce_scatter};
 

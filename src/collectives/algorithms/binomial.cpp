@@ -1,11 +1,12 @@
-// Binomial tree (patterns/binomial.hpp). Broadcast: whoever has the vector sends it to a rank that
-// has not, so their number doubles in every round. Wins for small vectors on many ranks.
-// Cost ceil(log2 N)(alpha + S beta).
+// Binomial tree (patterns/binomial.hpp).
+// Broadcast: whoever has the vector sends it to a rank that has not, so their number doubles in
+// every round. Wins for small vectors on many ranks. Cost ceil(log2 N) (alpha + S beta).
 // Gather: every rank waits for the blocks of its subtree and hands all of them up together.
 // Scatter: the root hands half of the blocks to one rank, a quarter to another one, and so does
 // each of them. Both win for small blocks on many ranks: the root has ceil(log2 N) messages instead
 // of N-1. Blocks of one length. Cost ceil(log2 N) alpha + (N-1)/N S beta, and overheads where
-// blocks wrap at N (root 0: nowhere). Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
+// blocks wrap at N (root 0: nowhere).
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/patterns/binomial.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/algorithms/phases.hpp"

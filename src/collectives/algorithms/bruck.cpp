@@ -1,9 +1,10 @@
 // Bruck's algorithm: a block that must go d ranks on travels by the powers of two in d, packed with
-// all others that take the same step. Wins for tiny blocks on many ranks: ceil(log2 N) messages
-// instead of N-1, for about log2(N)/2 times the bytes. Blocks of one length. Cost ceil(log2 N)
-// (alpha + S/2 (beta + 2 copies)) + 2 S copies. Source: J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D.
-// Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing
-// systems", 1997.
+// all others that take the same step. Blocks of one length.
+// Wins for tiny blocks on many ranks: ceil(log2 N) messages instead of N-1, for about log2(N)/2
+// times the bytes.
+// Cost ceil(log2 N) (alpha + S/2 (beta + 2 copies)) + 2 S copies.
+// Source: J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby, "Efficient algorithms for
+// all-to-all communications in multiport message-passing systems", 1997.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
@@ -20,8 +21,7 @@ Task run(Group group, const Arguments& arguments) {
   const auto offset = [=](int block) { return static_cast<std::size_t>(block) * block_bytes; };
   const std::size_t half_bytes = offset((size + 1) / 2);
   Scratch memory{group, offset(size) + 2 * half_bytes};
-  std::byte* const travelling =
-      memory.data();  // block d has d ranks still to go, or came from d ranks back
+  std::byte* const travelling = memory.data();  // block d has d ranks to go, or came from d back
   std::byte* const packed = travelling + offset(size);
   std::byte* const arrived = packed + half_bytes;
   for (int distance = 0; distance < size; ++distance)

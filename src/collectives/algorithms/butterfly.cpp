@@ -1,13 +1,14 @@
 // Butterfly: rounds of groups as in recursive multiplying, but in the first ones each rank of a
-// group takes a part of the vector and reduces only that; what is too short to be cut is exchanged
+// group takes a part of the vector and reduces only that; what is too short to be cut is sent
 // whole; the first rounds then run backwards, to gather. Long parts meet in groups of two, which
-// reduce while segments arrive; short ones in groups of eight, for a third of the latencies. Wins
-// for vectors of some KiB on very many ranks, and longer ones where circulant's latencies show. The
-// order of the operands is the rank order, each part is reduced alike wherever it is: the same bits
-// on every rank, ordered reductions included. Cost about 2 (N-1)/N S beta + (N-1)/N S gamma and a
-// latency for each round, from log8 N to 2 log2 N of them; where N is no power of two, two messages
-// of the whole vector more. Source: R. Rabenseifner, "Optimization of collective reduction
-// operations", 2004, with radix k; see recursive_multiplying.cpp.
+// reduce while segments arrive; short ones in groups of eight, for a third of the latencies.
+// Operands are in rank order, each part is reduced alike wherever it is: the same bits on every
+// rank, ordered reductions included.
+// Wins for vectors of some KiB on very many ranks, and longer ones where circulant's latencies
+// show.
+// Cost about 2 (N-1)/N S beta + (N-1)/N S gamma and a latency for each round, from log8 N to
+// 2 log2 N of them; where N is no power of two, two messages of the whole vector more.
+// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k.
 #include "collectives/algorithm.hpp"
 #include "collectives/patterns/recursive_multiplying.hpp"
 

@@ -1,7 +1,7 @@
 // Pipelined chain: the vector goes from rank to rank in segments, each passed on while the next one
-// comes. Wins for very long vectors: every link carries the vector once. Cost (N-1) alpha + (N-2) s
-// beta + S beta for segments of s bytes. Source: the pipeline algorithm of Open MPI's tuned
-// collectives.
+// comes. Wins for very long vectors: every link carries the vector once.
+// Cost (N-1) alpha + (N-2) s beta + S beta for segments of s bytes.
+// Source: the pipeline algorithm of Open MPI's tuned collectives.
 #include "collectives/algorithm.hpp"
 #include "collectives/patterns/binomial.hpp"
 

@@ -3,10 +3,10 @@
 // Allgather: each round doubles what a rank has. Wins for all but the smallest and the longest
 // vectors. Cost ceil(log2 N) alpha + (N-1)/N S beta, and an overhead where a run wraps at block N.
 // Reduce_scatter: each round halves what a rank has to reduce, as segments arrive. Wins for all but
-// the smallest vectors. Each block is reduced at one rank: the same bits wherever it goes. The
-// order of the operands is not the rank order: commutative reductions only. Cost as the
-// allgather's, and (N-1)/N S gamma. Allreduce: one, then the other. Wins for long vectors and any
-// number of ranks: no power-of-two case.
+// the smallest vectors. Each block is reduced at one rank: the same bits wherever it goes. Operands
+// are not in rank order: commutative reductions only. Cost as the allgather's, and (N-1)/N S gamma.
+// Allreduce: one, then the other. Wins for long vectors and any number of ranks: no power-of-two
+// case.
 #include "collectives/patterns/circulant.hpp"
 
 #include <vector>

@@ -1,12 +1,10 @@
 // Cross memory attach: who has something to give says where it lies, and whoever wants it copies it
 // straight from there, out of private memory too: the kernel does that (process_vm_readv). Who gave
-// waits until the others have it. Wins for long vectors on one node, from where a copy saved is
-// worth a call of the system. Later where ranks share cores: the system copies more slowly than a
-// core does inside its cache. Cost: a call and one copy of each block that a rank wants; two lines.
-//
-// A broadcast's root, which would only wait, copies too where each rank has a core
-// (base/fill_guard.hpp).
-//
+// waits until the others have it. A broadcast's root, which would only wait, copies too where each
+// rank has a core (base/fill_guard.hpp).
+// Wins for long vectors on one node, from where a copy saved is worth a call of the system. Later
+// where ranks share cores: the system copies more slowly than a core does inside its cache. Cost: a
+// call and one copy of each block that a rank wants; two lines.
 // Reductions: every rank copies its slice of all vectors, in parts that stay in its cache, and
 // reduces them; in an allreduce it then copies the others' slices of the result from where they
 // were reduced. What lies in Buffers is reduced where it lies. Nothing is staged, what other cores
@@ -14,7 +12,6 @@
 // share cores wait for. In rank order: ordered reductions included; the same bits on every rank.
 // Cost per rank: (N-1)/N S copied and reduced; an allreduce (N-1)/N S copied once more; a call of
 // the system for each copy.
-//
 // Sources: D. Buntinas, G. Mercier, W. Gropp, 2006; J. Vienne's CMA in MVAPICH2, and Open MPI's
 // btl/vader. Reductions: J. Hashmi, S. Chakraborty, M. Bayatpour, H. Subramoni, D. Panda,
 // "Designing efficient shared address space reduction collectives for multi-/many-cores", 2018,
@@ -22,6 +19,7 @@
 #include <cmath>
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include "base/fill_guard.hpp"
 #include "collectives/algorithm.hpp"
@@ -148,7 +146,7 @@ Cost scatter_cost(const CallShape& shape, const CostModel& model) {
 // Allgather and alltoall: every rank takes of the others' vectors what is for it: all, or its
 // block.
 template <Collective collective>
-Task exchange(Group group, const Arguments& arguments) {
+Task take_blocks(Group group, const Arguments& arguments) {
   NodeOperation node{group};
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const Blocks& blocks = arguments.out_blocks;
@@ -168,7 +166,7 @@ Task exchange(Group group, const Arguments& arguments) {
   co_await node.all(2);  // others still read ours
 }
 
-Cost exchange_cost(const CallShape& shape, const CostModel& model, double stream) {
+Cost take_blocks_cost(const CallShape& shape, const CostModel& model, double stream) {
   return core_cost(shape, model, 2,
                    {.keep = shape.block_bytes(),
                     .stream = stream,
@@ -177,11 +175,11 @@ Cost exchange_cost(const CallShape& shape, const CostModel& model, double stream
 }
 
 Cost allgather_cost(const CallShape& shape, const CostModel& model) {
-  return exchange_cost(shape, model, shape.block_bytes() + shape.vector_bytes());
+  return take_blocks_cost(shape, model, shape.block_bytes() + shape.vector_bytes());
 }
 
 Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
-  return exchange_cost(shape, model, 2 * shape.vector_bytes());
+  return take_blocks_cost(shape, model, 2 * shape.vector_bytes());
 }
 
 // How much of a slice is copied at once: that of all others together lies in the cache, but a call
@@ -301,9 +299,9 @@ extern constexpr Algorithm broadcast_cma{Collective::broadcast, "cma", fits, bro
 extern constexpr Algorithm gather_cma{Collective::gather, "cma", fits, gather_cost, gather};
 extern constexpr Algorithm scatter_cma{Collective::scatter, "cma", fits, scatter_cost, scatter};
 extern constexpr Algorithm allgather_cma{Collective::allgather, "cma", fits, allgather_cost,
-                                         exchange<Collective::allgather>};
+                                         take_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_cma{Collective::alltoall, "cma", fits, alltoall_cost,
-                                        exchange<Collective::alltoall>};
+                                        take_blocks<Collective::alltoall>};
 extern constexpr Algorithm reduce_scatter_cma{Collective::reduce_scatter, "cma", fits,
                                               reduce_scatter_cost, reduce_scatter};
 extern constexpr Algorithm allreduce_cma{Collective::allreduce, "cma", fits, allreduce_cost,

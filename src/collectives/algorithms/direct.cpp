@@ -1,13 +1,15 @@
 // Direct: every rank reduces its slice of the vector from all ranks in one pass, and takes the
 // other slices where they were reduced; in a reduce only the root does, and a reduce_scatter ends
-// before. Vectors in Buffers are read and written where they lie. Private ones come through
-// staging, in chunks that stay in the cache: only its owner touches private memory. A rank's own
-// slice, which nobody else reads, is reduced from where it lies. A chunk has two steps, "staged"
-// and "reduced"; the next chunk but one may overwrite its buffer, because whoever has staged the
-// chunk between has taken all of it. Wins for long vectors on one node. In rank order: ordered
-// reductions included; the same bits on every rank. Cost per rank of an allreduce: Buffers read S +
-// (N-1)/N S and write S; staging reads 3 S - 2 S/N and writes 2 S; two lines per chunk. Source:
-// NCCL's RSxLD_AGxST kernels.
+// before. In rank order: ordered reductions included; the same bits on every rank. Wins for long
+// vectors on one node.
+// Vectors in Buffers are read and written where they lie. Private ones come through staging, in
+// chunks that stay in the cache: only its owner touches private memory. A rank's own slice, which
+// nobody else reads, is reduced from where it lies. A chunk has two steps, "staged" and "reduced";
+// the next chunk but one may overwrite its buffer, because whoever has staged the chunk between has
+// taken all of it.
+// Cost per rank of an allreduce: Buffers read S + (N-1)/N S and write S; staging reads 3 S - 2 S/N
+// and writes 2 S; two lines per chunk.
+// Source: NCCL's RSxLD_AGxST kernels.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"

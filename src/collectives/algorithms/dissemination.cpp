@@ -1,9 +1,10 @@
 // Dissemination barrier, radix k: in round i every rank tells the ranks at distance j k^i (j = 1 …
 // k-1) that all ranks up to k^i - 1 behind it have come, and hears the same from the other side.
-// After ceil(log_k N) rounds everybody has heard of everybody. Wins for every N; up to radix_max
-// ranks it is one round, which also means one turn on the core for each rank when ranks share
-// cores. Cost ceil(log_k N) (alpha + (k-2) o). Source: D. Hensgen, R. Finkel, U. Manber, "Two
-// algorithms for barrier synchronization", 1988.
+// After ceil(log_k N) rounds everybody has heard of everybody.
+// Wins for every N; up to radix_max ranks it is one round, which also means one turn on the core
+// for each rank when ranks share cores.
+// Cost ceil(log_k N) (alpha + (k-2) o).
+// Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {

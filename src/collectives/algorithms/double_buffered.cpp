@@ -1,8 +1,9 @@
 // Double-buffered copies: who has something to give copies it into its staging in pieces, and
 // whoever wants it copies it out from there; what lies in a Buffer is read where it lies. Only its
-// owner touches private memory. Wins for long vectors on one node. Cost: private memory is copied
-// twice, Buffers once; one step per piece. What lies between costs as if another core has it in its
-// cache. Source: the shared-memory broadcasts of Open MPI's coll/sm and MVAPICH2, with two buffers.
+// owner touches private memory. Wins for long vectors on one node.
+// Cost: private memory is copied twice, Buffers once; one step per piece. What lies between costs
+// as if another core has it in its cache.
+// Source: the shared-memory broadcasts of Open MPI's coll/sm and MVAPICH2, with two buffers.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"
@@ -64,7 +65,7 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 // time, and takes of the others' what is for it. Members that gave Buffers are read at once, others
 // piece by piece.
 template <Collective collective>
-Task exchange(Group group, const Arguments& arguments) {
+Task take_blocks(Group group, const Arguments& arguments) {
   NodeOperation node{group, Staging::needed};
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const int rank = group.rank();
@@ -156,9 +157,9 @@ extern constexpr Algorithm broadcast_double_buffered{Collective::broadcast, "dou
                                                      fits_staging, broadcast_cost, broadcast};
 extern constexpr Algorithm allgather_double_buffered{Collective::allgather, "double_buffered",
                                                      fits_staging, allgather_cost,
-                                                     exchange<Collective::allgather>};
+                                                     take_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_double_buffered{Collective::alltoall, "double_buffered",
                                                     fits_staging, alltoall_cost,
-                                                    exchange<Collective::alltoall>};
+                                                    take_blocks<Collective::alltoall>};
 
 }  // namespace qpmesh::collectives

@@ -1,8 +1,8 @@
 // Distance doubling: every rank keeps the sum of a range of ranks that ends with itself; in each
 // round it adds the range before, and the range doubles. In rank order: ordered reductions
-// included. The exclusive scan first passes every vector to the next rank. Cost ceil(log2 N) (alpha
-// + S (beta + gamma)); exclusive: alpha + S beta more. Source: W. D. Hillis, G. L. Steele, "Data
-// parallel algorithms", 1986.
+// included. The exclusive scan first passes every vector to the next rank.
+// Cost ceil(log2 N) (alpha + S (beta + gamma)); exclusive: alpha + S beta more.
+// Source: W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986.
 #include <bit>
 #include <optional>
 
@@ -49,8 +49,8 @@ double prefix_s(int position, double bytes, const CostModel& model) {
   const auto rounds = std::bit_width(static_cast<unsigned>(position));
   const double round_s = model.latency_s + model.combined_s(bytes);
   const int source = position - (1 << (rounds - 1));
-  const auto idle_rounds =
-      rounds - 1 - std::bit_width(static_cast<unsigned>(source));  // it only sends
+  // In which the source only sends.
+  const auto idle_rounds = rounds - 1 - std::bit_width(static_cast<unsigned>(source));
   return std::max((rounds - 1) * round_s + model.gap_s(bytes) + model.combined_s(bytes),
                   prefix_s(source, bytes, model) + idle_rounds * model.port_s(bytes) + round_s);
 }

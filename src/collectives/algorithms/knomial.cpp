@@ -1,9 +1,10 @@
 // K-nomial tree: a rank waits for the sums of up to k-1 ranks at a time, which speak for the ranges
-// of ranks behind its own, reduces them in one pass, in rank order, and hands the sum up. Wins for
-// small vectors. Ordered reductions meet at rank 0, which sends the result to another root; others
-// meet at the root. Cost ceil(log_k N) (alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma); a
-// message more for an ordered one to another root than 0. Source: R. Thakur, R. Rabenseifner, W.
-// Gropp, 2005, with radix k.
+// of ranks behind its own, reduces them in one pass, in rank order, and hands the sum up. Ordered
+// reductions meet at rank 0, which sends the result to another root; others meet at the root. Wins
+// for small vectors.
+// Cost ceil(log_k N) (alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma); a message more for an
+// ordered one to another root than 0.
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005, with radix k.
 #include <optional>
 
 #include "collectives/algorithm.hpp"

@@ -1,8 +1,8 @@
-// Linear: the root sends to, or receives from, every other rank. Broadcast: wins for small vectors
-// on few ranks: one latency, and one turn on the core for each rank when ranks share cores. Gather
-// and scatter: for long blocks, where the root's link is the limit whatever the tree, and on few
-// ranks; blocks of any lengths that only the root knows. Cost alpha + (N-2) max(o, b beta) + b beta
-// for b bytes to each: S of a broadcast, S/N otherwise.
+// Linear: the root sends to, or receives from, every other rank.
+// Broadcast: wins for small vectors on few ranks: one latency, and one turn on the core for each
+// rank when ranks share cores. Gather and scatter: for long blocks, where the root's link is the
+// limit whatever the tree, and on few ranks; blocks of any lengths that only the root knows.
+// Cost alpha + (N-2) max(o, b beta) + b beta for b bytes to each: S of a broadcast, otherwise S/N.
 // Source: the linear algorithms of Open MPI's basic collectives.
 #include "collectives/algorithm.hpp"
 

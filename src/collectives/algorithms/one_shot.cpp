@@ -1,8 +1,9 @@
 // One shot: every rank that has something to give publishes it beside its flag, and every rank that
-// wants it reads it there. Wins for small vectors on one node: one cache line from core to core,
-// and one turn on the core for each rank when ranks share cores. Reductions are in rank order, the
-// same everywhere: the same bits on every rank, ordered ones included. Cost one line, and N S read.
-// Source: NCCL's AGxLL_R kernels; MSCCL++'s all-pairs packets.
+// wants it reads it there. Reductions are in rank order, the same everywhere: the same bits on
+// every rank, ordered ones included.
+// Wins for small vectors on one node: one cache line from core to core, and one turn on the core
+// for each rank when ranks share cores. Cost one line, and N S read.
+// Sources: NCCL's AGxLL_R kernels; MSCCL++'s all-pairs packets.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/work.hpp"
@@ -84,7 +85,7 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 // Allgather and alltoall: every rank publishes all that it has, and takes of the others' what is
 // for it: all, or its block.
 template <Collective collective>
-Task exchange(Group group, const Arguments& arguments) {
+Task take_blocks(Group group, const Arguments& arguments) {
   NodeOperation node{group};
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const Blocks& blocks = arguments.out_blocks;
@@ -125,8 +126,8 @@ extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter, "
 extern constexpr Algorithm allreduce_one_shot{Collective::allreduce, "one_shot", fits,
                                               allreduce_cost, reduction<Collective::allreduce>};
 extern constexpr Algorithm allgather_one_shot{Collective::allgather, "one_shot", fits,
-                                              allgather_cost, exchange<Collective::allgather>};
+                                              allgather_cost, take_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_one_shot{Collective::alltoall, "one_shot", fits, alltoall_cost,
-                                             exchange<Collective::alltoall>};
+                                             take_blocks<Collective::alltoall>};
 
 }  // namespace qpmesh::collectives

@@ -1,8 +1,9 @@
-// Pairwise exchange: in round d every rank sends rank + d the block that it reduces, and adds the
-// one that comes from rank - d to its own. Wins for long vectors where memory is scarce: nothing
-// beside the result is written. The operands come in the order of the rounds, not of the ranks:
-// commutative reductions only. Cost (N-1)(alpha + S/N (beta + gamma)). Source: R. Thakur, R.
-// Rabenseifner, W. Gropp, 2005.
+// Pairwise: in round d every rank sends rank + d the block that it reduces, and adds the one that
+// comes from rank - d to its own. Operands come in the order of the rounds, not of the ranks:
+// commutative reductions only. Wins for long vectors where memory is scarce: nothing beside the
+// result is written.
+// Cost (N-1)(alpha + S/N (beta + gamma)).
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, 2005.
 #include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {

@@ -1,12 +1,13 @@
 // Recursive multiplying with radix k: in each round k ranks send each other their vectors, and
-// everyone reduces all of them in one pass, in rank order. Wins for small vectors: ceil(log_k N)
-// latencies; up to 16 ranks it is one round, which also means one turn on the core for each rank
-// when ranks share cores. The order of the operands is the rank order, the same everywhere: the
-// same bits on every rank, ordered reductions included. Cost per round alpha + (k-2) max(o, S beta)
-// + S beta + (k-1) S gamma; two latencies more where N is beyond 16 and no power of two. Source:
-// the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels for one round; J. Bruck, C.-T.
-// Ho, "Efficient global combine operations in multi-port message-passing systems", 1993, for radix
-// k.
+// everyone reduces all of them in one pass. Operands are in rank order, the same everywhere: the
+// same bits on every rank, ordered reductions included.
+// Wins for small vectors: ceil(log_k N) latencies; up to 16 ranks it is one round, which also means
+// one turn on the core for each rank when ranks share cores.
+// Cost per round alpha + (k-2) max(o, S beta) + S beta + (k-1) S gamma; two latencies more where N
+// is beyond 16 and no power of two.
+// Sources: for one round the all-pairs algorithms of MSCCL++ and NCCL's symmetric kernels; for
+// radix k J. Bruck, C.-T. Ho, "Efficient global combine operations in multi-port message-passing
+// systems", 1993.
 #include "collectives/patterns/recursive_multiplying.hpp"
 #include "collectives/algorithm.hpp"
 

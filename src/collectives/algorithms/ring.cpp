@@ -1,7 +1,9 @@
-// Ring: every message goes to the next rank. Allgather: every round passes the newest block on; any
-// N; in place for free. Wins for long vectors where links to far ranks are slower than those to
-// neighbours. Cost (N-1)(alpha + S/N beta). Allreduce: a reduce-scatter round the ring, then the
-// allgather; commutative reductions only. Cost 2 (N-1)(alpha + S/N beta) + (N-1)/N S gamma.
+// Ring: every message goes to the next rank. Wins for long vectors where links to far ranks are
+// slower than those to neighbours.
+// Allgather: every round passes the newest block on; in place for free. Cost
+// (N-1)(alpha + S/N beta).
+// Allreduce: a reduce-scatter round the ring, then the allgather; commutative reductions only. Cost
+// 2 (N-1)(alpha + S/N beta) + (N-1)/N S gamma.
 // Sources: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
 // operations in MPICH", 2005; P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for
 // clusters of workstations", 2009.

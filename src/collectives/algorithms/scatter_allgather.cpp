@@ -1,8 +1,8 @@
 // Binomial scatter of the vector's blocks, then circulant allgather. Wins for long vectors on more
-// than a few ranks: every rank's link carries the vector about twice, whatever N. Cost 2 ceil(log2
-// N) alpha + 2 (N-1)/N S beta, and overheads where blocks wrap at N. Source: M. Barnett, L. Shuler,
-// R. van de Geijn, S. Gupta, D. Payne, J. Watts, "Interprocessor collective communication library
-// (InterCom)", 1994; see patterns/circulant.hpp for the second half.
+// than a few ranks: every rank's link carries the vector about twice, whatever N.
+// Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta, and overheads where blocks wrap at N.
+// Source: M. Barnett, L. Shuler, R. van de Geijn, S. Gupta, D. Payne, J. Watts, "Interprocessor
+// collective communication library (InterCom)", 1994, with the circulant pattern.
 #include "collectives/algorithm.hpp"
 #include "collectives/algorithms/phases.hpp"
 
@@ -17,9 +17,9 @@ Task run(Group group, const Arguments& arguments) {
 }
 
 Cost cost(const CallShape& shape, const CostModel& model) {
-  Cost cost = binomial_scatter_cost(shape, model);
-  return cost += circulant_allgather_cost(
-             shape, model, false);  // the ranks that wrap are not those that come last
+  // The ranks that wrap are not those that come last.
+  Cost cost = circulant_allgather_cost(shape, model, false);
+  return cost += binomial_scatter_cost(shape, model);
 }
 
 }  // namespace

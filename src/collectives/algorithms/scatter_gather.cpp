@@ -1,7 +1,9 @@
 // Circulant reduce-scatter, then binomial gather of the blocks at the root. Wins for long vectors.
-// Commutative reductions only. Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and
-// overheads where runs wrap at block N. Source: R. Rabenseifner, "Optimization of collective
-// reduction operations", 2004, with the circulant pattern for any N.
+// Commutative reductions only.
+// Cost 2 ceil(log2 N) alpha + 2 (N-1)/N S beta + (N-1)/N S gamma, and overheads where runs wrap at
+// block N.
+// Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with the
+// circulant pattern.
 #include <optional>
 
 #include "collectives/algorithm.hpp"

@@ -140,8 +140,8 @@ void Reducer::apply_function(std::byte* target, std::span<const std::byte* const
   std::byte* inout = buffer.data();
   std::size_t part_bytes = buffer_bytes / element_bytes * element_bytes;
   if (part_bytes == 0) {
-    large_element =
-        std::make_unique_for_overwrite<std::byte[]>(element_bytes);  // NOLINT(*-avoid-c-arrays)
+    // NOLINTNEXTLINE(*-avoid-c-arrays)
+    large_element = std::make_unique_for_overwrite<std::byte[]>(element_bytes);
     inout = large_element.get();
     part_bytes = element_bytes;
   }
