@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/kernels/reducer.hpp"
+#include "collectives/kernels/reduce.hpp"
 #include "messaging/elements.hpp"
 
 namespace qpmesh::calls {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "collectives/arguments.hpp"
+#include "collectives/algorithm.hpp"
 #include "context/communicator_state.hpp"
 #include "messaging/operations.hpp"
 #include "progress/task.hpp"

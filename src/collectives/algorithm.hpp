@@ -1,17 +1,51 @@
-// What an algorithm is: a row that its file ends with, beside the coroutine and the cost.
+// What an algorithm is, and what it is called with.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "base/bytes.hpp"
-#include "collectives/arguments.hpp"
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
+#include "collectives/kernels/reduce.hpp"
+#include "collectives/patterns/blocks.hpp"
 #include "qpmesh/collective.hpp"
 
 namespace qpmesh::collectives {
 
+// One call of a collective, as an algorithm sees it. What the members mean (a vector has
+// element_count elements; blocks cut the vector of all ranks):
+//   broadcast       out: the vector, in place at the root
+//   reduce          in: a vector; out: the result, at the root only
+//   allreduce, scan, exscan   in, out: a vector
+//   allgather       in: this rank's block; out, out_blocks: all of them
+//   gather          the same, out and out_blocks at the root only
+//   scatter         in, in_blocks: all blocks, at the root only; out: this rank's block
+//   reduce_scatter  in, in_blocks: a vector; out: this rank's block of the result
+//   alltoall        in, in_blocks: a block for each rank; out, out_blocks: a block from each
+// element_count of a gather's or scatter's rank is that of its own block. in == out, or in at this
+// rank's block of out (or the other way round) is in place; otherwise they do not overlap. Only the
+// members that a collective has a meaning for are set. Tasks take it by reference: whoever starts
+// one keeps it until the task has ended, as the face keeps it in the request.
+struct Arguments {
+  const std::byte* in;
+  std::byte* out;
+  std::size_t element_count;
+  std::size_t element_bytes;
+  Blocks in_blocks;
+  Blocks out_blocks;
+  int root;
+  Reducer reducer;
+
+  std::size_t bytes() const noexcept { return element_count * element_bytes; }
+};
+static_assert(std::is_trivially_destructible_v<Arguments>);
+
+inline constexpr Arguments no_arguments{};  // of a barrier
+
+// A row that an algorithm's file ends with, beside the coroutine and the cost.
 struct Algorithm {
   Collective collective;
   std::string_view name;  // of its file, of its value in QPMESH_ALGORITHMS and of the log field

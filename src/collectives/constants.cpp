@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <optional>
+#include <vector>
 
 #include "base/text.hpp"
 #include "qpmesh/error.hpp"
@@ -86,79 +86,30 @@ std::string nearest_names(std::string_view name) {
   return "known: " + names;
 }
 
-class Parser {
- public:
-  explicit Parser(std::string_view source) noexcept : source_{source} {}
+struct Line {
+  std::string_view source;
+  int number = 0;
 
-  void read(std::string_view text) {
-    while (!text.empty()) {
-      ++line_;
-      const std::string_view line = text.substr(0, text.find('\n'));
-      text.remove_prefix(std::min(text.size(), line.size() + 1));
-      if (const auto said = trimmed(line.substr(0, line.find('#'))); !said.empty()) read_line(said);
-    }
-    if (!has_version_) refuse("the file has no version", std::string{first_line_hint});
-  }
-  const Constants& constants() const noexcept { return constants_; }
-
- private:
-  static constexpr std::string_view line_hint = "write `name = value unit`, and comments behind #";
-  static constexpr std::string_view first_line_hint =
-      "its first line is `version = 1`; qpmesh-tune writes it";
-
-  void read_line(std::string_view line) {
-    const auto equals = line.find('=');
-    if (equals == std::string_view::npos)
-      refuse(fmt::format("'{}' is no name with a value", shown(line)), std::string{line_hint});
-    const std::string_view name = trimmed(line.substr(0, equals));
-    const std::string_view value = trimmed(line.substr(equals + 1));
-    if (name == version_name) return read_version(value);
-    if (!has_version_) refuse("a name before the version", std::string{first_line_hint});
-    const auto row = std::ranges::find(table, name, &ConstantRow::name);
-    if (row == table.end())
-      refuse(fmt::format("'{}' is no constant", shown(name)), nearest_names(name));
-    bool& is_set = is_set_[static_cast<std::size_t>(row - table.begin())];
-    if (is_set) refuse(fmt::format("{} is there twice", name), "leave one of the two lines out");
-    is_set = true;
-    constants_.*row->member = read_value(*row, value) / factor(row->unit);
-  }
-
-  void read_version(std::string_view value) {
-    if (has_version_) refuse("version is there twice", "leave one of the two lines out");
-    if (value != version)
-      refuse(fmt::format("version {}, and this library reads version {}", shown(value), version),
-             "measure again with the qpmesh-tune of this library");
-    has_version_ = true;
-  }
-
-  double read_value(const ConstantRow& row, std::string_view text) const {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const std::string_view unit = trimmed({end, text.data() + text.size()});
-    const std::string allowed = fmt::format("{} to {} {}", row.lowest, row.highest, row.unit);
-    if (error == std::errc::invalid_argument || unit != row.unit)
-      refuse(fmt::format("'{}' is not a number of {}", shown(text), row.unit),
-             "allowed: " + allowed);
-    if (error != std::errc{} || !(value >= row.lowest && value <= row.highest))
-      refuse(fmt::format("{} of '{}' is out of range", row.name, shown(text)),
-             "allowed: " + allowed);
-    return value;
-  }
-
-  [[noreturn]] void refuse(const std::string& reason, std::string hint) const {
+  [[noreturn]] void refuse(const std::string& reason, std::string_view hint) const {
     throw Error{
         {.code = ErrorCode::bad_config,
          .operation = "init",
-         .cause = fmt::format("tuning (QPMESH_TUNING), {} line {}: {}", source_, line_, reason),
-         .hint = std::move(hint)}};
+         .cause = fmt::format("tuning (QPMESH_TUNING), {} line {}: {}", source, number, reason),
+         .hint = std::string{hint}}};
   }
-
-  std::string_view source_;
-  int line_ = 0;
-  bool has_version_ = false;
-  std::array<bool, table.size()> is_set_{};
-  Constants constants_;
 };
+
+double read_value(const ConstantRow& row, std::string_view text, const Line& line) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit = trimmed({end, text.data() + text.size()});
+  const std::string hint = fmt::format("allowed: {} to {} {}", row.lowest, row.highest, row.unit);
+  if (error == std::errc::invalid_argument || unit != row.unit)
+    line.refuse(fmt::format("'{}' is not a number of {}", shown(text), row.unit), hint);
+  if (error != std::errc{} || !(value >= row.lowest && value <= row.highest))
+    line.refuse(fmt::format("{} of '{}' is out of range", row.name, shown(text)), hint);
+  return value / factor(row.unit);
+}
 
 }  // namespace
 
@@ -169,9 +120,40 @@ double ConstantRow::value(const Constants& constants) const noexcept {
 std::span<const ConstantRow> constant_table() noexcept { return table; }
 
 Constants parse_constants(std::string_view text, std::string_view source) {
-  Parser parser{source};
-  parser.read(text);
-  return parser.constants();
+  constexpr std::string_view line_hint = "write `name = value unit`, and comments behind #";
+  constexpr std::string_view first_line_hint =
+      "its first line is `version = 1`; qpmesh-tune writes it";
+  Line line{source};
+  Constants constants;
+  std::vector<std::string_view> names;  // so far
+  while (!text.empty()) {
+    ++line.number;
+    const std::string_view whole = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), whole.size() + 1));
+    const std::string_view said = trimmed(whole.substr(0, whole.find('#')));
+    if (said.empty()) continue;
+    const auto equals = said.find('=');
+    if (equals == std::string_view::npos)
+      line.refuse(fmt::format("'{}' is no name with a value", shown(said)), line_hint);
+    const std::string_view name = trimmed(said.substr(0, equals));
+    const std::string_view value = trimmed(said.substr(equals + 1));
+    if (std::ranges::find(names, name) != names.end())
+      line.refuse(fmt::format("{} is there twice", name), "leave one of the two lines out");
+    names.push_back(name);
+    if (names.front() != version_name) line.refuse("a name before the version", first_line_hint);
+    if (name == version_name) {
+      if (value == version) continue;
+      line.refuse(
+          fmt::format("version {}, and this library reads version {}", shown(value), version),
+          "measure again with the qpmesh-tune of this library");
+    }
+    const auto row = std::ranges::find(table, name, &ConstantRow::name);
+    if (row == table.end())
+      line.refuse(fmt::format("'{}' is no constant", shown(name)), nearest_names(name));
+    constants.*row->member = read_value(*row, value, line);
+  }
+  if (names.empty()) line.refuse("the file has no version", first_line_hint);
+  return constants;
 }
 
 std::string format_constants(const Constants& constants, std::string_view heading,

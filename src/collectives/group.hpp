@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "collectives/kernels/reducer.hpp"
+#include "collectives/kernels/reduce.hpp"
 #include "messaging/operations.hpp"
 #include "progress/task.hpp"
 

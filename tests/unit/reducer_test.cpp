@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/kernels/reducer.hpp"
+#include "collectives/kernels/reduce.hpp"
 #include "support/reference_reduction.hpp"
 
 namespace {

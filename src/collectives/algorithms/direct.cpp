@@ -44,18 +44,18 @@ std::uint32_t steps_before_staged(const NodeOperation& node) {
 // target = the bytes from `first` on of everybody's vectors, which lie in Buffers.
 void reduce_buffers(const Group& group, const NodeOperation& node, const Arguments& arguments,
                     std::byte* target, std::size_t first, std::size_t bytes) {
-  Operands operands;
-  const auto sources = operands_in_rank_order(operands, group, arguments.in + first, [&](int rank) {
-    return node.data_of(rank, first, bytes);
-  });
-  group.reduce(arguments.reducer, target, sources, bytes);
+  reduce_in_rank_order(group, arguments.reducer, target, arguments.in + first, bytes,
+                       [&](int rank) { return node.data_of(rank, first, bytes); });
 }
 
 // Into two targets, in parts: the second is written while the first is still in the nearest cache.
+template <class WhereOf>
 void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* target,
-                      std::byte* copy, Operands& operands, std::size_t bytes) {
-  const std::span<const std::byte*> sources{operands.data(),
-                                            static_cast<std::size_t>(group.size())};
+                      std::byte* copy, const std::byte* own, std::size_t bytes,
+                      WhereOf&& where_of) {
+  Operands operands;
+  operands_in_rank_order(operands, group, own, where_of);
+  const std::span sources{operands.data(), static_cast<std::size_t>(group.size())};
   constexpr std::size_t part_bytes_max = 4096;
   const std::size_t part_bytes =
       std::max<std::size_t>(part_bytes_max / reducer.element_bytes, 1) * reducer.element_bytes;
@@ -123,14 +123,13 @@ Task reduction(Group group, const Arguments& arguments) {
     const std::size_t own_bytes = slices.length_bytes(group.rank());
     std::byte* const result = arguments.out + chunks.begin(chunk);
     std::byte* const shared = node.staging(chunk) + own;
-    Operands operands;
-    const auto sources =
-        operands_in_rank_order(operands, group, arguments.in + chunks.begin(chunk) + own,
-                               [&](int rank) { return node.staging(rank, chunk) + own; });
+    const std::byte* const in = arguments.in + chunks.begin(chunk) + own;
+    const auto staged_at = [&](int rank) { return node.staging(rank, chunk) + own; };
     if (everybody_wants) {
-      reduce_into_both(group, arguments.reducer, result + own, shared, operands, own_bytes);
+      reduce_into_both(group, arguments.reducer, result + own, shared, in, own_bytes, staged_at);
     } else {
-      group.reduce(arguments.reducer, wants ? result + own : shared, sources, own_bytes);
+      reduce_in_rank_order(group, arguments.reducer, wants ? result + own : shared, in, own_bytes,
+                           staged_at);
     }
     node.advance(staged + 1);
     if (!wants) continue;
@@ -196,12 +195,10 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
       node.advance(staged);
     }
     co_await node.all(staged);
-    Operands operands;
-    const auto sources = operands_in_rank_order(
-        operands, group, arguments.in + own + pieces.begin(piece),
+    reduce_in_rank_order(
+        group, arguments.reducer, arguments.out + pieces.begin(piece),
+        arguments.in + own + pieces.begin(piece), pieces.length(piece, arguments.bytes()),
         [&](int rank) { return node.staging(rank, piece) + pieces.offset(group.rank()); });
-    group.reduce(arguments.reducer, arguments.out + pieces.begin(piece), sources,
-                 pieces.length(piece, arguments.bytes()));
   }
 }
 

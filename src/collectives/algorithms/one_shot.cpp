@@ -58,10 +58,8 @@ Task reduction(Group group, const Arguments& arguments) {
   if (collective == Collective::reduce && group.rank() != arguments.root) co_return;
   co_await node.all(1);
   const std::size_t begin = is_scattered ? blocks.first_bytes(group.rank()) : 0;
-  Operands operands;
-  const auto parts = operands_in_rank_order(operands, group, arguments.in + begin,
-                                            [&](int rank) { return node.slot_data(rank) + begin; });
-  group.reduce(arguments.reducer, arguments.out, parts, arguments.bytes());
+  reduce_in_rank_order(group, arguments.reducer, arguments.out, arguments.in + begin,
+                       arguments.bytes(), [&](int rank) { return node.slot_data(rank) + begin; });
 }
 
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {

@@ -1,9 +1,7 @@
 // Algorithms that are phases of others, too, in circulant.cpp and binomial.cpp.
 #pragma once
 
-#include "collectives/arguments.hpp"
-#include "collectives/cost.hpp"
-#include "collectives/group.hpp"
+#include "collectives/algorithm.hpp"
 
 namespace qpmesh::collectives {
 

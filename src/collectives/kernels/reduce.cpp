@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "collectives/kernels/operators.hpp"
-#include "collectives/kernels/reducer.hpp"
 
 namespace qpmesh::collectives {
 

@@ -231,4 +231,12 @@ std::span<const std::byte* const> operands_in_rank_order(Operands& operands, con
   return {operands.data(), static_cast<std::size_t>(size)};
 }
 
+// target = the same operands, combined. A function: the list of them stays out of a task's frame.
+template <class WhereOf>
+void reduce_in_rank_order(const Group& group, const Reducer& reducer, std::byte* target,
+                          const std::byte* own, std::size_t bytes, WhereOf&& where_of) {
+  Operands operands;
+  group.reduce(reducer, target, operands_in_rank_order(operands, group, own, where_of), bytes);
+}
+
 }  // namespace qpmesh::collectives
