@@ -118,9 +118,8 @@ struct RequestState : PendingOperation, context::HeldRequest {
   std::shared_ptr<context::CommunicatorState> keep_alive;
   std::shared_ptr<const void> function;  // a user's reduction
   std::array<std::shared_ptr<context::Allocation>, 2>
-      held;                                     // Buffers that the operation reads or writes
-  std::exception_ptr error;                     // what it ended with, once that was told
-  int exceptions = std::uncaught_exceptions();  // when it began
+      held;                  // Buffers that the operation reads or writes
+  std::exception_ptr error;  // what it ended with, once that was told
 };
 
 // Throws what a last call must throw while one of the communicator's requests is in flight.

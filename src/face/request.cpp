@@ -16,8 +16,8 @@ using context::Context;
 namespace {
 
 void destroy(RequestState* state) noexcept {
-  const std::shared_ptr<context::CommunicatorState> last =
-      state->keep_alive;  // the pool outlives its block
+  // The pool outlives its block.
+  const std::shared_ptr<context::CommunicatorState> last = std::move(state->keep_alive);
   state->~RequestState();
   progress::FramePool::free(state);
 }
@@ -114,7 +114,7 @@ void Request::release() noexcept {
   if (!state->settled) {
     try {
       const Context::Entry entry{context_of(*state), state->operation};
-      if (std::uncaught_exceptions() > state->exceptions) calls::end_unwound(*state);
+      if (std::uncaught_exceptions() > 0) calls::end_unwound(*state);
       else calls::finish_waiting(*state);
     } catch (...) {
       context_of(*state).log().warning("a request that nobody waited for ended with: {}",

@@ -57,34 +57,6 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
   }
 }
 
-bool sweep(Core& core, Peer& peer) {
-  bool worked = false;
-  TakenMessage message;
-  for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
-    const auto result =
-        peer.in.take(message, [&](const Immediate& credits) { peer.out.take_credits(credits); });
-    if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
-    if (result == ReceiveRing<ProcessAtomics>::Take::corrupt) {
-      link_failed(core, peer, ErrorCode::corrupt, "a record that no rank of this version sends");
-      return true;
-    }
-    worked = true;
-    handle(core, peer, message);
-    if (peer.failed) return true;
-    // Not only behind the last message: each may be a long copy, and the peer had nothing to copy
-    // until then.
-    if (!peer.idle_out()) advance(core, peer);
-    if (peer.failed) return true;
-  }
-  if (!worked) {
-    peer.out.note_all_read();
-    if (!peer.idle_out()) advance(core, peer);
-  }
-  peer.freed_payload = false;
-  if (peer.credits_due()) return_credits(core, peer);
-  return worked;
-}
-
 }  // namespace
 
 Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
@@ -163,9 +135,33 @@ void return_credits(Core& core, Peer& peer) {
 bool poll_peer(Core& core, Peer& peer) {
   if (peer.failed) return false;
   try {
-    return sweep(core, peer);
-  } catch (
-      const std::bad_alloc&) {  // a message of it is lost; words as short as these need no memory
+    bool worked = false;
+    TakenMessage message;
+    for (int taken = 0; taken < messages_per_sweep_max && peer.in.has_news(); ++taken) {
+      const auto result =
+          peer.in.take(message, [&](const Immediate& credits) { peer.out.take_credits(credits); });
+      if (result == ReceiveRing<ProcessAtomics>::Take::nothing) break;
+      if (result == ReceiveRing<ProcessAtomics>::Take::corrupt) {
+        link_failed(core, peer, ErrorCode::corrupt, "a record that no rank of this version sends");
+        return true;
+      }
+      worked = true;
+      handle(core, peer, message);
+      if (peer.failed) return true;
+      // Not only behind the last message: each may be a long copy, and the peer had nothing to copy
+      // until then.
+      if (!peer.idle_out()) advance(core, peer);
+      if (peer.failed) return true;
+    }
+    if (!worked) {
+      peer.out.note_all_read();
+      if (!peer.idle_out()) advance(core, peer);
+    }
+    peer.freed_payload = false;
+    if (peer.credits_due()) return_credits(core, peer);
+    return worked;
+  } catch (const std::bad_alloc&) {
+    // A message of it is lost; words as short as these need no memory.
     link_failed(core, peer, ErrorCode::no_resource, "no memory here");
     return true;
   }

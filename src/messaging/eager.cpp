@@ -57,7 +57,9 @@ void unpin(Core& core, Unexpected& message) noexcept {
   peer.freed_payload = true;
 }
 
-void keep(Core& core, Peer& peer, const Envelope& envelope, const TakenMessage& message) {
+// Out of line: what it needs would be saved and restored for every message that is awaited.
+[[gnu::noinline]] void keep(Core& core, Peer& peer, const Envelope& envelope,
+                            const TakenMessage& message) {
   if (failure_of(core, envelope.communicator) != nullptr) return;  // nobody will ask for it
   if (core.matching.messages_in_use() >= core.config.unexpected_messages_max) {
     return core.listener.communicator_failed(
@@ -142,16 +144,15 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
       !core.listener.agrees(peer.rank, header.communicator, operation_of(header.key),
                             header.signature))
     return;
-  ReceiveOperation* receive = core.matching.take_posted(envelope);
-  // Too small for the message, or of another type: told so, and the message stays first in line for
-  // the receives behind it.
-  while (receive != nullptr && !is_preposted(receive->state) &&
-         !take_envelope(*receive, envelope)) {
-    core.engine.complete(*receive);
-    receive = core.matching.take_posted(envelope);
-  }
+  ReceiveOperation* const receive = core.matching.take_posted(envelope);
   if (receive == nullptr) return keep(core, peer, envelope, message);
   if (is_preposted(receive->state)) return confirm(core, peer, *receive, header);
+  if (!take_envelope(*receive, envelope)) [[unlikely]] {
+    // Too small for the message, or of another type: told so, and the message stays first in line
+    // for the receives behind it.
+    core.engine.complete(*receive);
+    return handle_message(core, peer, message);
+  }
   if (header.kind == RecordKind::rendezvous) {
     return accept_offer(core, peer, *receive, message.record.offer(), header.flags);
   }
