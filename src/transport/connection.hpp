@@ -71,7 +71,7 @@ struct Write {
   // Of aligned bytes inside head, which the receiver polls: where flags are ordered, stored at
   // once.
   std::uint32_t flag_offset = no_flag;
-  std::uint32_t flag_bytes = 4;  // or 8
+  std::uint32_t flag_bytes = 4;                 // or 8
   std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
   bool tell = false;  // counts in completed() once its sources, and all earlier ones, may be reused
 };

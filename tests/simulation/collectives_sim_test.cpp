@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <limits>
 
-#include "collectives/registry.hpp"
 #include "collectives/cost.hpp"
+#include "collectives/registry.hpp"
 #include "simulation/collective_scenarios.hpp"
 
 namespace qpmesh::test {

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <string>
 
-#include "collectives/registry.hpp"
 #include "collectives/cost.hpp"
+#include "collectives/registry.hpp"
 #include "startup/tuning.hpp"
 #include "support/expected_error.hpp"
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "collectives/registry.hpp"
 #include "collectives/cost.hpp"
+#include "collectives/registry.hpp"
 #include "support/expected_error.hpp"
 
 namespace {
