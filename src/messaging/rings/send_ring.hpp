@@ -55,8 +55,8 @@ class SendRing {
   enum class Priority : std::uint8_t { data, control };
 
   // Fills in sequence, credits, CRC and tail of the record and posts it with its payload (empty:
-  // none). On anything but posted nothing has happened. payload may be reused at once. consumed: of
-  // the reverse direction; what the record can tell of it is told.
+  // none). On anything but posted nothing of the record has happened. payload may be reused at
+  // once. consumed: of the reverse direction; what the record can tell of it is told.
   Sent send(Record& record, std::span<const std::byte> payload, Priority priority,
             const Credits& consumed) {
     if (must_read()) return Sent::busy;
@@ -184,7 +184,7 @@ class SendRing {
   }
 
  private:
-  static constexpr std::size_t chain_max = 3;  // pad, payload, record
+  static constexpr std::size_t chain_max = 2;  // payload, record
   static constexpr std::uint64_t pieces_in_flight_max = 4;
   static constexpr std::size_t staged_writes_max = 256;
 
@@ -279,41 +279,41 @@ class SendRing {
                    const Credits& consumed) {
     const std::uint32_t lines = record_lines(record.length());
     if (!has_lines(lines, priority)) return Sent::no_lines;
-    if (payload.empty() && line_index() + lines <= record_ring_lines)
-      return send_alone(record, lines, consumed);
-    std::array<transport::Write, chain_max> chain;
-    std::size_t writes = 0;
-    std::uint32_t message = next_message_;
-    std::uint32_t index = line_index();
-    std::uint32_t skipped = 0;
-    Record pad;
-    if (index + lines > record_ring_lines) {
-      skipped = record_ring_lines - index;
-      start_record(pad, {.kind = RecordKind::pad});
-      seal(pad, message++, consumed);
-      chain[writes++] = record_write(pad, index);
-      index = 0;
+    if (line_index() + lines > record_ring_lines) [[unlikely]] {
+      const Sent skipped = skip_to_start(consumed);
+      if (skipped != Sent::posted) return skipped;
     }
+    return payload.empty() ? send_alone(record, lines, consumed)
+                           : send_with_payload(record, lines, payload, consumed);
+  }
+
+  // What is left of the ring of records is a record of its own.
+  Sent skip_to_start(const Credits& consumed) {
+    Record pad;
+    start_record(pad, {.kind = RecordKind::pad});
+    return send_alone(pad, record_ring_lines - line_index(), consumed);
+  }
+
+  Sent send_with_payload(Record& record, std::uint32_t lines, std::span<const std::byte> payload,
+                         const Credits& consumed) {
     PayloadCursor cursor = payload_cursor_;
-    if (!payload.empty()) {
-      const PayloadCursor::Place place = next_place(cursor, units_for(payload.size()));
-      const std::uint32_t ring_units = cursor.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
-      if (place.end - units_.returned() > ring_units) return Sent::no_units;
-      const std::uint32_t unit = cursor.index(place.start);
-      record.set_place(unit);
-      chain[writes++] = {.head = {},
+    const PayloadCursor::Place place = next_place(cursor, units_for(payload.size()));
+    const std::uint32_t ring_units = cursor.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
+    if (place.end - units_.returned() > ring_units) return Sent::no_units;
+    const std::uint32_t unit = cursor.index(place.start);
+    record.set_place(unit);
+    seal(record, next_message_, consumed);
+    std::array chain{
+        transport::Write{.head = {},
                          .body = payload,
                          .target = address(RingLayout::payload_offset + unit * unit_bytes),
-                         .immediate = {}};
-    }
-    seal(record, message++, consumed);
-    chain[writes++] = record_write(record, index);
-    if (mutant == Mutant::flag_order && !payload.empty())
-      std::swap(chain[writes - 1], chain[writes - 2]);
-    const Sent sent = post_staged({chain.data(), writes});
+                         .immediate = {}},
+        record_write(record, line_index())};
+    if (mutant == Mutant::flag_order) std::swap(chain[0], chain[1]);
+    const Sent sent = post_staged(chain);
     if (sent != Sent::posted) return sent;
-    next_message_ = message;
-    lines_.send(skipped + lines);
+    ++next_message_;
+    lines_.send(lines);
     advance_payload(cursor);
     note_carried(consumed);
     return sent;
@@ -374,6 +374,7 @@ class SendRing {
   }
 
   Sent post_staged(std::span<transport::Write> chain) {
+    if (places_.staging.empty()) return post(chain);
     PayloadCursor staging = begin_staging();
     for (transport::Write& write : chain) {
       if (!stage(write, staging)) return Sent::busy;
