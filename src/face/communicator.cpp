@@ -109,7 +109,8 @@ Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_v
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
   auto* const request = ::new (memory) RequestState{state, operation, options};
   try {
-    request->held = {context.allocations().at(read), context.allocations().at(written)};
+    if (read != nullptr) request->held[0] = context.allocations().at(read);
+    if (written != nullptr) request->held[1] = context.allocations().at(written);
     prepare(*request);
   } catch (...) {  // nothing was started: arguments are checked before
     request->~RequestState();
