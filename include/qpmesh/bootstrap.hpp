@@ -32,10 +32,9 @@ class QPMESH_API Bootstrap {
   virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
 
   // An address of this host at which ranks of other hosts can reach it, in numbers and without a
-  // port
-  // ("10.0.0.1"), where the bootstrap knows one; empty: the addresses of the host's interfaces are
-  // tried. RDMA prefers its interface too. Asked after the first all_gather, and only where ranks
-  // are on several hosts or use RDMA.
+  // port ("10.0.0.1"), where the bootstrap knows one; empty: the addresses of the host's interfaces
+  // are tried. RDMA prefers its interface too. Asked after the first all_gather, and only where
+  // ranks are on several hosts or use RDMA.
   virtual std::string local_address() const { return {}; }
 };
 

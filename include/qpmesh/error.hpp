@@ -14,8 +14,7 @@ namespace qpmesh {
 
 // What kind of thing went wrong.
 enum class ErrorCode : std::uint8_t {
-  bad_argument,    // the caller's arguments cannot mean anything; nothing was sent, nothing was
-                   // consumed
+  bad_argument,    // arguments that cannot mean anything; nothing was sent, nothing consumed
   bad_config,      // an option, an environment variable or an address that cannot be used
   no_resource,     // memory, descriptors or another limit of this process or host
   authentication,  // the other side did not prove that it belongs to this job
@@ -37,8 +36,7 @@ inline constexpr int no_peer = -1;  // nobody in particular is to blame
 // Every member has an initialiser, so that a designated one may leave out what is not known.
 struct ErrorDetail {
   ErrorCode code = ErrorCode::internal;  // what kind
-  int peer =
-      no_peer;  // the rank that is to blame, in the numbering of the communicator that was used
+  int peer = no_peer;  // the rank that is to blame, as the communicator that was used numbers it
   std::string operation{};  // what was being done: "allreduce", "init"
   std::string cause{};      // what was observed, with the values
   int system_error = 0;     // errno of the failing call, or 0

@@ -22,8 +22,7 @@ typedef struct qpmesh_communicator qpmesh_communicator;
 // What the world or the caller did wrong: qpmesh::ErrorCode, plus one.
 typedef enum qpmesh_code {
   QPMESH_OK = 0,
-  QPMESH_BAD_ARGUMENT,    // the arguments cannot mean anything; nothing was sent, nothing was
-                          // consumed
+  QPMESH_BAD_ARGUMENT,    // arguments that cannot mean anything; nothing was sent, nothing consumed
   QPMESH_BAD_CONFIG,      // an environment variable or an address that cannot be used
   QPMESH_NO_RESOURCE,     // memory, descriptors or another limit of this process or host
   QPMESH_AUTHENTICATION,  // the other side did not prove that it belongs to this job

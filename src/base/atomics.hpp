@@ -111,8 +111,8 @@ struct ProcessAtomics {
  private:
   template <SharedWord Word>
   static Word load(const Word* word, std::memory_order order) noexcept {
-    return std::atomic_ref{*const_cast<Word*>(word)}.load(
-        order);  // C++20 has no atomic_ref<const Word>
+    // C++20 has no atomic_ref<const Word>.
+    return std::atomic_ref{*const_cast<Word*>(word)}.load(order);
   }
 };
 

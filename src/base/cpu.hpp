@@ -25,10 +25,8 @@ inline void prefetch(const void* address) noexcept { __builtin_prefetch(address)
 // The same, to be written soon: what other cores hold of it goes before it is needed here.
 inline void prefetch_for_write([[maybe_unused]] void* address) noexcept {
 #if defined(__x86_64__)
-  asm volatile("prefetchw %0"
-               :
-               : "m"(*static_cast<char*>(
-                   address)));  // not in the baseline gcc assumes; nothing where the CPU lacks it
+  // Not in the baseline that gcc assumes; nothing where the CPU lacks it.
+  asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(address)));
 #else
   __builtin_prefetch(address, 1);
 #endif

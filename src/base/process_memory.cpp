@@ -49,8 +49,8 @@ bool ProcessMemory::write(std::uint64_t address, const std::byte* source, std::s
 bool ProcessMemory::has_ended() const noexcept {
   if (process_ == nobody) return true;
   const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, process_, 0))};
-  if (!process) {  // for want of descriptors or of the call: a process without an id has been
-                   // collected
+  if (!process) {
+    // For want of descriptors or of the call: a process without an id has been collected.
     return errno == ESRCH || (::kill(process_, 0) != 0 && errno == ESRCH);
   }
   pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};

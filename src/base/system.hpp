@@ -47,9 +47,10 @@ class System {
   virtual void random(std::span<std::byte> out) const noexcept;
   std::uint64_t random_u64() const noexcept;
 
-  // Makes a system call that the fail points may fail first: call("mmap", [&] { return ::mmap(…);
-  // }). Like the call itself it returns -1 (or MAP_FAILED) and leaves the reason in errno. site
-  // is the call's name and must be a literal.
+  // Makes a system call that the fail points may fail first:
+  //   call("mmap", [&] { return ::mmap(…); })
+  // Like the call itself it returns -1 (or MAP_FAILED) and leaves the reason in errno. site is the
+  // call's name and must be a literal.
   template <class F>
   auto call(std::string_view site, F&& function) const {
     using Result = std::invoke_result_t<F>;

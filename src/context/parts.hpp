@@ -38,8 +38,8 @@ struct ContextParts {
   std::uint64_t epoch = 0;
   std::vector<base::RankIdentity> identities;  // in rank order
   std::unique_ptr<transport::Arena> arena;
-  std::unique_ptr<const std::uint64_t>
-      private_nonce{};  // peers look for it before they copy out of our private memory
+  // Peers look for it before they copy out of our private memory.
+  std::unique_ptr<const std::uint64_t> private_nonce{};
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<PeerLink> links;  // in rank order
   std::unique_ptr<base::ControlChannel> control;
@@ -47,8 +47,8 @@ struct ContextParts {
   progress::WaitPolicy wait_policy;
   bool own_core = false;  // this node has a core for each of its ranks
   int spins_max = 0;      // of a short wait where it stands
-  collectives::TopologyParams near{.shares_memory =
-                                       true};  // of ranks on one node; the same on every rank
+  // Of ranks on one node; the same on every rank.
+  collectives::TopologyParams near{.shares_memory = true};
   // In rank order; nullptr: not of this node. Empty: memory is not shared. The transports own them.
   std::vector<const transport::Neighbour*> neighbours{};
 };

@@ -33,8 +33,8 @@ class Reach {
 
 struct NetworkLinks {
   std::unique_ptr<transport::Transport> transport;  // empty: no rank needs one
-  std::vector<context::PeerLink>
-      links;                    // by rank; without connection where the network is not used
+  // By rank; without connection where the network is not used.
+  std::vector<context::PeerLink> links;
   bool busy_neighbour = false;  // the device's work is done by this host's processors
 };
 
