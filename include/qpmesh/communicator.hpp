@@ -22,15 +22,14 @@
 #include "qpmesh/reduction.hpp"
 #include "qpmesh/request.hpp"
 
+struct qpmesh_communicator;
+
 namespace qpmesh {
 
 inline constexpr int no_color = -1;  // split: this rank joins no group
 
 namespace context {
 class CommunicatorState;
-}
-namespace detail {
-struct UntypedCalls;
 }
 
 // Move-only. One thread at a time per context: a communicator, its children and its requests belong
@@ -339,12 +338,12 @@ class QPMESH_API Communicator {
   std::optional<Communicator> split(int color, int key = 0, const CallOptions& options = {});
   Communicator split_node(const CallOptions& options = {});  // one group per host
   Communicator duplicate(const CallOptions& options = {});
-  Communicator independent(const CallOptions& options =
-                               {});  // the same ranks in a context of its own, for another thread
+  // The same ranks in a context of its own, for another thread.
+  Communicator independent(const CallOptions& options = {});
 
   void progress();  // one step of everything in this context; never blocks
-  void finish(const CallOptions& options =
-                  {});  // collective goodbye; the communicator cannot be used afterwards
+  // Collective goodbye; the communicator cannot be used afterwards.
+  void finish(const CallOptions& options = {});
   // Ends this context on every rank: operations in flight and all later ones
   // throw Error{aborted} with the reason.
   void abort(std::string_view reason) noexcept;
@@ -354,7 +353,7 @@ class QPMESH_API Communicator {
   const std::shared_ptr<context::CommunicatorState>& state() const noexcept { return state_; }
 
  private:
-  friend struct detail::UntypedCalls;
+  friend struct ::qpmesh_communicator;  // the face for C
 
   void send_elements(const detail::ConstElements& data, int destination, int tag,
                      const CallOptions& options);

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/errors.hpp"
 #include "base/system.hpp"
 
 namespace qpmesh {
@@ -33,5 +34,13 @@ std::string_view to_string(ErrorCode code) noexcept {
 Error::Error(ErrorDetail detail)
     : std::runtime_error{describe(detail)},
       detail_{std::make_shared<const ErrorDetail>(std::move(detail))} {}
+
+void base::throw_error(ErrorCode code, std::string_view operation, std::string_view hint,
+                       fmt::string_view cause, fmt::format_args values) {
+  throw Error{{.code = code,
+               .operation = std::string{operation},
+               .cause = fmt::vformat(cause, values),
+               .hint = std::string{hint}}};
+}
 
 }  // namespace qpmesh

@@ -1,6 +1,5 @@
 // What a caller's arguments must be before anything is sent or counted. Every check throws
-// Error{bad_argument} with the value and what to do; the tests that pass are inline, the words for
-// those that do not are elsewhere.
+// Error{bad_argument} with the value and what to do.
 #pragma once
 
 #include <cstddef>
@@ -9,34 +8,15 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "qpmesh/detail/untyped.hpp"
 #include "qpmesh/request.hpp"
 
 namespace qpmesh::calls {
 
-[[noreturn]] void bad_count(std::size_t element_count, std::size_t element_bytes,
-                            std::string_view operation);
-[[noreturn]] void bad_null(std::size_t element_count, std::string_view operation);
+using base::bad_argument;
+
 [[noreturn]] void bad_peer(int peer, int size, std::string_view operation, std::string_view what);
-[[noreturn]] void bad_tag(int tag, std::string_view operation);
-[[noreturn]] void bad_timeout(std::int64_t timeout_ms, std::string_view operation);
-[[noreturn]] void bad_reduction(Reduction reduction, std::string_view operation);
-[[noreturn]] void bad_prefix_average(std::string_view operation);
-// Of collectives whose vectors are cut into blocks. Names are those of the call's parameters.
-[[noreturn]] void bad_displacements(std::string_view operation);
-[[noreturn]] void bad_total(std::size_t all, std::size_t one, int size, std::string_view all_name,
-                            std::string_view one_name, std::string_view operation);
-[[noreturn]] void bad_even_blocks(std::size_t in, std::size_t out, int size,
-                                  std::string_view operation);
-[[noreturn]] void bad_block(std::size_t count, std::size_t expected, std::string_view name,
-                            std::string_view expected_name, std::string_view operation);
-// Of ranges that overlap.
-[[noreturn]] void bad_in_place(std::size_t all_bytes, std::size_t one_bytes,
-                               std::string_view operation);
-[[noreturn]] void bad_disjoint(std::size_t out_bytes, std::size_t in_bytes,
-                               std::string_view operation);
-[[noreturn]] void bad_pair(std::size_t bytes, std::string_view operation);
-[[noreturn]] void bad_counts(std::size_t in, std::size_t out, std::string_view operation);
 // Every block lies inside the range of element_count elements.
 void check_layout(const BlockLayout& layout, std::size_t element_count, int size,
                   std::string_view name, std::string_view operation);
@@ -55,8 +35,11 @@ inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_
                                  std::string_view operation) {
   constexpr auto bytes_max = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   const auto bytes = base::checked_multiply(element_count, element_bytes);
-  if (!bytes || *bytes > bytes_max) [[unlikely]]
-    bad_count(element_count, element_bytes, operation);
+  if (!bytes || *bytes > bytes_max) [[unlikely]] {
+    bad_argument(operation, "a negative count, turned unsigned, looks like this",
+                 "{} elements of {} bytes are more than memory can hold", element_count,
+                 element_bytes);
+  }
   return *bytes;
 }
 
@@ -64,8 +47,10 @@ inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_
 template <class Range>
 std::size_t checked_bytes(const Range& range, std::string_view operation) {
   const std::size_t bytes = checked_bytes(range.element_count, range.element_bytes, operation);
-  if (range.data == nullptr && bytes > 0) [[unlikely]]
-    bad_null(range.element_count, operation);
+  if (range.data == nullptr && bytes > 0) [[unlikely]] {
+    bad_argument(operation, "a range without memory has a count of 0", "null with a count of {}",
+                 range.element_count);
+  }
   return bytes;
 }
 
@@ -81,8 +66,11 @@ inline void check_disjoint(const detail::ConstElements& out, const detail::Eleme
                            std::string_view operation) {
   const std::size_t out_bytes = checked_bytes(out, operation);
   const std::size_t in_bytes = checked_bytes(in, operation);
-  if (overlap(out.data, out_bytes, in.data, in_bytes)) [[unlikely]]
-    bad_disjoint(out_bytes, in_bytes, operation);
+  if (overlap(out.data, out_bytes, in.data, in_bytes)) [[unlikely]] {
+    bad_argument(operation, "send from one range and receive into another",
+                 "the {} bytes to send and the {} bytes to receive into overlap", out_bytes,
+                 in_bytes);
+  }
 }
 
 // in and out of a reduction: equal counts; the same memory or none in common.
@@ -90,10 +78,14 @@ inline void check_pair(const detail::ConstElements& in, const detail::Elements& 
                        std::string_view operation) {
   const std::size_t bytes = checked_bytes(in, operation);
   checked_bytes(out, operation);
-  if (in.element_count != out.element_count) [[unlikely]]
-    bad_counts(in.element_count, out.element_count, operation);
-  if (in.data != out.data && overlap(in.data, bytes, out.data, bytes)) [[unlikely]]
-    bad_pair(bytes, operation);
+  if (in.element_count != out.element_count) [[unlikely]] {
+    bad_argument(operation, "give in and out equal counts", "in has {} elements, out has {}",
+                 in.element_count, out.element_count);
+  }
+  if (in.data != out.data && overlap(in.data, bytes, out.data, bytes)) [[unlikely]] {
+    bad_argument(operation, "use one range in place, or two that do not touch",
+                 "in and out overlap without being the same {} bytes", bytes);
+  }
 }
 
 // `one` lies at the given offset of `all`, or has nothing in common with it.
@@ -102,11 +94,15 @@ inline void check_in_place(const detail::ConstElements& all, std::size_t offset_
   const std::size_t all_bytes = all.element_count * all.element_bytes;
   const std::size_t one_bytes = one.element_count * one.element_bytes;
   const bool in_place = static_cast<const std::byte*>(all.data) + offset_bytes == one.data;
-  if (!in_place && overlap(all.data, all_bytes, one.data, one_bytes)) [[unlikely]]
-    bad_in_place(all_bytes, one_bytes, operation);
+  if (!in_place && overlap(all.data, all_bytes, one.data, one_bytes)) [[unlikely]] {
+    bad_argument(operation,
+                 "in place, a rank's range is its own block; otherwise the two do not touch",
+                 "the {} bytes of this rank and the {} bytes of all overlap, but not at its block",
+                 one_bytes, all_bytes);
+  }
 }
 
-// what: "destination" or "source".
+// what: "destination", "source" or "root".
 inline void check_peer(int peer, int size, bool any_allowed, std::string_view operation,
                        std::string_view what) {
   if (static_cast<unsigned>(peer) < static_cast<unsigned>(size) ||
@@ -118,13 +114,17 @@ inline void check_peer(int peer, int size, bool any_allowed, std::string_view op
 inline void check_tag(int tag, bool any_allowed, std::string_view operation) {
   if (tag >= 0 || (any_allowed && tag == any_tag)) [[likely]]
     return;
-  bad_tag(tag, operation);
+  bad_argument(operation, "tags are 0 to 2147483647", "tag {} is negative", tag);
 }
 
 inline void check_options(const CallOptions& options, std::string_view operation) {
   if (options.timeout_ms < CallOptions::timeout_from_options ||
-      options.timeout_ms > CallOptions::timeout_ms_max) [[unlikely]]
-    bad_timeout(options.timeout_ms, operation);
+      options.timeout_ms > CallOptions::timeout_ms_max) [[unlikely]] {
+    static_assert(CallOptions::timeout_ms_max == 31'536'000'000);
+    bad_argument(operation,
+                 "1 to 31536000000 ms, 0 for ever, or leave it out for QPMESH_TIMEOUT_MS",
+                 "a timeout of {} ms", options.timeout_ms);
+  }
 }
 
 }  // namespace qpmesh::calls

@@ -17,26 +17,19 @@ using collectives::CallShape;
 
 // Everything that is decided about a call before it is counted.
 struct Plan {
-  context::CollectiveCall& call;  // of the communicator
-  CallShape shape;
-  Arguments& arguments;                        // of the request
-  collectives::DivideKernel divide = nullptr;  // average: after the sum
-  std::size_t divided_count = 0;               // elements of out, on this rank
-};
-
-class Planner {
- public:
-  Planner(const PendingOperation& request, const detail::AnyCollective& what, Plan& plan)
-      : operation_{request.operation},
-        what_{what},
-        size_{plan.shape.size},
-        rank_{request.communicator->rank()},
-        plan_{plan} {
-    plan.arguments.in_blocks.counts = plan.arguments.out_blocks.counts = nullptr;
+  Plan(PendingOperation& pending, const detail::AnyCollective& collective)
+      : request{pending},
+        what{collective},
+        call{pending.communicator->history().next(context::CollectiveName{collective.collective})},
+        shape{pending.communicator->shape()},
+        arguments{*::new(&pending.arguments) Arguments},
+        rank{pending.communicator->rank()} {
+    arguments.in_blocks.counts = arguments.out_blocks.counts = nullptr;
+    call.has_layout = what.has_layout();
   }
 
-  void fill_in() {
-    switch (what_.collective) {
+  void check_and_fill_in() {
+    switch (what.collective) {
       case Collective::barrier: break;
       case Collective::broadcast: broadcast(); break;
       case Collective::reduce: reduce(); break;
@@ -51,211 +44,209 @@ class Planner {
     }
   }
 
- private:
-  const std::byte* in() const noexcept { return static_cast<const std::byte*>(what_.in.data); }
-  std::byte* out() const noexcept { return static_cast<std::byte*>(what_.out.data); }
-  std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
+  void broadcast() {
+    const std::size_t bytes = checked_bytes(what.out, operation());
+    describe(what.out, what.out.element_count, bytes);
+    take_root();
+  }
 
-  // What is sent to all alike, and what the algorithms are chosen by.
+  void reduce() {
+    const std::size_t bytes = checked_bytes(what.in, operation());
+    describe(what.in, what.in.element_count, bytes);
+    take_root();
+    if (at_root()) check_pair(what.in, what.out, operation());
+    take_reduction(at_root() ? what.in.element_count : 0);
+  }
+
+  void reduce_vectors() {
+    check_pair(what.in, what.out, operation());
+    const std::size_t count = what.in.element_count;
+    describe(what.in, count, count * what.in.element_bytes);
+    const bool is_prefix = what.collective != Collective::allreduce;
+    if (is_prefix && what.reduction.function == nullptr &&
+        what.reduction.kind == ReductionKind::average) {
+      bad_argument(operation(),
+                   "take qpmesh::sum, and divide by the number of ranks that it covers",
+                   "the average of a prefix has no meaning");
+    }
+    take_reduction(count);
+  }
+
+  void reduce_scatter() {
+    if (what.has_layout() && !what.in_layout->displacements.empty()) {
+      bad_argument(operation(),
+                   "the blocks of a reduce_scatter follow one another: give counts alone",
+                   "a layout with displacements");
+    }
+    cut(what.in, "in", arguments.in_blocks, what.out, "out");
+    all_know(arguments.in_blocks);
+    take_reduction(what.out.element_count);
+  }
+
+  void allgather() {
+    cut(what.out, "out", arguments.out_blocks, what.in, "in");
+    all_know(arguments.out_blocks);
+  }
+
+  void gather() {
+    take_root();
+    cut(what.out, "out", arguments.out_blocks, what.in, "in", at_root());
+    shape.uneven = what.has_layout();
+  }
+
+  void scatter() {
+    take_root();
+    cut(what.in, "in", arguments.in_blocks, what.out, "out", at_root());
+    shape.uneven = what.has_layout();
+  }
+
+  void alltoall() {
+    check_disjoint(what.in, what.out, operation());
+    const std::size_t in_count = what.in.element_count;
+    if (!what.has_layout() && (in_count % ranks() != 0 || what.out.element_count != in_count)) {
+      bad_argument(
+          operation(), "for blocks of unequal lengths give two BlockLayouts",
+          "in has {} elements and out {}: not the same number of whole blocks for {} ranks",
+          in_count, what.out.element_count, shape.size);
+    }
+    const std::size_t block = in_count / ranks();
+    arguments.in_blocks = blocks_of(what.in, what.in_layout, "in", block, "a block");
+    arguments.out_blocks = blocks_of(what.out, what.out_layout, "out", block, "a block");
+    describe(what.in, what.has_layout() ? 0 : block,
+             what.has_layout() ? 0 : in_count * what.in.element_bytes);
+    if (what.has_layout()) {
+      check_length(arguments.in_blocks.counts[rank], "in's block for this rank",
+                   arguments.out_blocks.counts[rank], "out's block from it");
+    }
+    shape.uneven = what.has_layout();
+  }
+
+  // Not a copy: it was stored just now, in halves, and loading it whole waits for both.
+  const std::string_view& operation() const noexcept { return request.operation; }
+  std::size_t ranks() const noexcept { return static_cast<std::size_t>(shape.size); }
+  bool at_root() const noexcept { return rank == what.root; }
+
+  // What is sent to all alike, and what the algorithms are chosen by. `of`: this rank's elements.
   template <class Range>
-  void describe(const Range& of, std::size_t element_count, std::size_t vector_bytes) {
-    plan_.call.element_count = element_count;
-    plan_.call.element_bytes = static_cast<std::uint32_t>(of.element_bytes);
-    plan_.call.type = of.type;
-    plan_.shape.bytes = vector_bytes;
-    plan_.arguments.in = in();
-    plan_.arguments.out = out();
-    plan_.arguments.element_bytes = of.element_bytes;
+  void describe(const Range& of, std::size_t count_of_all_ranks, std::size_t vector_bytes) {
+    call.element_count = count_of_all_ranks;
+    call.element_bytes = static_cast<std::uint32_t>(of.element_bytes);
+    call.type = of.type;
+    shape.bytes = vector_bytes;
+    arguments.in = static_cast<const std::byte*>(what.in.data);
+    arguments.out = static_cast<std::byte*>(what.out.data);
+    arguments.element_count = of.element_count;
+    arguments.element_bytes = of.element_bytes;
   }
+
   void take_root() {
-    check_peer(what_.root, size_, false, operation_, "root");
-    plan_.call.root = plan_.arguments.root = what_.root;
+    check_peer(what.root, shape.size, false, operation(), "root");
+    call.root = arguments.root = what.root;
   }
-  bool at_root() const noexcept { return rank_ == what_.root; }
 
   void take_reduction(std::size_t result_count) {
-    const detail::AnyReduction& reduction = what_.reduction;
-    collectives::Reducer& reducer = plan_.arguments.reducer;
-    reducer.element_bytes = plan_.shape.element_bytes = what_.in.element_bytes;
+    const detail::AnyReduction& reduction = what.reduction;
+    collectives::Reducer& reducer = arguments.reducer;
+    reducer.element_bytes = shape.element_bytes = what.in.element_bytes;
     reducer.commutative = reduction.commutative;
-    plan_.shape.ordered = !reduction.commutative;
+    shape.ordered = !reduction.commutative;
     if (reduction.function != nullptr) {
-      plan_.call.reduction = reduction.commutative ? context::CollectiveCall::commutative_function
-                                                   : context::CollectiveCall::ordered_function;
+      call.reduction = reduction.commutative ? context::CollectiveCall::commutative_function
+                                             : context::CollectiveCall::ordered_function;
       reducer.kernel = nullptr;
       reducer.function = reduction.function;
       reducer.context = reduction.context;
       return;
     }
-    reducer.kernel = collectives::reduce_kernel(reduction.kind, what_.in.type);
-    if (reducer.kernel == nullptr) bad_reduction({reduction.kind}, operation_);
-    plan_.call.reduction = static_cast<std::uint8_t>(reduction.kind);
+    reducer.kernel = collectives::reduce_kernel(reduction.kind, what.in.type);
+    if (reducer.kernel == nullptr) bad_reduction();
+    call.reduction = static_cast<std::uint8_t>(reduction.kind);
     if (reduction.kind != ReductionKind::average) return;
-    plan_.divide = collectives::divide_kernel(what_.in.type);
-    plan_.divided_count = result_count;
+    divide = collectives::divide_kernel(what.in.type);
+    divided_count = result_count;
   }
-
-  void broadcast() {
-    const std::size_t bytes = checked_bytes(what_.out, operation_);
-    describe(what_.out, what_.out.element_count, bytes);
-    plan_.arguments.element_count = what_.out.element_count;
-    take_root();
-  }
-
-  void reduce() {
-    const std::size_t bytes = checked_bytes(what_.in, operation_);
-    describe(what_.in, what_.in.element_count, bytes);
-    plan_.arguments.element_count = what_.in.element_count;
-    take_root();
-    if (at_root()) check_pair(what_.in, what_.out, operation_);
-    take_reduction(at_root() ? what_.in.element_count : 0);
-  }
-
-  void reduce_vectors() {
-    check_pair(what_.in, what_.out, operation_);
-    const std::size_t count = what_.in.element_count;
-    describe(what_.in, count, count * what_.in.element_bytes);
-    plan_.arguments.element_count = count;
-    const bool is_prefix = what_.collective != Collective::allreduce;
-    if (is_prefix && what_.reduction.function == nullptr &&
-        what_.reduction.kind == ReductionKind::average)
-      bad_prefix_average(operation_);
-    take_reduction(count);
-  }
-
-  void reduce_scatter() {
-    const std::size_t bytes = checked_bytes(what_.in, operation_);
-    checked_bytes(what_.out, operation_);
-    if (what_.has_layout() && !what_.in_layout->displacements.empty())
-      bad_displacements(operation_);
-    const Blocks blocks =
-        blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
-    check_block(what_.in, blocks, what_.out, "out");
-    describe(what_.in, what_.has_layout() ? 0 : what_.out.element_count, bytes);
-    plan_.arguments.in_blocks = blocks;
-    plan_.arguments.element_count = what_.out.element_count;
-    if (what_.has_layout()) plan_.call.layout_hash = hash_of(what_.in_layout->counts);
-    take_reduction(what_.out.element_count);
-  }
-
-  void allgather() {
-    checked_bytes(what_.in, operation_);
-    checked_bytes(what_.out, operation_);
-    const Blocks blocks =
-        blocks_of(what_.out, what_.out_layout, "out", what_.in.element_count, "in");
-    check_targets(what_.out_layout);
-    check_block(what_.out, blocks, what_.in, "in");
-    describe(what_.in, what_.has_layout() ? 0 : what_.in.element_count, blocks.bytes());
-    plan_.arguments.out_blocks = blocks;
-    plan_.arguments.element_count = what_.in.element_count;
-    if (what_.has_layout()) plan_.call.layout_hash = hash_of(what_.out_layout->counts);
-  }
-
-  void gather() {
-    const std::size_t bytes = checked_bytes(what_.in, operation_);
-    take_root();
-    if (at_root()) {
-      checked_bytes(what_.out, operation_);
-      plan_.arguments.out_blocks =
-          blocks_of(what_.out, what_.out_layout, "out", what_.in.element_count, "in");
-      check_targets(what_.out_layout);
-      check_block(what_.out, plan_.arguments.out_blocks, what_.in, "in");
+  [[noreturn]] void bad_reduction() const {
+    if (what.reduction.kind > ReductionKind::logical_xor) {
+      bad_argument(operation(), "take qpmesh::sum or one of its like",
+                   "reduction {} does not exist", static_cast<int>(what.reduction.kind));
     }
-    describe(what_.in, what_.has_layout() ? 0 : what_.in.element_count,
-             what_.has_layout() ? 0 : bytes * ranks());
-    plan_.arguments.element_count = what_.in.element_count;
-    plan_.shape.uneven = what_.has_layout();
+    bad_argument(operation(), "bit_and, bit_or and bit_xor take integers",
+                 "a bitwise reduction of a floating type has no meaning");
   }
 
-  void scatter() {
-    const std::size_t bytes = checked_bytes(what_.out, operation_);
-    take_root();
-    if (at_root()) {
-      checked_bytes(what_.in, operation_);
-      plan_.arguments.in_blocks =
-          blocks_of(what_.in, what_.in_layout, "in", what_.out.element_count, "out");
-      check_block(what_.in, plan_.arguments.in_blocks, what_.out, "out");
+  // `all` is cut into blocks for all ranks, and `one` is the caller's own: its length is that of
+  // its block, and so is its place, or it lies apart. Where only a root has `all` the others know
+  // of it what their own block tells.
+  template <class All, class One>
+  void cut(const All& all, std::string_view all_name, Blocks& blocks, const One& one,
+           std::string_view one_name, bool has_all = true) {
+    const std::size_t one_bytes = checked_bytes(one, operation());
+    const bool even = !what.has_layout();
+    if (has_all) {
+      checked_bytes(all, operation());
+      const BlockLayout* const layout =
+          what.in_layout != nullptr ? what.in_layout : what.out_layout;
+      blocks = blocks_of(all, layout, all_name, one.element_count, one_name);
+      if (!even)
+        check_length(one.element_count, one_name, blocks.counts[rank],
+                     "this rank's block of the layout");
+      check_in_place(as_const(all), first_of(blocks, rank) * all.element_bytes, as_const(one),
+                     operation());
     }
-    describe(what_.out, what_.has_layout() ? 0 : what_.out.element_count,
-             what_.has_layout() ? 0 : bytes * ranks());
-    plan_.arguments.element_count = what_.out.element_count;
-    plan_.shape.uneven = what_.has_layout();
+    describe(one, even ? one.element_count : 0, even ? one_bytes * ranks() : 0);
+  }
+  void all_know(const Blocks& blocks) noexcept {
+    if (!what.has_layout()) return;
+    shape.bytes = blocks.bytes();
+    call.layout_hash = 1;
+    for (const std::size_t count : std::span{blocks.counts, ranks()})
+      call.layout_hash = base::mix64(call.layout_hash ^ count);
+  }
+  void check_length(std::size_t count, std::string_view name, std::size_t expected,
+                    std::string_view expected_name) const {
+    if (count != expected)
+      bad_argument(operation(), "they must be equal", "{} has {} elements, {} {}", name, count,
+                   expected_name, expected);
   }
 
-  void alltoall() {
-    check_disjoint(what_.in, what_.out, operation_);
-    if (!what_.has_layout() && (what_.in.element_count % ranks() != 0 ||
-                                what_.out.element_count != what_.in.element_count)) {
-      bad_even_blocks(what_.in.element_count, what_.out.element_count, size_, operation_);
-    }
-    const std::size_t block = what_.in.element_count / ranks();
-    plan_.arguments.in_blocks = blocks_of(what_.in, what_.in_layout, "in", block, "a block");
-    plan_.arguments.out_blocks = blocks_of(what_.out, what_.out_layout, "out", block, "a block");
-    check_targets(what_.out_layout);
-    describe(what_.in, what_.has_layout() ? 0 : block,
-             what_.has_layout() ? 0 : what_.in.element_count * what_.in.element_bytes);
-    if (what_.has_layout() &&
-        what_.in_layout->counts[index(rank_)] != what_.out_layout->counts[index(rank_)]) {
-      bad_block(what_.in_layout->counts[index(rank_)], what_.out_layout->counts[index(rank_)],
-                "in's block for this rank", "out's block from it", operation_);
-    }
-    plan_.shape.uneven = what_.has_layout();
-  }
-
-  static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
-
-  // The blocks of the range with all of them; `one` is what the caller's own block must have, and
-  // its name.
+  // Of even blocks `one` is the length.
   template <class Range>
   Blocks blocks_of(const Range& all, const BlockLayout* layout, std::string_view name,
                    std::size_t one, std::string_view one_name) const {
-    if (!what_.has_layout()) {
+    if (!what.has_layout()) {
       const auto total = base::checked_multiply(one, ranks());
-      if (!total || *total != all.element_count)
-        bad_total(all.element_count, one, size_, name, one_name, operation_);
-      return collectives::even_blocks(all.element_count, size_, all.element_bytes);
+      if (!total || *total != all.element_count) {
+        bad_argument(operation(), "for blocks of unequal lengths give a BlockLayout",
+                     "{} has {} elements, but {} ranks with {} elements each ({}) need {}", name,
+                     all.element_count, shape.size, one, one_name,
+                     total ? std::to_string(*total) : "more than memory can hold");
+      }
+      return collectives::even_blocks(all.element_count, shape.size, all.element_bytes);
     }
-    check_layout(*layout, all.element_count, size_, name, operation_);
-    const std::size_t total =
-        std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0});
-    return {
-        .element_count = total,
-        .element_bytes = all.element_bytes,
-        .block_count = size_,
-        .gapless = layout->displacements.empty(),
-        .counts = layout->counts.data(),
-        .displacements = layout->displacements.empty() ? nullptr : layout->displacements.data()};
-  }
-  void check_targets(const BlockLayout* layout) const {
-    if (layout != nullptr && !layout->displacements.empty()) check_no_overlap(*layout, operation_);
-  }
-  // One rank's range beside the range of all: its length is that of its block, and so is its place,
-  // or it lies apart.
-  template <class All, class One>
-  void check_block(const All& all, const Blocks& blocks, const One& one,
-                   std::string_view name) const {
-    const std::size_t block = what_.has_layout() ? blocks.counts[index(rank_)] : one.element_count;
-    if (one.element_count != block)
-      bad_block(one.element_count, block, name, "this rank's block of the layout", operation_);
-    check_in_place(as_const(all), first_of(blocks, rank_) * all.element_bytes, as_const(one),
-                   operation_);
+    const bool gapless = layout->displacements.empty();
+    check_layout(*layout, all.element_count, shape.size, name, operation());
+    if (layout == what.out_layout && !gapless) check_no_overlap(*layout, operation());
+    return {.element_count =
+                std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0}),
+            .element_bytes = all.element_bytes,
+            .block_count = shape.size,
+            .gapless = gapless,
+            .counts = layout->counts.data(),
+            .displacements = gapless ? nullptr : layout->displacements.data()};
   }
   static std::size_t first_of(const Blocks& blocks, int block) {
     if (blocks.counts == nullptr || blocks.displacements != nullptr) return blocks.first(block);
     return std::accumulate(blocks.counts, blocks.counts + block, std::size_t{0});
   }
-  static std::uint64_t hash_of(std::span<const std::size_t> counts) {
-    std::uint64_t hash = 1;
-    for (const std::size_t count : counts) hash = base::mix64(hash ^ count);
-    return hash;
-  }
 
-  // Not a copy: it was stored just now, in halves, and loading it whole waits for both.
-  const std::string_view& operation_;
-  const detail::AnyCollective& what_;
-  int size_;
-  int rank_;
-  Plan& plan_;
+  PendingOperation& request;
+  const detail::AnyCollective& what;
+  context::CollectiveCall& call;  // of the communicator
+  CallShape shape;
+  Arguments& arguments;  // of the request
+  int rank;
+  collectives::DivideKernel divide = nullptr;  // average: after the sum
+  std::size_t divided_count = 0;               // elements of out, on this rank
 };
 
 // The lists of a v-form, whose owner may drop them when the call returns.
@@ -279,28 +270,27 @@ void keep_lists(Blocks& blocks, std::byte* memory) {
   blocks.displacements = displacements;
 }
 
-// With what stands around an algorithm: the lists of a v-form, the division of an average.
-collectives::Task run_planned(collectives::Group group, const Plan* plan,
-                              const collectives::Algorithm* algorithm) {
-  // The plan is on the caller's stack, and so are the lists: nothing of them is looked at after the
-  // first wait.
-  Arguments& arguments = plan->arguments;
-  const collectives::DivideKernel divide = plan->divide;
-  const std::size_t divided_count = plan->divided_count;
+// With what stands around an algorithm: the lists of a v-form, the division of an average. The plan
+// and the lists are the caller's: nothing of them is looked at after the first wait.
+collectives::Task run_planned(collectives::Group group, const Plan& plan,
+                              const collectives::Algorithm& algorithm) {
+  Arguments& arguments = plan.arguments;
+  const collectives::DivideKernel divide = plan.divide;
+  const std::size_t divided_count = plan.divided_count;
   const std::size_t in_bytes = lists_bytes(arguments.in_blocks);
   const collectives::Scratch lists{group, in_bytes + lists_bytes(arguments.out_blocks)};
   keep_lists(arguments.in_blocks, lists.data());
   keep_lists(arguments.out_blocks, lists.data() + in_bytes);
-  co_await algorithm->run(group, arguments);
+  co_await algorithm.run(group, arguments);
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
-const collectives::Algorithm& select(const PendingOperation& request, const CallShape& shape,
-                                     Collective collective, std::string_view asked_for) {
+const collectives::Algorithm& select(const Plan& plan, std::string_view asked_for) {
   try {
-    return request.communicator->selector().select(shape, collective, asked_for);
+    return plan.request.communicator->selector().select(plan.shape, plan.what.collective,
+                                                        asked_for);
   } catch (const Error& error) {
-    context::throw_failure(error, request.operation);
+    context::throw_failure(error, plan.request.operation);
   }
 }
 
@@ -308,23 +298,18 @@ const collectives::Algorithm& select(const PendingOperation& request, const Call
 
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for) {
-  context::CommunicatorState& state = *request.communicator;
-  Plan plan{.call = state.history().next(context::CollectiveName{what.collective}),
-            .shape = state.shape(),
-            .arguments = *::new (&request.arguments) Arguments};
-  plan.call.has_layout = what.has_layout();
-  Planner{request, what, plan}.fill_in();
-  const collectives::Algorithm& algorithm =
-      select(request, plan.shape, what.collective, algorithm_asked_for);
+  Plan plan{request, what};
+  plan.check_and_fill_in();
+  const collectives::Algorithm& algorithm = select(plan, algorithm_asked_for);
   plan.call.algorithm = &algorithm;
   plan.call.algorithm_asked_for = !algorithm_asked_for.empty();
-  const collectives::Group group = state.begin();
+  const collectives::Group group = request.communicator->begin();
   request.has_task = true;
-  progress::Engine& engine = state.context().engine();
+  progress::Engine& engine = request.communicator->context().engine();
   if (plan.divide == nullptr && !what.has_layout()) {
     engine.start(request.task, [&] { return algorithm.run(group, request.arguments); });
   } else {
-    engine.start(request.task, [&] { return run_planned(group, &plan, &algorithm); });
+    engine.start(request.task, [&] { return run_planned(group, plan, algorithm); });
   }
 }
 

@@ -1,7 +1,5 @@
 // The face for C: handles for objects, codes for exceptions, and enumerations for types. Everything
 // else is the C++ face's.
-#include <fmt/format.h>
-
 #include <array>
 #include <exception>
 #include <new>
@@ -12,34 +10,32 @@
 #include "qpmesh/qpmesh.h"
 #include "qpmesh/qpmesh.hpp"
 
-struct qpmesh_communicator {  // NOLINT(readability-identifier-naming): C's name
-  qpmesh::Communicator communicator;
-};
-
-namespace qpmesh::detail {
-
-// The calls of a communicator whose types were taken off already.
-struct UntypedCalls {
-  static void send(Communicator& self, const ConstElements& data, int destination, int tag) {
-    self.send_elements(data, destination, tag, {});
-  }
-  static Status receive(Communicator& self, const Elements& data, int source, int tag) {
-    return self.receive_elements(data, source, tag, {});
-  }
-  static void run(Communicator& self, const AnyCollective& what) { self.run_collective(what, {}); }
-};
-
-}  // namespace qpmesh::detail
-
 namespace {
 
 using qpmesh::Collective;
 using qpmesh::Error;
 using qpmesh::ErrorCode;
+using qpmesh::calls::bad_argument;
 using qpmesh::detail::AnyCollective;
 using qpmesh::detail::ConstElements;
 using qpmesh::detail::Elements;
-using qpmesh::detail::UntypedCalls;
+
+}  // namespace
+
+struct qpmesh_communicator {  // NOLINT(readability-identifier-naming): C's name
+  qpmesh::Communicator communicator;
+
+  // The calls of a communicator whose types were taken off already.
+  void send(const ConstElements& data, int destination, int tag) {
+    communicator.send_elements(data, destination, tag, {});
+  }
+  qpmesh::Status receive(const Elements& data, int source, int tag) {
+    return communicator.receive_elements(data, source, tag, {});
+  }
+  void run(const AnyCollective& what) { communicator.run_collective(what, {}); }
+};
+
+namespace {
 
 // The enumerations of C are those of C++, in the same order; codes follow QPMESH_OK.
 constexpr int code_of(ErrorCode code) noexcept { return static_cast<int>(code) + 1; }
@@ -85,19 +81,12 @@ int guarded(F&& call) noexcept {
   }
 }
 
-[[noreturn]] void bad_argument(std::string_view operation, std::string cause, std::string hint) {
-  throw Error{{.code = ErrorCode::bad_argument,
-               .operation = std::string{operation},
-               .cause = std::move(cause),
-               .hint = std::move(hint)}};
-}
-
 // The call of a communicator, which may be none.
 template <class World, class F>
 int guarded(World* world, std::string_view operation, F&& call) noexcept {
   return guarded([&] {
-    if (world == nullptr) bad_argument(operation, "world is null", "qpmesh_init makes it");
-    std::forward<F>(call)(world->communicator);
+    if (world == nullptr) bad_argument(operation, "qpmesh_init makes it", "world is null");
+    std::forward<F>(call)(*world);
   });
 }
 
@@ -106,32 +95,30 @@ template <class Range, class Pointer>
 Range vector_of(Pointer data, std::size_t count, qpmesh_type type, std::string_view operation) {
   const auto index = static_cast<std::size_t>(type);
   if (index >= bytes_of_types.size())
-    bad_argument(operation, fmt::format("type {} does not exist", static_cast<int>(type)),
-                 "take QPMESH_FLOAT32 or one of its like");
+    bad_argument(operation, "take QPMESH_FLOAT32 or one of its like", "type {} does not exist",
+                 static_cast<int>(type));
   return {data, count, bytes_of_types[index], static_cast<qpmesh::ElementType>(type)};
 }
 constexpr auto source = vector_of<ConstElements, const void*>;
 constexpr auto target = vector_of<Elements, void*>;
 
 // Elements of one block for every rank.
-std::size_t count_of_all(const qpmesh::Communicator& communicator, std::size_t count,
+std::size_t count_of_all(const qpmesh_communicator& world, std::size_t count,
                          std::string_view operation) {
-  const auto ranks = static_cast<std::size_t>(communicator.size());
-  const auto all = qpmesh::base::checked_multiply(count, ranks);
-  if (!all) qpmesh::calls::bad_count(count, ranks, operation);
-  return *all;
+  const auto ranks = static_cast<std::size_t>(world.communicator.size());
+  return qpmesh::calls::checked_bytes(count, ranks, operation);
 }
 
 AnyCollective reduction_call(Collective collective, std::string_view operation, const void* in,
                              void* out, std::size_t count, qpmesh_type type,
                              qpmesh_reduction reduction) {
   if (type == QPMESH_BYTE)
-    bad_argument(operation, "bytes are not reduced",
-                 "name the type of the elements: QPMESH_UINT8 or another");
+    bad_argument(operation, "name the type of the elements: QPMESH_UINT8 or another",
+                 "bytes are not reduced");
   const auto kind = static_cast<unsigned>(reduction);
   if (kind > QPMESH_LOGICAL_XOR)
-    bad_argument(operation, fmt::format("reduction {} does not exist", static_cast<int>(reduction)),
-                 "take QPMESH_SUM or one of its like");
+    bad_argument(operation, "take QPMESH_SUM or one of its like", "reduction {} does not exist",
+                 static_cast<int>(reduction));
   AnyCollective what{collective, source(in, count, type, operation),
                      target(out, count, type, operation)};
   what.reduction.kind = static_cast<qpmesh::ReductionKind>(kind);
@@ -142,7 +129,7 @@ AnyCollective reduction_call(Collective collective, std::string_view operation, 
 
 int qpmesh_init(qpmesh_communicator** world) {
   return guarded([&] {
-    if (world == nullptr) bad_argument("init", "world is null", "give the address of a pointer");
+    if (world == nullptr) bad_argument("init", "give the address of a pointer", "world is null");
     *world = new qpmesh_communicator{qpmesh::init()};
   });
 }
@@ -157,81 +144,77 @@ int qpmesh_finalize(qpmesh_communicator* world) {
 
 int qpmesh_rank(const qpmesh_communicator* world) {
   int rank = -1;
-  guarded(world, "rank", [&](const auto& communicator) { rank = communicator.rank(); });
+  guarded(world, "rank", [&](const auto& calls) { rank = calls.communicator.rank(); });
   return rank;
 }
 
 int qpmesh_size(const qpmesh_communicator* world) {
   int size = -1;
-  guarded(world, "size", [&](const auto& communicator) { size = communicator.size(); });
+  guarded(world, "size", [&](const auto& calls) { size = calls.communicator.size(); });
   return size;
 }
 
 int qpmesh_send(qpmesh_communicator* world, const void* data, size_t count, qpmesh_type type,
                 int destination, int tag) {
-  return guarded(world, "send", [&](auto& communicator) {
-    UntypedCalls::send(communicator, source(data, count, type, "send"), destination, tag);
+  return guarded(world, "send", [&](auto& calls) {
+    calls.send(source(data, count, type, "send"), destination, tag);
   });
 }
 
 int qpmesh_receive(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int from,
                    int tag, qpmesh_status* status) {
-  return guarded(world, "receive", [&](auto& communicator) {
-    const qpmesh::Status got =
-        UntypedCalls::receive(communicator, target(data, count, type, "receive"), from, tag);
+  return guarded(world, "receive", [&](auto& calls) {
+    const qpmesh::Status got = calls.receive(target(data, count, type, "receive"), from, tag);
     if (status != nullptr) *status = {got.source, got.tag, got.bytes};
   });
 }
 
 int qpmesh_barrier(qpmesh_communicator* world) {
-  return guarded(world, "barrier", [&](auto& communicator) { communicator.barrier(); });
+  return guarded(world, "barrier",
+                 [&](auto& calls) { calls.run(AnyCollective{Collective::barrier}); });
 }
 
 int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type,
                      int root) {
-  return guarded(world, "broadcast", [&](auto& communicator) {
-    UntypedCalls::run(
-        communicator,
+  return guarded(world, "broadcast", [&](auto& calls) {
+    calls.run(
         AnyCollective{Collective::broadcast, {}, target(data, count, type, "broadcast"), root});
   });
 }
 
 int qpmesh_allgather(qpmesh_communicator* world, const void* in, void* out, size_t count,
                      qpmesh_type type) {
-  return guarded(world, "allgather", [&](auto& communicator) {
-    const std::size_t all = count_of_all(communicator, count, "allgather");
-    UntypedCalls::run(communicator,
-                      AnyCollective{Collective::allgather, source(in, count, type, "allgather"),
-                                    target(out, all, type, "allgather")});
+  return guarded(world, "allgather", [&](auto& calls) {
+    const std::size_t all = count_of_all(calls, count, "allgather");
+    calls.run(AnyCollective{Collective::allgather, source(in, count, type, "allgather"),
+                            target(out, all, type, "allgather")});
   });
 }
 
 int qpmesh_allreduce(qpmesh_communicator* world, const void* in, void* out, size_t count,
                      qpmesh_type type, qpmesh_reduction reduction) {
-  return guarded(world, "allreduce", [&](auto& communicator) {
-    UntypedCalls::run(communicator, reduction_call(Collective::allreduce, "allreduce", in, out,
-                                                   count, type, reduction));
+  return guarded(world, "allreduce", [&](auto& calls) {
+    calls.run(reduction_call(Collective::allreduce, "allreduce", in, out, count, type, reduction));
   });
 }
 
 int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t count,
                   qpmesh_type type, qpmesh_reduction reduction, int root) {
-  return guarded(world, "reduce", [&](auto& communicator) {
+  return guarded(world, "reduce", [&](auto& calls) {
     AnyCollective what =
         reduction_call(Collective::reduce, "reduce", in, out, count, type, reduction);
     what.root = root;
-    if (communicator.rank() != root) what.out = target(nullptr, 0, type, "reduce");
-    UntypedCalls::run(communicator, what);
+    if (calls.communicator.rank() != root) what.out = target(nullptr, 0, type, "reduce");
+    calls.run(what);
   });
 }
 
 int qpmesh_alltoall(qpmesh_communicator* world, const void* in, void* out, size_t count,
                     qpmesh_type type) {
-  return guarded(world, "alltoall", [&](auto& communicator) {
-    const std::size_t all = count_of_all(communicator, count, "alltoall");
-    UntypedCalls::run(communicator,
-                      AnyCollective{Collective::alltoall, source(in, all, type, "alltoall"),
-                                    target(out, all, type, "alltoall")});
+  return guarded(world, "alltoall", [&](auto& calls) {
+    const std::size_t all = count_of_all(calls, count, "alltoall");
+    calls.run(AnyCollective{Collective::alltoall, source(in, all, type, "alltoall"),
+                            target(out, all, type, "alltoall")});
   });
 }
 

@@ -1,0 +1,31 @@
+// Errors that are thrown in many places. A cause is formatted from values that are taken one by one
+// and not by reference: a caller's hot path then keeps them in registers.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string_view>
+
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::base {
+
+[[noreturn]] void throw_error(ErrorCode code, std::string_view operation, std::string_view hint,
+                              fmt::string_view cause, fmt::format_args values);
+
+template <class... T>
+[[noreturn, gnu::cold, gnu::noinline]] void bad_argument(std::string_view operation,
+                                                         std::string_view hint,
+                                                         fmt::format_string<T&...> cause,
+                                                         T... values) {
+  throw_error(ErrorCode::bad_argument, operation, hint, cause, fmt::make_format_args(values...));
+}
+template <class... T>
+[[noreturn, gnu::cold, gnu::noinline]] void no_resource(std::string_view operation,
+                                                        std::string_view hint,
+                                                        fmt::format_string<T&...> cause,
+                                                        T... values) {
+  throw_error(ErrorCode::no_resource, operation, hint, cause, fmt::make_format_args(values...));
+}
+
+}  // namespace qpmesh::base
