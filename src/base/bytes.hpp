@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "qpmesh/bootstrap.hpp"
 
@@ -38,10 +39,28 @@ class ByteWriter {
   }
   ByteWriter& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text})); }
 
+  // Of a struct whose fields are listed once, for both directions: numbers, texts, lists of
+  // numbers.
+  template <class... T>
+  ByteWriter& put_fields(const T&... fields) {
+    (put_field(fields), ...);
+    return *this;
+  }
+
   const Blob& blob() const& noexcept { return blob_; }
   Blob blob() && noexcept { return std::move(blob_); }
 
  private:
+  template <Scalar T>
+  void put_field(T value) {
+    put(value);
+  }
+  void put_field(std::string_view text) { put_text(text); }
+  template <Scalar T>
+  void put_field(const std::vector<T>& list) {
+    put_bytes(std::as_bytes(std::span{list}));
+  }
+
   // Out of line: inlined for constant sizes, gcc 12 warns of vector overflows that cannot
   // happen. Set-up only, so the call is free.
   void append(const void* bytes, std::size_t count);
@@ -67,10 +86,28 @@ class ByteReader {
     const auto bytes = get_bytes();
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
+  template <class... T>
+  void get_fields(T&... fields) {
+    (get_field(fields), ...);
+  }
   bool ok() const noexcept { return ok_; }
   bool finished() const noexcept { return ok_ && rest_.empty(); }
 
  private:
+  template <Scalar T>
+  void get_field(T& value) noexcept {
+    if constexpr (std::same_as<T, bool>) value = get<std::uint8_t>() != 0;
+    else value = get<T>();
+  }
+  void get_field(std::string& text) { text = get_text(); }
+  template <Scalar T>
+  void get_field(std::vector<T>& list) {
+    const BlobView bytes = get_bytes();
+    ok_ = ok_ && bytes.size() % sizeof(T) == 0;
+    list.resize(bytes.size() / sizeof(T));
+    if (!list.empty()) std::memcpy(list.data(), bytes.data(), list.size() * sizeof(T));
+  }
+
   BlobView take(std::size_t count) noexcept {
     if (!ok_ || count > rest_.size()) {
       ok_ = false;

@@ -16,9 +16,10 @@ using qpmesh::LogLevel;
 
 class Log {
  public:
-  explicit Log(LogLevel level = LogLevel::warning) noexcept : level_{level} {}
+  // rank: to begin lines with; -1: of nobody.
+  explicit Log(LogLevel level = LogLevel::warning, int rank = -1) noexcept
+      : level_{level}, rank_{rank} {}
 
-  void set_rank(int rank) noexcept { rank_ = rank; }
   bool enabled(LogLevel level) const noexcept { return level <= level_; }
 
   template <class... T>
@@ -43,7 +44,7 @@ class Log {
   void write(LogLevel level, fmt::string_view format, fmt::format_args values) const noexcept;
 
   LogLevel level_;
-  int rank_ = -1;
+  int rank_;
 };
 
 }  // namespace qpmesh::base

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
+#include <numeric>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "base/options_table.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/meeting.hpp"
@@ -27,6 +28,8 @@ namespace {
 
 using bootstrap::Meeting;
 
+constexpr std::size_t at(int rank) noexcept { return static_cast<std::size_t>(rank); }
+
 // What every rank tells every other before the first message; compared or used by all alike.
 struct Facts {
   Blob options;
@@ -36,39 +39,27 @@ struct Facts {
   Blob tuning;  // of rank 0
 };
 
-Blob encode(const Facts& facts) {
+// coder: puts or gets what it is given.
+void code(Facts& facts, auto&& coder) {
+  coder(facts.options, facts.cores.quota, facts.cores.cores, facts.slab_offset, facts.node_slab,
+        facts.tuning);
+}
+
+Blob encode(Facts& facts) {
   base::ByteWriter out;
-  out.put_bytes(facts.options).put(static_cast<std::int32_t>(facts.cores.quota));
-  out.put(static_cast<std::uint32_t>(facts.cores.cores.size()));
-  for (const int core : facts.cores.cores) out.put(static_cast<std::int32_t>(core));
-  out.put(facts.slab_offset).put(facts.node_slab).put_bytes(facts.tuning);
+  code(facts, [&](const auto&... fields) { out.put_fields(fields...); });
   return std::move(out).blob();
 }
 
 Facts decode(BlobView bytes, int peer) {
   base::ByteReader in{bytes};
   Facts facts;
-  const BlobView options = in.get_bytes();
-  facts.options.assign(options.begin(), options.end());
-  facts.cores.quota = in.get<std::int32_t>();
-  const auto count = in.get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < count && in.ok(); ++i)
-    facts.cores.cores.push_back(in.get<std::int32_t>());
-  facts.slab_offset = in.get<std::uint64_t>();
-  facts.node_slab = in.get<std::uint64_t>();
-  const BlobView tuning = in.get_bytes();
-  facts.tuning.assign(tuning.begin(), tuning.end());
+  code(facts, [&](auto&... fields) { in.get_fields(fields...); });
   if (in.finished()) return facts;
   throw Error{{.code = ErrorCode::corrupt,
                .peer = peer,
                .operation = "init",
                .cause = "facts that no rank of this version sends"}};
-}
-
-base::Log make_log(const Options& options, int rank) {
-  base::Log log{options.log};
-  log.set_rank(rank);
-  return log;
 }
 
 // Names that nothing reads are usually typing errors: say so once, on one rank.
@@ -101,16 +92,13 @@ collectives::TopologyParams near_topology(const collectives::Constants& constant
                                           const std::vector<Facts>& facts, const Reach& reach) {
   collectives::TopologyParams near{.constants = constants, .shares_memory = true};
   const int size = static_cast<int>(ranks.size());
-  int node = 0;
-  for (int rank = 0; rank < size; ++rank) {
-    if (ranks[static_cast<std::size_t>(rank)].node != node)
-      continue;  // not the first rank of the next node
-    near.ranks_per_core = std::max(near.ranks_per_core, ranks_per_core(ranks, facts, node));
-    ++node;
+  for (int rank = 0, node = 0; rank < size; ++rank) {
+    if (ranks[at(rank)].node != node) continue;  // not the first rank of the next node
+    near.ranks_per_core = std::max(near.ranks_per_core, ranks_per_core(ranks, facts, node++));
   }
   for (int rank = 1; rank < size; ++rank) {
-    const bool one_node = ranks[static_cast<std::size_t>(rank)].node == ranks.front().node;
-    if (one_node && reach.by_network(0, rank)) near.shares_memory = false;
+    if (ranks[at(rank)].node == ranks.front().node && reach.by_network(0, rank))
+      near.shares_memory = false;
   }
   return near;
 }
@@ -127,7 +115,7 @@ progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool bus
 void require_slabs(const Meeting& meeting, const std::vector<Facts>& facts,
                    std::size_t slab_bytes) {
   for (const bootstrap::LocalPeer& peer : meeting.local_peers) {
-    const std::uint64_t offset = facts[static_cast<std::size_t>(peer.rank)].slab_offset;
+    const std::uint64_t offset = facts[at(peer.rank)].slab_offset;
     const bool inside = offset <= peer.arena_bytes && slab_bytes <= peer.arena_bytes - offset;
     if (inside && offset % transport::Arena::alignment == 0) continue;
     throw Error{
@@ -154,17 +142,12 @@ base::UniqueFd make_doorbell(const base::System& system) {
 // be twice as slow. Of few ranks they are little memory: 14 MiB of eight.
 constexpr auto populated_ranks_max = 8;
 
-auto ranks_on_node(const std::vector<base::RankIdentity>& ranks, int rank) {
-  const int node = ranks[static_cast<std::size_t>(rank)].node;
-  return std::ranges::count(ranks, node, &base::RankIdentity::node);
-}
-
 // Of the ring that a peer writes here, and of the one that we write there.
 void populate_rings(std::byte* slot, const context::PeerLink& link, std::size_t slot_bytes) {
   transport::populate(slot, slot_bytes);
   if (const std::byte* const remote = link.connection->load(link.places.remote_slot, slot_bytes))
-    transport::populate(const_cast<std::byte*>(remote),
-                        slot_bytes);  // shared memory, and ours to write
+    // Shared memory, and ours to write.
+    transport::populate(const_cast<std::byte*>(remote), slot_bytes);
 }
 
 }  // namespace
@@ -178,7 +161,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
   bootstrap::check_place(rank, size);             // before anything is made for so many
   collectives::parse_forced(options.algorithms);  // before anybody is met
   auto system = std::make_shared<base::System>();
-  const base::Log log = make_log(options, rank);
+  const base::Log log{options.log, rank};
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
 
   const messaging::RingLayout layout = context::ring_layout(options);
@@ -188,19 +171,17 @@ std::shared_ptr<context::CommunicatorState> init_over(
   auto private_nonce = std::make_unique<const std::uint64_t>(arena->header().nonce);
   const auto slab_offset = arena->allocate(layout.slab_bytes(size));
   if (!slab_offset) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .operation = "init",
-                 .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {}", size,
-                                      layout.slab_bytes(size), arena->bytes()),
-                 .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES"}};
+    base::no_resource("init", "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES",
+                      "the rings of {} ranks need {} bytes, the arena has {}", size,
+                      layout.slab_bytes(size), arena->bytes());
   }
   base::UniqueFd doorbell = make_doorbell(*system);
 
-  const Facts mine{.options = base::agreed_options(options),
-                   .cores = topology::usable_cores(),
-                   .slab_offset = *slab_offset,
-                   .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0),
-                   .tuning = rank == 0 && !inherited ? load_tuning(options.tuning) : Blob{}};
+  Facts mine{.options = base::agreed_options(options),
+             .cores = topology::usable_cores(),
+             .slab_offset = *slab_offset,
+             .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0),
+             .tuning = rank == 0 && !inherited ? load_tuning(options.tuning) : Blob{}};
   Meeting meeting =
       bootstrap::meet(bootstrap, options, *system, log,
                       {.arena_fd = arena->descriptor(),
@@ -212,7 +193,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
                       encode(mine), deadline);
   std::vector<Facts> facts;
   for (int peer = 0; peer < size; ++peer) {
-    facts.push_back(decode(meeting.ranks[static_cast<std::size_t>(peer)].facts, peer));
+    facts.push_back(decode(meeting.ranks[at(peer)].facts, peer));
     base::require_same_options(mine.options, facts.back().options, peer);
   }
   require_slabs(meeting, facts, layout.slab_bytes(size));
@@ -223,8 +204,8 @@ std::shared_ptr<context::CommunicatorState> init_over(
 
   auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {
-    const bool both_read = meeting.ranks[static_cast<std::size_t>(rank)].reads_neighbours &&
-                           meeting.ranks[static_cast<std::size_t>(peer.rank)].reads_neighbours;
+    const bool both_read =
+        meeting.ranks[at(rank)].reads_neighbours && meeting.ranks[at(peer.rank)].reads_neighbours;
     shm->add_peer(peer.rank, {*system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
                               both_read ? peer.private_memory : base::ProcessMemory{}});
   }
@@ -243,42 +224,43 @@ std::shared_ptr<context::CommunicatorState> init_over(
                               .wait_policy = {}};
   Reach reach{options, parts.identities};
   NetworkLinks network = link_network(bootstrap, reach, parts, deadline);
-  parts.own_core = ranks_per_core(parts.identities, facts,
-                                  parts.identities[static_cast<std::size_t>(rank)].node) == 1;
+  const int node = parts.identities[at(rank)].node;
+  parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
   parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
   parts.near = near_topology(constants, parts.identities, facts, reach);
-  const bool populates = ranks_on_node(parts.identities, rank) <= populated_ranks_max;
+  const bool populates =
+      std::ranges::count(parts.identities, node, &base::RankIdentity::node) <= populated_ranks_max;
   std::vector<std::uint64_t> node_slabs;
   for (int peer = 0; peer < size; ++peer) {
-    node_slabs.push_back(facts[static_cast<std::size_t>(peer)].node_slab);
+    node_slabs.push_back(facts[at(peer)].node_slab);
     const bool by_network = reach.by_network(rank, peer);
     parts.neighbours.push_back(by_network ? nullptr : &shm->neighbour(peer));
     if (by_network) {
-      parts.links.push_back(std::move(network.links[static_cast<std::size_t>(peer)]));
+      parts.links.push_back(std::move(network.links[at(peer)]));
       continue;
     }
     std::byte* const slot = parts.arena->data() + *slab_offset + layout.slot_offset(peer);
     parts.links.push_back(
         {.connection = shm->connect(peer, {}),
-         .places = {.transport = shm.get(),
-                    .connection = nullptr,
-                    .neighbour = &shm->neighbour(peer),
-                    .layout = layout,
-                    .slot = slot,
-                    .remote_slot = {.region = 0,
-                                    .offset = facts[static_cast<std::size_t>(peer)].slab_offset +
-                                              layout.slot_offset(rank)},
-                    .remote_revocations = {.region = 0,
-                                           .offset = offsetof(transport::ArenaHeader, revocations)},
-                    .staging = {}}});
+         .places = {
+             .transport = shm.get(),
+             .connection = nullptr,
+             .neighbour = &shm->neighbour(peer),
+             .layout = layout,
+             .slot = slot,
+             .remote_slot = {.region = 0,
+                             .offset = facts[at(peer)].slab_offset + layout.slot_offset(rank)},
+             .remote_revocations = {.region = 0,
+                                    .offset = offsetof(transport::ArenaHeader, revocations)},
+             .staging = {}}});
     if (populates) populate_rings(slot, parts.links.back(), layout.slot_bytes());
   }
   parts.transports.push_back(std::move(shm));
   if (network.transport) parts.transports.push_back(std::move(network.transport));
 
-  std::vector<int> everybody(static_cast<std::size_t>(size));
-  for (int i = 0; i < size; ++i) everybody[static_cast<std::size_t>(i)] = i;
+  std::vector<int> everybody(at(size));
+  std::iota(everybody.begin(), everybody.end(), 0);
   const std::uint64_t id = base::mix64(parts.epoch);
   auto context = context::Context::make(std::move(parts));
   return std::make_shared<context::CommunicatorState>(std::move(context), id, std::move(everybody),
@@ -291,7 +273,7 @@ std::shared_ptr<context::CommunicatorState> init_from_environment(const Options&
   static std::atomic<int> ordinal{0};
   const base::System system;
   const bootstrap::Identity identity = bootstrap::identify(bootstrap::process_environment());
-  const base::Log log = make_log(options, identity.rank);
+  const base::Log log{options.log, identity.rank};
   if (identity.rank == 0) warn_unknown_variables(log);
   const auto bootstrap = bootstrap::make_bootstrap(identity, ordinal++, options, system, log);
   return init_over(*bootstrap, options, std::nullopt);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "bootstrap/agreement.hpp"
 #include "messaging/rings/layout.hpp"
 #include "topology/numa_nodes.hpp"
@@ -24,6 +25,12 @@
 
 namespace qpmesh::startup {
 namespace {
+
+#ifdef QPMESH_WITH_VERBS
+constexpr bool network_built_in = true;
+#else
+constexpr bool network_built_in = false;
+#endif
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -43,22 +50,14 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
   for (const base::RankIdentity& rank : ranks) nodes_.push_back(rank.node);
   const auto elsewhere = std::find_if(ranks.begin(), ranks.end(),
                                       [&](const auto& rank) { return rank.node != ranks[0].node; });
-#ifdef QPMESH_WITH_VERBS
-  const bool network_built_in = true;
-#else
-  const bool network_built_in = false;
-#endif
   if (verbs_on_node_ && !network_built_in) {
     if (fallback_allowed_) {
       fall_back();
       return;
     }
-    throw Error{
-        {.code = ErrorCode::no_resource,
-         .operation = "init",
-         .cause = fmt::format("QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
-                              options.transport == TransportChoice::verbs ? "verbs" : "verbs+shm"),
-         .hint = "build it where libibverbs-dev is installed"}};
+    base::no_resource("init", "build it where libibverbs-dev is installed",
+                      "QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
+                      options.transport == TransportChoice::verbs ? "verbs" : "verbs+shm");
   }
   if (elsewhere == ranks.end() || (network_built_in && options.transport != TransportChoice::shm))
     return;
@@ -219,12 +218,9 @@ class Linking {
     const std::size_t bytes = per_peer_bytes() * peers_.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
-      throw Error{
-          {.code = ErrorCode::no_resource,
-           .operation = "init",
-           .cause = fmt::format("the rings of {} ranks need {} bytes, the arena has {} in all",
-                                peers_.size(), bytes, parts_.arena->bytes()),
-           .hint = "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES"}};
+      base::no_resource("init", "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES",
+                        "the rings of {} ranks need {} bytes, the arena has {} in all",
+                        peers_.size(), bytes, parts_.arena->bytes());
     }
     memory_ = {parts_.arena->data() + *offset, bytes};
     rings_ = transport->register_memory(memory_);

@@ -63,8 +63,7 @@ int main(int count, char** arguments) {
       return 1;
     }
     const qpmesh::base::System system;
-    qpmesh::base::Log log;
-    log.set_rank(identity.rank);
+    const qpmesh::base::Log log{qpmesh::LogLevel::warning, identity.rank};
     for (const int ordinal : {0, 1}) {
       if (meet_once(identity, ordinal, system, log)) continue;
       fmt::print(stderr, "rank {}: wrong blobs in start {}\n", identity.rank, ordinal);

@@ -510,8 +510,7 @@ TEST(log, writes_one_prefixed_line_for_enabled_levels_only) {
   ::testing::internal::CaptureStderr();
   log.warning("{} of {}", 1, 2);
   log.info("not shown");
-  log.set_rank(7);
-  log.error("broken");
+  Log{LogLevel::error, 7}.error("broken");
   Log{LogLevel::debug}.debug("detail");
   Log{LogLevel::off}.error("not shown");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
