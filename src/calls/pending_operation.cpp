@@ -32,8 +32,7 @@ Error mistyped(const PendingOperation& request) {
        .cause = fmt::format("the message holds {}, the buffer {}",
                             elements_in(receive.message_signature), elements_in(receive.signature)),
        .hint = "receive into elements of the sender's type, or into bytes; the message stays in "
-               "line for "
-               "the next receive"}};
+               "line for the next receive"}};
 }
 
 // Of a communicator that has failed: nothing is left in flight.
@@ -42,18 +41,16 @@ void end_now(context::CommunicatorState& communicator) noexcept {
   communicator.context().engine().run_ready();  // tasks end by being resumed
 }
 
-// The same, and until no neighbour fills the buffer any more: nothing else may be waited for here.
+// The same, and until no neighbour fills the buffer any more. The one wait that no deadline ends:
+// what the neighbour has begun nobody can stop, and the buffer is not the caller's before.
 void end_all_but_fills(PendingOperation& request) {
-  end_now(*request.communicator);
-  const auto done = [&] { return request.done(); };
-  while (!request.done() && request.communicator->filler()) {
+  context::CommunicatorState& communicator = *request.communicator;
+  end_now(communicator);
+  const auto over = [&] { return request.done() || !communicator.filler(); };
+  while (!over()) {
+    communicator.warn_filled(request.operation);
     wait_guarded(
-        request,
-        [&] {
-          request.communicator->wait_for_fill(done, request.operation);
-          return true;
-        },
-        done);
+        request, [&] { return communicator.wait(over, request.operation, 0); }, over);
   }
 }
 
@@ -69,6 +66,28 @@ void end_expired(PendingOperation& request) {
   }
   communicator.fail(detail, true);
   end_all_but_fills(request);
+}
+
+// A failure inside a step breaks the whole communicator, so that no other rank waits for us.
+[[noreturn]] void throw_task_error(PendingOperation& request) {
+  context::CommunicatorState& communicator = *request.communicator;
+  ErrorDetail failure{.code = ErrorCode::no_resource, .peer = communicator.rank()};
+  try {
+    std::rethrow_exception(request.task.error);
+  } catch (const Error& error) {
+    failure = error.detail();
+  } catch (const collectives::UserFailure& thrown) {
+    // The other ranks are told, and the caller gets its own exception back.
+    failure.code = ErrorCode::aborted;
+    failure.operation = request.operation;
+    failure.cause = "the reduction function of that rank threw: " + text_of(thrown.cause);
+    communicator.fail(std::move(failure), true);
+    std::rethrow_exception(thrown.cause);
+  } catch (const std::exception& error) {
+    failure.cause = error.what();
+  }
+  communicator.fail(failure, true);
+  context::throw_failure(Error{std::move(failure)}, request.operation);
 }
 
 }  // namespace
@@ -93,30 +112,7 @@ void end_broken(PendingOperation& request, const char* cause) noexcept {
 Status settle(PendingOperation& request) {
   if (request.settled) return request.status;
   request.settled = true;
-  if (request.has_task && request.task.error) {
-    try {
-      std::rethrow_exception(request.task.error);
-    } catch (const Error& error) {
-      // A failure inside a step breaks the whole communicator, so that no other rank waits for us.
-      request.communicator->fail(error.detail(), true);
-      context::throw_failure(error, request.operation);
-    } catch (const collectives::UserFailure&
-                 thrown) {  // ours are told, the caller gets its own exception back
-      request.communicator->fail(
-          {.code = ErrorCode::aborted,
-           .peer = request.communicator->rank(),
-           .operation = std::string{request.operation},
-           .cause = "the reduction function of that rank threw: " + text_of(thrown.cause)},
-          true);
-      std::rethrow_exception(thrown.cause);
-    } catch (const std::exception& error) {
-      const Error failure{{.code = ErrorCode::no_resource,
-                           .peer = request.communicator->rank(),
-                           .cause = error.what()}};
-      request.communicator->fail(failure.detail(), true);
-      context::throw_failure(failure, request.operation);
-    }
-  }
+  if (request.has_task && request.task.error) throw_task_error(request);
   if (request.has_send && request.send.failure != nullptr)
     context::throw_failure(*request.send.failure, request.operation);
   if (!request.has_receive) return {};
@@ -138,9 +134,8 @@ Status finish_late(PendingOperation& request) {
 }
 
 Status finish_waiting(PendingOperation& request, Others others) {
-  const bool in_time = request.done() || wait_until(
-                                             request, [&] { return request.done(); }, others);
-  return in_time ? settle(request) : finish_late(request);
+  const auto is_done = [&] { return request.done(); };
+  return is_done() || wait_until(request, is_done, others) ? settle(request) : finish_late(request);
 }
 
 bool take_back(PendingOperation& request) noexcept {
@@ -178,14 +173,13 @@ void require_no_requests(context::CommunicatorState& communicator, std::string_v
     int peer = no_peer;
     std::string text{request.operation};
     if (request.has_send || request.has_receive) {
+      const bool any_tag = request.has_receive && request.receive.any_tag;
       const int context_rank = request.has_receive ? request.receive.source : request.send.target;
-      const bool any_rank = context_rank == messaging::any_peer;
-      const bool any = request.has_receive && request.receive.any_tag;
-      if (!any_rank) peer = communicator.rank_of(context_rank);
-      text += fmt::format(" with {}, {},", any_rank ? "any rank" : fmt::format("rank {}", peer),
-                          any ? "any tag"
-                              : fmt::format("tag {}", request.has_receive ? request.receive.key
-                                                                          : request.send.key));
+      const auto tag = request.has_receive ? request.receive.key : request.send.key;
+      if (context_rank != messaging::any_peer) peer = communicator.rank_of(context_rank);
+      text +=
+          fmt::format(" with {}, {},", peer == no_peer ? "any rank" : fmt::format("rank {}", peer),
+                      any_tag ? "any tag" : fmt::format("tag {}", tag));
     }
     throw Error{
         {.code = ErrorCode::bad_argument,

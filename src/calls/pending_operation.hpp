@@ -1,4 +1,5 @@
-// An operation in flight on behalf of a caller: started, waited for, and settled.
+// The entry of a call, and an operation in flight on behalf of a caller: started, waited for, and
+// settled.
 #pragma once
 
 #include <array>
@@ -7,12 +8,35 @@
 #include <optional>
 #include <string_view>
 
+#include "calls/argument_checks.hpp"
 #include "collectives/algorithm.hpp"
 #include "context/communicator_state.hpp"
 #include "messaging/operations.hpp"
 #include "progress/task.hpp"
 
 namespace qpmesh::calls {
+
+// As long as a call runs: no other one is inside the context. Throws what a call that begins now
+// must throw, in this order: another thread is inside, the communicator has failed or finished, the
+// options make no sense.
+class CallScope {
+ public:
+  CallScope(context::Context& context, std::string_view operation) : context_{context} {
+    context.enter(operation);
+  }
+  CallScope(context::CommunicatorState& communicator, std::string_view operation,
+            const CallOptions& options)
+      : CallScope{communicator.context(), operation} {
+    communicator.require_usable(operation);
+    check_options(options, operation);
+  }
+  ~CallScope() { context_.exit(); }
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+ private:
+  context::Context& context_;
+};
 
 // An operation in flight and how to end it. On the stack of a blocking call.
 struct PendingOperation {
@@ -117,8 +141,8 @@ struct RequestState : PendingOperation, context::HeldRequest {
 
   std::shared_ptr<context::CommunicatorState> keep_alive;
   std::shared_ptr<const void> function;  // a user's reduction
-  std::array<std::shared_ptr<context::Allocation>, 2>
-      held;                  // Buffers that the operation reads or writes
+  // Buffers that the operation reads or writes.
+  std::array<std::shared_ptr<context::Allocation>, 2> held;
   std::exception_ptr error;  // what it ended with, once that was told
 };
 

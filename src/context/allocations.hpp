@@ -15,22 +15,25 @@ namespace qpmesh::context {
 
 class Allocations;
 
-// Memory of one Communicator::allocate, in this rank's arena. Freed with its last
-// owner: Buffers, and operations that use it.
+// Memory of one Communicator::allocate, in this rank's arena. Freed with its last owner: Buffers,
+// and operations that use it.
 class Allocation {
  public:
-  Allocation(std::shared_ptr<Allocations> all, std::uint64_t offset, std::size_t bytes) noexcept;
+  Allocation(std::shared_ptr<Allocations> all, std::uint64_t offset, std::size_t bytes) noexcept
+      : all_{std::move(all)}, offset_{offset}, bytes_{bytes} {}
   ~Allocation();
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
 
   std::byte* data() const noexcept;
-  std::size_t bytes() const noexcept { return bytes_; }
+  // Opens it to the devices, which may touch all of it.
+  void register_with_devices();
 
  private:
   std::shared_ptr<Allocations> all_;  // keeps its context alive
   std::uint64_t offset_;
   std::size_t bytes_;
+  std::vector<std::pair<transport::Transport*, std::uint32_t>> regions_;  // where devices know it
 };
 
 class Allocations {
@@ -40,22 +43,15 @@ class Allocations {
   // Zeroed. nullptr: the arena has not so much in one piece. self: of this object.
   static std::shared_ptr<Allocation> allocate(const std::shared_ptr<Allocations>& self,
                                               std::size_t bytes);
-  // Opens it to the devices, which may touch all of it.
-  void register_with_devices(const Allocation& allocation);
   // The owner of the memory at this address, when it is a Buffer's.
   std::shared_ptr<Allocation> at(const void* address) const;
 
  private:
   friend class Allocation;
-  void remove(std::uint64_t offset, std::size_t bytes) noexcept;
 
-  struct Entry {
-    std::weak_ptr<Allocation> owner;
-    std::vector<std::pair<transport::Transport*, std::uint32_t>> regions;  // where devices know it
-  };
   const ContextParts& parts_;
-  std::map<std::uint64_t, Entry> entries_;  // by offset
-  bool registration_failed_ = false;        // and was warned of
+  std::map<std::uint64_t, std::weak_ptr<Allocation>> by_offset_;
+  bool registration_failed_ = false;  // and was warned of
 };
 
 }  // namespace qpmesh::context

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace qpmesh::context {
 namespace {
 
@@ -53,25 +55,35 @@ std::string CollectiveCall::describe() const {
   return fmt::format("{}({})", operation.text, arguments);
 }
 
+std::string OperationLog::describe() const {
+  std::string text;
+  for (std::uint64_t i = count_ - std::min<std::uint64_t>(count_, entries_.size()); i < count_;
+       ++i) {
+    const Entry& entry = entries_[i % entries_.size()];
+    text += fmt::format("{}#{} {}", text.empty() ? "" : ", ", i + 1, entry.operation);
+    if (entry.bytes > 0) text += fmt::format(" {} bytes", entry.bytes);
+    if (entry.peer >= 0) text += fmt::format(" with {}", entry.peer);
+    if (entry.tag >= 0) text += fmt::format(" tag {}", entry.tag);
+  }
+  return text.empty() ? "none" : text;
+}
+
 std::string CallHistory::describe(std::uint32_t operation) const {
   if (!has_begun(operation)) return "a call not made yet";
   return remembers(operation) ? remembered(operation).call.describe() : "a call long past";
 }
 
-CallHistory::Signatures CallHistory::signatures() const noexcept {
+CallHistory::Signatures CallHistory::signatures() const {
   Signatures last{.first_operation = next_operation_};
-  while (last.count < remembered_max && remembers(last.first_operation - 1)) {
-    --last.first_operation;
-    ++last.count;
-  }
-  for (std::uint32_t i = 0; i < last.count; ++i)
-    last.values[i] = remembered(last.first_operation + i).signature;
+  while (remembers(last.first_operation - 1)) --last.first_operation;
+  for (std::uint32_t i = last.first_operation; i != next_operation_; ++i)
+    last.values.push_back(remembered(i).signature);
   return last;
 }
 
 std::optional<std::uint32_t> CallHistory::first_difference(const Signatures& peers) const noexcept {
   std::uint32_t operation = peers.first_operation;
-  for (const std::uint32_t signature : peers.all()) {
+  for (const std::uint32_t signature : peers.values) {
     if (!agrees(operation, signature)) return operation;
     ++operation;
   }

@@ -1,5 +1,5 @@
-// The collectives that this rank has called in a communicator: how two ranks see that they called
-// different ones, and what an error says of it.
+// What this rank has called: its last operations, for the message that says why one did not end,
+// and the collectives of a communicator, by which two ranks see that they called different ones.
 //
 // The signature of a call stands for it and for all calls before it. So a difference that nobody
 // saw at once, because neither side had to wait, shows in every later call, and the first one of
@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <new>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "collectives/registry.hpp"
@@ -57,6 +57,29 @@ struct CollectiveCall {
   std::string describe() const;  // "allreduce(1024 float32, sum)"
 };
 
+// The last operations of a context. A few stores each.
+class OperationLog {
+ public:
+  // operation: a literal. peer: a rank in the communicator, or -1, and so is the tag.
+  void add(std::string_view operation, std::uint64_t bytes, int peer = -1, int tag = -1) noexcept {
+    entries_[count_++ % entries_.size()] = {operation, bytes, peer, tag};
+  }
+
+  // With their numbers in this context, the newest last: "#41 send 8 bytes with 1 tag 0, #42
+  // barrier".
+  std::string describe() const;
+
+ private:
+  struct Entry {
+    std::string_view operation;
+    std::uint64_t bytes = 0;
+    int peer = -1;
+    int tag = -1;
+  };
+  std::array<Entry, 4> entries_{};
+  std::uint64_t count_ = 0;
+};
+
 class CallHistory {
  public:
   static constexpr std::size_t remembered_max = 64;
@@ -86,12 +109,9 @@ class CallHistory {
   // What a peer compares with its own: the signatures of the last calls, one after the other.
   struct Signatures {
     std::uint32_t first_operation = 0;
-    std::uint32_t count = 0;
-    std::array<std::uint32_t, remembered_max> values{};
-
-    std::span<const std::uint32_t> all() const noexcept { return std::span{values}.first(count); }
+    std::vector<std::uint32_t> values{};
   };
-  Signatures signatures() const noexcept;
+  Signatures signatures() const;
   // The first call that a peer has called differently, of those that both have begun and still
   // remember.
   std::optional<std::uint32_t> first_difference(const Signatures& peers) const noexcept;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "context/control_frames.hpp"
 
 namespace qpmesh::context {
@@ -59,18 +60,16 @@ int CommunicatorState::search_rank(int context_rank) const noexcept {
 
 void CommunicatorState::throw_unusable(std::string_view operation) const {
   if (failure_) throw_failure(*failure_, operation);
-  throw Error{{.code = ErrorCode::bad_argument,
-               .operation = std::string{operation},
-               .cause = "the communicator has finished",
-               .hint = "finish() is the last call on a communicator"}};
+  base::bad_argument(operation, "finish() is the last call on a communicator",
+                     "the communicator has finished");
 }
 
 void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   if (failure_) return;
   remember_error(detail);
   auto failure = std::make_unique<const Error>(std::move(detail));
-  context_->messaging().fail(
-      id_, *failure);  // before anything else that may throw: now no operation is left
+  // Before anything else that may throw: now no operation is left.
+  context_->messaging().fail(id_, *failure);
   failure_ = std::move(failure);
   if (node_) node_->fail(*failure_);
   context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
@@ -97,11 +96,6 @@ std::uint64_t CommunicatorState::next_child_id() noexcept {
   return base::mix64(id_ ^ base::mix64(++next_child_));
 }
 
-int CommunicatorState::awaited() const {
-  const auto peer = awaited_context_rank();
-  return peer ? rank_of(*peer) : -1;
-}
-
 std::optional<int> CommunicatorState::awaited_context_rank() const {
   if (const auto peer = context_->messaging().awaited(id_)) return peer;
   const auto member = node_ ? node_->awaited() : std::nullopt;
@@ -119,10 +113,9 @@ void CommunicatorState::warn_filled(std::string_view operation) {
   if (!peer) return;
   context_->log().warning(
       "{} waits for {}, which is held up while it copies into the buffer of this call: the buffer "
-      "is not "
-      "given back before it goes on or ends, whatever the deadline is [hint: look what stops that "
-      "process, "
-      "or set QPMESH_COOPERATIVE_COPY=no]",
+      "is not given back before it goes on or ends, whatever the deadline is [hint: look what "
+      "stops "
+      "that process, or set QPMESH_COOPERATIVE_COPY=no]",
       operation, context_->name_of(*peer));
 }
 
@@ -153,10 +146,10 @@ std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& 
   } else if (stall_ms == warning_ms) {
     context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,
                             warning_ms, peer ? " for " : "", peer ? context_->name_of(*peer) : "",
-                            context_->operations().describe(4));
+                            context_->operations().describe());
   }
-  tell_calls(peer.value_or(context_rank((rank_ + 1) % size())),
-             false);  // who waits for anybody asks the next one
+  // Who waits for anybody asks the next one.
+  tell_calls(peer.value_or(context_rank((rank_ + 1) % size())), false);
   if (stall_ms < warning_ms) times.tell_ms = std::min(2 * stall_ms, warning_ms);
   else times.tell_ms = warning_ms == 0 ? 2 * stall_ms : stall_ms + warning_ms;
   return times.next_ms();
@@ -179,8 +172,8 @@ void CommunicatorState::hear_awaited(int peer, int awaited) {
 }
 
 void CommunicatorState::remember_error(ErrorDetail detail) {
-  const bool is_member =
-      detail.peer >= 0 && detail.peer < size();  // what came from a peer may be anything
+  // What came from a peer may be anything.
+  const bool is_member = detail.peer >= 0 && detail.peer < size();
   detail.peer = is_member ? context_rank(detail.peer) : no_peer;
   context_->remember_error(std::move(detail));
 }
@@ -188,11 +181,11 @@ void CommunicatorState::remember_error(ErrorDetail detail) {
 void CommunicatorState::tell_calls(int context_rank, bool differ) {
   if (context_rank == context_->rank() || failure_) return;
   const CallHistory::Signatures signatures = history_.signatures();
-  if (signatures.count == 0) return;
+  if (signatures.values.empty()) return;
   context_->send_control(context_rank, encode({.kind = ControlFrame::Kind::calls,
                                                .communicator = id_,
-                                               .signatures = signatures,
-                                               .reply_wanted = differ}));
+                                               .reply_wanted = differ,
+                                               .signatures = signatures}));
 }
 
 ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
@@ -216,7 +209,7 @@ ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
   }
   detail.hint = fmt::format(
       "last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
-      rank_, context_->operations().describe(4));
+      rank_, context_->operations().describe());
   return detail;
 }
 

@@ -114,20 +114,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   }
   // The rank in the context that fills a buffer of an operation here.
   std::optional<int> filler() const noexcept;
-  // Of an operation that has failed: until no neighbour fills its buffer any more. The one wait
-  // that no deadline ends: what the neighbour has begun nobody can stop, and the buffer is not the
-  // caller's before.
-  template <class Done>
-  void wait_for_fill(Done&& done, std::string_view operation) {
-    const auto over = [&] { return done() || !filler(); };
-    if (over()) return;
-    warn_filled(operation);
-    wait(over, operation, 0);
-  }
+  void warn_filled(std::string_view operation);
   // Tells a member what was called here. differ: we have seen that it called something else.
   void tell_calls(int context_rank, bool differ);
-  // Who an operation that did not end waits for: rank here, or -1.
-  int awaited() const;
+  // Who an operation that did not end waits for.
   std::optional<int> awaited_context_rank() const;
   ErrorDetail timeout_detail(std::string_view operation, std::int64_t timeout_ms) const;
   // The answer of a rank that was asked shortly before a deadline.
@@ -148,7 +138,6 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // The wait has lasted until the next of the times. Returns when it is to be looked at next.
   std::int64_t stalled(std::string_view operation, StallTimes& times);
   void ask_awaited(int context_rank);
-  void warn_filled(std::string_view operation);
 
   std::shared_ptr<Context> context_;
   std::uint64_t id_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/errors.hpp"
 #include "context/communicator_state.hpp"
 
 namespace qpmesh::context {
@@ -151,22 +152,17 @@ std::shared_ptr<Context> Context::make(ContextParts parts) {
 }
 
 void Context::throw_inherited(std::string_view operation) const {
-  throw Error{{.code = ErrorCode::bad_argument,
-               .operation = std::string{operation},
-               .cause = fmt::format(
-                   "process {} is a forked child of process {}, which made this communicator",
-                   ::getpid(), parts_.process.pid()),
-               .hint = "only the process that called init may use what it made: fork before init, "
-                       "or exec in the "
-                       "child"}};
+  base::bad_argument(operation,
+                     "only the process that called init may use what it made: fork before init, or "
+                     "exec in the child",
+                     "process {} is a forked child of process {}, which made this communicator",
+                     ::getpid(), parts_.process.pid());
 }
 
-void Context::Entry::throw_in_use(std::string_view operation) {
-  throw Error{
-      {.code = ErrorCode::bad_argument,
-       .operation = std::string{operation},
-       .cause = "another call of this context is still running",
-       .hint = "one thread at a time uses a context; world.independent() makes another one"}};
+void Context::throw_in_use(std::string_view operation) {
+  base::bad_argument(operation,
+                     "one thread at a time uses a context; world.independent() makes another one",
+                     "another call of this context is still running");
 }
 
 }  // namespace qpmesh::context

@@ -16,7 +16,7 @@
 #include "collectives/real_machine.hpp"
 #include "collectives/registry.hpp"
 #include "context/allocations.hpp"
-#include "context/operation_log.hpp"
+#include "context/call_history.hpp"
 #include "context/parts.hpp"
 #include "context/peer_health.hpp"
 #include "messaging/messaging.hpp"
@@ -92,28 +92,18 @@ class Context final : public messaging::Listener,
   // goodbye, whatever handles there are.
   void finished(const CommunicatorState& communicator);
 
-  // One thread at a time: the call that finds another one inside throws. Relaxed: it
-  // finds mistakes, it does not order memory.
-  class Entry {
-   public:
-    explicit Entry(Context& context, std::string_view operation) : context_{context} {
-      if (context.is_inherited()) [[unlikely]]
-        context.throw_inherited(operation);
-      if (context.in_use_.load(std::memory_order_relaxed)) [[unlikely]]
-        throw_in_use(operation);
-      if (context.health_.abort_waits()) [[unlikely]]
-        context.take_abort();
-      context.in_use_.store(true, std::memory_order_relaxed);
-    }
-    ~Entry() { context_.in_use_.store(false, std::memory_order_relaxed); }
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
-
-   private:
-    [[noreturn]] static void throw_in_use(std::string_view operation);
-
-    Context& context_;
-  };
+  // A call begins, and ends. One thread at a time: the call that finds another one inside throws.
+  // Relaxed: it finds mistakes, it does not order memory.
+  void enter(std::string_view operation) {
+    if (is_inherited()) [[unlikely]]
+      throw_inherited(operation);
+    if (in_use_.load(std::memory_order_relaxed)) [[unlikely]]
+      throw_in_use(operation);
+    if (health_.abort_waits()) [[unlikely]]
+      take_abort();
+    in_use_.store(true, std::memory_order_relaxed);
+  }
+  void exit() noexcept { in_use_.store(false, std::memory_order_relaxed); }
 
   // messaging::Listener
   bool agrees(int peer, std::uint64_t communicator, std::uint32_t operation,
@@ -127,6 +117,7 @@ class Context final : public messaging::Listener,
  private:
   CommunicatorState* find(std::uint64_t communicator) noexcept;
   [[noreturn]] void throw_inherited(std::string_view operation) const;
+  [[noreturn]] static void throw_in_use(std::string_view operation);
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
   void handle(const base::ControlEvent& event);
@@ -136,6 +127,7 @@ class Context final : public messaging::Listener,
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void peer_lost(ErrorDetail detail);
   void end_waits_for_departed();
+  void send_control_to_all(BlobView frame);
   void tell_abort(const ErrorDetail& detail);
   void take_abort();
   void descriptor_lost();

@@ -17,26 +17,27 @@ struct ControlFrame {
     mismatch = 1,  // the sender's call of a collective, because ours looked different
     failure,       // a communicator has failed at the sender
     abort,         // the sender's context was aborted
-    calls,         // the sender's last collectives, because it waits for long or has seen that they
-                   // differ: who finds the first difference says so
-    leaving,       // the sender's next words are its goodbye, and why
+    // The sender's last collectives, because it waits for long or has seen that they differ: who
+    // finds the first difference says so.
+    calls,
+    leaving,            // the sender's next words are its goodbye, and why
     whom_do_you_await,  // the sender's wait for us is about to end in a timeout
     awaits,             // the answer
   };
   Kind kind = Kind::failure;
   std::uint64_t communicator = 0;
-  std::uint32_t operation = 0;           // mismatch: the number of the collective
-  CallHistory::Signatures signatures{};  // calls
-  bool reply_wanted = false;             // mismatch; calls: they differ, says the sender
-  std::string call{};                    // mismatch: "allreduce(1024 float32, sum)"
-  ErrorDetail detail{};       // failure, abort; leaving: the last error, if it has a cause
-  bool says_who_saw = false;  // failure: the detail came from another rank, and says so
+  std::uint32_t operation = 0;  // mismatch: the number of the collective
+  bool reply_wanted = false;    // mismatch; calls: they differ, says the sender
+  std::string call{};           // mismatch: "allreduce(1024 float32, sum)"
+  ErrorDetail detail{};         // failure, abort; leaving: the last error, if it has a cause
+  bool says_who_saw = false;    // failure: the detail came from another rank, and says so
   Farewell::Reason reason = Farewell::Reason::closed;  // leaving
   std::int32_t awaited = no_peer;                      // awaits: a rank of the context
+  CallHistory::Signatures signatures{};                // calls
 };
 
 Blob encode(const ControlFrame& frame);
-std::optional<ControlFrame> decode_control_frame(
-    BlobView bytes);  // nothing: not a frame of this version
+// Nothing: not a frame of this version.
+std::optional<ControlFrame> decode_control_frame(BlobView bytes);
 
 }  // namespace qpmesh::context

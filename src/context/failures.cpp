@@ -1,6 +1,7 @@
 // What a context learns of its peers, from the control channel and from messaging, and what follows
 // for its communicators.
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -12,8 +13,8 @@ namespace qpmesh::context {
 namespace {
 
 constexpr std::int64_t farewell_ms = 2'000;
-constexpr std::int64_t link_verdict_ms =
-    100;  // so long a failed link may turn out to be its rank's death
+// So long a failed link may turn out to be its rank's death.
+constexpr std::int64_t link_verdict_ms = 100;
 // Members of a node do not ring when they end an operation or a copy: it would cost each of them
 // more than this one's looks.
 constexpr std::chrono::microseconds unrung_sleep_max{1'000};
@@ -83,6 +84,12 @@ void Context::peer_lost(ErrorDetail detail) {
 void Context::send_control(int peer, BlobView frame) {
   const std::lock_guard lock{control_mutex_};
   parts_.control->send(peer, frame);
+}
+
+void Context::send_control_to_all(BlobView frame) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank()) send_control(peer, frame);
+  }
 }
 
 bool Context::poll() {
@@ -302,10 +309,7 @@ void Context::abort_with(const ErrorDetail& detail) {
 }
 
 void Context::tell_abort(const ErrorDetail& detail) {
-  const Blob frame = encode({.kind = ControlFrame::Kind::abort, .detail = detail});
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) send_control(peer, frame);
-  }
+  send_control_to_all(encode({.kind = ControlFrame::Kind::abort, .detail = detail}));
 }
 
 // This rank's share of an abort, on the thread that uses the context. It is passed on before
@@ -331,12 +335,9 @@ void Context::finished(const CommunicatorState& communicator) {
 }
 
 void Context::tell_farewell(Farewell::Reason reason) {
-  const Blob frame = encode({.kind = ControlFrame::Kind::leaving,
-                             .detail = health_.last_error().value_or(ErrorDetail{}),
-                             .reason = reason});
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) send_control(peer, frame);
-  }
+  send_control_to_all(encode({.kind = ControlFrame::Kind::leaving,
+                              .detail = health_.last_error().value_or(ErrorDetail{}),
+                              .reason = reason}));
 }
 
 // Whatever the peers still need from us leaves first (an answer that waits for a line), and has

@@ -17,43 +17,37 @@ const PeerHealth::Peer* PeerHealth::first_lost(const std::vector<int>& ranks) co
 }
 
 void PeerHealth::leaves(int rank) noexcept {
-  if (peer(rank).state == State::doubtful) --doubtful_;
+  forget_doubt(rank);
   peer(rank).state = State::left;
   any_left_ = true;
 }
 
 void PeerHealth::doubts(ErrorDetail cause, Deadline verdict) {
-  Peer& doubted = peer(cause.peer);
-  if (doubted.state != State::here) return;
-  doubted.state = State::doubtful;
-  doubted.cause = std::move(cause);
-  doubted.verdict = verdict;
-  ++doubtful_;
+  if (at(cause.peer).state == State::here) doubts_.push_back({std::move(cause), verdict});
+}
+
+void PeerHealth::forget_doubt(int rank) noexcept {
+  std::erase_if(doubts_, [&](const Doubt& doubt) { return doubt.cause.peer == rank; });
 }
 
 void PeerHealth::loses(ErrorDetail cause) {
+  forget_doubt(cause.peer);
   Peer& lost = peer(cause.peer);
-  if (lost.state == State::lost) return;
-  if (lost.state == State::doubtful) --doubtful_;
   lost.state = State::lost;
   lost.cause = std::move(cause);
 }
 
-std::vector<ErrorDetail> PeerHealth::verdicts(Deadline now) {
+std::vector<ErrorDetail> PeerHealth::verdicts(Deadline now) const {
   std::vector<ErrorDetail> due;
-  if (doubtful_ == 0) return due;
-  for (const Peer& peer : peers_) {
-    if (peer.state == State::doubtful && peer.verdict <= now) due.push_back(peer.cause);
+  for (const Doubt& doubt : doubts_) {
+    if (doubt.verdict <= now) due.push_back(doubt.cause);
   }
   return due;
 }
 
 Deadline PeerHealth::next_verdict() const noexcept {
   Deadline next = no_deadline;
-  if (doubtful_ == 0) return next;
-  for (const Peer& peer : peers_) {
-    if (peer.state == State::doubtful) next = std::min(next, peer.verdict);
-  }
+  for (const Doubt& doubt : doubts_) next = std::min(next, doubt.verdict);
   return next;
 }
 

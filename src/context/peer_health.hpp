@@ -29,15 +29,13 @@ class PeerHealth {
  public:
   enum class State : std::uint8_t {
     here,
-    doubtful,  // its link failed; its death may still show, and would be the better name for it
-    left,      // after a goodbye
-    lost,      // dead or out of reach
+    left,  // after a goodbye
+    lost,  // dead or out of reach
   };
   struct Peer {
     State state = State::here;
     std::optional<Farewell> farewell{};  // said before it left
-    ErrorDetail cause{};                 // doubtful, lost: the first one
-    Deadline verdict{};                  // doubtful: then it is lost
+    ErrorDetail cause{};                 // lost: the first one
   };
 
   explicit PeerHealth(int size) : peers_(static_cast<std::size_t>(size)) {}
@@ -56,11 +54,12 @@ class PeerHealth {
   bool may_end(int rank) const noexcept {
     return at(rank).farewell && at(rank).farewell->reason == Farewell::Reason::finished;
   }
+  // Its link failed: it is lost at the verdict. Its death may still show, and would be the better
+  // name for it.
   void doubts(ErrorDetail cause, Deadline verdict);
   void loses(ErrorDetail cause);
-  // Of those who are doubtful: the causes of those whose time is over, to be lost; and when the
-  // next one's is.
-  std::vector<ErrorDetail> verdicts(Deadline now);
+  // The causes of those whose time is over, and when the next one's is.
+  std::vector<ErrorDetail> verdicts(Deadline now) const;
   Deadline next_verdict() const noexcept;
 
   // The error that this rank would say it left after. The newest counts: it is what the caller saw.
@@ -85,10 +84,15 @@ class PeerHealth {
 
  private:
   Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  void forget_doubt(int rank) noexcept;
 
   std::vector<Peer> peers_;
   bool any_left_ = false;
-  int doubtful_ = 0;
+  struct Doubt {
+    ErrorDetail cause;
+    Deadline verdict;
+  };
+  std::vector<Doubt> doubts_;
   std::optional<ErrorDetail> last_error_;
   std::vector<EarlyFailure> early_failures_;
 

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "calls/argument_checks.hpp"
-#include "calls/call_scope.hpp"
 #include "calls/collective_call.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
@@ -39,8 +38,8 @@ void prepare_send(PendingOperation& request, const ConstElements& data, int dest
   check_tag(tag, false, request.operation);
   state.context().operations().add(request.operation, bytes, destination, tag);
   request.has_send = true;
-  auto& send =
-      *::new (&request.send) messaging::SendOperation;  // not construct_at, which clears it first
+  // Not construct_at, which clears it first.
+  auto& send = *::new (&request.send) messaging::SendOperation;
   send.communicator = state.id();
   send.key = messaging::tag_key(tag);
   send.data = static_cast<const std::byte*>(data.data);
@@ -72,10 +71,14 @@ void prepare_receive(PendingOperation& request, const Elements& data, int source
       messaging::element_signature(data.type, data.element_bytes, data.element_count);
 }
 
-void start(PendingOperation& request) {
+void start_both(PendingOperation& request, const ConstElements& sent, int to,
+                const Elements& received, int from, int tag) {
+  check_disjoint(sent, received, request.operation);
+  prepare_send(request, sent, to, tag);
+  prepare_receive(request, received, from, tag);
   messaging::Messaging& messaging = request.communicator->context().messaging();
-  if (request.has_receive) messaging.start(request.receive);
-  if (request.has_send) messaging.start(request.send);
+  messaging.start(request.receive);
+  messaging.start(request.send);
 }
 
 // ---- collectives ----
@@ -164,10 +167,7 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
 Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received,
                                        int from, int tag, const CallOptions& options) {
   return run(state_, "sendrecv", options, [&](PendingOperation& request) {
-    check_disjoint(sent, received, "sendrecv");
-    prepare_send(request, sent, to, tag);
-    prepare_receive(request, received, from, tag);
-    start(request);
+    start_both(request, sent, to, received, from, tag);
   });
 }
 
@@ -176,7 +176,7 @@ Request Communicator::send_elements_async(const ConstElements& data, int destina
   return run_async(state_, "send_async", options, data.data, nullptr,
                    [&](PendingOperation& request) {
                      prepare_send(request, data, destination, tag);
-                     start(request);
+                     state_->context().messaging().start(request.send);
                    });
 }
 
@@ -185,20 +185,16 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
   return run_async(state_, "receive_async", options, nullptr, data.data,
                    [&](PendingOperation& request) {
                      prepare_receive(request, data, source, tag);
-                     start(request);
+                     state_->context().messaging().start(request.receive);
                    });
 }
 
 Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
                                               const Elements& received, int from, int tag,
                                               const CallOptions& options) {
-  return run_async(state_, "sendrecv_async", options, sent.data, received.data,
-                   [&](PendingOperation& request) {
-                     check_disjoint(sent, received, "sendrecv_async");
-                     prepare_send(request, sent, to, tag);
-                     prepare_receive(request, received, from, tag);
-                     start(request);
-                   });
+  return run_async(
+      state_, "sendrecv_async", options, sent.data, received.data,
+      [&](PendingOperation& request) { start_both(request, sent, to, received, from, tag); });
 }
 
 Status Communicator::probe(int source, int tag, const CallOptions& options) {
@@ -267,7 +263,7 @@ Request Communicator::start_collective(const detail::AnyCollective& what,
 }
 
 void Communicator::progress() {
-  const Context::Entry entry{state_->context(), "progress"};
+  const CallScope scope{state_->context(), "progress"};
   state_->context().engine().step();
 }
 

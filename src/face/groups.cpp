@@ -7,7 +7,6 @@
 
 #include "base/bytes.hpp"
 #include "calls/argument_checks.hpp"
-#include "calls/call_scope.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
 #include "qpmesh/communicator.hpp"
@@ -72,8 +71,8 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well
   // may look at it.
   const std::vector<Choice> choices = gather_values(state, {.operation = operation}, mine, options);
-  const std::uint64_t child =
-      state->next_child_id();  // on ranks without a color too: the count is everybody's
+  // On ranks without a color too: the count is everybody's.
+  const std::uint64_t child = state->next_child_id();
   if (mine.color == no_color) return std::nullopt;
   std::vector<std::pair<int, int>> members;  // key, rank here
   for (int rank = 0; rank < state->size(); ++rank) {
@@ -173,12 +172,9 @@ class CommunicatorBootstrap final : public Bootstrap {
 }  // namespace
 
 std::optional<Communicator> Communicator::split(int color, int key, const CallOptions& options) {
-  if (color < 0 && color != no_color) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = "split",
-                 .cause = fmt::format("color {} is negative", color),
-                 .hint = "a color is 0 or more, or qpmesh::no_color"}};
-  }
+  if (color < 0 && color != no_color)
+    calls::bad_argument("split", "a color is 0 or more, or qpmesh::no_color",
+                        "color {} is negative", color);
   return split_by(state_, "split", {color, key}, options);
 }
 
@@ -225,7 +221,7 @@ std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_by
   const auto ranks = gather_values(state_, what, mine, options);
   require_arenas(ranks, bytes);
   require_memory(*state_, ranks, bytes);
-  context.allocations().register_with_devices(*allocation);
+  allocation->register_with_devices();
   return {allocation, allocation->data()};
 }
 

@@ -10,14 +10,14 @@
 
 namespace qpmesh {
 
+using calls::CallScope;
 using calls::RequestState;
 using context::Context;
 
 namespace {
 
 void destroy(RequestState* state) noexcept {
-  // The pool outlives its block.
-  const std::shared_ptr<context::CommunicatorState> last = std::move(state->keep_alive);
+  const auto last = std::move(state->keep_alive);  // the pool outlives its block
   state->~RequestState();
   progress::FramePool::free(state);
 }
@@ -52,17 +52,17 @@ class Contexts {
   void enter(Context& context, std::string_view operation) {
     if (first_ == nullptr) {
       first_ = &context;
-      first_entry_.emplace(context, operation);
+      first_scope_.emplace(context, operation);
     } else if (first_ != &context && std::ranges::find(more_, &context) == more_.end()) {
-      entries_.emplace_back(context, operation);
+      scopes_.emplace_back(context, operation);
       more_.push_back(&context);
     }
   }
 
   Context* first_ = nullptr;  // usually all: nothing is allocated
-  std::optional<Context::Entry> first_entry_;
+  std::optional<CallScope> first_scope_;
   std::vector<Context*> more_;
-  std::list<Context::Entry> entries_;
+  std::list<CallScope> scopes_;
   std::vector<progress::Waiter*> waiters_;
 };
 
@@ -87,7 +87,7 @@ Status tell(RequestState& state, End&& end) {
 
 bool Request::test() {
   if (state_ == nullptr || is_told(*state_)) return true;
-  const Context::Entry entry{context_of(*state_), state_->operation};
+  const CallScope scope{context_of(*state_), state_->operation};
   if (!state_->done()) context_of(*state_).engine().step();
   if (!state_->done()) return false;
   tell(*state_, [&] { return calls::settle(*state_); });
@@ -97,13 +97,13 @@ bool Request::test() {
 Status Request::wait() {
   if (state_ == nullptr) return {};
   if (is_told(*state_)) return state_->status;
-  const Context::Entry entry{context_of(*state_), state_->operation};
+  const CallScope scope{context_of(*state_), state_->operation};
   return tell(*state_, [&] { return calls::finish_waiting(*state_); });
 }
 
 bool Request::cancel() {
   if (!is_awaited(*this)) return false;
-  const Context::Entry entry{context_of(*state_), state_->operation};
+  const CallScope scope{context_of(*state_), state_->operation};
   context_of(*state_).engine().step();  // a message that is here is received
   return !state_->done() && calls::take_back(*state_);
 }
@@ -113,7 +113,7 @@ void Request::release() noexcept {
   if (state == nullptr || context_of(*state).is_inherited()) return;
   if (!state->settled) {
     try {
-      const Context::Entry entry{context_of(*state), state->operation};
+      const CallScope scope{context_of(*state), state->operation};
       if (std::uncaught_exceptions() > 0) calls::end_unwound(*state);
       else calls::finish_waiting(*state);
     } catch (...) {
@@ -144,12 +144,8 @@ void wait_all(std::span<Request> requests) {
 }
 
 std::size_t wait_any(std::span<Request> requests) {
-  if (requests.empty()) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = "wait_any",
-                 .cause = "there are no requests",
-                 .hint = "wait for at least one"}};
-  }
+  if (requests.empty())
+    calls::bad_argument("wait_any", "wait for at least one", "there are no requests");
   const auto awaited = std::ranges::find_if(requests, is_awaited);
   if (awaited == requests.end()) return requests.size();
   Contexts contexts{requests, "wait_any"};

@@ -225,7 +225,7 @@ std::string SimulatedJob::run(std::int64_t timeout_ms) {
     for (int rank = 0; rank < size(); ++rank) {
       if (rank_at(rank).running > 0) {
         wrong_ += fmt::format("  rank {} waits; its last operations: {}\n", rank,
-                              context(rank).operations().describe(4));
+                              context(rank).operations().describe());
       }
     }
   }

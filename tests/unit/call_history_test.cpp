@@ -66,7 +66,7 @@ TEST(call_history, remembers_so_many_calls_and_says_what_is_past) {
     call(one, broadcast(2));
     call(other, broadcast(2));
   }
-  EXPECT_EQ(one.signatures().count, CallHistory::remembered_max);
+  EXPECT_EQ(one.signatures().values.size(), CallHistory::remembered_max);
   EXPECT_EQ(difference(one, other), many - CallHistory::remembered_max)
       << "the first one that both remember";
   EXPECT_EQ(one.describe(0), "a call long past");
@@ -87,21 +87,23 @@ TEST(call_history, does_not_count_what_did_not_begin) {
 TEST(control_frames, carry_signatures_and_no_more_than_are_remembered) {
   ControlFrame frame{.kind = ControlFrame::Kind::calls, .communicator = 7, .reply_wanted = true};
   frame.signatures.first_operation = 70;
-  for (std::uint32_t& value : frame.signatures.values) value = 1000 * ++frame.signatures.count;
+  for (std::uint32_t i = 1; i <= CallHistory::remembered_max; ++i)
+    frame.signatures.values.push_back(1000 * i);
   const Blob encoded = encode(frame);
   const auto read = context::decode_control_frame(encoded);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->kind, ControlFrame::Kind::calls);
   EXPECT_EQ(read->signatures.first_operation, 70U);
-  EXPECT_EQ(read->signatures.count, CallHistory::remembered_max);
   EXPECT_EQ(read->signatures.values, frame.signatures.values);
   EXPECT_TRUE(read->reply_wanted);
   for (std::size_t i = 0; i < encoded.size(); ++i) {  // what says that there are more
     Blob damaged = encoded;
     damaged[i] = std::byte{0xff};
     const auto reread = context::decode_control_frame(damaged);
-    EXPECT_TRUE(!reread || reread->signatures.count <= CallHistory::remembered_max) << i;
+    EXPECT_TRUE(!reread || reread->signatures.values.size() <= CallHistory::remembered_max) << i;
   }
+  frame.signatures.values.push_back(0);
+  EXPECT_FALSE(context::decode_control_frame(encode(frame)).has_value());
 }
 
 }  // namespace
