@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "bootstrap/frame_stream.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -21,23 +21,21 @@ constexpr milliseconds line_pause{1000};
 
 }  // namespace
 
-Acceptor::Acceptor(const AcceptorSettings& settings, Endpoint& endpoint, const base::System& system,
-                   const base::Log& log)
-    : settings_{settings},
-      endpoint_{endpoint},
-      system_{system},
-      log_{log},
-      listener_{endpoint.listen()} {
-  unauthenticated_.reserve(settings.unauthenticated_peers_max);
+Acceptor::Acceptor(AcceptorSettings settings, std::vector<base::UniqueFd> listeners,
+                   const base::System& system, const base::Log& log)
+    : settings_{std::move(settings)}, listeners_{std::move(listeners)}, system_{system}, log_{log} {
+  unauthenticated_.reserve(settings_.unauthenticated_peers_max);
+  for (const base::UniqueFd& listener : listeners_)
+    where_ += (where_.empty() ? "" : ", ") + to_string(local_address(listener.get()));
 }
 
 Deadline Acceptor::watch(std::vector<pollfd>& polled, Deadline wake) {
   std::erase_if(unauthenticated_, [](const UnauthenticatedPeer& peer) { return peer.done; });
   const bool listening = system_.now() >= accept_after_;
-  polled.push_back({.fd = listening ? listener_.get() : -1, .events = POLLIN, .revents = 0});
-  for (const UnauthenticatedPeer& peer : unauthenticated_) {
-    polled.push_back({.fd = peer.fd.get(), .events = POLLIN, .revents = 0});
-  }
+  for (const base::UniqueFd& listener : listeners_)
+    polled.push_back({.fd = listening ? listener.get() : -1, .events = POLLIN, .revents = 0});
+  for (const UnauthenticatedPeer& peer : unauthenticated_)
+    polled.push_back({.fd = peer.stream.fd(), .events = POLLIN, .revents = 0});
   if (!listening) wake = std::min(wake, accept_after_);
   return unauthenticated_.empty() ? wake : std::min(wake, unauthenticated_.front().deadline);
 }
@@ -47,106 +45,103 @@ std::vector<AuthenticatedPeer> Acceptor::serve(std::span<const pollfd> entries) 
   const Deadline now = system_.now();
   for (std::size_t i = 0; i < unauthenticated_.size(); ++i) {
     UnauthenticatedPeer& peer = unauthenticated_[i];
-    if (entries[1 + i].revents != 0 && hello_here(peer)) judge(peer, callers);
+    if (entries[listeners_.size() + i].revents != 0) hear(peer, callers);
     if (!peer.done && now >= peer.deadline) drop(peer, "said no hello in time");
   }
-  if (entries[0].revents != 0) accept_peers();
+  for (std::size_t i = 0; i < listeners_.size(); ++i) {
+    if (entries[i].revents != 0) accept_peers(listeners_[i].get());
+  }
   return callers;
 }
 
-void Acceptor::accept_peers() {
+void Acceptor::accept_peers(int listener) {
   for (int i = 0; i < accepts_per_turn_max; ++i) {
     base::UniqueFd fd{system_.call("accept4", [&] {
-      return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      return ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     })};
-    if (!fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        accept_error_ = errno;
-        starved_ = errno == EMFILE && unauthenticated_.empty();
-        if (!unauthenticated_.empty()) drop(unauthenticated_.front(), "no descriptor was left");
-        accept_after_ = system_.now() + accept_pause;
-        last_refusal_ = fmt::format(
-            "rank {} could not accept a connection: {}; raise the limit on open files (ulimit -n)",
-            settings_.rank, base::describe_errno(accept_error_));
-        log_.debug("accept failed: {}", base::describe_errno(accept_error_));
-      }
-      return;  // everything else is the caller's trouble, or nobody is left
-    }
-    if (const auto reason = endpoint_.reject_reason(fd.get())) {
-      report(*reason);
+    if (fd) {
+      greet(std::move(fd));
       continue;
     }
-    if (const int error = endpoint_.prepare(fd.get()); error != 0) {
-      log_.debug("a connection to {} broke at once: {}", endpoint_.describe(),
-                 base::describe_errno(error));
-      continue;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      accept_error_ = errno;
+      starved_ = errno == EMFILE && unauthenticated_.empty();
+      if (!unauthenticated_.empty()) drop(unauthenticated_.front(), "no descriptor was left");
+      accept_after_ = system_.now() + accept_pause;
+      last_refusal_ = fmt::format(
+          "rank {} could not accept a connection: {}; raise the limit on open files (ulimit -n)",
+          settings_.rank, base::describe_errno(accept_error_));
+      log_.debug("accept failed: {}", base::describe_errno(accept_error_));
     }
-    if (unauthenticated_.size() >= settings_.unauthenticated_peers_max) {
-      if (!unauthenticated_.front().done)
-        drop(unauthenticated_.front(), "too many connections that had said no hello");
-      unauthenticated_.erase(unauthenticated_.begin());
-    }
-    UnauthenticatedPeer& peer =
-        unauthenticated_.emplace_back(UnauthenticatedPeer{.fd = std::move(fd)});
-    peer.deadline = system_.now() + milliseconds{settings_.handshake_timeout_ms};
-    system_.random(peer.challenge.nonce);
-    const auto bytes = std::as_bytes(std::span{&peer.challenge, 1});
-    const auto sent = system_.call("send", [&] {
-      return ::send(peer.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    });
-    if (sent == static_cast<ssize_t>(bytes.size())) continue;
-    // A port scan: nothing to tell people about.
-    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) {
-      log_.debug("a connection to {} closed at once", endpoint_.describe());
-      leave(peer);
-    } else {
-      drop(peer, "took no challenge");
-    }
+    return;  // everything else is the caller's trouble, or nobody is left
   }
 }
 
-// Reads on. True once the hello is whole.
-bool Acceptor::hello_here(UnauthenticatedPeer& peer) {
-  while (peer.input_bytes < peer.input.size()) {
-    const auto got = system_.call("recv", [&] {
-      return ::recv(peer.fd.get(), peer.input.data() + peer.input_bytes,
-                    peer.input.size() - peer.input_bytes, MSG_DONTWAIT);
-    });
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) {
-      log_.debug("a connection to {} closed after {} bytes", endpoint_.describe(),
-                 peer.input_bytes);
-      leave(peer);
-      return false;
-    }
-    peer.input_bytes += static_cast<std::size_t>(got);
+void Acceptor::greet(base::UniqueFd fd) {
+  if (const std::string reason = reject_reason(fd.get()); !reason.empty()) return report(reason);
+  if (const int error = set_up(system_, fd.get()); error != 0) {
+    return log_.debug("a connection to {} broke at once: {}", where_, base::describe_errno(error));
   }
-  // The magic is looked at as soon as it is here: garbage need not be as long as a hello.
-  if (peer.input_bytes >= sizeof star_magic &&
-      std::memcmp(peer.input.data(), &star_magic, sizeof star_magic) != 0) {
-    drop(peer, "does not speak qpmesh");
-    return false;
+  if (unauthenticated_.size() >= settings_.unauthenticated_peers_max) {
+    if (!unauthenticated_.front().done)
+      drop(unauthenticated_.front(), "too many connections that had said no hello");
+    unauthenticated_.erase(unauthenticated_.begin());
   }
-  return peer.input_bytes == peer.input.size();
+  UnauthenticatedPeer& peer =
+      unauthenticated_.emplace_back(UnauthenticatedPeer{{std::move(fd), sizeof(Hello)}});
+  peer.deadline = base::after_ms(system_, settings_.handshake_timeout_ms);
+  system_.random(peer.challenge.nonce);
+  peer.stream.queue(FrameKind::challenge, std::as_bytes(std::span{&peer.challenge, 1}));
+  peer.stream.flush(system_);
+  if (peer.stream.unsent() || peer.stream.ended()) drop(peer, "took no challenge");
 }
 
-void Acceptor::judge(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& callers) {
-  AuthenticatedPeer caller{.fd = std::move(peer.fd), .challenge = peer.challenge};
-  std::memcpy(&caller.hello, peer.input.data(), sizeof caller.hello);
-  peer.done = true;
-  if (caller.hello.version != star_version) {
+std::string Acceptor::reject_reason(int fd) const {
+  Credentials there;
+  const auto& expected = settings_.processes;
+  if (!expected.empty() && local_address(fd).family() == AF_UNIX &&
+      read_credentials(system_, fd, there) == 0 &&
+      std::ranges::find(expected, there.pid) == expected.end())
+    return fmt::format("pid {} of uid {} is none of the processes that may call", there.pid,
+                       there.uid);
+  return bootstrap::reject_reason(system_, fd);
+}
+
+void Acceptor::hear(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& callers) {
+  const auto frame = peer.stream.read(system_);
+  // Looked at as soon as its length is here: garbage need not be as long as a hello.
+  const auto header = peer.stream.begun();
+  const bool garbage =
+      frame ? frame->kind != FrameKind::hello || frame->payload.size() != sizeof(Hello)
+            : header && (header->kind != FrameKind::hello || peer.stream.oversize());
+  if (garbage) return drop(peer, "does not speak qpmesh");
+  if (frame) {
+    AuthenticatedPeer caller{.stream = std::move(peer.stream), .challenge = peer.challenge};
+    std::memcpy(&caller.hello, frame->payload.data(), sizeof caller.hello);
+    peer.done = true;
+    judge(std::move(caller), callers);
+  } else if (peer.stream.ended()) {  // a port scan: nothing to tell people about
+    log_.debug("a connection to {} closed after {} bytes", where_, peer.stream.bytes_here());
+    peer.done = true;
+    peer.stream.release();
+  }
+}
+
+void Acceptor::judge(AuthenticatedPeer caller, std::vector<AuthenticatedPeer>& callers) {
+  const Hello& hello = caller.hello;
+  if (hello.version != handshake_version) {
     const std::string cause =
-        fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
-                    caller.hello.rank, caller.hello.version, settings_.rank, star_version);
+        fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}", hello.rank,
+                    hello.version, settings_.rank, handshake_version);
     refuse(std::move(caller), ErrorCode::mismatch, cause, same_library_hint);
-  } else if (!proves(caller.hello.proof, endpoint_.key(), Role::rank, caller.challenge,
-                     caller.hello)) {
-    const std::string cause = fmt::format("rank {} at {} did not accept the secret", settings_.rank,
-                                          endpoint_.describe());
-    answer(
-        std::move(caller.fd), FrameKind::refused,
-        encode_error({.code = ErrorCode::authentication, .peer = settings_.rank, .cause = cause}));
+  } else if (!proves(hello.proof, settings_.key, Role::caller, caller.challenge, hello)) {
+    const std::string cause =
+        fmt::format("rank {} at {} did not accept the secret", settings_.rank, where_);
+    answer(std::move(caller.stream), FrameKind::refused,
+           encode_error({.code = ErrorCode::authentication,
+                         .peer = settings_.rank,
+                         .operation = "init",
+                         .cause = cause}));
     constexpr std::string_view why = "did not prove that it knows the secret of this job";
     // Anybody can get here: a rank that did prove who it is has more to say.
     if (last_refusal_.empty()) last_refusal_ = fmt::format("a connection was refused: it {}", why);
@@ -158,29 +153,28 @@ void Acceptor::judge(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& 
 
 void Acceptor::refuse(AuthenticatedPeer caller, ErrorCode code, const std::string& cause,
                       std::string hint) {
-  answer(std::move(caller.fd), FrameKind::refused,
-         encode_error(
-             {.code = code, .peer = settings_.rank, .cause = cause, .hint = std::move(hint)}));
+  answer(std::move(caller.stream), FrameKind::refused,
+         encode_error({.code = code,
+                       .peer = settings_.rank,
+                       .operation = "init",
+                       .cause = cause,
+                       .hint = std::move(hint)}));
   last_refusal_ = fmt::format("{} was refused: {}", sender_of(caller.hello), cause);
   report(last_refusal_);
 }
 
 void Acceptor::send_away(AuthenticatedPeer caller) const {
-  answer(std::move(caller.fd), FrameKind::later, {});
+  answer(std::move(caller.stream), FrameKind::later, {});
 }
 
 void Acceptor::close() noexcept {
   unauthenticated_.clear();
-  listener_.reset();
-}
-
-void Acceptor::leave(UnauthenticatedPeer& peer) noexcept {
-  peer.done = true;
-  peer.fd.reset();
+  listeners_.clear();
 }
 
 void Acceptor::drop(UnauthenticatedPeer& peer, std::string_view why) {
-  leave(peer);
+  peer.done = true;
+  peer.stream.release();
   report(why);
 }
 
@@ -189,13 +183,12 @@ void Acceptor::report(std::string_view why) {
   if (system_.now() < line_due_) return;
   line_due_ = system_.now() + line_pause;
   const auto count = std::exchange(unreported_, 0);
-  log_.warning("dropped {} connection{} to {}, the last: {}", count, count == 1 ? "" : "s",
-               endpoint_.describe(), why);
+  log_.warning("dropped {} connection{} to {}, the last: {}", count, count == 1 ? "" : "s", where_,
+               why);
 }
 
 // One small frame to someone who is not a member: it fits the new socket, or is lost with it.
-void Acceptor::answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const {
-  FrameStream stream{std::move(fd), 0};
+void Acceptor::answer(FrameStream stream, FrameKind kind, BlobView payload) const {
   stream.queue(kind, payload);
   stream.farewell(system_);
 }

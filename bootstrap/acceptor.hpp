@@ -1,12 +1,10 @@
 // Who listens, and the connections that have not yet proven that they are ours: at the root of a
-// star, and at every rank that ranks of other hosts call. All of them are served at once; each
-// costs a descriptor and a few hundred bytes, for at most the handshake time.
+// star, and at every rank that other ranks link with. All of them are served at once; each costs a
+// descriptor and a few hundred bytes, for at most the handshake time.
 #pragma once
 
 #include <poll.h>
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,32 +14,33 @@
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
-#include "bootstrap/endpoint.hpp"
-#include "bootstrap/star_wire.hpp"
+#include "bootstrap/frame_stream.hpp"
+#include "bootstrap/handshake.hpp"
 
 namespace qpmesh::bootstrap {
 
 struct AcceptorSettings {
   int rank = 0;                               // who listens
+  Key key{};                                  // callers must know it
   std::int64_t handshake_timeout_ms = 2'000;  // a silent unauthenticated peer is dropped after it
   // Descriptors that unauthenticated peers can hold; beyond it the oldest goes, so that a real rank
   // always gets in.
   std::size_t unauthenticated_peers_max = 256;
+  // Who may call over a Unix socket; empty: any process of our user.
+  std::vector<pid_t> processes{};
 };
 
-// Someone who speaks our version and knows the secret; what the hello says is not checked any
-// further.
+// Someone who speaks our version and knows the key; what the hello says is not checked any further.
 struct AuthenticatedPeer {
-  base::UniqueFd fd;
+  FrameStream stream;
   Challenge challenge{};
   Hello hello{};
 };
 
 class Acceptor {
  public:
-  // Listens. Throws what Endpoint::listen throws.
-  Acceptor(const AcceptorSettings& settings, Endpoint& endpoint, const base::System& system,
-           const base::Log& log);
+  Acceptor(AcceptorSettings settings, std::vector<base::UniqueFd> listeners,
+           const base::System& system, const base::Log& log);
 
   // Appends what poll must watch, and returns wake or the earlier time when the acceptor wants to
   // be served.
@@ -53,9 +52,14 @@ class Acceptor {
   void refuse(AuthenticatedPeer caller, ErrorCode code, const std::string& cause, std::string hint);
   // Answers an authenticated peer who is too early: it will come again.
   void send_away(AuthenticatedPeer caller) const;
+  // The proof that goes with a welcome.
+  Proof welcome(const AuthenticatedPeer& caller) const {
+    return prove(settings_.key, Role::listener, caller.challenge, caller.hello);
+  }
+  int listener() const noexcept { return listeners_.front().get(); }  // the first
+  const std::string& where() const noexcept { return where_; }  // "10.0.0.1:4000, @qpmesh-…"
   // Why the last one who wanted in is not in; for the error of a start that nobody else completes.
   const std::string& last_refusal() const noexcept { return last_refusal_; }
-  int listener() const noexcept { return listener_.get(); }
   // Of the last connection that was lost for want of descriptors or memory, or 0.
   int accept_error() const noexcept { return accept_error_; }
   // This process has no descriptor left for a connection, and no unauthenticated peer holds one.
@@ -64,27 +68,26 @@ class Acceptor {
 
  private:
   struct UnauthenticatedPeer {
-    base::UniqueFd fd;
+    FrameStream stream;
     Challenge challenge{};
-    std::array<std::byte, sizeof(Hello)> input{};
-    std::size_t input_bytes = 0;
     Deadline deadline{};
     bool done = false;
   };
 
-  void accept_peers();
-  bool hello_here(UnauthenticatedPeer& peer);
-  void judge(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& callers);
-  void leave(UnauthenticatedPeer& peer) noexcept;
+  void accept_peers(int listener);
+  void greet(base::UniqueFd fd);
+  std::string reject_reason(int fd) const;
+  void hear(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& callers);
+  void judge(AuthenticatedPeer caller, std::vector<AuthenticatedPeer>& callers);
   void drop(UnauthenticatedPeer& peer, std::string_view why);
   void report(std::string_view why);
-  void answer(base::UniqueFd fd, FrameKind kind, BlobView payload) const;
+  void answer(FrameStream stream, FrameKind kind, BlobView payload) const;
 
   AcceptorSettings settings_;
-  Endpoint& endpoint_;
+  std::vector<base::UniqueFd> listeners_;
+  std::string where_;
   const base::System& system_;
   const base::Log& log_;
-  base::UniqueFd listener_;
   std::vector<UnauthenticatedPeer> unauthenticated_;  // oldest first
   Deadline accept_after_{};
   int accept_error_ = 0;

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "bootstrap/alone.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/environment.hpp"
 #include "bootstrap/launcher.hpp"
@@ -13,32 +12,49 @@
 
 namespace qpmesh::bootstrap {
 
+namespace {
+
+// A world of one: nobody to meet.
+class Alone final : public Bootstrap {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::vector<Blob> all_gather(BlobView mine, Deadline) override {
+    return {Blob(mine.begin(), mine.end())};
+  }
+};
+
+Endpoint on_one_host(const std::string& job, int ordinal, const base::System& system) {
+  const std::string name = one_host_name(::geteuid(), job, ordinal);
+  const auto name_by_secret = [name](bool may_make_secret) -> std::string {
+    try {
+      const Secret secret = find_secret(process_environment(), {}, may_make_secret);
+      return secret.value.empty() ? std::string{} : private_name(secret.value, name);
+    } catch (const Error&) {
+      return {};
+    }
+  };
+  return one_host_endpoint(name, name_by_secret, system);
+}
+
+Endpoint over_tcp(const Identity& identity, const base::System& system, const base::Log& log) {
+  if (identity.secret.empty()) fail_config("a job over TCP needs a secret and has none");
+  if (identity.secret_made_now)
+    log.warning("made a new secret for jobs over TCP: {}", identity.secret_source);
+  return tcp_endpoint(parse_host_port(identity.root, "QPMESH_ROOT"), identity.secret,
+                      identity.secret_source, system);
+}
+
+}  // namespace
+
 std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
                                           const Options& options, const base::System& system,
                                           const base::Log& log) {
   if (identity.size == 1) return std::make_unique<Alone>();
-  std::unique_ptr<Endpoint> endpoint;
-  if (identity.root.empty()) {
-    const std::string name = one_host_name(::geteuid(), identity.job, ordinal);
-    const auto name_by_secret = [name](bool may_make_secret) -> std::string {
-      try {
-        const Secret secret = find_secret(process_environment(), {}, may_make_secret);
-        return secret.value.empty() ? std::string{} : private_name(secret.value, name);
-      } catch (const Error&) {
-        return {};
-      }
-    };
-    endpoint = std::make_unique<OneHostEndpoint>(name, name_by_secret, system);
-  } else {
-    if (identity.secret.empty()) fail_config("a job over TCP needs a secret and has none");
-    if (identity.secret_made_now)
-      log.warning("made a new secret for jobs over TCP: {}", identity.secret_source);
-    endpoint = std::make_unique<TcpEndpoint>(
-        parse_host_port(identity.root, "QPMESH_ROOT"), key_from_secret(identity.secret),
-        identity.secret_source, options.handshake_timeout_ms, system);
-  }
+  Endpoint endpoint = identity.root.empty() ? on_one_host(identity.job, ordinal, system)
+                                            : over_tcp(identity, system, log);
   log.debug("rank {} of {} (launcher {}) meets the others at {}", identity.rank, identity.size,
-            identity.launcher, endpoint->describe());
+            identity.launcher, endpoint.name);
   const StarSettings settings{.rank = identity.rank,
                               .size = identity.size,
                               .ordinal = ordinal,
@@ -49,7 +65,7 @@ std::unique_ptr<Bootstrap> make_bootstrap(const Identity& identity, int ordinal,
                               .size_variable = identity.size_variable,
                               .handshake_timeout_ms = options.handshake_timeout_ms,
                               .progress_ms = options.stall_warning_ms};
-  return std::make_unique<Star>(settings, std::move(endpoint), system, log);
+  return make_star(settings, std::move(endpoint), system, log);
 }
 
 }  // namespace qpmesh::bootstrap

@@ -14,21 +14,15 @@
 
 #include "base/bytes.hpp"
 #include "bootstrap/limits.hpp"
-#include "bootstrap/stream_socket.hpp"
-#include "bootstrap/tcp_socket.hpp"
+#include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
 
-// On the wire: u32 bytes, u8 kind, bytes. progress, over TCP only: u32, how many bytes of frames
-// the sender has read since it last said so.
-enum class SocketControlChannel::FrameKind : std::uint8_t { frame, goodbye, progress };
-
 namespace {
 
-constexpr std::size_t header_bytes = sizeof(std::uint32_t) + sizeof(std::uint8_t);
 constexpr std::size_t frame_bytes_on_wire_max =
-    header_bytes + base::ControlChannel::frame_bytes_max;
+    sizeof(FrameHeader) + base::ControlChannel::frame_bytes_max;
 
 // What a peer may have unread, over TCP. A kernel of default settings has room for more (measured:
 // 100 KiB, in frames of 20 bytes too).
@@ -62,7 +56,7 @@ std::string process_of(const ControlLink& link) {
 // What the end of a stream says; error is 0 for a plain end.
 std::string ending(const ControlLink& link, int error) {
   const bool local = link.address.empty();
-  if (error == 0 || (local && error == ECONNRESET))
+  if (error == 0 || (local && (error == ECONNRESET || error == EPIPE)))
     return fmt::format("{} hung up without a goodbye", process_of(link));
   if (error == ECONNRESET || error == EPIPE)
     return fmt::format("the connection to {} ({}) was reset", process_of(link), link.address);
@@ -74,12 +68,13 @@ std::string ending(const ControlLink& link, int error) {
   return fmt::format("reading from {} failed: {}", process_of(link), base::describe_errno(error));
 }
 
-Blob encode(std::uint8_t kind, BlobView bytes) {
-  base::ByteWriter writer;
-  writer.put(static_cast<std::uint32_t>(bytes.size())).put(kind);
-  Blob frame = std::move(writer).blob();
-  frame.insert(frame.end(), bytes.begin(), bytes.end());
-  return frame;
+// progress, over TCP only: how many bytes of frames the sender has read since it last said so.
+bool is_sound(const FrameHeader& header, bool remote) {
+  switch (header.kind) {
+    case FrameKind::message: return header.payload_bytes <= base::ControlChannel::frame_bytes_max;
+    case FrameKind::progress: return remote && header.payload_bytes == sizeof(std::uint32_t);
+    default: return header.kind == FrameKind::goodbye && header.payload_bytes == 0;
+  }
 }
 
 }  // namespace
@@ -102,8 +97,9 @@ SocketControlChannel::SocketControlChannel(const base::System& system,
   for (ControlLink& link : links) {
     watch(link.socket.get(), tag(peers_.size(), false));
     if (link.pidfd) watch(link.pidfd.get(), tag(peers_.size(), true));
-    peers_.emplace_back().link = std::move(link);
-    if (peers_.back().remote()) tcp::acknowledge_at_once(peers_.back().link.socket.get());
+    if (!link.address.empty()) acknowledge_at_once(link.socket.get());
+    FrameStream stream{std::move(link.socket), frame_bytes_max};
+    peers_.emplace_back(Peer{.link = std::move(link), .stream = std::move(stream)});
   }
   ready_.resize(std::max<std::size_t>(1, 2 * peers_.size()));
   process_ended_.resize(peers_.size());
@@ -123,13 +119,12 @@ void SocketControlChannel::send(int peer, BlobView frame) {
   if (found == nullptr || found->state == State::dead || found->said_goodbye ||
       ::getpid() != owner_)
     return;
-  queue(*found, FrameKind::frame, frame);
+  queue(*found, FrameKind::message, frame);
   flush(*found);
 }
 
-// The whole frame or, without memory, nothing.
 void SocketControlChannel::queue(Peer& peer, FrameKind kind, BlobView bytes) {
-  peer.held.push_back(encode(static_cast<std::uint8_t>(kind), bytes));
+  peer.held.push_back({kind, Blob(bytes.begin(), bytes.end())});
   release(peer);
 }
 
@@ -137,31 +132,21 @@ void SocketControlChannel::queue(Peer& peer, FrameKind kind, BlobView bytes) {
 void SocketControlChannel::release(Peer& peer) {
   const bool limited = peer.remote() && peer.state == State::alive && !peer.said_goodbye;
   while (!peer.held.empty()) {
-    const Blob& frame = peer.held.front();
-    if (limited && peer.unread_bytes + frame.size() > unread_bytes_max) return;
-    peer.outgoing.insert(peer.outgoing.end(), frame.begin(), frame.end());
-    peer.unread_bytes += frame.size();
+    const Frame& frame = peer.held.front();
+    const std::size_t bytes = sizeof(FrameHeader) + frame.payload.size();
+    if (limited && peer.unread_bytes + bytes > unread_bytes_max) return;
+    peer.stream.queue(frame.kind, frame.payload);
+    peer.unread_bytes += bytes;
     peer.held.pop_front();
   }
 }
 
 void SocketControlChannel::flush(Peer& peer) noexcept {
-  while (peer.sent_bytes < peer.outgoing.size()) {
-    const auto sent = stream::send(system_, peer.link.socket.get(),
-                                   BlobView{peer.outgoing}.subspan(peer.sent_bytes));
-    if (sent.error == EAGAIN) return watch_room(peer, true);
-    if (base::descriptor_lost(sent.error)) lose_descriptor();
-    // The peer is gone: reading its stream to the end says so, after what it had sent.
-    if (sent.error != 0) {
-      peer.send_error = sent.error;
-      break;
-    }
-    peer.sent_bytes += sent.count;
-  }
-  if (peer.remote() && peer.sent_bytes > 0) tcp::acknowledge_at_once(peer.link.socket.get());
-  peer.outgoing.clear();
-  peer.sent_bytes = 0;
-  watch_room(peer, false);
+  const bool sends = peer.stream.unsent();
+  peer.stream.flush(system_);
+  if (base::descriptor_lost(peer.stream.error())) lose_descriptor();
+  if (sends && !peer.stream.unsent() && peer.remote()) acknowledge_at_once(peer.stream.fd());
+  watch_room(peer, peer.stream.unsent());
 }
 
 // Cannot fail for a reason that matters: every poll tries to flush what is queued.
@@ -171,14 +156,14 @@ void SocketControlChannel::watch_room(Peer& peer, bool wanted) noexcept {
   constexpr std::uint32_t readable = EPOLLIN;
   epoll_event event{.events = wanted ? readable | EPOLLOUT : readable,
                     .data = {.u64 = tag(static_cast<std::size_t>(&peer - peers_.data()), false)}};
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.link.socket.get(), &event);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.stream.fd(), &event);
 }
 
 std::vector<base::ControlEvent> SocketControlChannel::poll() {
   std::vector<base::ControlEvent> events;
   if (peers_.empty()) return events;
   for (Peer& peer : peers_) {
-    if (peer.state != State::dead && !peer.outgoing.empty()) flush(peer);
+    if (peer.state != State::dead && peer.stream.unsent()) flush(peer);
   }
   const int count = system_.call("epoll_wait", [&] {
     return ::epoll_wait(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), 0);
@@ -205,69 +190,50 @@ std::vector<base::ControlEvent> SocketControlChannel::poll() {
 
 void SocketControlChannel::read(Peer& peer, bool process_ended,
                                 std::vector<base::ControlEvent>& events) {
-  for (std::size_t read_bytes = 0; read_bytes < read_bytes_max;) {
-    const auto received = stream::receive(system_, peer.link.socket.get(), chunk_);
-    if (received.error == EAGAIN) {
+  for (std::size_t read_bytes = 0; read_bytes < read_bytes_max && peer.state == State::alive;) {
+    auto frame = peer.stream.read(system_);
+    const auto header =
+        frame ? FrameHeader{frame->kind, static_cast<std::uint32_t>(frame->payload.size())}
+              : peer.stream.begun();
+    if (header && !is_sound(*header, peer.remote())) {
+      return end(peer, State::dead,
+                 fmt::format("{} sent a frame of kind {} and {} bytes, which no correct peer does: "
+                             "connection dropped",
+                             process_of(peer.link), static_cast<std::uint32_t>(header->kind),
+                             header->payload_bytes),
+                 events);
+    }
+    if (frame) {
+      read_bytes += sizeof(FrameHeader) + frame->payload.size();
+      take(peer, std::move(*frame), events);
+    } else if (!peer.stream.ended()) {
       if (process_ended)
         end(peer, State::dead, fmt::format("{} ended (pidfd)", process_of(peer.link)), events);
       return;
-    }
-    // This says nothing of the peer.
-    if (base::descriptor_lost(received.error)) return lose_descriptor();
-    if (received.ended || received.error != 0) {
-      const int error = received.ended ? peer.send_error : received.error;
+    } else if (base::descriptor_lost(peer.stream.error())) {  // this says nothing of the peer
+      return lose_descriptor();
+    } else {
+      const int error = peer.stream.error() != 0 ? peer.stream.error() : peer.stream.send_error();
       return end(peer, State::dead, ending(peer.link, error), events);
     }
-    read_bytes += received.count;
-    peer.incoming.insert(peer.incoming.end(), chunk_.begin(),
-                         chunk_.begin() + static_cast<std::ptrdiff_t>(received.count));
-    if (!take_frames(peer, events)) return;
   }
 }
 
-// False when the peer ended.
-bool SocketControlChannel::take_frames(Peer& peer, std::vector<base::ControlEvent>& events) {
-  BlobView rest{peer.incoming};
-  while (rest.size() >= header_bytes) {
-    base::ByteReader header{rest};
-    const std::size_t bytes = header.get<std::uint32_t>();
-    const auto kind = header.get<FrameKind>();
-    const bool sound = kind == FrameKind::frame ? bytes <= frame_bytes_max
-                       : kind == FrameKind::progress
-                           ? peer.remote() && bytes == sizeof(std::uint32_t)
-                           : kind == FrameKind::goodbye && bytes == 0;
-    if (!sound) {
-      end(peer, State::dead,
-          fmt::format("{} sent a frame of kind {} and {} bytes, which no correct peer does: "
-                      "connection dropped",
-                      process_of(peer.link), static_cast<int>(kind), bytes),
-          events);
-      return false;
-    }
-    if (kind == FrameKind::goodbye) {
-      end(peer, State::said_goodbye, {}, events);
-      return false;
-    }
-    if (rest.size() < header_bytes + bytes) break;
-    const BlobView frame = rest.subspan(header_bytes, bytes);
-    rest = rest.subspan(header_bytes + bytes);
-    if (kind == FrameKind::progress) {
-      // More than was sent is no harm: it ends the waiting, not the counting.
-      const std::size_t read_bytes = base::ByteReader{frame}.get<std::uint32_t>();
-      peer.unread_bytes -= std::min(peer.unread_bytes, read_bytes);
-      release(peer);
-      flush(peer);
-      continue;
-    }
-    events.push_back({.kind = base::ControlEvent::Kind::frame,
-                      .peer = peer.link.peer,
-                      .bytes = Blob(frame.begin(), frame.end()),
-                      .detail = {}});
-    tell_what_was_read(peer, header_bytes + bytes);
+void SocketControlChannel::take(Peer& peer, Frame frame, std::vector<base::ControlEvent>& events) {
+  if (frame.kind == FrameKind::goodbye) return end(peer, State::said_goodbye, {}, events);
+  if (frame.kind == FrameKind::progress) {
+    // More than was sent is no harm: it ends the waiting, not the counting.
+    const std::size_t read_bytes = base::ByteReader{frame.payload}.get<std::uint32_t>();
+    peer.unread_bytes -= std::min(peer.unread_bytes, read_bytes);
+    release(peer);
+    return flush(peer);
   }
-  peer.incoming.erase(peer.incoming.begin(),
-                      peer.incoming.end() - static_cast<std::ptrdiff_t>(rest.size()));
-  return true;
+  const std::size_t bytes = sizeof(FrameHeader) + frame.payload.size();
+  events.push_back({.kind = base::ControlEvent::Kind::frame,
+                    .peer = peer.link.peer,
+                    .bytes = std::move(frame.payload),
+                    .detail = {}});
+  tell_what_was_read(peer, bytes);
 }
 
 // Past what is held: two peers that have filled each other up must still hear of progress.
@@ -276,8 +242,7 @@ void SocketControlChannel::tell_what_was_read(Peer& peer, std::size_t bytes) {
   if (!peer.remote() || peer.said_goodbye || peer.unreported_bytes < progress_bytes) return;
   base::ByteWriter progress;
   progress.put(static_cast<std::uint32_t>(peer.unreported_bytes));
-  const Blob frame = encode(static_cast<std::uint8_t>(FrameKind::progress), progress.blob());
-  peer.outgoing.insert(peer.outgoing.end(), frame.begin(), frame.end());
+  peer.stream.queue(FrameKind::progress, progress.blob());
   peer.unreported_bytes = 0;
   flush(peer);
 }
@@ -291,17 +256,14 @@ void SocketControlChannel::end(Peer& peer, State state, std::string detail,
                     .detail = std::move(detail)});
   // Taken out by hand: closing does not, as long as a forked child holds the descriptor too, and
   // the end of a stream or process stays readable for ever.
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.link.socket.get(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.stream.fd(), nullptr);
   if (peer.link.pidfd) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.link.pidfd.get(), nullptr);
   peer.state = state;
   peer.watches_room = false;
-  peer.incoming = {};
   peer.link.pidfd.reset();
   if (state != State::dead) return release(peer);  // the peer may still wait for our goodbye
   peer.held = {};
-  peer.outgoing = {};
-  peer.sent_bytes = 0;
-  peer.link.socket.reset();
+  peer.stream = FrameStream{{}, 0};
 }
 
 void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
@@ -325,7 +287,7 @@ void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
         if (wants == Farewell::acknowledgement)
           timeout_ms = std::min(timeout_ms, acknowledgement_poll_ms);
         const short events = wants == Farewell::room ? POLLOUT : 0;
-        polled.push_back({.fd = peer->link.socket.get(), .events = events, .revents = 0});
+        polled.push_back({.fd = peer->stream.fd(), .events = events, .revents = 0});
         return false;
       });
       if (waiting.empty() || system_.now() >= deadline) return;
@@ -343,9 +305,9 @@ void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
 // gone.
 SocketControlChannel::Farewell SocketControlChannel::farewell(Peer& peer) noexcept {
   flush(peer);
-  if (!peer.outgoing.empty()) return Farewell::room;
+  if (peer.stream.unsent()) return Farewell::room;
   if (!peer.remote()) return Farewell::nothing;
-  const int socket = peer.link.socket.get();
+  const int socket = peer.stream.fd();
   int unacknowledged_bytes = 0;
   if (::ioctl(socket, SIOCOUTQ, &unacknowledged_bytes) != 0 || unacknowledged_bytes == 0)
     return Farewell::nothing;

@@ -21,7 +21,6 @@
 #include <sys/types.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <list>
 #include <string>
@@ -30,6 +29,7 @@
 #include "base/control_channel.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
+#include "bootstrap/frame_stream.hpp"
 
 namespace qpmesh::bootstrap {
 
@@ -38,7 +38,7 @@ struct ControlLink {
   pid_t pid = 0;
   std::string host;
   std::string address;    // of the other end, for people; empty: a Unix socket
-  base::UniqueFd socket;  // connected stream, non-blocking; TCP: set up by tcp::set_up
+  base::UniqueFd socket;  // connected stream, non-blocking; TCP: set up
   base::UniqueFd pidfd;   // may be empty
 };
 
@@ -57,22 +57,18 @@ class SocketControlChannel final : public base::ControlChannel {
  private:
   // After goodbye only our own direction stays open; after death nothing does.
   enum class State : std::uint8_t { alive, said_goodbye, dead };
-  enum class FrameKind : std::uint8_t;
   // What our goodbye still waits for.
   enum class Farewell : std::uint8_t { room, acknowledgement, nothing };
 
   struct Peer {
-    ControlLink link;
+    ControlLink link;  // without its socket
+    FrameStream stream;
     State state = State::alive;
-    bool said_goodbye = false;       // by us
-    bool watches_room = false;       // epoll tells when the socket takes more
-    Blob incoming;                   // the beginning of a frame
-    std::size_t unreported_bytes{};  // of frames that we read and did not tell the peer of
-    std::list<Blob> held;            // frames that wait until the peer has read others
-    std::size_t unread_bytes = 0;    // of frames that left held, as far as we know
-    Blob outgoing;                   // whole frames, of which the first sent_bytes went out
-    std::size_t sent_bytes = 0;
-    int send_error = 0;  // the kernel tells each failure once, to whoever asks first
+    bool said_goodbye = false;         // by us
+    bool watches_room = false;         // epoll tells when the socket takes more
+    std::size_t unreported_bytes = 0;  // of frames that we read and did not tell the peer of
+    std::list<Frame> held{};           // frames that wait until the peer has read others
+    std::size_t unread_bytes = 0;      // of frames that left held, as far as we know
 
     bool remote() const noexcept { return !link.address.empty(); }
   };
@@ -83,7 +79,7 @@ class SocketControlChannel final : public base::ControlChannel {
   void flush(Peer& peer) noexcept;
   void watch_room(Peer& peer, bool wanted) noexcept;
   void read(Peer& peer, bool process_ended, std::vector<base::ControlEvent>& events);
-  bool take_frames(Peer& peer, std::vector<base::ControlEvent>& events);
+  void take(Peer& peer, Frame frame, std::vector<base::ControlEvent>& events);
   void tell_what_was_read(Peer& peer, std::size_t bytes);
   void end(Peer& peer, State state, std::string detail, std::vector<base::ControlEvent>& events);
   Farewell farewell(Peer& peer) noexcept;
@@ -97,7 +93,6 @@ class SocketControlChannel final : public base::ControlChannel {
   std::vector<Peer> peers_;
   std::vector<epoll_event> ready_;
   std::vector<bool> process_ended_;
-  std::array<std::byte, 32 * 1024> chunk_;
 };
 
 }  // namespace qpmesh::bootstrap

@@ -5,8 +5,8 @@
 
 #include <array>
 
-#include "bootstrap/local_socket.hpp"
 #include "bootstrap/one_host.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
 
@@ -16,11 +16,9 @@ std::string ended_ranks_socket(const std::string& job) {
 
 EndedRanks::EndedRanks(const base::System& system, const std::string& socket) {
   if (socket.empty()) return;
-  local::Connecting connecting = local::connect_to(system, socket);
-  local::Credentials there;
-  if (!connecting.socket || local::read_credentials(system, connecting.socket.get(), there) != 0)
-    return;
-  if (there.uid == ::geteuid()) socket_ = std::move(connecting.socket);
+  Opened opened = connect_to(system, unix_address(socket));
+  if (opened.socket && reject_reason(system, opened.socket.get()).empty())
+    socket_ = std::move(opened.socket);
 }
 
 std::vector<EndedRank> EndedRanks::read(const base::System& system) {
@@ -28,7 +26,7 @@ std::vector<EndedRank> EndedRanks::read(const base::System& system) {
   while (socket_) {
     EndedRank ended;
     const auto received =
-        stream::receive(system, socket_.get(), std::as_writable_bytes(std::span{&ended, 1}));
+        receive(system, socket_.get(), std::as_writable_bytes(std::span{&ended, 1}));
     if (received.error == EAGAIN) break;
     if (received.count == sizeof ended) {
       news.push_back(ended);

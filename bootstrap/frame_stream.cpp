@@ -2,16 +2,25 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
-#include "bootstrap/stream_socket.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
+namespace {
 
-FrameHeader FrameStream::header() const noexcept {
+// A claimed length is believed only as far as bytes have come.
+constexpr std::size_t read_bytes_max = 64 * 1024;
+
+}  // namespace
+
+std::optional<FrameHeader> FrameStream::begun() const noexcept {
   FrameHeader header;
+  if (input_.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, input_.data(), sizeof header);
   return header;
 }
@@ -23,45 +32,49 @@ void FrameStream::queue(FrameKind kind, BlobView payload) {
   }
   const FrameHeader header{kind, static_cast<std::uint32_t>(payload.size())};
   const auto bytes = std::as_bytes(std::span{&header, 1});
+  output_.reserve(output_.size() + bytes.size() + payload.size());  // the whole frame or nothing
   output_.insert(output_.end(), bytes.begin(), bytes.end());
   output_.insert(output_.end(), payload.begin(), payload.end());
 }
 
-void FrameStream::flush(const base::System& system) noexcept {
+void FrameStream::flush(const base::System& system, std::span<const int> descriptors) noexcept {
   while (unsent() && !ended_) {
-    const auto sent = stream::send(system, fd_.get(), BlobView{output_}.subspan(sent_));
+    const Sent sent = send(system, fd(), BlobView{output_}.subspan(sent_), descriptors);
     sent_ += sent.count;
+    descriptors = {};
     if (sent.error == EAGAIN) return;
-    if (sent.error == EPIPE || sent.error == ECONNRESET) {
-      // The other side may have said why before it closed: reading, not writing, ends the stream.
-      // Only a failure that reading would not show ends it here.
-      sent_ = output_.size();
-    } else if (sent.error != 0) {
-      ended_ = true;
-      error_ = sent.error;
-    }
+    if (sent.error == 0) continue;
+    // The other side may have said why before it closed: reading, not writing, ends the stream.
+    // Only a failure that reading would not show ends it here. The kernel tells each failure once,
+    // to whoever asks first.
+    sent_ = output_.size();
+    send_error_ = sent.error;
+    if (connection_broke(sent.error)) continue;
+    ended_ = true;
+    error_ = sent.error;
   }
 }
 
-void FrameStream::fill(const base::System& system) {
-  std::array<std::byte, 16 * 1024> chunk;
-  while (!ended_ && !frame_here() && !oversize()) {
-    const auto received = stream::receive(system, fd_.get(), chunk);
-    if (received.error == EAGAIN) return;
-    input_.insert(input_.end(), chunk.begin(),
-                  chunk.begin() + static_cast<std::ptrdiff_t>(received.count));
+std::optional<Frame> FrameStream::read(const base::System& system,
+                                       std::span<base::UniqueFd> places) {
+  while (!ended_ && !oversize()) {
+    const std::size_t here = input_.size();
+    const auto header = begun();
+    const std::size_t whole = sizeof(FrameHeader) + (header ? header->payload_bytes : 0);
+    if (header && here == whole) {
+      Frame frame{header->kind, Blob(input_.begin() + sizeof(FrameHeader), input_.end())};
+      input_.clear();
+      return frame;
+    }
+    input_.resize(std::min(whole, here + read_bytes_max));
+    const Received received = receive(system, fd(), std::span{input_}.subspan(here), places);
+    input_.resize(here + received.count);
+    if (received.error == EAGAIN) break;
+    lost_descriptors_ |= received.truncated;
     ended_ = received.ended || received.error != 0;
     error_ = received.error;
   }
-}
-
-std::optional<Frame> FrameStream::take() {
-  if (!frame_here()) return std::nullopt;
-  const FrameHeader head = header();
-  const auto begin = input_.begin() + sizeof(FrameHeader);
-  Frame frame{head.kind, Blob(begin, begin + head.payload_bytes)};
-  input_.erase(input_.begin(), begin + head.payload_bytes);
-  return frame;
+  return std::nullopt;
 }
 
 void FrameStream::farewell(const base::System& system) noexcept {

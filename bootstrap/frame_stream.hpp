@@ -2,15 +2,46 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/owned.hpp"
 #include "base/system.hpp"
-#include "bootstrap/star_wire.hpp"
+#include "qpmesh/bootstrap.hpp"
 
 namespace qpmesh::bootstrap {
 
-// Sends what the socket takes and keeps the rest; reads what is there and hands out whole frames.
+enum class FrameKind : std::uint32_t {
+  // Of the handshake. The first word is no beginning of another service's.
+  challenge = 0x6873656d,  // "mesh"
+  hello,
+  welcome,
+  refused,
+  later,  // come again
+  acknowledgement,
+  // Of a star.
+  blob = 1,
+  everyones,
+  failed,
+  // Of the control channel.
+  message,
+  goodbye,
+  progress,
+};
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::failed;
+  std::uint32_t payload_bytes = 0;
+};
+static_assert(sizeof(FrameHeader) == 8);
+
+struct Frame {
+  FrameKind kind = FrameKind::failed;
+  Blob payload;
+};
+
+// Sends what the socket takes and keeps the rest; reads one frame at a time, and nothing behind it.
 // Never blocks.
 class FrameStream {
  public:
@@ -18,50 +49,43 @@ class FrameStream {
       : fd_{std::move(fd)}, payload_bytes_max_{payload_bytes_max} {}
 
   int fd() const noexcept { return fd_.get(); }
+  void limit(std::size_t payload_bytes_max) noexcept { payload_bytes_max_ = payload_bytes_max; }
+
   void queue(FrameKind kind, BlobView payload);
   bool unsent() const noexcept { return sent_ < output_.size(); }
+  // Until the socket says "not now". Descriptors go with the first byte, if any is taken.
+  void flush(const base::System& system, std::span<const int> descriptors = {}) noexcept;
 
-  // Sends and reads until the socket says "not now" or a whole frame is here.
-  void flush(const base::System& system) noexcept;
-  void fill(const base::System& system);
-
-  // The next whole frame. A frame longer than allowed makes oversize() true and is never read.
-  std::optional<Frame> take();
-  bool oversize() const noexcept {
-    return header_seen() && header().payload_bytes > payload_bytes_max_;
-  }
-  std::uint32_t claimed_bytes() const noexcept {
-    return header_seen() ? header().payload_bytes : 0;
-  }
+  // The next frame, once it is whole. One that is longer than allowed makes oversize() true and is
+  // never read. Descriptors that came with it fill places.
+  std::optional<Frame> read(const base::System& system, std::span<base::UniqueFd> places = {});
+  bool oversize() const noexcept { return begun() && begun()->payload_bytes > payload_bytes_max_; }
+  // Of the frame that is not whole yet: its header, and how much of it is here.
+  std::optional<FrameHeader> begun() const noexcept;
+  std::size_t bytes_here() const noexcept { return input_.size(); }
 
   // The other side closed, or error() says what broke.
   bool ended() const noexcept { return ended_; }
   int error() const noexcept { return error_; }
+  int send_error() const noexcept { return send_error_; }               // the last one
+  bool lost_descriptors() const noexcept { return lost_descriptors_; }  // no room for them here
 
-  // The bare socket, to go on without frames. Bytes that came and were not taken are lost: unread()
-  // says whether there are any.
   base::UniqueFd release() noexcept { return std::move(fd_); }
-  bool unread() const noexcept { return !input_.empty(); }
 
   // Tells the other side that nothing more comes. What it sent is read and dropped: closing a TCP
   // socket over unread bytes would destroy what we sent last.
   void farewell(const base::System& system) noexcept;
 
  private:
-  bool header_seen() const noexcept { return input_.size() >= sizeof(FrameHeader); }
-  FrameHeader header() const noexcept;
-  bool frame_here() const noexcept {
-    return header_seen() && !oversize() &&
-           input_.size() >= sizeof(FrameHeader) + header().payload_bytes;
-  }
-
   base::UniqueFd fd_;
   std::size_t payload_bytes_max_;
   Blob output_;
   std::size_t sent_ = 0;
-  Blob input_;
+  Blob input_;  // one frame, or its beginning
   bool ended_ = false;
+  bool lost_descriptors_ = false;
   int error_ = 0;
+  int send_error_ = 0;
 };
 
 }  // namespace qpmesh::bootstrap

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.hpp"
 #include "base/owned.hpp"
+#include "bootstrap/hash.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -51,16 +51,6 @@ std::string host_name(const base::System& system) {
   return name.data();
 }
 
-void put_token(base::ByteWriter& writer, const Token& token) {
-  for (const std::byte byte : token) writer.put(byte);
-}
-
-Token get_token(base::ByteReader& reader) {
-  Token token{};
-  for (std::byte& byte : token) byte = reader.get<std::byte>();
-  return token;
-}
-
 [[noreturn]] void corrupt(int rank, std::string cause) {
   throw Error{
       {.code = ErrorCode::corrupt,
@@ -101,11 +91,11 @@ Introduction read_one(BlobView blob, int rank) {
   read.pid = reader.get<std::int32_t>();
   read.host = reader.get_text();
   read.listener = reader.get_text();
-  read.token = get_token(reader);
+  read.token = reader.get<Token>();
   read.nonce = reader.get<std::uint64_t>();
   read.arena_bytes = reader.get<std::uint64_t>();
   read.private_nonce_address = reader.get<std::uint64_t>();
-  read.contribution = get_token(reader);
+  read.contribution = reader.get<Token>();
   const BlobView facts = reader.get_bytes();
   read.facts.assign(facts.begin(), facts.end());
   if (!reader.finished()) {
@@ -139,20 +129,16 @@ void look_around(const base::System& system, Introduction& mine) {
 }
 
 Blob encode(const Introduction& introduction) {
+  const base::Place& place = introduction.place;
   base::ByteWriter writer;
   writer.put(introduction_magic).put(introduction.protocol).put_text(introduction.library_version);
   writer.put(std::int32_t{introduction.rank}).put(std::int32_t{introduction.size});
-  writer.put_text(introduction.place.boot_id).put(std::uint32_t{introduction.place.uid});
-  writer.put(introduction.place.pid_namespace).put(introduction.place.net_namespace);
-  writer.put(introduction.place.user_namespace);
-  writer.put(std::int32_t{introduction.pid})
-      .put_text(introduction.host)
-      .put_text(introduction.listener);
-  put_token(writer, introduction.token);
-  writer.put(introduction.nonce).put(introduction.arena_bytes);
-  writer.put(introduction.private_nonce_address);
-  put_token(writer, introduction.contribution);
-  writer.put_bytes(introduction.facts);
+  writer.put_text(place.boot_id).put(std::uint32_t{place.uid}).put(place.pid_namespace);
+  writer.put(place.net_namespace).put(place.user_namespace);
+  writer.put(std::int32_t{introduction.pid}).put_text(introduction.host);
+  writer.put_text(introduction.listener).put(introduction.token).put(introduction.nonce);
+  writer.put(introduction.arena_bytes).put(introduction.private_nonce_address);
+  writer.put(introduction.contribution).put_bytes(introduction.facts);
   return std::move(writer).blob();
 }
 
@@ -206,16 +192,8 @@ std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int si
 
 std::uint64_t epoch_of(std::span<const Introduction> introductions) {
   base::ByteWriter writer;
-  writer.put_text("qpmesh epoch");
-  for (const Introduction& introduction : introductions)
-    put_token(writer, introduction.contribution);
-  const Blob& text = writer.blob();
-  std::array<unsigned char, crypto_generichash_BYTES> digest{};
-  crypto_generichash(digest.data(), digest.size(),
-                     reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr, 0);
-  std::uint64_t epoch = 0;
-  std::memcpy(&epoch, digest.data(), sizeof epoch);
-  return epoch;
+  for (const Introduction& introduction : introductions) writer.put(introduction.contribution);
+  return base::ByteReader{hash<16>(writer.blob(), "qpmesh epoch")}.get<std::uint64_t>();
 }
 
 }  // namespace qpmesh::bootstrap

@@ -16,10 +16,10 @@
 
 namespace qpmesh::bootstrap {
 
-inline constexpr std::uint64_t introduction_magic =
-    0x6873656d7071'0001U;  // "qpmesh", and the place of this blob in a start
-inline constexpr std::uint32_t protocol_version =
-    3;  // of everything ranks exchange; raised by every change that old ranks misread
+// "qpmesh", and the place of this blob in a start.
+inline constexpr std::uint64_t introduction_magic = 0x6873656d7071'0001U;
+// Of everything ranks exchange; raised by every change that old ranks misread.
+inline constexpr std::uint32_t protocol_version = 4;
 
 using Token = std::array<std::byte, 16>;
 
@@ -31,14 +31,12 @@ struct Introduction {
   base::Place place;
   pid_t pid = 0;
   std::string host;
-  std::string
-      // Abstract Unix socket; empty where it could not be made, which the second blob explains.
-      listener;
-  Token token{};  // only ranks of this meeting know it: a connection that shows it is this rank's
+  std::string listener;  // abstract Unix socket; empty where preparing failed, as its report says
+  Token token{};         // known to ranks of this meeting only
   std::uint64_t nonce = 0;
   std::uint64_t arena_bytes = 0;
-  std::uint64_t private_nonce_address =
-      0;                 // where the nonce lies in private memory too; 0: nobody is to read that
+  // Where the nonce lies in private memory too; 0: nobody is to read that.
+  std::uint64_t private_nonce_address = 0;
   Token contribution{};  // to the epoch
   Blob facts;
 };

@@ -1,12 +1,17 @@
 #include "bootstrap/listener.hpp"
 
 #include <fmt/format.h>
-#include <sodium.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
 
 #include "base/bytes.hpp"
-#include "bootstrap/interfaces.hpp"
+#include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -14,7 +19,16 @@ namespace {
 
 // A host has a handful. Callers try all of them in turn.
 constexpr std::size_t addresses_max = 16;
-constexpr std::size_t unauthenticated_peers_max = 256;
+
+Address address_of(const sockaddr& found) {
+  Address address;
+  if (found.sa_family == AF_INET) address.bytes = sizeof(sockaddr_in);
+  if (found.sa_family == AF_INET6) address.bytes = sizeof(sockaddr_in6);
+  std::memcpy(&address.storage, &found, address.bytes);
+  return address;
+}
+
+Address read(const std::string& host) { return numeric({host, 0}).value_or(Address{}); }
 
 Reach reach_of(std::span<const Introduction> everybody, const Introduction& mine) {
   Reach reach;
@@ -31,97 +45,117 @@ bool same_network(const Introduction& a, const Introduction& b) {
   return a.place.boot_id == b.place.boot_id && a.place.net_namespace == b.place.net_namespace;
 }
 
-Key key_of_listener(std::span<const Introduction> everybody, int rank) {
-  constexpr std::string_view use = "qpmesh control link, version 1";
-  base::ByteWriter writer;
-  writer.put(std::int32_t{rank});
-  for (const Introduction& each : everybody) {
-    for (const std::byte byte : each.token) writer.put(byte);
-    for (const std::byte byte : each.contribution) writer.put(byte);
+std::vector<std::string> interface_addresses(const base::System& system) {
+  ifaddrs* list = nullptr;
+  if (system.call("getifaddrs", [&] { return ::getifaddrs(&list); }) != 0) {
+    throw Error{{.code = ErrorCode::no_resource,
+                 .operation = "init",
+                 .cause = "the addresses of this host cannot be read: getifaddrs failed",
+                 .system_error = errno}};
   }
-  const Blob& text = writer.blob();
-  Key key;
-  crypto_generichash(reinterpret_cast<unsigned char*>(key.data()), key.size(),
-                     reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                     reinterpret_cast<const unsigned char*>(use.data()), use.size());
-  return key;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
+  struct Found {
+    Address address;
+    bool carrier = false;
+  };
+  std::vector<Found> found;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
+    const Address address = address_of(*each->ifa_addr);
+    if (address.bytes == 0 || scope_of(address) == Scope::link_local) continue;
+    found.push_back({.address = address, .carrier = (each->ifa_flags & IFF_RUNNING) != 0});
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    const auto worth = [](const Found& each) {
+      return 2 * int{each.carrier} + int{each.address.storage.ss_family == AF_INET};
+    };
+    return worth(a) > worth(b);
+  });
+  std::vector<std::string> hosts;
+  hosts.reserve(found.size());
+  for (const Found& each : found) hosts.push_back(host_port(each.address).host);
+  return hosts;
 }
 
-Listener::Listener(const Settings& settings, std::span<const Introduction> everybody,
-                   const base::System& system, const base::Log& log)
-    : key_{key_of_listener(everybody, settings.rank)} {
-  const Introduction& mine = everybody[static_cast<std::size_t>(settings.rank)];
-  std::vector<std::string> hosts = addresses_for(
-      reach_of(everybody, mine), settings.bootstrap_address, interface_addresses(system));
+std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap_address,
+                                       std::span<const std::string> interface_addresses) {
+  const Address told = read(bootstrap_address);
+  const bool meaningful = told.bytes != 0 && scope_of(told) != Scope::link_local;
+  if (meaningful && !(scope_of(told) == Scope::loopback && reach.beyond))
+    return {bootstrap_address};
+  std::vector<std::string> chosen;
+  const auto take = [&](bool loopback) {
+    std::copy_if(interface_addresses.begin(), interface_addresses.end(), std::back_inserter(chosen),
+                 [&](const std::string& each) {
+                   return (scope_of(read(each)) == Scope::loopback) == loopback;
+                 });
+  };
+  if (reach.same_network) take(true);
+  if (reach.beyond || chosen.empty()) take(false);
+  return chosen;
+}
+
+std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybody, int rank,
+                                          const std::string& bootstrap_address,
+                                          const base::System& system, const base::Log& log) {
+  const Introduction& mine = everybody[static_cast<std::size_t>(rank)];
+  std::vector<std::string> hosts =
+      addresses_for(reach_of(everybody, mine), bootstrap_address, interface_addresses(system));
   if (hosts.size() > addresses_max) hosts.resize(addresses_max);
-  const AcceptorSettings acceptor{
-      .rank = settings.rank,
-      .handshake_timeout_ms = settings.handshake_timeout_ms,
-      .unauthenticated_peers_max = unauthenticated_peers_max + everybody.size()};
+  std::vector<base::UniqueFd> listeners;
   std::string tried;
   int last_error = 0;
   for (const std::string& host : hosts) {
-    try {
-      bound_.emplace_back(host, key_, acceptor, system, log);
-    } catch (const Error& error) {
-      last_error = error.system_error();
-      tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", host,
-                           base::describe_errno(last_error));
-      log.info("cannot hear ranks of other hosts at {}: {}", host,
-               base::describe_errno(last_error));
+    Opened opened = listen_at(system, read(host));
+    if (opened.socket) {
+      listeners.push_back(std::move(opened.socket));
+      continue;
     }
+    last_error = opened.error;
+    const std::string why = base::describe_errno(last_error);
+    tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", host, why);
+    log.info("cannot hear ranks of other hosts at {}: {}", host, why);
   }
-  if (!bound_.empty()) return;
+  if (!listeners.empty()) return listeners;
   throw Error{
       {.code = ErrorCode::no_resource,
-       .peer = settings.rank,
+       .peer = rank,
        .operation = "init",
        .cause =
            tried.empty()
                ? fmt::format("host {} has no address at which ranks of other hosts could reach "
                              "rank {}",
-                             mine.host, settings.rank)
-               : fmt::format("rank {} on host {} cannot listen at any of its addresses: {}",
-                             settings.rank, mine.host, tried),
+                             mine.host, rank)
+               : fmt::format("rank {} on host {} cannot listen at any of its addresses: {}", rank,
+                             mine.host, tried),
        .system_error = last_error,
        .hint = "is a network interface up, with an IPv4 or a global IPv6 address?"}};
 }
 
-std::vector<HostPort> Listener::addresses() const {
-  std::vector<HostPort> all;
-  for (const BoundAddress& bound : bound_) all.push_back(bound.endpoint.address());
-  return all;
+Blob encode_addresses(std::span<const HostPort> addresses) {
+  base::ByteWriter writer;
+  for (const HostPort& address : addresses) writer.put_text(address.host).put(address.port);
+  return std::move(writer).blob();
 }
 
-Deadline Listener::watch(std::vector<pollfd>& polled, Deadline wake) {
-  for (BoundAddress& bound : bound_) {
-    const std::size_t first = polled.size();
-    wake = bound.acceptor.watch(polled, wake);
-    bound.watched_entries = polled.size() - first;
+std::vector<HostPort> read_addresses(BlobView blob, int rank) {
+  base::ByteReader reader{blob};
+  std::vector<HostPort> addresses;
+  bool sound = true;
+  while (sound && !reader.finished()) {
+    HostPort& address = addresses.emplace_back();
+    address.host = reader.get_text();
+    address.port = reader.get<std::uint16_t>();
+    // A name would be looked up.
+    sound = reader.ok() && numeric(address) && addresses.size() <= addresses_max;
   }
-  return wake;
-}
-
-std::vector<AuthenticatedPeer> Listener::serve(std::span<const pollfd> entries) {
-  std::vector<AuthenticatedPeer> callers;
-  for (BoundAddress& bound : bound_) {
-    for (AuthenticatedPeer& caller : bound.acceptor.serve(entries.first(bound.watched_entries)))
-      callers.push_back(std::move(caller));
-    entries = entries.subspan(bound.watched_entries);
-  }
-  return callers;
-}
-
-// Any acceptor will do: the peer has its socket with it.
-void Listener::refuse(AuthenticatedPeer caller, const std::string& cause) {
-  bound_.front().acceptor.refuse(std::move(caller), ErrorCode::mismatch, cause, "");
-}
-
-int Listener::accept_error() const noexcept {
-  for (const BoundAddress& bound : bound_) {
-    if (bound.acceptor.accept_error() != 0) return bound.acceptor.accept_error();
-  }
-  return 0;
+  if (sound) return addresses;
+  throw Error{
+      {.code = ErrorCode::corrupt,
+       .peer = rank,
+       .operation = "init",
+       .cause = fmt::format("the {} bytes of rank {} are no addresses", blob.size(), rank),
+       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
 }
 
 }  // namespace qpmesh::bootstrap

@@ -1,68 +1,45 @@
-// Where a rank hears the calls of ranks that are not in its place.
+// Where a rank listens for ranks that are not in its place: at which addresses of this host.
 #pragma once
 
-#include <poll.h>
-
-#include <list>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/owned.hpp"
 #include "base/system.hpp"
-#include "bootstrap/acceptor.hpp"
 #include "bootstrap/introduction.hpp"
-#include "bootstrap/tcp.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
 
 // Whether two ranks have the same interfaces, loopback among them.
 bool same_network(const Introduction& a, const Introduction& b);
 
-// What calls to this rank are proven with. Made of what every rank put into the first gather: only
-// ranks of this meeting know it. Each rank's is another one, so that what was proven to one proves
-// nothing to the next.
-Key key_of_listener(std::span<const Introduction> everybody, int rank);
+// In numbers, as the kernel lists them: those of interfaces that are up, loopback too. Interfaces
+// with a carrier come before those without, IPv4 before IPv6. Link-local IPv6 addresses, which mean
+// nothing on another host, are left out. Throws Error{no_resource}.
+std::vector<std::string> interface_addresses(const base::System& system);
 
-// Listens from construction on, at particular addresses and ports that the kernel chooses.
-class Listener {
- public:
-  struct Settings {
-    int rank = 0;
-    std::string bootstrap_address{};  // Bootstrap::local_address
-    std::int64_t handshake_timeout_ms = 2'000;
-  };
-
-  // An address at which this rank cannot listen is left out, with a line in the log. Throws
-  // Error{no_resource} where none is left.
-  Listener(const Settings& settings, std::span<const Introduction> everybody,
-           const base::System& system, const base::Log& log);
-
-  std::vector<HostPort> addresses() const;
-  const Key& key() const noexcept { return key_; }
-
-  // As of Acceptor, for all addresses.
-  Deadline watch(std::vector<pollfd>& polled, Deadline wake);
-  std::vector<AuthenticatedPeer> serve(std::span<const pollfd> entries);
-  // Answers an authenticated peer who may not come in, and why.
-  void refuse(AuthenticatedPeer caller, const std::string& cause);
-  // The errno of the last call that could not be heard for want of descriptors or memory, or 0.
-  int accept_error() const noexcept;
-
- private:
-  struct BoundAddress {
-    TcpEndpoint endpoint;
-    Acceptor acceptor;
-    std::size_t watched_entries = 0;  // by the last watch
-
-    BoundAddress(const std::string& host, const Key& key, const AcceptorSettings& settings,
-                 const base::System& system, const base::Log& log)
-        : endpoint{{host, 0}, key, "this meeting", settings.handshake_timeout_ms, system},
-          acceptor{settings, endpoint, system, log} {}
-  };
-
-  Key key_;
-  std::list<BoundAddress> bound_;  // stay where they are: acceptors refer to their endpoints
+// Which ranks must be reached, beside those in the same place.
+struct Reach {
+  bool same_network = false;  // some on this host: they have our loopback
+  bool beyond = false;        // some that do not
 };
+
+// The address that the bootstrap uses, where it is of use to all; otherwise loopback for those who
+// have it too, every other address for those who do not.
+std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap_address,
+                                       std::span<const std::string> interface_addresses);
+
+// Listens at these addresses, on ports that the kernel chooses. An address at which this rank
+// cannot listen is left out, with a line in the log. Throws Error{no_resource} where none is left.
+std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybody, int rank,
+                                          const std::string& bootstrap_address,
+                                          const base::System& system, const base::Log& log);
+
+// Where a rank listens, for the other ranks. Reading throws Error{corrupt} naming the rank.
+Blob encode_addresses(std::span<const HostPort> addresses);
+std::vector<HostPort> read_addresses(BlobView blob, int rank);
 
 }  // namespace qpmesh::bootstrap

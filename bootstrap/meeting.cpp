@@ -3,23 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/control_channel.hpp"
 #include "bootstrap/introduction.hpp"
 #include "bootstrap/limits.hpp"
-#include "bootstrap/local_links.hpp"
-#include "bootstrap/local_socket.hpp"
-#include "bootstrap/remote_links.hpp"
+#include "bootstrap/links.hpp"
+#include "bootstrap/listener.hpp"
+#include "bootstrap/nodes.hpp"
+#include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr std::size_t facts_bytes_max =
-    60 * 1024;  // a bootstrap carries 64 KiB: the rest of the introduction fits beside them
+// A bootstrap carries 64 KiB: the rest of the introduction fits beside them.
+constexpr std::size_t facts_bytes_max = 60 * 1024;
 
 // Carries nothing but its randomness: the kernel's word and the tokens make a socket trusted, not
 // its name.
@@ -27,20 +27,14 @@ std::string listener_name(const base::System& system) {
   return fmt::format("qpmesh-{:016x}{:016x}", system.random_u64(), system.random_u64());
 }
 
-// Part of the time stays for the second gather: a rank that waited in vain for a neighbour must
+// Part of the time stays for the last gather: a rank that waited in vain for a neighbour must
 // still be able to say so.
 Deadline linking_deadline(const base::System& system, Deadline deadline) {
   return deadline == no_deadline ? deadline : deadline - (deadline - system.now()) / 4;
 }
 
-struct Preparation {
-  Introduction mine;
-  base::UniqueFd listener;
-};
-
-void prepare(const base::System& system, const LocalOffer& offer, BlobView facts,
-             Preparation& preparation) {
-  Introduction& mine = preparation.mine;
+base::UniqueFd prepare(const base::System& system, const LocalOffer& offer, BlobView facts,
+                       Introduction& mine) {
   if (facts.size() > facts_bytes_max) {
     throw Error{
         {.code = ErrorCode::bad_argument,
@@ -54,7 +48,7 @@ void prepare(const base::System& system, const LocalOffer& offer, BlobView facts
   mine.private_nonce_address = offer.private_nonce_address;
   look_around(system, mine);
   const std::string name = listener_name(system);
-  local::Listening listening = local::listen_at(system, name);
+  Opened listening = listen_at(system, unix_address(name));
   if (!listening.socket) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "init",
@@ -62,8 +56,8 @@ void prepare(const base::System& system, const LocalOffer& offer, BlobView facts
                  .system_error = listening.error,
                  .hint = hint_for_descriptors(listening.error)}};
   }
-  preparation.listener = std::move(listening.socket);
   mine.listener = name;  // last: a name in the blob promises that somebody listens
+  return std::move(listening.socket);
 }
 
 // Ranks that a bootstrap mixed up would accuse each other of forgery.
@@ -78,35 +72,22 @@ void check_own_blob(const Introduction& sent, const Introduction& returned) {
        .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
 }
 
-// Every step that can fail alone runs here: its Error goes to the other ranks with the second
-// gather.
-template <class Step>
-bool attempt(Outcome& outcome, int rank, Step&& step) {
-  try {
-    step();
-  } catch (...) {
-    outcome.fail(Failure::from_current_exception(rank));
+// What a rank reports of its links.
+Blob neighbours_of(std::span<const Link> links) {
+  Neighbours neighbours{.are_read = true};
+  for (const Link& link : links) {
+    if (link.memory.rank == no_peer) continue;
+    neighbours.proved.push_back(link.memory.rank);
+    neighbours.are_read &= link.memory.private_memory.is_known();
   }
-  return !outcome.failure;
+  neighbours.are_read &= !neighbours.proved.empty();
+  return encode(neighbours);
 }
 
 std::unique_ptr<base::ControlChannel> open_control(const base::System& system,
-                                                   std::vector<Link>& local,
-                                                   std::vector<RemoteLink>& remote,
-                                                   std::span<const Introduction> everybody) {
+                                                   std::vector<Link>& links) {
   std::vector<ControlLink> control;
-  const auto add = [&](int rank, std::string address, base::UniqueFd socket, base::UniqueFd pidfd) {
-    const Introduction& there = everybody[static_cast<std::size_t>(rank)];
-    control.push_back({.peer = rank,
-                       .pid = there.pid,
-                       .host = there.host,
-                       .address = std::move(address),
-                       .socket = std::move(socket),
-                       .pidfd = std::move(pidfd)});
-  };
-  for (Link& link : local) add(link.memory.rank, {}, std::move(link.socket), std::move(link.pidfd));
-  for (RemoteLink& link : remote)
-    add(link.rank, std::move(link.address), std::move(link.socket), {});
+  for (Link& link : links) control.push_back(std::move(link.control));
   return std::make_unique<SocketControlChannel>(system, std::move(control));
 }
 
@@ -128,78 +109,75 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   const int size = bootstrap.size();
   check_place(rank, size);
 
-  Outcome outcome;
-  Preparation preparation;
-  preparation.mine = introduce_myself(system, rank, size);
-  attempt(outcome, rank, [&] { prepare(system, offer, facts, preparation); });
-  const auto introductions = bootstrap.all_gather(encode(preparation.mine), deadline);
+  Report report;
+  std::vector<base::UniqueFd> listeners;
+  Introduction mine = introduce_myself(system, rank, size);
+  report.attempt(rank, [&] { listeners.push_back(prepare(system, offer, facts, mine)); });
+  const auto introductions = bootstrap.all_gather(encode(mine), deadline);
 
   std::vector<Introduction> everybody;
-  std::optional<Error>
-      // Which every rank reads alike; a rank of another protocol could not read our report of it.
-      misread;
   try {
     everybody = read_introductions(introductions, size);
-  } catch (const Error& error) {
-    misread = error;
-    attempt(outcome, rank, [] { throw; });
+  } catch (const Error&) {
+    // Which every rank reads alike; a rank of another protocol could not read our report of it.
+    bootstrap.all_gather({}, deadline);
+    throw;
+  }
+  report.attempt(rank, [&] { check_own_blob(mine, everybody[static_cast<std::size_t>(rank)]); });
+
+  // A rank that could not prepare itself is not waited for: its report ends the meeting.
+  const bool all_prepared =
+      std::ranges::none_of(everybody, &std::string::empty, &Introduction::listener);
+  const bool several_places = !std::ranges::all_of(
+      everybody, [&](const Introduction& each) { return same_place(each, everybody.front()); });
+  std::vector<std::vector<HostPort>> addresses(everybody.size());
+  if (all_prepared && several_places) {
+    report.attempt(rank, [&] {
+      std::vector<HostPort> heard_at;
+      for (base::UniqueFd& listener :
+           listen_beyond(everybody, rank, bootstrap.local_address(), system, log)) {
+        heard_at.push_back(host_port(local_address(listener.get())));
+        listeners.push_back(std::move(listener));
+      }
+      report.result = encode_addresses(heard_at);
+    });
+    const auto told = agree(bootstrap, deadline, report);
+    for (std::size_t i = 0; i < told.size(); ++i)
+      addresses[i] = read_addresses(told[i], static_cast<int>(i));
   }
 
   Meeting meeting;
   std::vector<Link> links;
-  std::vector<RemoteLink> remote_links;
-  std::optional<Listener> listener;
-  const bool several_places = !misread && scattered(everybody);
-  if (!outcome.failure) {
-    attempt(outcome, rank, [&] {
-      check_own_blob(preparation.mine, everybody[static_cast<std::size_t>(rank)]);
-      if (several_places) {
-        listener.emplace(Listener::Settings{.rank = rank,
-                                            .bootstrap_address = bootstrap.local_address(),
-                                            .handshake_timeout_ms = options.handshake_timeout_ms},
-                         everybody, system, log);
-        outcome.listens_at = listener->addresses();
-      }
-      link_local_peers(system, log, preparation.listener.get(), offer, everybody, rank,
-                       options.handshake_timeout_ms, linking_deadline(system, deadline), links,
-                       outcome);
-      if (!several_places) meeting.control = open_control(system, links, remote_links, everybody);
+  if (all_prepared && !report.failure) {
+    report.attempt(rank, [&] {
+      links = link_peers({.rank = rank,
+                          .offer = offer,
+                          .handshake_timeout_ms = options.handshake_timeout_ms,
+                          .deadline = linking_deadline(system, deadline)},
+                         std::move(listeners), everybody, addresses, report, system, log);
+      report.result = neighbours_of(links);
+      if (!report.failure) meeting.control = open_control(system, links);
     });
   }
-  const auto outcome_blobs = bootstrap.all_gather(encode(outcome), deadline);
-  preparation.listener.reset();
-  if (misread) throw Error{*misread};
-  const std::vector<Outcome> outcomes = read_outcomes(outcome_blobs, size);
-  throw_agreed_failure(outcomes);
-
-  const std::vector<int> node_of = number_nodes(outcomes);
-  if (several_places) {
-    Outcome remote_outcome;
-    attempt(remote_outcome, rank, [&] {
-      link_remote_peers(system, log, *listener, everybody, outcomes, rank,
-                        options.handshake_timeout_ms, linking_deadline(system, deadline),
-                        remote_links, remote_outcome);
-      if (!remote_outcome.failure)
-        meeting.control = open_control(system, links, remote_links, everybody);
-    });
-    listener.reset();
-    throw_agreed_failure(
-        read_outcomes(bootstrap.all_gather(encode(remote_outcome), deadline), size));
-  }
+  listeners.clear();
+  const auto neighbours = read_neighbours(agree(bootstrap, deadline, report));
+  const std::vector<int> node_of = number_nodes(neighbours);
 
   for (Introduction& each : everybody) {
-    meeting.ranks.push_back(
-        {.host = std::move(each.host),
-         .pid = each.pid,
-         .place = std::move(each.place),
-         .node = node_of[static_cast<std::size_t>(each.rank)],
-         .reads_neighbours = outcomes[static_cast<std::size_t>(each.rank)].reads_neighbours,
-         .facts = std::move(each.facts)});
+    const auto index = static_cast<std::size_t>(each.rank);
+    meeting.ranks.push_back({.host = std::move(each.host),
+                             .pid = each.pid,
+                             .place = std::move(each.place),
+                             .node = node_of[index],
+                             .reads_neighbours = neighbours[index].are_read,
+                             .facts = std::move(each.facts)});
   }
-  for (Link& link : links) meeting.local_peers.push_back(std::move(link.memory));
+  for (Link& link : links) {
+    if (link.memory.rank != no_peer) meeting.local_peers.push_back(std::move(link.memory));
+  }
   meeting.epoch = epoch_of(everybody);
   log.info("met {} ranks on {} nodes, {} of them here; epoch {:016x}", size,
-           1 + *std::max_element(node_of.begin(), node_of.end()), links.size() + 1, meeting.epoch);
+           1 + std::ranges::max(node_of), meeting.local_peers.size() + 1, meeting.epoch);
   return meeting;
 }
 

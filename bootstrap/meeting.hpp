@@ -26,8 +26,8 @@ struct LocalOffer {
   std::size_t arena_bytes = 0;
   std::uint64_t nonce = 0;  // proves to the peer that it mapped this memory
   int doorbell_fd = -1;     // eventfd: a peer adds 1 to wake this rank
-  std::uint64_t private_nonce_address =
-      0;  // where the nonce lies in private memory too; 0: nobody is to read that
+  // Where the nonce lies in private memory too; 0: nobody is to read that.
+  std::uint64_t private_nonce_address = 0;
 };
 
 // What a rank of the same host gave to us. Exists only for peers that proved to share memory.

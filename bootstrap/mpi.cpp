@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "bootstrap/launcher.hpp"
-#include "bootstrap/star_wire.hpp"
+#include "bootstrap/star.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh {

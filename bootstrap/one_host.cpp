@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sodium.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <span>
 #include <utility>
 
+#include "bootstrap/hash.hpp"
 #include "bootstrap/limits.hpp"
 #include "qpmesh/error.hpp"
 
@@ -21,47 +19,27 @@ constexpr std::size_t job_characters_max = 64;  // what fits sun_path with every
 
 constexpr int looks_max = 20;  // a millisecond apart, at a name that is bound
 
-const unsigned char* bytes_of(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
-
-std::string hexadecimal(std::span<const unsigned char> bytes) {
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
-
 bool plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '_' || c == '-' || c == ':' || c == '@';
 }
 
-}  // namespace
-
-std::string one_host_name(uid_t uid, const std::string& job, int ordinal) {
-  std::string shown = job;
-  if (job.size() > job_characters_max || !std::ranges::all_of(job, plain)) {
-    std::array<unsigned char, 16> hash{};
-    crypto_generichash(hash.data(), hash.size(), bytes_of(job), job.size(), nullptr, 0);
-    shown = "hash:" + hexadecimal(hash);
+// Who has bound the name and does not listen is not one of us: our roots listen at once.
+bool taken_by_another_user(const base::System& system, const std::string& name) {
+  for (int looks = 0; looks < looks_max; ++looks) {
+    const Opened there = connect_to(system, unix_address(name));
+    if (there.error == 0) return !reject_reason(system, there.socket.get()).empty();
+    ::poll(nullptr, 0, 1);
   }
-  return fmt::format("qpmesh-{}-{}-{}", uid, shown, ordinal);
+  return true;
 }
 
-std::string private_name(std::string_view secret, const std::string& name) {
-  std::array<unsigned char, 32> key{};
-  std::array<unsigned char, 16> hash{};
-  crypto_generichash(key.data(), key.size(), bytes_of(secret), secret.size(), nullptr, 0);
-  crypto_generichash(hash.data(), hash.size(), bytes_of(name), name.size(), key.data(), key.size());
-  return "qpmesh-private-" + hexadecimal(hash);
-}
-
-base::UniqueFd OneHostEndpoint::listen() {
-  local::Listening listening = local::listen_at(system_, name_);
-  std::string taken;
-  if (listening.error == EADDRINUSE && taken_by_another_user()) {
-    taken = std::exchange(name_, private_name_(true));
-    if (name_.empty()) {
+base::UniqueFd listen_on_host(std::string name, const PrivateName& private_name,
+                              const base::System& system) {
+  Opened listening = listen_at(system, unix_address(name));
+  if (listening.error == EADDRINUSE && taken_by_another_user(system, name)) {
+    const std::string taken = std::exchange(name, private_name(true));
+    if (name.empty()) {
       throw Error{
           {.code = ErrorCode::bad_config,
            .peer = 0,
@@ -70,67 +48,55 @@ base::UniqueFd OneHostEndpoint::listen() {
            .system_error = EADDRINUSE,
            .hint = "set QPMESH_SECRET_FILE on every rank, for a name that others cannot know"}};
     }
-    listening = local::listen_at(system_, name_);
+    listening = listen_at(system, unix_address(name));
   }
   if (listening.socket) return std::move(listening.socket);
   const bool in_use = listening.error == EADDRINUSE;
-  throw Error{
-      {.code = in_use ? ErrorCode::bad_config : ErrorCode::no_resource,
-       .peer = 0,
-       .operation = "init",
-       .cause = in_use ? fmt::format(
-                             "the socket name {} is in use: another living job, or a second rank 0 "
-                             "of this one",
-                             describe())
-                       : fmt::format("rank 0 cannot listen at {}", describe()),
-       .system_error = listening.error,
-       .hint = in_use ? "end the other job, or give each job a QPMESH_JOB of its own"
-                      : hint_for_descriptors(listening.error)}};
+  throw Error{{.code = in_use ? ErrorCode::bad_config : ErrorCode::no_resource,
+               .peer = 0,
+               .operation = "init",
+               .cause = in_use
+                            ? fmt::format("the socket name @{} is in use: another living job, or a "
+                                          "second rank 0 of this one",
+                                          name)
+                            : fmt::format("rank 0 cannot listen at @{}", name),
+               .system_error = listening.error,
+               .hint = in_use ? "end the other job, or give each job a QPMESH_JOB of its own"
+                              : hint_for_descriptors(listening.error)}};
 }
 
-// Who has bound the name and does not listen is not one of us: our roots listen at once.
-bool OneHostEndpoint::taken_by_another_user() const {
-  for (int looks = 0; looks < looks_max; ++looks) {
-    const local::Connecting connecting = local::connect_to(system_, name_);
-    if (connecting.error == 0) return reject_reason(connecting.socket.get()).has_value();
-    ::poll(nullptr, 0, 1);
+}  // namespace
+
+std::string one_host_name(uid_t uid, const std::string& job, int ordinal) {
+  std::string shown = job;
+  if (job.size() > job_characters_max || !std::ranges::all_of(job, plain)) {
+    shown = "hash:" + hexadecimal(hash<16>(job));
   }
-  return true;
+  return fmt::format("qpmesh-{}-{}-{}", uid, shown, ordinal);
 }
 
-Endpoint::Attempt OneHostEndpoint::connect(Deadline) {
-  // A Unix socket connects at once or says EAGAIN when the root's queue is full: both are one
-  // attempt.
-  local::Connecting connecting = local::connect_to(system_, name_);
-  const bool other_user = connecting.socket && reject_reason(connecting.socket.get());
-  if (connecting.socket && !other_user) return {std::move(connecting.socket), 0, {}};
-  if (connecting.error == EMFILE) return {{}, EMFILE, fmt::format("connect to {}", describe())};
-  if (second_name_.empty()) second_name_ = private_name_(other_user);
-  if (second_name_.empty())
-    return {std::move(connecting.socket), connecting.error,
-            fmt::format("connect to {}", describe())};
-  local::Connecting privately = local::connect_to(system_, second_name_);
-  if (privately.socket) return {std::move(privately.socket), 0, {}};
-  return {{},
-          privately.error,
-          fmt::format("connect to {}{}", describe(),
-                      other_user
-                          ? fmt::format(", which another user has taken, and to @{}", second_name_)
-                          : "")};
+std::string private_name(std::string_view secret, const std::string& name) {
+  const auto key = hash<32>(secret);
+  return "qpmesh-private-" +
+         hexadecimal(hash<16>(name, {reinterpret_cast<const char*>(key.data()), key.size()}));
 }
 
-std::string OneHostEndpoint::terms() const {
-  return fmt::format("run on one host, as one user (here uid {}), in one job (QPMESH_JOB)",
-                     ::geteuid());
-}
-
-std::optional<std::string> OneHostEndpoint::reject_reason(int fd) const {
-  local::Credentials there;
-  if (const int error = local::read_credentials(system_, fd, there); error != 0)
-    return fmt::format("the kernel does not say whose process it is (errno {})", error);
-  if (there.uid == ::geteuid()) return std::nullopt;
-  return fmt::format("its user is uid {}, ours is uid {} (pid {})", there.uid, ::geteuid(),
-                     there.pid);
+Endpoint one_host_endpoint(const std::string& name, const PrivateName& private_name,
+                           const base::System& system) {
+  return {.name = "@" + name,
+          .terms = fmt::format("run on one host, as one user (here uid {}), in one job "
+                               "(QPMESH_JOB)",
+                               ::geteuid()),
+          .secret_hint = {},
+          .key = {},  // known to all: proofs only catch confusion here, SO_PEERCRED authenticates
+          .listen = [=, &system] { return listen_on_host(name, private_name, system); },
+          .resolve =
+              [=](bool taken) {
+                Resolved found{.addresses = {unix_address(name)}, .problem = {}};
+                if (const std::string other = private_name(taken); !other.empty())
+                  found.addresses.push_back(unix_address(other));
+                return found;
+              }};
 }
 
 }  // namespace qpmesh::bootstrap

@@ -10,7 +10,6 @@
 
 #include "base/system.hpp"
 #include "bootstrap/endpoint.hpp"
-#include "bootstrap/local_socket.hpp"
 
 namespace qpmesh::bootstrap {
 
@@ -25,32 +24,8 @@ std::string private_name(std::string_view secret, const std::string& name);
 // secret is made where there is none yet. Empty: there is no secret.
 using PrivateName = std::function<std::string(bool may_make_secret)>;
 
-class OneHostEndpoint final : public Endpoint {
- public:
-  OneHostEndpoint(std::string name, PrivateName private_name, const base::System& system)
-      : name_{std::move(name)}, private_name_{std::move(private_name)}, system_{system} {}
-
-  base::UniqueFd listen() override;
-  // Tries the name, and where another user or nobody listens there, the private one.
-  Attempt connect(Deadline deadline) override;
-  // For the root these are the credentials at connect, for a rank those at listen: in both cases of
-  // whoever made the call.
-  std::optional<std::string> reject_reason(int fd) const override;
-  int prepare(int) const override { return 0; }
-  std::string local_address(int) const override { return {}; }
-  std::string describe() const override { return "@" + name_; }
-  std::string terms() const override;
-  const Key& key() const override { return key_; }
-  std::string secret_hint() const override { return {}; }
-
- private:
-  bool taken_by_another_user() const;
-
-  std::string name_;
-  PrivateName private_name_;
-  std::string second_name_;  // once it is known
-  const base::System& system_;
-  Key key_{};  // known to all: proofs only catch confusion here, SO_PEERCRED authenticates
-};
+// Ranks try the name and, where they have a secret, the private one.
+Endpoint one_host_endpoint(const std::string& name, const PrivateName& private_name,
+                           const base::System& system);
 
 }  // namespace qpmesh::bootstrap

@@ -1,5 +1,8 @@
 // A star: rank 0 gathers everyone's blob and gives all of them back. Start-up only; O(N) messages
 // at the root, no threads.
+//
+//   once per all_gather    rank -> root blob, root -> rank everyones (all blobs)
+//   instead, either side   failed (an Error): the root's is thrown on all ranks
 #pragma once
 
 #include <cstdint>
@@ -10,11 +13,14 @@
 
 #include "base/log.hpp"
 #include "base/system.hpp"
+#include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/endpoint.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
+
+inline constexpr std::size_t blob_bytes_max = 64 * 1024;
 
 struct StarSettings {
   int rank = 0;
@@ -27,39 +33,52 @@ struct StarSettings {
   std::int64_t progress_ms = 5'000;           // between the root's progress lines; 0 = none
 };
 
-// What a rank should look into whose fellows do not come.
-std::string hint_for_missing(const StarSettings& settings, const Endpoint& endpoint);
-
-// The root's half or a rank's half.
-class StarHalf {
- public:
-  virtual ~StarHalf() = default;
-  virtual std::vector<Blob> all_gather(BlobView mine, Deadline deadline) = 0;
-  virtual std::string local_address() const = 0;
-};
-std::unique_ptr<StarHalf> make_star_root(const StarSettings&, Endpoint&, const base::System&,
-                                         const base::Log&);
-std::unique_ptr<StarHalf> make_star_rank(const StarSettings&, Endpoint&, const base::System&,
-                                         const base::Log&);
-
 // The root listens from construction on; ranks connect in their first all_gather. After an error
 // every further all_gather throws the same one. system and log must outlive it.
-class Star final : public Bootstrap {
- public:
-  Star(const StarSettings& settings, std::unique_ptr<Endpoint> endpoint, const base::System& system,
-       const base::Log& log);
+std::unique_ptr<Bootstrap> make_star(const StarSettings& settings, Endpoint endpoint,
+                                     const base::System& system, const base::Log& log);
 
-  int rank() const override { return settings_.rank; }
-  int size() const override { return settings_.size; }
-  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
-  // The one by which the root is reached.
-  std::string local_address() const override { return half_->local_address(); }
+// What the root's half and a rank's half have in common.
+class Star : public Bootstrap {
+ public:
+  int rank() const final { return settings_.rank; }
+  int size() const final { return settings_.size; }
+  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) final;
+
+ protected:
+  Star(const StarSettings& settings, Endpoint endpoint, const base::System& system,
+       const base::Log& log)
+      : settings_{settings},
+        endpoint_{std::move(endpoint)},
+        system_{system},
+        log_{log},
+        ended_ranks_{system, settings.ended_ranks_socket} {}
+
+  virtual std::vector<Blob> gather(BlobView mine, Deadline deadline) = 0;
+  // What to look into when fellow ranks do not come.
+  std::string hint_for_missing() const;
+  long long elapsed_ms() const;  // of this all_gather
+
+  const StarSettings settings_;
+  const Endpoint endpoint_;
+  const base::System& system_;
+  const base::Log& log_;
+  EndedRanks ended_ranks_;
 
  private:
-  StarSettings settings_;
-  std::unique_ptr<Endpoint> endpoint_;
-  std::unique_ptr<StarHalf> half_;
+  Deadline started_;
   std::optional<Error> broken_;
 };
+std::unique_ptr<Star> make_star_root(const StarSettings&, Endpoint, const base::System&,
+                                     const base::Log&);
+std::unique_ptr<Star> make_star_rank(const StarSettings&, Endpoint, const base::System&,
+                                     const base::Log&);
+
+// Every rank's blob, as the root hands them out.
+constexpr std::size_t everyones_bytes_max(int size) {
+  return static_cast<std::size_t>(size) * (blob_bytes_max + 4);
+}
+Blob encode_everyones(const std::vector<Blob>& blobs);
+std::optional<std::vector<Blob>> decode_everyones(BlobView payload, int size);
 
 }  // namespace qpmesh::bootstrap

@@ -12,6 +12,7 @@
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/limits.hpp"
+#include "bootstrap/socket.hpp"
 #include "bootstrap/star.hpp"
 
 namespace qpmesh::bootstrap {
@@ -19,7 +20,26 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds waiting_pause{100};  // between two messages about who is missing
+// Ranks that the root still waits for; so many of them are named at most.
+constexpr std::size_t missing_named_max = 64;
+struct Missing {
+  std::size_t count = 0;
+  std::vector<int> named{};
+
+  void add(int rank) {
+    ++count;
+    if (named.size() < missing_named_max) named.push_back(rank);
+  }
+};
+
+std::string to_string(const Missing& missing) {  // "ranks 2, 5 and 3 more"
+  std::string text = missing.count == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < missing.named.size(); ++i)
+    text += fmt::format("{} {}", i == 0 ? "" : ",", missing.named[i]);
+  if (missing.count > missing.named.size())
+    text += fmt::format(" and {} more", missing.count - missing.named.size());
+  return text;
+}
 
 struct Member {
   std::optional<FrameStream> stream;
@@ -32,27 +52,30 @@ bool hung_up(int fd) {
   return ::poll(&entry, 1, 0) > 0;
 }
 
-class StarRoot final : public StarHalf {
+std::vector<base::UniqueFd> only(base::UniqueFd listener) {
+  std::vector<base::UniqueFd> listeners;
+  listeners.push_back(std::move(listener));
+  return listeners;
+}
+
+class StarRoot final : public Star {
  public:
-  StarRoot(const StarSettings& settings, Endpoint& endpoint, const base::System& system,
+  StarRoot(const StarSettings& settings, Endpoint endpoint, const base::System& system,
            const base::Log& log)
-      : settings_{settings},
-        endpoint_{endpoint},
-        system_{system},
-        log_{log},
-        acceptor_{{.rank = 0, .handshake_timeout_ms = settings.handshake_timeout_ms},
-                  endpoint,
+      : Star{settings, std::move(endpoint), system, log},
+        acceptor_{{.rank = 0,
+                   .key = endpoint_.key,
+                   .handshake_timeout_ms = settings.handshake_timeout_ms},
+                  only(endpoint_.listen()),
                   system,
                   log},
-        ended_ranks_{system, settings.ended_ranks_socket},
+        host_{host_of(acceptor_.listener())},
         members_(static_cast<std::size_t>(settings.size)) {}
 
-  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override;
-  std::string local_address() const override {
-    return endpoint_.local_address(acceptor_.listener());
-  }
+  std::string local_address() const override { return host_; }
 
  private:
+  std::vector<Blob> gather(BlobView mine, Deadline deadline) override;
   // The loop's steps.
   void turn(Deadline wake, bool sending);
   void judge(AuthenticatedPeer caller);
@@ -62,41 +85,25 @@ class StarRoot final : public StarHalf {
   bool all_here() const;
   bool all_sent() const;
   Missing missing() const;
-  void tell_missing();
   void report_progress();
   std::vector<Blob> hand_out();
 
   [[noreturn]] void fail_everyone(ErrorDetail detail);
   [[noreturn]] void fail_dead(int rank);
   [[noreturn]] void fail_timeout(std::string_view remark);
-  long long elapsed_ms() const {
-    return std::chrono::duration_cast<milliseconds>(system_.now() - started_).count();
-  }
 
-  StarSettings settings_;
-  Endpoint& endpoint_;
-  const base::System& system_;
-  const base::Log& log_;
   Acceptor acceptor_;
-  EndedRanks ended_ranks_;
+  std::string host_;             // at which it listens
   std::vector<Member> members_;  // by rank; the root's own has no stream
-  std::vector<pollfd>
-      // Listener, unauthenticated peers, members with something to ask for: rebuilt each turn.
-      polled_;
+  // Listener, unauthenticated peers, members with something to ask for: rebuilt each turn.
+  std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;  // of those members, in the order of polled_
 
-  Deadline started_;
   Deadline progress_due_;
-  Deadline waiting_due_;
-  bool waiting_changed_ = false;
 };
 
-std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
-  started_ = system_.now();
-  progress_due_ =
-      settings_.progress_ms > 0 ? started_ + milliseconds{settings_.progress_ms} : no_deadline;
-  waiting_due_ = started_;
-  waiting_changed_ = true;
+std::vector<Blob> StarRoot::gather(BlobView mine, Deadline deadline) {
+  progress_due_ = base::after_ms(system_, settings_.progress_ms);  // 0: never
   members_[0].blob = Blob(mine.begin(), mine.end());
   for (std::size_t rank = 1; rank < members_.size(); ++rank) {
     if (members_[rank].stream)
@@ -105,11 +112,8 @@ std::vector<Blob> StarRoot::all_gather(BlobView mine, Deadline deadline) {
 
   while (!all_here()) {
     if (system_.now() >= deadline) fail_timeout("");
-    tell_missing();
     report_progress();
-    Deadline wake = std::min(deadline, progress_due_);
-    if (waiting_changed_) wake = std::min(wake, waiting_due_);
-    turn(wake, false);
+    turn(std::min(deadline, progress_due_), false);
   }
   std::vector<Blob> blobs = hand_out();
   while (!all_sent()) {
@@ -199,7 +203,7 @@ void StarRoot::judge(AuthenticatedPeer caller) {
     return acceptor_.refuse(
         std::move(caller), ErrorCode::mismatch,
         fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
-                    settings_.job, endpoint_.describe()),
+                    settings_.job, endpoint_.name),
         "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
   }
   if (hello.rank < 1 || hello.rank >= settings_.size) {
@@ -228,23 +232,19 @@ void StarRoot::judge(AuthenticatedPeer caller) {
                                         hello.rank, member.who, sender_of(hello)),
                             "give every process a rank of its own");
   }
-  const Proof proof = prove(endpoint_.key(), Role::root, caller.challenge, hello);
-  member.stream.emplace(std::move(caller.fd), blob_bytes_max);
+  const Proof proof = acceptor_.welcome(caller);
+  member.stream = std::move(caller.stream);
+  member.stream->limit(blob_bytes_max);
   member.who = sender_of(hello);
   member.stream->queue(FrameKind::welcome, proof);
   member.stream->flush(system_);
-  waiting_changed_ = true;
 }
 
 void StarRoot::read_member(int rank) {
   Member& member = members_[static_cast<std::size_t>(rank)];
-  for (;;) {
-    member.stream->fill(system_);
-    auto frame = member.stream->take();
-    if (!frame) break;
+  while (auto frame = member.stream->read(system_)) {
     if (frame->kind == FrameKind::blob && !member.blob) {
       member.blob = std::move(frame->payload);
-      waiting_changed_ = true;
       continue;
     }
     if (frame->kind == FrameKind::failed) {
@@ -267,7 +267,7 @@ void StarRoot::read_member(int rank) {
         {.code = ErrorCode::corrupt,
          .peer = rank,
          .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
-                              member.who, member.stream->claimed_bytes(), blob_bytes_max),
+                              member.who, member.stream->begun()->payload_bytes, blob_bytes_max),
          .hint = same_library_hint});
   }
   if (member.stream->ended()) fail_dead(rank);
@@ -312,32 +312,16 @@ std::vector<Blob> StarRoot::hand_out() {
 Missing StarRoot::missing() const {
   Missing missing;
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-    if (members_[rank].blob) continue;
-    ++missing.count;
-    if (missing.named.size() < missing_named_max)
-      missing.named.push_back(static_cast<std::int32_t>(rank));
+    if (!members_[rank].blob) missing.add(static_cast<int>(rank));
   }
   return missing;
-}
-
-// Members learn who is missing while they wait: their deadline may pass before ours.
-void StarRoot::tell_missing() {
-  if (!waiting_changed_ || system_.now() < waiting_due_) return;
-  waiting_changed_ = false;
-  waiting_due_ = system_.now() + waiting_pause;
-  const Blob payload = encode_missing(missing());
-  for (Member& member : members_) {
-    if (!member.stream || !member.blob) continue;
-    member.stream->queue(FrameKind::waiting, payload);
-    member.stream->flush(system_);
-  }
 }
 
 void StarRoot::report_progress() {
   if (system_.now() < progress_due_) return;
   progress_due_ += milliseconds{settings_.progress_ms};
-  log_.info("start-up at {}: waiting for {} of {} for {} ms", endpoint_.describe(),
-            to_string(missing()), settings_.size, elapsed_ms());
+  log_.info("start-up at {}: waiting for {} of {} for {} ms", endpoint_.name, to_string(missing()),
+            settings_.size, elapsed_ms());
 }
 
 void StarRoot::fail_everyone(ErrorDetail detail) {
@@ -358,9 +342,8 @@ void StarRoot::fail_timeout(std::string_view remark) {
   if (absent.count == 0) {
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
       if (members_[rank].stream && members_[rank].stream->unsent())
-        absent.named.push_back(static_cast<std::int32_t>(rank));
+        absent.add(static_cast<int>(rank));
     }
-    absent.count = static_cast<std::uint32_t>(absent.named.size());
   }
   if (!absent.named.empty()) detail.peer = absent.named.front();
   detail.cause =
@@ -368,15 +351,15 @@ void StarRoot::fail_timeout(std::string_view remark) {
   if (!remark.empty()) detail.cause += fmt::format(" ({})", remark);
   if (!acceptor_.last_refusal().empty())
     detail.cause += fmt::format("; {}", acceptor_.last_refusal());
-  detail.hint = hint_for_missing(settings_, endpoint_);
+  detail.hint = hint_for_missing();
   fail_everyone(std::move(detail));
 }
 
 }  // namespace
 
-std::unique_ptr<StarHalf> make_star_root(const StarSettings& settings, Endpoint& endpoint,
-                                         const base::System& system, const base::Log& log) {
-  return std::make_unique<StarRoot>(settings, endpoint, system, log);
+std::unique_ptr<Star> make_star_root(const StarSettings& settings, Endpoint endpoint,
+                                     const base::System& system, const base::Log& log) {
+  return std::make_unique<StarRoot>(settings, std::move(endpoint), system, log);
 }
 
 }  // namespace qpmesh::bootstrap

@@ -2,6 +2,7 @@
 // overflows.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -23,7 +24,12 @@ static_assert(std::endian::native == std::endian::little,
               "records are written as the machine stores them");
 
 template <class T>
-concept Scalar = std::integral<T> || std::is_enum_v<T>;
+inline constexpr bool is_byte_array = false;
+template <std::size_t Bytes>
+inline constexpr bool is_byte_array<std::array<std::byte, Bytes>> = true;
+
+template <class T>
+concept Scalar = std::integral<T> || std::is_enum_v<T> || is_byte_array<T>;
 
 class ByteWriter {
  public:

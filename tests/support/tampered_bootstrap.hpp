@@ -10,6 +10,7 @@
 #include "base/system.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/introduction.hpp"
+#include "bootstrap/listener.hpp"
 #include "qpmesh/bootstrap.hpp"
 
 namespace qpmesh::test {
@@ -21,8 +22,10 @@ class Tampered : public Base {
 
   std::function<void(bootstrap::Introduction&)> say;
   std::function<void(std::span<const bootstrap::Introduction>)> heard;
-  std::function<void(bootstrap::Outcome&)> say_outcome;  // in the second gather
-  std::function<void(std::span<const bootstrap::Outcome>)> heard_outcomes;
+  // In the second of three gathers, of ranks in several places: where each listens.
+  using Addresses = std::vector<bootstrap::HostPort>;
+  std::function<void(Addresses&)> say_addresses;
+  std::function<void(std::span<const Addresses>)> heard_addresses;
   int gathers = 0;
 
   // Ranks whose numbers differ take each other for processes of different containers of this host,
@@ -44,15 +47,22 @@ class Tampered : public Base {
       say(introduction);
       blob = encode(introduction);
     }
-    if (gathers == 2 && say_outcome) {
-      auto outcome = read_own<bootstrap::Outcome>(blob, bootstrap::read_outcomes,
-                                                  [](int) { return encode(bootstrap::Outcome{}); });
-      say_outcome(outcome);
-      blob = encode(outcome);
+    if (gathers == 2 && say_addresses) {
+      auto report = read_own<bootstrap::Report>(blob, bootstrap::read_reports,
+                                                [](int) { return encode(bootstrap::Report{}); });
+      Addresses addresses = bootstrap::read_addresses(report.result, this->rank());
+      say_addresses(addresses);
+      report.result = bootstrap::encode_addresses(addresses);
+      blob = encode(report);
     }
     auto all = Base::all_gather(blob, deadline);
     if (gathers == 1 && heard) heard(bootstrap::read_introductions(all, this->size()));
-    if (gathers == 2 && heard_outcomes) heard_outcomes(bootstrap::read_outcomes(all, this->size()));
+    if (gathers == 2 && heard_addresses) {
+      std::vector<Addresses> addresses;
+      for (const auto& report : bootstrap::read_reports(all, this->size()))
+        addresses.push_back(bootstrap::read_addresses(report.result, 0));
+      heard_addresses(addresses);
+    }
     return all;
   }
 

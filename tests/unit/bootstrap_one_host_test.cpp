@@ -99,7 +99,8 @@ TEST(one_host_bootstrap, times_out_when_no_root_comes) {
       {.code = ErrorCode::timeout,
        .peer = 0,
        .cause = fmt::format(
-           "rank 1 did not reach rank 0 at {0}: * attempt* in * ms, the last: connect to {0}",
+           "rank 1 did not reach rank 0 at {0}: * attempt* in * ms, the last: {0} (Connection "
+           "refused), @qpmesh-private-* (Connection refused)",
            venue.describe()),
        .hint = fmt::format("is rank 0 running? All ranks must {}", venue.terms()),
        .system_error = ECONNREFUSED});

@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 
+#include "bootstrap/socket.hpp"
 #include "bootstrap/tcp.hpp"
 #include "bootstrap_world.hpp"
 
@@ -24,7 +26,7 @@ const std::string nameless = "fe80::1%none";
 
 void expect_listen_error(const HostPort& address, test::ExpectedError expected) {
   const base::System system;
-  TcpEndpoint endpoint{address, key_from_secret("a"), "the test", 1'000, system};
+  const Endpoint endpoint = tcp_endpoint(address, "a", "the test", system);
   expected.peer = 0;
   expected.operation = "init";
   try {
@@ -105,11 +107,8 @@ TEST(tcp_bootstrap, leaves_a_root_that_does_not_know_the_secret) {
   auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
   const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
   const Challenge challenge;
-  ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
-  const FrameHeader header{FrameKind::welcome, sizeof(Proof)};
-  const Proof proof{};
-  ASSERT_TRUE(send_bytes(fd.get(), &header, sizeof header));
-  ASSERT_TRUE(send_bytes(fd.get(), &proof, sizeof proof));
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::challenge, challenge));
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::welcome, Proof{}));
   const Gathered outcome = rank.get();
   expect_error(outcome, impostor(venue));
 }
@@ -120,13 +119,13 @@ TEST(tcp_bootstrap, does_not_take_a_rank_s_own_proof_for_the_root_s) {
   auto rank = start(venue, {.rank = 1, .size = 2}, enough_ms);
   const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
   const Challenge challenge;
-  ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::challenge, challenge));
+  const auto frame = read_frame(fd.get());
+  ASSERT_TRUE(frame);
+  ASSERT_EQ(frame->payload.size(), sizeof(Hello));
   Hello hello;
-  ASSERT_EQ(::recv(fd.get(), &hello, sizeof hello, MSG_WAITALL),
-            static_cast<ssize_t>(sizeof hello));
-  const FrameHeader header{FrameKind::welcome, sizeof(Proof)};
-  ASSERT_TRUE(send_bytes(fd.get(), &header, sizeof header));
-  ASSERT_TRUE(send_bytes(fd.get(), &hello.proof, sizeof hello.proof));
+  std::memcpy(&hello, frame->payload.data(), sizeof hello);
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::welcome, hello.proof));
   const Gathered outcome = rank.get();
   expect_error(outcome, impostor(venue));
 }
@@ -136,7 +135,7 @@ TEST(tcp_bootstrap, refuses_the_replay_of_an_old_handshake) {
   // A valid handshake with a root that is gone, recorded byte for byte.
   const Challenge old_challenge{.nonce = Nonce{std::byte{42}}};
   const Hello recorded = hello_for(venue, {.rank = 1, .size = 2}, old_challenge);
-  ASSERT_TRUE(proves(recorded.proof, venue.key(RankSettings{}.secret), Role::rank, old_challenge,
+  ASSERT_TRUE(proves(recorded.proof, venue.key(RankSettings{}.secret), Role::caller, old_challenge,
                      recorded));
 
   auto root = start(venue, {.rank = 0, .size = 2}, enough_ms);
@@ -145,7 +144,7 @@ TEST(tcp_bootstrap, refuses_the_replay_of_an_old_handshake) {
   const auto challenge = read_challenge(fd.get());
   ASSERT_TRUE(challenge);
   EXPECT_NE(challenge->nonce, old_challenge.nonce);
-  ASSERT_TRUE(send_bytes(fd.get(), &recorded, sizeof recorded));
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::hello, recorded));
   const auto frame = read_frame(fd.get());
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->kind, FrameKind::refused);
@@ -175,8 +174,7 @@ TEST(tcp_bootstrap, says_at_once_that_another_service_answers) {
         rank.get(),
         {.code = ErrorCode::authentication,
          .peer = 0,
-         .cause = fmt::format("what answers at {} is no rank 0 of qpmesh: it began with {:#018x} "
-                              "instead of 0x746174736873656d",
+         .cause = fmt::format("what answers at {} is no rank 0 of qpmesh: it began with {:#018x}",
                               venue.describe(), beginning),
          .hint = "another service uses this address; choose another one with QPMESH_ROOT"});
   }
@@ -185,7 +183,7 @@ TEST(tcp_bootstrap, says_at_once_that_another_service_answers) {
 TEST(tcp_bootstrap, times_out_on_an_unreachable_root_with_address_errno_and_attempts) {
   const Venue venue{Kind::tcp};
   expect_error(start(venue, {.rank = 1, .size = 2}, 250).get(),
-               unreached(venue, "connect to " + venue.describe(), ECONNREFUSED));
+               unreached(venue, venue.describe() + " (Connection refused)", ECONNREFUSED));
 }
 
 TEST(tcp_bootstrap, times_out_on_a_root_whose_name_gives_no_address) {
@@ -198,12 +196,13 @@ TEST(tcp_bootstrap, times_out_on_a_root_that_accepts_and_says_nothing_or_too_lit
   const Venue venue{Kind::tcp};
   const auto listener = venue.listen_instead();
   expect_error(start(venue, {.rank = 1, .size = 2}, 200).get(),
-               unreached(venue, "connected, but rank 0 said nothing"));
+               unreached(venue, venue.describe() + " (connected, but rank 0 said nothing)"));
   auto rank = start(venue, {.rank = 1, .size = 2}, 1000);
   base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};  // the one that had given up
   fd.reset(::accept(listener.get(), nullptr, nullptr));
   ASSERT_TRUE(send_bytes(fd.get(), "220", 3));
-  expect_error(rank.get(), unreached(venue, "connected, but rank 0 said only 3 bytes"));
+  expect_error(rank.get(),
+               unreached(venue, venue.describe() + " (connected, but rank 0 said only 3 bytes)"));
 }
 
 TEST(tcp_bootstrap, says_at_once_that_the_port_is_in_use) {
@@ -235,59 +234,59 @@ TEST(tcp_bootstrap, says_at_once_that_the_name_of_its_own_address_is_unknown) {
 
 TEST(tcp_bootstrap, listens_on_the_given_address_only) {
   const base::System system;
-  TcpEndpoint endpoint{{"127.0.0.1", 0}, key_from_secret("a"), "the test", 1'000, system};
-  const auto listener = endpoint.listen();
-  TcpEndpoint same{{"127.0.0.1", endpoint.port()}, key_from_secret("a"), "the test", 1'000, system};
-  EXPECT_TRUE(same.connect(in_ms(500)).fd);
-  TcpEndpoint elsewhere{
-      {"127.0.0.2", endpoint.port()}, key_from_secret("a"), "the test", 1'000, system};
-  EXPECT_EQ(elsewhere.connect(in_ms(500)).error, ECONNREFUSED);
+  const Venue venue{Kind::tcp};
+  const auto listener = venue.endpoint("a", system).listen();
+  const auto connects = [&](const char* host) {
+    const auto opened = connect_to(system, *numeric({host, venue.port()}));
+    if (opened.error != 0) return opened.error;
+    EXPECT_EQ(await(system, opened.socket.get(), POLLOUT, in_ms(500)), 0);
+    return finish_connecting(system, opened.socket.get());
+  };
+  EXPECT_EQ(connects("127.0.0.1"), 0);
+  EXPECT_EQ(connects("127.0.0.2"), ECONNREFUSED);
 }
 
 TEST(tcp_bootstrap, starts_over_ipv6_and_over_a_name) {
-  for (const char* host : {"::1", "localhost"}) {
+  const base::UniqueFd probe{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  if (!probe) GTEST_SKIP() << "this host has no IPv6";
+  struct Way {
+    const char* bound;
+    const char* called;
+  };
+  for (const Way way : {Way{"::1", "::1"}, Way{"127.0.0.1", "localhost"}}) {
+    const Venue venue{Kind::tcp, way.bound};
     const base::System system;
-    const base::UniqueFd probe{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    if (!probe) GTEST_SKIP() << "this host has no IPv6";
-    base::Log log{base::LogLevel::off};
-    auto door = std::make_unique<TcpEndpoint>(HostPort{host, 0}, key_from_secret("a"), "the test",
-                                              1'000, system);
-    TcpEndpoint& listening = *door;
-    Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
+    const base::Log log{base::LogLevel::off};
+    const auto endpoint = [&] {
+      return tcp_endpoint({way.called, venue.port()}, "a", "the test", system);
+    };
+    const auto root = make_star({.rank = 0, .size = 2}, endpoint(), system, log);
     auto rank = std::async(std::launch::async, [&] {
-      Star star{{.rank = 1, .size = 2},
-                std::make_unique<TcpEndpoint>(HostPort{host, listening.port()},
-                                              key_from_secret("a"), "the test", 1'000, system),
-                system,
-                log};
-      return gather(star, blob_of(1, 10), enough_ms);
+      const auto star = make_star({.rank = 1, .size = 2}, endpoint(), system, log);
+      return gather(*star, blob_of(1, 10), enough_ms);
     });
-    EXPECT_FALSE(gather(root, blob_of(0, 10), enough_ms).error) << host;
-    EXPECT_FALSE(rank.get().error) << host;
+    EXPECT_FALSE(gather(*root, blob_of(0, 10), enough_ms).error) << way.called;
+    EXPECT_FALSE(rank.get().error) << way.called;
   }
 }
 
 TEST(tcp_bootstrap, knows_the_address_by_which_the_root_is_reached) {
-  for (const char* root_listens_at : {"127.0.0.1", "0.0.0.0"}) {
+  for (const std::string root_listens_at : {"127.0.0.1", "0.0.0.0"}) {
+    const Venue venue{Kind::tcp, root_listens_at};
     const base::System system;
     const base::Log log{base::LogLevel::off};
-    auto door = std::make_unique<TcpEndpoint>(HostPort{root_listens_at, 0}, key_from_secret("a"),
-                                              "the test", 1'000, system);
-    TcpEndpoint& listening = *door;
-    Star root{{.rank = 0, .size = 2}, std::move(door), system, log};
-    Star rank{{.rank = 1, .size = 2},
-              std::make_unique<TcpEndpoint>(HostPort{"127.0.0.1", listening.port()},
-                                            key_from_secret("a"), "the test", 1'000, system),
-              system,
-              log};
-    EXPECT_EQ(rank.local_address(), "") << "it has not called yet";
+    const auto root = make_star({.rank = 0, .size = 2}, venue.endpoint("a", system), system, log);
+    const auto rank =
+        make_star({.rank = 1, .size = 2},
+                  tcp_endpoint({"127.0.0.1", venue.port()}, "a", "the test", system), system, log);
+    EXPECT_EQ(rank->local_address(), "") << "it has not called yet";
     auto gathered =
-        std::async(std::launch::async, [&] { return gather(rank, blob_of(1, 10), enough_ms); });
-    EXPECT_FALSE(gather(root, blob_of(0, 10), enough_ms).error);
+        std::async(std::launch::async, [&] { return gather(*rank, blob_of(1, 10), enough_ms); });
+    EXPECT_FALSE(gather(*root, blob_of(0, 10), enough_ms).error);
     EXPECT_FALSE(gathered.get().error);
-    EXPECT_EQ(rank.local_address(), "127.0.0.1");
+    EXPECT_EQ(rank->local_address(), "127.0.0.1");
     // A wildcard means nothing to another host.
-    EXPECT_EQ(root.local_address(), listening.address().host == "0.0.0.0" ? "" : "127.0.0.1");
+    EXPECT_EQ(root->local_address(), root_listens_at == "0.0.0.0" ? "" : "127.0.0.1");
   }
 }
 

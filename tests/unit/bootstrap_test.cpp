@@ -12,9 +12,9 @@
 #include <cerrno>
 #include <thread>
 
-#include "bootstrap/alone.hpp"
 #include "bootstrap/ended_ranks.hpp"
-#include "bootstrap/local_socket.hpp"
+#include "bootstrap/launcher.hpp"
+#include "bootstrap/socket.hpp"
 #include "bootstrap_world.hpp"
 
 namespace qpmesh::bootstrap {
@@ -87,10 +87,11 @@ TEST_P(AnyBootstrap,
        names_the_missing_rank_to_a_rank_whose_deadline_is_shorter_and_lets_the_root_go_with_it) {
   auto root = start(venue, {.rank = 0, .size = 3}, enough_ms);
   auto rank = start(venue, {.rank = 1, .size = 3}, 800);
-  expect_error(rank.get(), {.code = ErrorCode::timeout,
-                            .peer = 2,
-                            .cause = "rank 2 of 3 missing after * ms",
-                            .hint = venue.missing_hint(3)});
+  expect_error(rank.get(),
+               {.code = ErrorCode::timeout,
+                .peer = 2,
+                .cause = "rank 2 of 3 missing after * ms (rank 1's deadline passed first)",
+                .hint = venue.missing_hint(3)});
   expect_error(root.get(),
                {.code = ErrorCode::timeout,
                 .peer = 2,
@@ -187,7 +188,7 @@ TEST_P(AnyBootstrap, does_not_try_again_without_descriptors) {
 class Launcher {
  public:
   explicit Launcher(const EndedRank& ended)
-      : ended_{ended}, listener_{local::listen_at(system_, socket())} {
+      : ended_{ended}, listener_{listen_at(system_, unix_address(socket()))} {
     EXPECT_TRUE(listener_.socket);
   }
   std::string socket() const { return ended_ranks_socket(fmt::format("{}", ::getpid())); }
@@ -204,7 +205,7 @@ class Launcher {
  private:
   base::System system_;
   EndedRank ended_;
-  local::Listening listener_;
+  Opened listener_;
   std::vector<base::UniqueFd> told_;
 };
 
@@ -267,8 +268,8 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_version_with_both_versions) {
   const auto challenge = read_challenge(fd.get());
   ASSERT_TRUE(challenge);
   Hello hello = hello_for(venue, {.rank = 1, .size = 2}, *challenge);
-  hello.version = star_version + 1;
-  ASSERT_TRUE(send_bytes(fd.get(), &hello, sizeof hello));
+  hello.version = handshake_version + 1;
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::hello, hello));
   const auto frame = read_frame(fd.get());
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->kind, FrameKind::refused);
@@ -277,7 +278,7 @@ TEST_P(AnyBootstrap, refuses_a_rank_of_another_version_with_both_versions) {
                              {.code = ErrorCode::mismatch,
                               .peer = 0,
                               .operation = "init",
-                              .cause = "rank 1 speaks bootstrap version 2, rank 0 speaks version 1",
+                              .cause = "rank 1 speaks bootstrap version 3, rank 0 speaks version 2",
                               .hint = "start every rank with the same qpmesh"}),
             "");
   expect_all_here(start(venue, {.rank = 1, .size = 2}, enough_ms).get(), 2);
@@ -306,10 +307,10 @@ TEST_P(AnyBootstrap, sees_that_the_root_speaks_another_version) {
   const base::UniqueFd fd{::accept(listener.get(), nullptr, nullptr)};
   Challenge challenge;
   challenge.version = 7;
-  ASSERT_TRUE(send_bytes(fd.get(), &challenge, sizeof challenge));
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::challenge, challenge));
   expect_error(rank.get(), {.code = ErrorCode::mismatch,
                             .peer = 0,
-                            .cause = "rank 1 speaks bootstrap version 1, rank 0 speaks version 7",
+                            .cause = "rank 1 speaks bootstrap version 2, rank 0 speaks version 7",
                             .hint = "start every rank with the same qpmesh"});
 }
 
@@ -367,7 +368,7 @@ TEST_P(AnyBootstrap, sends_a_rank_that_is_one_start_ahead_away_until_later) {
   const auto challenge = read_challenge(fd.get());
   ASSERT_TRUE(challenge);
   const Hello hello = hello_for(venue, {.rank = 1, .size = 2, .ordinal = 1}, *challenge);
-  ASSERT_TRUE(send_bytes(fd.get(), &hello, sizeof hello));
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::hello, hello));
   const auto frame = read_frame(fd.get());
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->kind, FrameKind::later);
@@ -383,7 +384,7 @@ TEST_P(AnyBootstrap,
     while (!fd) fd = venue.connect();
   }
   // The beginning of a hello, and no more.
-  ASSERT_TRUE(send_bytes(silent[0].get(), &star_magic, 3));
+  ASSERT_TRUE(send_bytes(silent[0].get(), "hse", 3));
   auto first = start(venue, {.rank = 1, .size = 3}, enough_ms);
   for (const auto& fd : silent) EXPECT_TRUE(closed_by_peer(fd.get()));
   auto last = start(venue, {.rank = 2, .size = 3}, enough_ms);
@@ -426,7 +427,7 @@ TEST_P(AnyBootstrap, ends_the_start_when_a_rank_announces_more_than_a_blob_may_h
   const auto challenge = read_challenge(fd.get());
   ASSERT_TRUE(challenge);
   const Hello hello = hello_for(venue, {.rank = 1, .size = 3}, *challenge);
-  ASSERT_TRUE(send_bytes(fd.get(), &hello, sizeof hello));
+  ASSERT_TRUE(send_frame(fd.get(), FrameKind::hello, hello));
   const FrameHeader good{FrameKind::blob, 0};
   ASSERT_TRUE(send_bytes(fd.get(), &good, sizeof good));
   auto frame = read_frame(fd.get());
@@ -561,10 +562,12 @@ INSTANTIATE_TEST_SUITE_P(bootstrap, AnyBootstrap, ::testing::Values(Kind::one_ho
                          kind_name);
 
 TEST(alone, gathers_its_own_blob) {
-  Alone alone;
-  EXPECT_EQ(alone.rank(), 0);
-  EXPECT_EQ(alone.size(), 1);
-  const auto blobs = alone.all_gather(blob_of(0, 10), in_ms(0));
+  const base::System system;
+  const base::Log log;
+  const auto alone = make_bootstrap(Identity{}, 0, Options{}, system, log);
+  EXPECT_EQ(alone->rank(), 0);
+  EXPECT_EQ(alone->size(), 1);
+  const auto blobs = alone->all_gather(blob_of(0, 10), in_ms(0));
   ASSERT_EQ(blobs.size(), 1U);
   EXPECT_EQ(blobs[0], blob_of(0, 10));
 }

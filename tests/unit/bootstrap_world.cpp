@@ -94,21 +94,17 @@ std::string Venue::missing_hint(int size) const {
                      terms());
 }
 
-std::unique_ptr<Endpoint> Venue::endpoint(const RankSettings& settings,
-                                          const base::System& system) const {
-  if (kind_ == Kind::one_host) {
-    const auto by_secret = [secret = settings.secret, name = name_](bool) {
-      return secret.empty() ? std::string{} : private_name(secret, name);
-    };
-    return std::make_unique<OneHostEndpoint>(name_, by_secret, system);
-  }
-  return std::make_unique<TcpEndpoint>(HostPort{host_, port_}, key_from_secret(settings.secret),
-                                       "the test", 1'000, system);
+Endpoint Venue::endpoint(const std::string& secret, const base::System& system) const {
+  if (kind_ == Kind::tcp) return tcp_endpoint({host_, port_}, secret, "the test", system);
+  const auto by_secret = [secret, name = name_](bool) {
+    return secret.empty() ? std::string{} : private_name(secret, name);
+  };
+  return one_host_endpoint(name_, by_secret, system);
 }
 
 std::unique_ptr<Rank> Venue::rank(const RankSettings& settings) const {
   auto system = std::make_unique<base::System>(settings.fail_points);
-  auto door = endpoint(settings, *system);
+  Endpoint door = endpoint(settings.secret, *system);
   return std::make_unique<Rank>(settings, std::move(door), std::move(system));
 }
 
@@ -143,7 +139,7 @@ Deadline in_ms(std::int64_t ms) {
   return std::chrono::steady_clock::now() + std::chrono::milliseconds{ms};
 }
 
-Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms) {
+Gathered gather(Bootstrap& star, BlobView mine, std::int64_t deadline_ms) {
   Gathered outcome;
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -182,15 +178,18 @@ std::future<Gathered> start(const Venue& venue, const RankSettings& settings,
 }
 
 std::optional<Challenge> read_challenge(int fd) {
+  const auto frame = read_frame(fd);
+  if (!frame || frame->kind != FrameKind::challenge || frame->payload.size() != sizeof(Challenge))
+    return std::nullopt;
   Challenge challenge;
-  if (!read_bytes(fd, &challenge, sizeof challenge)) return std::nullopt;
+  std::memcpy(&challenge, frame->payload.data(), sizeof challenge);
   return challenge;
 }
 
 Hello hello_for(const Venue& venue, const RankSettings& settings, const Challenge& challenge) {
   Hello hello =
       make_hello(base::System{}, settings.rank, settings.size, settings.ordinal, settings.job);
-  hello.proof = prove(venue.key(settings.secret), Role::rank, challenge, hello);
+  hello.proof = prove(venue.key(settings.secret), Role::caller, challenge, hello);
   return hello;
 }
 

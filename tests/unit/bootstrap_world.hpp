@@ -13,8 +13,8 @@
 
 #include "base/owned.hpp"
 #include "base/system.hpp"
+#include "bootstrap/handshake.hpp"
 #include "bootstrap/star.hpp"
-#include "bootstrap/star_wire.hpp"
 #include "qpmesh/error.hpp"
 #include "tests/support/expected_error.hpp"
 
@@ -41,25 +41,24 @@ struct RankSettings {
 // A rank with the world that it needs.
 class Rank {
  public:
-  Rank(const RankSettings& settings, std::unique_ptr<Endpoint> endpoint,
-       std::unique_ptr<base::System> system)
+  Rank(const RankSettings& settings, Endpoint endpoint, std::unique_ptr<base::System> system)
       : log_{settings.log},
         system_{std::move(system)},
-        star_{StarSettings{.rank = settings.rank,
-                           .size = settings.size,
-                           .ordinal = settings.ordinal,
-                           .job = settings.job,
-                           .ended_ranks_socket = settings.ended_ranks_socket,
-                           .handshake_timeout_ms = settings.handshake_timeout_ms,
-                           .progress_ms = settings.progress_ms},
-              std::move(endpoint), *system_, log_} {}
+        star_{make_star({.rank = settings.rank,
+                         .size = settings.size,
+                         .ordinal = settings.ordinal,
+                         .job = settings.job,
+                         .ended_ranks_socket = settings.ended_ranks_socket,
+                         .handshake_timeout_ms = settings.handshake_timeout_ms,
+                         .progress_ms = settings.progress_ms},
+                        std::move(endpoint), *system_, log_)} {}
 
-  Star& star() { return star_; }
+  Bootstrap& star() { return *star_; }
 
  private:
   base::Log log_;
   std::unique_ptr<base::System> system_;
-  Star star_;
+  std::unique_ptr<Bootstrap> star_;
 };
 
 struct Gathered {
@@ -74,8 +73,7 @@ class Venue {
  public:
   explicit Venue(Kind kind, const std::string& host = "127.0.0.1");
 
-  std::unique_ptr<Endpoint> endpoint(const RankSettings& settings,
-                                     const base::System& system) const;
+  Endpoint endpoint(const std::string& secret, const base::System& system) const;
   std::unique_ptr<Rank> rank(const RankSettings& settings) const;
   base::UniqueFd connect() const;  // blocking; invalid when refused
   base::UniqueFd listen_instead() const;
@@ -107,7 +105,7 @@ Deadline in_ms(std::int64_t ms);
 // thread ends.
 std::future<Gathered> start(const Venue& venue, const RankSettings& settings,
                             std::int64_t deadline_ms, int rounds = 1);
-Gathered gather(Star& star, BlobView mine, std::int64_t deadline_ms);
+Gathered gather(Bootstrap& star, BlobView mine, std::int64_t deadline_ms);
 
 // It ended with this error, operation "init", and within the time.
 void expect_error(const Gathered& outcome, test::ExpectedError expected,
@@ -117,6 +115,11 @@ void expect_error(const Gathered& outcome, test::ExpectedError expected,
 std::optional<Challenge> read_challenge(int fd);
 Hello hello_for(const Venue& venue, const RankSettings& settings, const Challenge& challenge);
 bool send_bytes(int fd, const void* bytes, std::size_t count);
+template <class T>
+bool send_frame(int fd, FrameKind kind, const T& payload) {
+  const FrameHeader header{kind, sizeof payload};
+  return send_bytes(fd, &header, sizeof header) && send_bytes(fd, &payload, sizeof payload);
+}
 std::optional<Frame> read_frame(int fd);
 bool closed_by_peer(int fd);
 

@@ -12,14 +12,14 @@
 #include <memory>
 
 #include "base/bytes.hpp"
-#include "bootstrap/stream_socket.hpp"
-#include "bootstrap/tcp_socket.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace {
 
 using namespace qpmesh;
 using base::ControlEvent;
 using bootstrap::ControlLink;
+using bootstrap::FrameKind;
 using bootstrap::SocketControlChannel;
 
 constexpr int us = 4;    // the rank whose channel is tested, as the peer knows it
@@ -39,16 +39,13 @@ Ends connect(Wire wire) {
     return {base::UniqueFd{ends[0]}, base::UniqueFd{ends[1]}};
   }
   const base::System system;
-  const auto listening =
-      bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
-  auto calling =
-      bootstrap::tcp::connect_to(system, bootstrap::tcp::local_address(listening.socket.get()));
+  const auto listening = bootstrap::listen_at(system, *bootstrap::numeric({"127.0.0.1", 0}));
+  auto calling = bootstrap::connect_to(system, bootstrap::local_address(listening.socket.get()));
   pollfd caller{.fd = listening.socket.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&caller, 1, 5000), 1);
   base::UniqueFd called{::accept4(caller.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
-  EXPECT_EQ(bootstrap::tcp::finish_connecting(system, calling.socket.get()), 0);
-  EXPECT_EQ(bootstrap::tcp::set_up(system, calling.socket.get()), 0);
-  EXPECT_EQ(bootstrap::tcp::set_up(system, called.get()), 0);
+  EXPECT_EQ(bootstrap::finish_connecting(system, calling.socket.get()), 0);
+  EXPECT_EQ(bootstrap::set_up(system, called.get()), 0);
   return {std::move(calling.socket), std::move(called)};
 }
 
@@ -88,12 +85,12 @@ class ControlChannel : public testing::TestWithParam<Wire> {
     }
     return all;
   }
-  void far_writes(std::uint32_t bytes, std::uint8_t kind, std::size_t payload_bytes = 0) {
+  void far_writes(std::uint32_t bytes, FrameKind kind, std::size_t payload_bytes = 0) {
     base::ByteWriter writer;
-    writer.put(bytes).put(kind);
+    writer.put(kind).put(bytes);
     Blob blob = writer.blob();
     blob.resize(blob.size() + payload_bytes);
-    EXPECT_EQ(bootstrap::stream::send(system_, far_.get(), blob).count, blob.size());
+    EXPECT_EQ(bootstrap::send(system_, far_.get(), blob).count, blob.size());
   }
   void expect_death(const std::string& detail) {
     const auto ended = events(*channel_, 1);
@@ -292,7 +289,7 @@ TEST_P(ControlChannel, tells_of_a_failed_connection_in_the_same_words_when_sendi
 }
 
 TEST_P(ControlChannel, treats_half_a_frame_and_then_the_end_as_a_death) {
-  far_writes(100, 0, 50);
+  far_writes(100, FrameKind::message, 50);
   ASSERT_TRUE(readable(*channel_, 5000));
   EXPECT_TRUE(channel_->poll().empty());
   far_.reset();
@@ -300,37 +297,38 @@ TEST_P(ControlChannel, treats_half_a_frame_and_then_the_end_as_a_death) {
 }
 
 TEST_P(ControlChannel, drops_a_peer_that_sends_an_oversize_frame) {
-  far_writes(SocketControlChannel::frame_bytes_max + 1, 0);
+  far_writes(SocketControlChannel::frame_bytes_max + 1, FrameKind::message);
   expect_death(
-      "process 4242 on host elsewhere sent a frame of kind 0 and 16385 bytes, which no "
+      "process 4242 on host elsewhere sent a frame of kind 5 and 16385 bytes, which no "
       "correct peer does: connection dropped");
   std::byte rest{};
   pollfd end{.fd = far_.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&end, 1, 5000), 1);
-  EXPECT_TRUE(bootstrap::stream::receive(system_, far_.get(), std::span{&rest, 1}).ended);
+  EXPECT_TRUE(bootstrap::receive(system_, far_.get(), std::span{&rest, 1}).ended);
 }
 
 TEST_P(ControlChannel, drops_a_peer_that_sends_what_no_correct_peer_does) {
   struct Wrong {
     std::uint32_t bytes;
-    std::uint8_t kind;
+    FrameKind kind;
   };
   // An unknown kind, a goodbye with contents, progress of a wrong length.
-  for (const auto [bytes, kind] : {Wrong{0, 9}, Wrong{3, 1}, Wrong{5, 2}, Wrong{0, 2}}) {
+  for (const auto [bytes, kind] : {Wrong{0, FrameKind{99}}, Wrong{3, FrameKind::goodbye},
+                                   Wrong{5, FrameKind::progress}, Wrong{0, FrameKind::progress}}) {
     reconnect();
     far_writes(bytes, kind, bytes);
     expect_death(fmt::format(
         "process 4242 on host elsewhere sent a frame of kind {} and {} bytes, which no correct "
         "peer does: connection dropped",
-        kind, bytes));
+        static_cast<std::uint32_t>(kind), bytes));
   }
 }
 
 TEST_P(ControlChannel, is_not_misled_by_progress_that_was_never_made) {
   base::ByteWriter writer;
-  writer.put(std::uint32_t{4}).put(std::uint8_t{2}).put(std::uint32_t{0xffff'ffffU});
-  EXPECT_EQ(bootstrap::stream::send(system_, far_.get(), writer.blob()).count, 9U);
-  far_writes(0, 0);
+  writer.put(FrameKind::progress).put(std::uint32_t{4}).put(std::uint32_t{0xffff'ffffU});
+  EXPECT_EQ(bootstrap::send(system_, far_.get(), writer.blob()).count, 12U);
+  far_writes(0, FrameKind::message);
   const auto all = events(*channel_, 1);
   ASSERT_EQ(all.size(), 1U);
   // Between ranks of one host nobody counts.
@@ -340,15 +338,15 @@ TEST_P(ControlChannel, is_not_misled_by_progress_that_was_never_made) {
 
 TEST_P(ControlChannel, puts_frames_together_that_arrive_byte_by_byte) {
   base::ByteWriter writer;
-  writer.put(std::uint32_t{3})
-      .put(std::uint8_t{0})
+  writer.put(FrameKind::message)
+      .put(std::uint32_t{3})
       .put(std::uint8_t{1})
       .put(std::uint8_t{1})
       .put(std::uint8_t{1});
   const Blob& blob = writer.blob();
   for (std::size_t i = 0; i < blob.size(); ++i) {
     EXPECT_TRUE(channel_->poll().empty());
-    ASSERT_EQ(bootstrap::stream::send(system_, far_.get(), BlobView{blob}.subspan(i, 1)).count, 1U);
+    ASSERT_EQ(bootstrap::send(system_, far_.get(), BlobView{blob}.subspan(i, 1)).count, 1U);
   }
   const auto all = events(*channel_, 1);
   ASSERT_EQ(all.size(), 1U);
@@ -368,7 +366,7 @@ TEST_P(ControlChannel, gives_up_its_goodbye_to_a_peer_that_does_not_read_at_the_
 TEST_P(ControlChannel, drops_frames_to_ranks_it_has_no_link_to) {
   channel_->send(them + 1, frame(10, 1));
   std::byte any{};
-  EXPECT_EQ(bootstrap::stream::receive(system_, far_.get(), std::span{&any, 1}).error, EAGAIN);
+  EXPECT_EQ(bootstrap::receive(system_, far_.get(), std::span{&any, 1}).error, EAGAIN);
 }
 
 // A stopped rank, as its peers see it. Without holding back, TCP_USER_TIMEOUT ends the connection.

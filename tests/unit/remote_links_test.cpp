@@ -1,7 +1,7 @@
 // Ranks that are not in the same place, as threads of one process: how they find each other over
 // TCP, and who may come between them. Their introductions differ in the pid namespace, so that they
 // link over loopback.
-#include "bootstrap/remote_links.hpp"
+#include "bootstrap/links.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,9 +17,9 @@
 #include <optional>
 #include <string>
 
-#include "bootstrap/interfaces.hpp"
-#include "bootstrap/star_wire.hpp"
-#include "bootstrap/stream_socket.hpp"
+#include "bootstrap/handshake.hpp"
+#include "bootstrap/listener.hpp"
+#include "bootstrap/socket.hpp"
 #include "tests/support/met_rank.hpp"
 #include "tests/support/tampered_bootstrap.hpp"
 #include "tests/support/thread_bootstrap.hpp"
@@ -30,7 +30,6 @@ using namespace qpmesh;
 using base::ControlEvent;
 using bootstrap::HostPort;
 using bootstrap::Introduction;
-using bootstrap::Outcome;
 using std::chrono::milliseconds;
 using test::MetRank;
 using test::run_ranks;
@@ -40,6 +39,7 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
 using Tampered = test::Tampered<ThreadBootstrap>;
+using Addresses = Tampered::Addresses;
 
 const HostPort closed_port{"127.0.0.1", 1};
 
@@ -150,9 +150,6 @@ TEST(remote_links, are_not_made_and_no_third_gather_held_where_all_ranks_are_in_
   ThreadGathering gathering{3};
   run_ranks(3, [&](int rank) {
     Tampered ranks{gathering, rank};
-    ranks.heard_outcomes = [](std::span<const Outcome> outcomes) {
-      for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.listens_at.empty());
-    };
     MetRank me;
     me.meet(ranks);
     EXPECT_EQ(ranks.gathers, 2);
@@ -205,8 +202,8 @@ TEST(remote_links, try_the_addresses_of_a_rank_in_turn) {
   const auto errors = run_ranks(2, [&](int rank) {
     Tampered ranks{gathering, rank};
     ranks.be_elsewhere(rank);
-    ranks.say_outcome = [](Outcome& mine) {
-      mine.listens_at.insert(mine.listens_at.begin(), {closed_port, {"127.0.0.1", 2}, {"::1", 1}});
+    ranks.say_addresses = [](Addresses& mine) {
+      mine.insert(mine.begin(), {closed_port, {"127.0.0.1", 2}, {"::1", 1}});
     };
     MetRank me;
     me.meet(ranks);
@@ -217,16 +214,13 @@ TEST(remote_links, try_the_addresses_of_a_rank_in_turn) {
 
 TEST(remote_links, go_on_to_the_next_address_when_one_connects_and_keeps_silent) {
   const base::System system;
-  const auto silent = bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
-  const HostPort address =
-      bootstrap::tcp::host_port(bootstrap::tcp::local_address(silent.socket.get()));
+  const auto silent = bootstrap::listen_at(system, *bootstrap::numeric({"127.0.0.1", 0}));
+  const HostPort address = bootstrap::host_port(bootstrap::local_address(silent.socket.get()));
   ThreadGathering gathering{2};
   const auto errors = run_ranks(2, [&](int rank) {
     Tampered ranks{gathering, rank};
     ranks.be_elsewhere(rank);
-    ranks.say_outcome = [&](Outcome& mine) {
-      mine.listens_at.insert(mine.listens_at.begin(), address);
-    };
+    ranks.say_addresses = [&](Addresses& mine) { mine.insert(mine.begin(), address); };
     MetRank me;
     me.options.handshake_timeout_ms = 100;
     me.meet(ranks);
@@ -244,7 +238,7 @@ TEST(remote_links, name_both_ranks_and_hosts_and_every_address_when_none_can_be_
       mine.place.pid_namespace += static_cast<std::uint64_t>(rank);
       mine.host = rank == 0 ? "east" : "west";
     };
-    ranks.say_outcome = [](Outcome& mine) { mine.listens_at = {closed_port, {"127.0.0.1", 2}}; };
+    ranks.say_addresses = [](Addresses& mine) { mine = {closed_port, {"127.0.0.1", 2}}; };
     MetRank me;
     me.meet(ranks, {}, 2000);
   });
@@ -267,7 +261,7 @@ TEST(remote_links, do_not_call_at_the_loopback_address_of_a_rank_with_another_ne
     ranks.say = [rank](Introduction& mine) {
       mine.place.net_namespace += static_cast<std::uint64_t>(rank);
     };
-    ranks.say_outcome = [](Outcome& mine) { mine.listens_at = {closed_port}; };
+    ranks.say_addresses = [](Addresses& mine) { mine = {closed_port}; };
     MetRank me;
     me.meet(ranks, {}, 1000);
   });
@@ -285,7 +279,7 @@ TEST(remote_links, name_a_rank_that_was_stopped_for_too_long) {
     Tampered ranks{gathering, rank};
     ranks.be_elsewhere(rank);
     if (rank == 1)
-      ranks.heard_outcomes = [](std::span<const Outcome>) { ::poll(nullptr, 0, 1700); };
+      ranks.heard_addresses = [](std::span<const Addresses>) { ::poll(nullptr, 0, 1700); };
     MetRank me;
     me.meet(ranks, {}, 2000);
   });
@@ -298,12 +292,9 @@ TEST(remote_links, name_a_rank_that_was_stopped_for_too_long) {
 }
 
 TEST(remote_links, refuse_an_address_that_is_a_name) {
-  std::vector<Blob> blobs(1);
-  Outcome outcome;
-  outcome.listens_at = {{"localhost", 4000}};
-  blobs[0] = bootstrap::encode(outcome);
+  const Addresses named{{"localhost", 4000}};
   try {
-    bootstrap::read_outcomes(blobs, 1);
+    bootstrap::read_addresses(bootstrap::encode_addresses(named), 0);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::corrupt);
@@ -342,13 +333,10 @@ TEST(addresses, of_this_hosts_interfaces_are_numbers_without_link_local_ones) {
   const auto found = bootstrap::interface_addresses(system);
   EXPECT_THAT(found, testing::Contains("127.0.0.1"));
   for (const std::string& host : found) {
-    const auto address = bootstrap::tcp::numeric({host, 1});
+    const auto address = bootstrap::numeric({host, 1});
     ASSERT_TRUE(address) << host;
-    EXPECT_FALSE(bootstrap::tcp::is_link_local(*address)) << host;
+    EXPECT_FALSE(bootstrap::scope_of(*address) == bootstrap::Scope::link_local) << host;
   }
-  for (const std::string& host : bootstrap::interface_addresses(system, "lo"))
-    EXPECT_TRUE(bootstrap::tcp::is_loopback(*bootstrap::tcp::numeric({host, 1}))) << host;
-  EXPECT_TRUE(bootstrap::interface_addresses(system, "no such interface").empty());
 }
 
 // ---- unauthenticated peers ----
@@ -357,7 +345,7 @@ TEST(addresses, of_this_hosts_interfaces_are_numbers_without_link_local_ones) {
 class UnauthenticatedPeer {
  public:
   explicit UnauthenticatedPeer(const HostPort& address) {
-    const auto there = bootstrap::tcp::numeric(address);
+    const auto there = bootstrap::numeric(address);
     socket_.reset(::socket(there->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const timeval limit{.tv_sec = 5, .tv_usec = 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -365,10 +353,16 @@ class UnauthenticatedPeer {
   }
 
   bootstrap::Challenge challenge() {
-    bootstrap::Challenge challenge;
-    EXPECT_EQ(::recv(socket_.get(), &challenge, sizeof challenge, MSG_WAITALL),
-              ssize_t{sizeof challenge});
-    return challenge;
+    struct {
+      bootstrap::FrameHeader header;
+      bootstrap::Challenge challenge;
+    } said;
+    EXPECT_EQ(::recv(socket_.get(), &said, sizeof said, MSG_WAITALL), ssize_t{sizeof said});
+    return said.challenge;
+  }
+  void say_hello(const bootstrap::Hello& hello) {
+    send(bootstrap::FrameHeader{bootstrap::FrameKind::hello, sizeof hello});
+    send(hello);
   }
   template <class T>
   void send(const T& value) {
@@ -393,7 +387,7 @@ class UnauthenticatedPeer {
 bootstrap::Hello hello_of(const bootstrap::Key& key, const bootstrap::Challenge& challenge,
                           int rank, int size) {
   auto hello = bootstrap::make_hello(base::System{}, rank, size, 0, {});
-  hello.proof = prove(key, bootstrap::Role::rank, challenge, hello);
+  hello.proof = prove(key, bootstrap::Role::caller, challenge, hello);
   return hello;
 }
 
@@ -413,9 +407,9 @@ void expect_meeting_in_spite_of(const Play& play) {
       ranks.heard = [&](std::span<const Introduction> all) {
         everybody.assign(all.begin(), all.end());
       };
-      ranks.heard_outcomes = [&](std::span<const Outcome> outcomes) {
-        ASSERT_FALSE(outcomes[0].listens_at.empty());
-        play(outcomes[0].listens_at[0], everybody);
+      ranks.heard_addresses = [&](std::span<const Addresses> addresses) {
+        ASSERT_FALSE(addresses[0].empty());
+        play(addresses[0][0], everybody);
       };
     }
     me.meet(ranks);
@@ -458,7 +452,7 @@ TEST(remote_links, refuse_whoever_does_not_know_the_key_of_this_meeting) {
          {bootstrap::Key{}, bootstrap::key_of_listener(other_meeting, 0),
           bootstrap::key_of_listener(everybody, 1)}) {
       UnauthenticatedPeer peer{address};
-      peer.send(hello_of(key, peer.challenge(), 1, 2));
+      peer.say_hello(hello_of(key, peer.challenge(), 1, 2));
       const auto answer = peer.rest();
       ASSERT_TRUE(answer);
       EXPECT_THAT(*answer, HasSubstr("did not accept the secret"));
@@ -473,7 +467,7 @@ TEST(remote_links, refuse_the_replay_of_a_handshake) {
         hello_of(bootstrap::key_of_listener(everybody, 0), first.challenge(), 1, 2);
     UnauthenticatedPeer second{address};
     second.challenge();
-    second.send(recorded);
+    second.say_hello(recorded);
     const auto answer = second.rest();
     ASSERT_TRUE(answer);
     EXPECT_THAT(*answer, HasSubstr("did not accept the secret"));
@@ -489,7 +483,7 @@ TEST(remote_links, refuse_a_member_that_is_not_to_call_here) {
     };
     for (const auto [rank, size] : {Wrong{0, 2}, Wrong{2, 2}, Wrong{-1, 2}, Wrong{1, 3}}) {
       UnauthenticatedPeer peer{address};
-      peer.send(hello_of(key, peer.challenge(), rank, size));
+      peer.say_hello(hello_of(key, peer.challenge(), rank, size));
       const auto answer = peer.rest();
       ASSERT_TRUE(answer);
       EXPECT_THAT(*answer, HasSubstr("does not call rank 0 of 2 in this meeting"));
@@ -501,12 +495,12 @@ TEST(remote_links, do_not_count_a_rank_whose_connection_breaks_before_it_acknowl
   expect_meeting_in_spite_of([](const HostPort& address, std::span<const Introduction> everybody) {
     const auto key = bootstrap::key_of_listener(everybody, 0);
     UnauthenticatedPeer deaf{address};
-    deaf.send(hello_of(key, deaf.challenge(), 1, 2));
+    deaf.say_hello(hello_of(key, deaf.challenge(), 1, 2));
     UnauthenticatedPeer silent{address};
-    silent.send(hello_of(key, silent.challenge(), 1, 2));
+    silent.say_hello(hello_of(key, silent.challenge(), 1, 2));
     EXPECT_TRUE(silent.rest());
     UnauthenticatedPeer confused{address};
-    confused.send(hello_of(key, confused.challenge(), 1, 2));
+    confused.say_hello(hello_of(key, confused.challenge(), 1, 2));
     confused.send(bootstrap::FrameHeader{bootstrap::FrameKind::blob, 0});
     EXPECT_TRUE(confused.rest());
   });
@@ -514,34 +508,38 @@ TEST(remote_links, do_not_count_a_rank_whose_connection_breaks_before_it_acknowl
 
 TEST(remote_links, are_not_made_with_an_impostor_who_lets_anybody_in) {
   const base::System system;
-  const auto listening =
-      bootstrap::tcp::listen_at(system, *bootstrap::tcp::numeric({"127.0.0.1", 0}));
-  const HostPort address =
-      bootstrap::tcp::host_port(bootstrap::tcp::local_address(listening.socket.get()));
+  const auto listening = bootstrap::listen_at(system, *bootstrap::numeric({"127.0.0.1", 0}));
+  const HostPort address = bootstrap::host_port(bootstrap::local_address(listening.socket.get()));
   ThreadGathering gathering{2};
   std::thread impostor{[&] {
     pollfd caller{.fd = listening.socket.get(), .events = POLLIN, .revents = 0};
     ASSERT_EQ(::poll(&caller, 1, 10'000), 1);
     const base::UniqueFd socket{::accept(caller.fd, nullptr, nullptr)};
-    const bootstrap::Challenge challenge;
+    struct {
+      bootstrap::FrameHeader header{bootstrap::FrameKind::challenge, sizeof(bootstrap::Challenge)};
+      bootstrap::Challenge challenge;
+    } challenge;
     ASSERT_EQ(::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL),
               ssize_t{sizeof challenge});
-    bootstrap::Hello hello;
-    ASSERT_EQ(::recv(socket.get(), &hello, sizeof hello, MSG_WAITALL), ssize_t{sizeof hello});
-    const bootstrap::FrameHeader header{bootstrap::FrameKind::welcome, sizeof hello.proof};
-    ASSERT_EQ(::send(socket.get(), &header, sizeof header, MSG_NOSIGNAL), ssize_t{sizeof header});
-    // The caller's own proof, sent back.
-    ASSERT_EQ(::send(socket.get(), &hello.proof, sizeof hello.proof, MSG_NOSIGNAL),
-              ssize_t{sizeof hello.proof});
+    struct {
+      bootstrap::FrameHeader header;
+      bootstrap::Hello hello;
+    } said;
+    ASSERT_EQ(::recv(socket.get(), &said, sizeof said, MSG_WAITALL), ssize_t{sizeof said});
+    struct {
+      bootstrap::FrameHeader header{bootstrap::FrameKind::welcome, sizeof(bootstrap::Proof)};
+      bootstrap::Proof proof;  // the caller's own, sent back
+    } welcome;
+    welcome.proof = said.hello.proof;
+    ASSERT_EQ(::send(socket.get(), &welcome, sizeof welcome, MSG_NOSIGNAL),
+              ssize_t{sizeof welcome});
     std::byte more{};
     EXPECT_LE(::recv(socket.get(), &more, 1, 0), 0);
   }};
   const auto errors = run_ranks(2, [&](int rank) {
     Tampered ranks{gathering, rank};
     ranks.be_elsewhere(rank);
-    ranks.say_outcome = [&](Outcome& mine) {
-      mine.listens_at.insert(mine.listens_at.begin(), address);
-    };
+    ranks.say_addresses = [&](Addresses& mine) { mine.insert(mine.begin(), address); };
     MetRank me;
     me.meet(ranks);
     wait_for_all(ranks);

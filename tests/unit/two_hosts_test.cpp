@@ -22,7 +22,7 @@ namespace {
 using namespace qpmesh;
 using base::ControlEvent;
 using bootstrap::HostPort;
-using bootstrap::Outcome;
+using Addresses = std::vector<HostPort>;
 using std::chrono::milliseconds;
 using test::MetRank;
 using test::run_ranks;
@@ -34,22 +34,20 @@ using test::TwoHosts;
 class TcpStar : public Bootstrap {
  public:
   TcpStar(int rank, int size, const base::System& system, const base::Log& log)
-      : star_{{.rank = rank, .size = size},
-              std::make_unique<bootstrap::TcpEndpoint>(HostPort{TwoHosts::addresses[0], 4000},
-                                                       bootstrap::key_from_secret("two hosts"),
-                                                       "the test", 2'000, system),
-              system,
-              log} {}
+      : star_{bootstrap::make_star({.rank = rank, .size = size},
+                                   bootstrap::tcp_endpoint({TwoHosts::addresses[0], 4000},
+                                                           "two hosts", "the test", system),
+                                   system, log)} {}
 
-  int rank() const override { return star_.rank(); }
-  int size() const override { return star_.size(); }
+  int rank() const override { return star_->rank(); }
+  int size() const override { return star_->size(); }
   std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
-    return star_.all_gather(mine, deadline);
+    return star_->all_gather(mine, deadline);
   }
-  std::string local_address() const override { return star_.local_address(); }
+  std::string local_address() const override { return star_->local_address(); }
 
  private:
-  bootstrap::Star star_;
+  std::unique_ptr<Bootstrap> star_;
 };
 
 class RanksOnTwoHosts : public testing::Test {
@@ -112,10 +110,10 @@ TEST_F(RanksOnTwoHosts, that_met_over_tcp_reach_each_other_at_the_addresses_that
     hosts_.enter(rank % 2);
     MetRank me;
     test::Tampered<TcpStar> ranks{rank, size, me.healthy, me.log};
-    ranks.heard_outcomes = [](std::span<const Outcome> outcomes) {
-      for (std::size_t peer = 0; peer < outcomes.size(); ++peer) {
-        ASSERT_EQ(outcomes[peer].listens_at.size(), 1U);
-        EXPECT_EQ(outcomes[peer].listens_at[0].host, TwoHosts::addresses[peer % 2]);
+    ranks.heard_addresses = [](std::span<const Addresses> addresses) {
+      for (std::size_t peer = 0; peer < addresses.size(); ++peer) {
+        ASSERT_EQ(addresses[peer].size(), 1U);
+        EXPECT_EQ(addresses[peer][0].host, TwoHosts::addresses[peer % 2]);
       }
     };
     me.meet(ranks);
@@ -141,9 +139,9 @@ TEST_F(RanksOnTwoHosts, that_met_elsewhere_find_an_address_that_the_hosts_share)
   const auto errors = run_ranks(2, [&](int rank) {
     hosts_.enter(rank);
     test::Tampered<ThreadBootstrap> ranks{gathering, rank};
-    ranks.heard_outcomes = [](std::span<const Outcome> outcomes) {
+    ranks.heard_addresses = [](std::span<const Addresses> addresses) {
       std::vector<std::string> told;
-      for (const HostPort& address : outcomes[0].listens_at) told.push_back(address.host);
+      for (const HostPort& address : addresses[0]) told.push_back(address.host);
       EXPECT_THAT(told, testing::ElementsAre("10.88.0.1", "10.99.0.1", TwoHosts::addresses[0]));
     };
     MetRank me;

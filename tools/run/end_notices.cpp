@@ -8,8 +8,6 @@
 
 namespace qpmesh::run {
 
-namespace local = bootstrap::local;
-
 void EndNotices::ask(std::vector<pollfd>& polled) const {
   if (listener_) polled.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   for (const base::UniqueFd& rank : ranks_)
@@ -29,9 +27,7 @@ void EndNotices::step() {
       if (errno == EMFILE || errno == ENFILE) listener_.reset();
       return;
     }
-    local::Credentials there;
-    if (local::read_credentials(system_, rank.get(), there) != 0 || there.uid != ::geteuid())
-      continue;
+    if (!bootstrap::reject_reason(system_, rank.get()).empty()) continue;
     for (const bootstrap::EndedRank& ended : ended_) send(rank, ended);
     ranks_.push_back(std::move(rank));
   }
@@ -44,7 +40,7 @@ void EndNotices::tell(const bootstrap::EndedRank& ended) {
 
 // A rank that does not read is not starting up: it needs no news.
 void EndNotices::send(const base::UniqueFd& rank, const bootstrap::EndedRank& ended) const {
-  bootstrap::stream::send(system_, rank.get(), std::as_bytes(std::span{&ended, 1}));
+  bootstrap::send(system_, rank.get(), std::as_bytes(std::span{&ended, 1}));
 }
 
 }  // namespace qpmesh::run

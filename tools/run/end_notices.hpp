@@ -9,7 +9,7 @@
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "bootstrap/ended_ranks.hpp"
-#include "bootstrap/local_socket.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace qpmesh::run {
 
@@ -18,7 +18,9 @@ class EndNotices {
   // Where the socket cannot be had, nobody is told: ranks wait as they do without qpmesh-run.
   EndNotices(const base::System& system, const std::string& job)
       : system_{system},
-        listener_{bootstrap::local::listen_at(system, bootstrap::ended_ranks_socket(job)).socket} {}
+        listener_{bootstrap::listen_at(system,
+                                       bootstrap::unix_address(bootstrap::ended_ranks_socket(job)))
+                      .socket} {}
 
   // What to poll for now.
   void ask(std::vector<pollfd>& polled) const;

@@ -1,42 +1,16 @@
-#include "bootstrap/local_proof.hpp"
+#include "bootstrap/arena_proof.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sodium.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "base/bytes.hpp"
 #include "base/owned.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
-namespace {
-
-constexpr std::uint64_t greeting_magic = 0x6873656d7071'0003U;
-
-}  // namespace
-
-Blob greeting_of(const Introduction& mine) {
-  base::ByteWriter writer;
-  writer.put(greeting_magic).put(std::int32_t{mine.rank});
-  for (const std::byte byte : mine.token) writer.put(byte);
-  return std::move(writer).blob();
-}
-
-int proven_rank(std::span<const std::byte, greeting_bytes> greeting,
-                std::span<const Introduction> everybody) {
-  base::ByteReader reader{greeting};
-  if (reader.get<std::uint64_t>() != greeting_magic) return no_peer;
-  const int rank = reader.get<std::int32_t>();
-  if (rank < 0 || rank >= static_cast<int>(everybody.size())) return no_peer;
-  const Token& expected = everybody[static_cast<std::size_t>(rank)].token;
-  const auto shown = greeting.last<sizeof(Token)>();
-  return sodium_memcmp(shown.data(), expected.data(), expected.size()) == 0 ? rank : no_peer;
-}
 
 ArenaExamination examine_arena(const base::System& system, int arena,
                                const Introduction& announced) {

@@ -1,0 +1,197 @@
+#include "bootstrap/caller.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "bootstrap/limits.hpp"
+#include "bootstrap/socket.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+// Between two rounds over all addresses; doubles.
+constexpr std::int64_t first_pause_ms = 1;
+constexpr std::int64_t pause_ms_max = 50;
+
+}  // namespace
+
+pollfd Caller::watch(Deadline& wake) const {
+  wake = std::min(wake, state_ == State::waiting ? begin_ : until_);
+  const short events = state_ == State::connecting ? POLLOUT : POLLIN;
+  return {.fd = stream_ ? stream_->fd() : -1, .events = events, .revents = 0};
+}
+
+std::optional<CallEnd> Caller::step(bool ready) {
+  if (state_ == State::waiting) return system_.now() < begin_ ? std::nullopt : begin_attempt();
+  if (ready) {
+    if (auto end = state_ == State::connecting ? finish_connecting() : shake_hands()) return end;
+  }
+  if (state_ == State::waiting || system_.now() < until_) return std::nullopt;
+  return retry(silence(), state_ == State::connecting ? ETIMEDOUT : 0, true);
+}
+
+void Caller::try_next_address(std::string problem, int error, bool silence) {
+  log_.debug("calling rank {}: {} ({})", settings_.peer, problem, base::describe_errno(error));
+  problems_[next_] = std::move(problem);
+  last_error_ = error;
+  silence_in_round_ |= silence;
+  stream_.reset();
+  descriptors_ = {};
+  state_ = State::waiting;
+  begin_ = {};
+  if (++next_ < addresses_.size()) return;
+  next_ = 0;
+  if (!silence_in_round_) ++refused_rounds_;
+  silence_in_round_ = false;
+  pause_ms_ = std::clamp(2 * pause_ms_, first_pause_ms, pause_ms_max);
+  begin_ = base::after_ms(system_, pause_ms_);
+}
+
+std::optional<CallEnd> Caller::retry(std::string problem, int error, bool silence) {
+  try_next_address(std::move(problem), error, silence);
+  return std::nullopt;
+}
+
+std::optional<CallEnd> Caller::begin_attempt() {
+  ++attempts_;
+  if (next_ == 0) {
+    Resolved found = settings_.resolve(taken_);
+    addresses_ = std::move(found.addresses);
+    problems_.resize(std::max<std::size_t>(1, addresses_.size()));
+    if (addresses_.empty()) return retry(std::move(found.problem), found.error);
+  }
+  Opened opened = connect_to(system_, addresses_[next_]);
+  if (opened.error == EMFILE || opened.error == ENFILE) {
+    return CallEnd{.kind = CallEnd::Kind::no_descriptor,
+                   .detail = {.code = ErrorCode::no_resource,
+                              .peer = settings_.hello.rank,
+                              .cause = fmt::format("rank {} has no descriptor left: connect to {}",
+                                                   settings_.hello.rank, address()),
+                              .system_error = opened.error,
+                              .hint = hint_for_descriptors(opened.error)}};
+  }
+  const bool full_queue = opened.error == EAGAIN;
+  if (opened.error != 0) return retry(base::describe_errno(opened.error), opened.error, full_queue);
+  stream_.emplace(std::move(opened.socket), sizeof challenge_);
+  state_ = State::connecting;
+  until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
+  return std::nullopt;
+}
+
+std::optional<CallEnd> Caller::finish_connecting() {
+  if (const int error = bootstrap::finish_connecting(system_, stream_->fd()); error != 0)
+    return retry(base::describe_errno(error), error);
+  if (std::string reason = reject_reason(system_, stream_->fd()); !reason.empty()) {
+    taken_ = true;
+    if (settings_.resolve(taken_).addresses.size() > 1) return retry(std::move(reason));
+    return refusal(ErrorCode::authentication,
+                   fmt::format("what answers at {} is not of this job: {}", address(), reason),
+                   "somebody else took the name: give the job a QPMESH_JOB of its own");
+  }
+  state_ = State::connected;
+  until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
+  return std::nullopt;
+}
+
+std::optional<CallEnd> Caller::shake_hands() {
+  const bool greeted = state_ == State::greeted;
+  const auto frame =
+      stream_->read(system_, greeted ? std::span{descriptors_} : std::span<base::UniqueFd>{});
+  if (frame && greeted) return hear_verdict(*frame);
+  const auto header = frame ? FrameHeader{frame->kind, sizeof challenge_} : stream_->begun();
+  const bool strange = header && (header->kind != FrameKind::challenge ||
+                                  header->payload_bytes != sizeof challenge_);
+  // Another service may say less than a challenge has, and then wait for us.
+  if (!greeted && strange) {
+    std::uint64_t beginning = 0;
+    std::memcpy(&beginning, &*header, sizeof beginning);
+    CallEnd end =
+        refusal(ErrorCode::authentication,
+                fmt::format("what answers at {} is no rank {} of qpmesh: it began with {:#018x}",
+                            address(), settings_.peer, beginning));
+    end.kind = CallEnd::Kind::other_service;
+    return end;
+  }
+  if (frame) {
+    std::memcpy(&challenge_, frame->payload.data(), sizeof challenge_);
+    return answer();
+  }
+  if (stream_->oversize()) {
+    return refusal(ErrorCode::corrupt,
+                   fmt::format("rank {} announced a message of {} bytes", settings_.peer,
+                               header->payload_bytes),
+                   same_library_hint);
+  }
+  if (!stream_->ended()) return std::nullopt;
+  return retry(fmt::format("rank {} closed the connection during the handshake", settings_.peer),
+               stream_->error());
+}
+
+std::optional<CallEnd> Caller::answer() {
+  Hello& hello = settings_.hello;
+  if (challenge_.version != handshake_version) {
+    return refusal(ErrorCode::mismatch,
+                   fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
+                               hello.rank, handshake_version, settings_.peer, challenge_.version),
+                   same_library_hint);
+  }
+  hello.proof = prove(settings_.key, Role::caller, challenge_, hello);
+  stream_->limit(settings_.payload_bytes_max);
+  stream_->queue(FrameKind::hello, std::as_bytes(std::span{&hello, 1}));
+  stream_->flush(system_);  // a new socket takes a hello at once; one that does not is broken
+  if (stream_->unsent()) return retry("could not send the hello", stream_->error());
+  state_ = State::greeted;
+  until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
+  return std::nullopt;
+}
+
+std::optional<CallEnd> Caller::hear_verdict(const Frame& frame) {
+  if (frame.kind == FrameKind::later)
+    return retry(fmt::format("rank {} is still busy with an earlier start", settings_.peer));
+  if (frame.kind != FrameKind::welcome) {
+    return CallEnd{.kind = CallEnd::Kind::refusal,
+                   .detail = decode_error(frame.payload, settings_.peer)};
+  }
+  if (proves(frame.payload, settings_.key, Role::listener, challenge_, settings_.hello))
+    return CallEnd{};
+  return refusal(ErrorCode::authentication,
+                 fmt::format("what answers at {} does not know the secret of this job", address()));
+}
+
+CallEnd Caller::refusal(ErrorCode code, std::string cause, std::string hint) const {
+  return {.kind = CallEnd::Kind::refusal,
+          .detail = {.code = code,
+                     .peer = settings_.peer,
+                     .cause = std::move(cause),
+                     .hint = std::move(hint)}};
+}
+
+std::string Caller::silence() const {
+  switch (state_) {
+    case State::waiting: return "not yet";
+    case State::connecting: return "no answer";
+    case State::connected: break;
+    case State::greeted: return fmt::format("rank {} did not answer the hello", settings_.peer);
+  }
+  if (stream_->bytes_here() == 0)
+    return fmt::format("connected, but rank {} said nothing", settings_.peer);
+  return fmt::format("connected, but rank {} said only {} bytes", settings_.peer,
+                     stream_->bytes_here());
+}
+
+std::string Caller::problems() const {
+  std::string text;
+  for (std::size_t i = 0; i < problems_.size(); ++i) {
+    const bool running = i == next_ && state_ != State::waiting;
+    const std::string problem = running || problems_[i].empty() ? silence() : problems_[i];
+    text += text.empty() ? "" : ", ";
+    text +=
+        i < addresses_.size() ? fmt::format("{} ({})", to_string(addresses_[i]), problem) : problem;
+  }
+  return text.empty() ? "no attempt was made" : text;
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,102 @@
+// Calls one peer until it lets us in: at its addresses in turn, with a handshake (handshake.hpp) at
+// each, and again after a pause. Never waits.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "bootstrap/endpoint.hpp"
+#include "bootstrap/frame_stream.hpp"
+#include "bootstrap/handshake.hpp"
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::bootstrap {
+
+struct CallerSettings {
+  int peer = 0;   // whom we call
+  Hello hello{};  // who calls; its proof is made here
+  Key key{};
+  std::int64_t handshake_timeout_ms = 2'000;  // for the connection, and again for each answer
+  std::size_t payload_bytes_max = 8'192;      // of what may follow the handshake
+  Resolve resolve;                            // asked before every round of addresses
+};
+
+// What ended an attempt for good. After any but a welcome the owner may try the next address.
+struct CallEnd {
+  enum class Kind : std::uint8_t {
+    welcome,        // both sides have proven themselves
+    other_service,  // what answers does not speak as we do
+    refusal,        // by them, or of them: another attempt would end alike
+    no_descriptor,  // this process may not open a socket
+  };
+  Kind kind = Kind::welcome;
+  ErrorDetail detail{};
+};
+
+class Caller {
+ public:
+  Caller(CallerSettings settings, const base::System& system, const base::Log& log)
+      : settings_{std::move(settings)}, system_{system}, log_{log} {}
+
+  // What poll must watch until wake, or until the earlier time that it is set to.
+  pollfd watch(Deadline& wake) const;
+  // As far as it gets now; ready: poll found something. Nothing: it goes on.
+  std::optional<CallEnd> step(bool ready);
+  void try_next_address(std::string problem, int error, bool silence = false);
+
+  // After a welcome: the connection, and the descriptors that came with it.
+  FrameStream& stream() noexcept { return *stream_; }
+  std::array<base::UniqueFd, 2>& descriptors() noexcept { return descriptors_; }
+  std::string address() const { return to_string(addresses_[next_]); }
+
+  int peer() const noexcept { return settings_.peer; }
+  int attempts() const noexcept { return attempts_; }
+  // Rounds in which every address said no. One in which an address kept silent does not count: its
+  // host may be slow.
+  int refused_rounds() const noexcept { return refused_rounds_; }
+  int last_error() const noexcept { return last_error_; }  // errno, or 0
+  // Every address with its last problem: "10.0.0.1:4000 (Connection refused)".
+  std::string problems() const;
+
+ private:
+  std::optional<CallEnd> begin_attempt();
+  std::optional<CallEnd> finish_connecting();
+  std::optional<CallEnd> shake_hands();
+  std::optional<CallEnd> answer();
+  std::optional<CallEnd> hear_verdict(const Frame& frame);
+  CallEnd refusal(ErrorCode code, std::string cause, std::string hint = {}) const;
+  std::optional<CallEnd> retry(std::string problem, int error = 0, bool silence = false);
+  std::string silence() const;
+
+  CallerSettings settings_;
+  const base::System& system_;
+  const base::Log& log_;
+  std::vector<Address> addresses_;
+  std::vector<std::string> problems_;  // by address, the last one
+  std::size_t next_ = 0;               // address
+  bool silence_in_round_ = false;
+  bool taken_ = false;  // by a process of another user
+  int refused_rounds_ = 0;
+  int attempts_ = 0;
+  int last_error_ = 0;
+  std::int64_t pause_ms_ = 0;
+
+  // One attempt begins at begin_. Each of its states lasts until until_ at most.
+  enum class State : std::uint8_t { waiting, connecting, connected, greeted };
+  State state_ = State::waiting;
+  Deadline begin_{};
+  Deadline until_ = no_deadline;
+  std::optional<FrameStream> stream_;
+  Challenge challenge_{};
+  std::array<base::UniqueFd, 2> descriptors_;
+};
+
+}  // namespace qpmesh::bootstrap

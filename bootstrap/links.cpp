@@ -1,0 +1,403 @@
+#include "bootstrap/links.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <list>
+
+#include "base/bytes.hpp"
+#include "bootstrap/acceptor.hpp"
+#include "bootstrap/arena_proof.hpp"
+#include "bootstrap/caller.hpp"
+#include "bootstrap/hash.hpp"
+#include "bootstrap/limits.hpp"
+#include "bootstrap/listener.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+constexpr const char* hint_for_forgery =
+    "no correct rank does that: start every rank with the same qpmesh";
+
+// Rounds over all addresses of a peer in which every one of them said no: more than 200 ms.
+constexpr int refused_rounds_max = 10;
+constexpr std::size_t unauthenticated_peers_max = 256;  // beside the ranks of the meeting
+
+// Arena and doorbell.
+using Descriptors = std::array<base::UniqueFd, 2>;
+
+// A higher rank that has called and proven itself, and must still show that it heard the welcome.
+struct UnacknowledgedPeer {
+  int rank = no_peer;
+  FrameStream stream;
+  Deadline until;
+  Descriptors descriptors{};
+};
+
+class Linker {
+ public:
+  Linker(const LinkSettings& settings, std::vector<base::UniqueFd> listeners,
+         std::span<const Introduction> everybody, std::span<const std::vector<HostPort>> addresses,
+         Report& report, const base::System& system, const base::Log& log)
+      : settings_{settings},
+        everybody_{everybody},
+        report_{report},
+        system_{system},
+        log_{log},
+        acceptor_{{.rank = settings.rank,
+                   .key = key_of_listener(everybody, settings.rank),
+                   .handshake_timeout_ms = settings.handshake_timeout_ms,
+                   .unauthenticated_peers_max = unauthenticated_peers_max + everybody.size(),
+                   .processes = local_callers()},
+                  std::move(listeners),
+                  system,
+                  log} {
+    for (const Introduction& peer : everybody) {
+      if (peer.rank > settings.rank) awaited_.push_back(peer.rank);
+      if (peer.rank < settings.rank)
+        add_caller(peer.rank, addresses[static_cast<std::size_t>(peer.rank)]);
+    }
+  }
+
+  std::vector<Link> run() {
+    while (!callers_.empty() || !awaited_.empty()) {
+      if (system_.now() >= settings_.deadline) {
+        give_up();
+        break;
+      }
+      if (!serve()) break;
+    }
+    std::ranges::sort(links_, {}, [](const Link& link) { return link.control.peer; });
+    return std::move(links_);
+  }
+
+ private:
+  const Introduction& about(int peer) const { return everybody_[static_cast<std::size_t>(peer)]; }
+  const Introduction& mine() const { return about(settings_.rank); }
+  bool is_local(int peer) const { return same_place(about(peer), mine()); }
+  std::string name(int peer) const {
+    return fmt::format("rank {} (pid {} on host {})", peer, about(peer).pid, about(peer).host);
+  }
+  std::vector<pid_t> local_callers() const {
+    std::vector<pid_t> processes;
+    for (const Introduction& peer : everybody_) {
+      if (peer.rank > settings_.rank && is_local(peer.rank)) processes.push_back(peer.pid);
+    }
+    return processes;
+  }
+  // What goes with our words to a rank of this place.
+  std::vector<int> offered_to(int peer) const {
+    if (!is_local(peer)) return {};
+    return {settings_.offer.arena_fd, settings_.offer.doorbell_fd};
+  }
+
+  // ---- failures ----
+
+  void fail_call(const char* what, int error, int peer) {
+    report_.fail(settings_.rank, ErrorCode::no_resource,
+                 fmt::format("{} failed while linking with rank {}", what, peer), error,
+                 error == EPERM ? "does a seccomp filter of a container refuse this call? allow it"
+                                : hint_for_descriptors(error));
+  }
+  void fail_forged(int peer, std::string cause) {
+    report_.fail(peer, ErrorCode::authentication, std::move(cause), 0, hint_for_forgery);
+  }
+  void fail_unreachable(const Caller& caller, ErrorCode code) {
+    const int peer = caller.peer();
+    const bool local = is_local(peer);
+    report_.fail(peer, local && code == ErrorCode::link_failed ? ErrorCode::peer_dead : code,
+                 fmt::format("{} cannot reach {}; tried {}", name(settings_.rank), name(peer),
+                             caller.problems()),
+                 caller.last_error(),
+                 local ? "has that rank ended, or is it stopped? otherwise raise "
+                         "QPMESH_INIT_TIMEOUT_MS"
+                       : "every rank must reach every rank of another host by TCP: is there a "
+                         "firewall, is an address of a network that the hosts do not share, or was "
+                         "this rank too late?",
+                 local);
+  }
+  void give_up() {
+    for (const Caller& caller : callers_) fail_unreachable(caller, ErrorCode::timeout);
+    if (awaited_.empty()) return;
+    const int peer = awaited_.front();
+    if (acceptor_.accept_error() != 0) return fail_call("accept", acceptor_.accept_error(), peer);
+    report_.fail(peer, ErrorCode::timeout,
+                 fmt::format("{} did not call {} at {} in time", name(peer), name(settings_.rank),
+                             acceptor_.where()),
+                 0,
+                 is_local(peer)
+                     ? "is that process stopped? otherwise raise QPMESH_INIT_TIMEOUT_MS"
+                     : "is that process stopped, or is there a firewall between the hosts?",
+                 true);
+  }
+
+  // ---- lower ranks, which we call ----
+
+  void add_caller(int peer, std::span<const HostPort> told) {
+    Resolved resolved;
+    if (is_local(peer)) resolved.addresses.push_back(unix_address(about(peer).listener));
+    for (const HostPort& each : told) {
+      const auto there = numeric(each);
+      // Loopback leads to them only where it is the same one.
+      if (is_local(peer) || !there ||
+          (scope_of(*there) == Scope::loopback && !same_network(about(peer), mine())))
+        continue;
+      resolved.addresses.push_back(*there);
+    }
+    if (resolved.addresses.empty()) {
+      return report_.fail(peer, ErrorCode::link_failed,
+                          fmt::format("{} told no address at which {} could reach it", name(peer),
+                                      name(settings_.rank)));
+    }
+    // Of this meeting, as the key says: job and ordinal have nothing to add.
+    callers_.emplace_back(
+        CallerSettings{.peer = peer,
+                       .hello = make_hello(system_, settings_.rank,
+                                           static_cast<int>(everybody_.size()), 0, {}),
+                       .key = key_of_listener(everybody_, peer),
+                       .handshake_timeout_ms = settings_.handshake_timeout_ms,
+                       .resolve = [resolved](bool) { return resolved; }},
+        system_, log_);
+  }
+
+  // True when there is no more to do for this one.
+  bool step(Caller& caller, bool ready) {
+    if (auto end = caller.step(ready)) {
+      switch (end->kind) {
+        case CallEnd::Kind::welcome:
+          if (acknowledge(caller)) return true;
+          break;
+        case CallEnd::Kind::no_descriptor:
+          report_.fail({.detail = std::move(end->detail)});
+          return true;
+        default: caller.try_next_address(std::move(end->detail.cause), end->detail.system_error);
+      }
+    }
+    if (caller.refused_rounds() < refused_rounds_max) return false;
+    fail_unreachable(caller, ErrorCode::link_failed);
+    return true;
+  }
+
+  bool acknowledge(Caller& caller) {
+    const int peer = caller.peer();
+    FrameStream& stream = caller.stream();
+    if (is_local(peer) && !is_its_process(peer, stream)) return true;
+    stream.queue(FrameKind::acknowledgement, {});
+    stream.flush(system_, offered_to(peer));
+    if (stream.unsent() || stream.ended()) {
+      caller.try_next_address("could not acknowledge the welcome", stream.error());
+      return false;
+    }
+    add_link(peer, stream, caller.descriptors());
+    return true;
+  }
+
+  bool is_its_process(int peer, const FrameStream& stream) {
+    Credentials there;
+    if (const int error = read_credentials(system_, stream.fd(), there); error != 0) {
+      fail_call("getsockopt(SO_PEERCRED)", error, peer);
+      return false;
+    }
+    if (there.uid == about(peer).place.uid && there.pid == about(peer).pid) return true;
+    fail_forged(peer,
+                fmt::format("rank {} said it is pid {} of uid {}; its socket belongs to pid "
+                            "{} of uid {}",
+                            peer, about(peer).pid, about(peer).place.uid, there.pid, there.uid));
+    return false;
+  }
+
+  // ---- higher ranks, which call us ----
+
+  void judge(AuthenticatedPeer caller) {
+    const Hello& hello = caller.hello;
+    const int size = static_cast<int>(everybody_.size());
+    const bool expected =
+        hello.rank > settings_.rank && hello.rank < size && hello.size == size &&
+        hello.pid == about(hello.rank).pid &&
+        is_local(hello.rank) == (local_address(caller.stream.fd()).family() == AF_UNIX);
+    if (!expected) {
+      const std::string cause =
+          fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",
+                      hello.rank, hello.pid, hello.size, settings_.rank, size);
+      return acceptor_.refuse(std::move(caller), ErrorCode::mismatch, cause, "");
+    }
+    const Proof proof = acceptor_.welcome(caller);
+    UnacknowledgedPeer& peer = unacknowledged_.emplace_back(
+        UnacknowledgedPeer{hello.rank, std::move(caller.stream),
+                           base::after_ms(system_, settings_.handshake_timeout_ms)});
+    peer.stream.limit(0);
+    peer.stream.queue(FrameKind::welcome, proof);
+    peer.stream.flush(system_, offered_to(peer.rank));  // a new socket takes 40 bytes
+  }
+
+  // True when there is no more to do: one that breaks off or keeps silent has not heard the
+  // welcome, and calls again.
+  bool hear(UnacknowledgedPeer& peer, bool ready) {
+    FrameStream& stream = peer.stream;
+    const auto frame = ready ? stream.read(system_, peer.descriptors) : std::optional<Frame>{};
+    const bool acknowledged = frame && frame->kind == FrameKind::acknowledgement;
+    const bool failed_here = stream.error() != 0 && !connection_broke(stream.error());
+    if ((acknowledged || failed_here) && std::erase(awaited_, peer.rank) != 0) {
+      if (acknowledged) {
+        add_link(peer.rank, stream, peer.descriptors);
+      } else {
+        fail_call("recvmsg", stream.error(), peer.rank);
+      }
+    }
+    return frame || stream.ended() || stream.oversize() || system_.now() >= peer.until;
+  }
+
+  // ---- links ----
+
+  void add_link(int peer, FrameStream& stream, Descriptors& descriptors) {
+    Link link;
+    link.control.peer = peer;
+    link.control.pid = about(peer).pid;
+    link.control.host = about(peer).host;
+    if (is_local(peer)) {
+      if (stream.lost_descriptors()) return fail_call("receiving descriptors", EMFILE, peer);
+      if (!take_memory(link, descriptors) || !watch_process(link)) return;
+    } else {
+      link.control.address = to_string(remote_address(stream.fd()));
+    }
+    link.control.socket = stream.release();
+    links_.push_back(std::move(link));
+  }
+
+  bool take_memory(Link& link, Descriptors& descriptors) {
+    const Introduction& peer = about(link.control.peer);
+    const auto forged = [&](std::string how) {
+      return fail_forged(peer.rank, std::move(how)), false;
+    };
+    if (!descriptors[1]) {
+      return forged(
+          fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer.rank));
+    }
+    ArenaExamination found = examine_arena(system_, descriptors[0].get(), peer);
+    if (found.failed_call != nullptr)
+      return fail_call(found.failed_call, found.system_error, peer.rank), false;
+    if (!found.forgery.empty()) return forged(std::move(found.forgery));
+    link.memory = {.rank = peer.rank,
+                   .arena = std::move(descriptors[0]),
+                   .arena_bytes = peer.arena_bytes,
+                   .doorbell = std::move(descriptors[1]),
+                   .private_memory = try_private_memory(peer)};
+    return true;
+  }
+
+  bool watch_process(Link& link) {
+    const int peer = link.control.peer;
+    // A pidfd of this very process would end with us: the hang-up has to do.
+    if (about(peer).pid == mine().pid) return true;
+    link.control.pidfd.reset(system_.call("pidfd_open", [&] {
+      // glibc 2.36 declares pidfd_open without extern "C".
+      return static_cast<int>(::syscall(SYS_pidfd_open, about(peer).pid, 0));
+    }));
+    if (link.control.pidfd) return true;
+    if (errno == ENOSYS) {
+      log_.warning("this kernel has no pidfds: the death of rank {} is seen by its hang-up only",
+                   peer);
+      return true;
+    }
+    if (errno == ESRCH) {
+      report_.fail(peer, ErrorCode::peer_dead,
+                   fmt::format("{} ended during the handshake", name(peer)), errno,
+                   "look at what that rank said before it ended", true);
+    } else {
+      fail_call("pidfd_open", errno, peer);
+    }
+    return false;
+  }
+
+  // Tried, because what forbids it cannot be known before: yama, seccomp, a process that is not
+  // dumpable, another namespace.
+  base::ProcessMemory try_private_memory(const Introduction& peer) const {
+    if (settings_.offer.private_nonce_address == 0 || peer.private_nonce_address == 0) return {};
+    const base::ProcessMemory memory{peer.pid,
+                                     {.address = peer.private_nonce_address, .value = peer.nonce}};
+    const int error = memory.copy(nullptr, 0, 0);
+    if (error == 0) return memory;
+    log_.info(
+        "the private memory of rank {} cannot be read, so it is copied through shared memory: {}",
+        peer.rank, base::describe_errno(error));
+    return {};
+  }
+
+  // One poll and everything that it found. False: this process cannot go on.
+  bool serve() {
+    polled_.clear();
+    Deadline wake = acceptor_.watch(polled_, settings_.deadline);
+    const std::size_t first_caller = polled_.size();
+    for (const Caller& caller : callers_) polled_.push_back(caller.watch(wake));
+    for (const UnacknowledgedPeer& peer : unacknowledged_) {
+      wake = std::min(wake, peer.until);
+      polled_.push_back({.fd = peer.stream.fd(), .events = POLLIN, .revents = 0});
+    }
+    const int ready = system_.call("poll", [&] {
+      return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
+    });
+    const int peer = callers_.empty() ? awaited_.front() : callers_.front().peer();
+    if (ready < 0 && errno != EINTR) return fail_call("poll", errno, peer), false;
+
+    const std::span<const pollfd> entries{polled_};
+    std::size_t entry = first_caller;
+    std::erase_if(callers_,
+                  [&](Caller& each) { return step(each, entries[entry++].revents != 0); });
+    std::erase_if(unacknowledged_, [&](UnacknowledgedPeer& each) {
+      return hear(each, entries[entry++].revents != 0);
+    });
+    for (AuthenticatedPeer& each : acceptor_.serve(entries.first(first_caller)))
+      judge(std::move(each));
+    if (acceptor_.is_starved()) return fail_call("accept", EMFILE, peer), false;
+    return true;
+  }
+
+  const LinkSettings& settings_;
+  const std::span<const Introduction> everybody_;
+  Report& report_;
+  const base::System& system_;
+  const base::Log& log_;
+  Acceptor acceptor_;
+  std::list<Caller> callers_;  // of lower ranks that are not links yet
+  std::vector<int> awaited_;   // higher ranks that are not links yet
+  std::list<UnacknowledgedPeer> unacknowledged_;
+  std::vector<Link> links_;
+  std::vector<pollfd> polled_;  // acceptor, callers, unacknowledged peers: rebuilt each turn
+};
+
+}  // namespace
+
+bool same_place(const Introduction& a, const Introduction& b) {
+  return !a.listener.empty() && !b.listener.empty() && a.place == b.place;
+}
+
+Key key_of_listener(std::span<const Introduction> everybody, int rank) {
+  base::ByteWriter writer;
+  writer.put(std::int32_t{rank});
+  for (const Introduction& each : everybody) writer.put(each.token).put(each.contribution);
+  return hash<sizeof(Key)>(writer.blob(), "qpmesh control link, version 1");
+}
+
+std::vector<Link> link_peers(const LinkSettings& settings, std::vector<base::UniqueFd> listeners,
+                             std::span<const Introduction> everybody,
+                             std::span<const std::vector<HostPort>> addresses, Report& report,
+                             const base::System& system, const base::Log& log) {
+  int arenas = 0;
+  std::uint64_t bytes = 0;
+  for (const Introduction& other : everybody) {
+    if (other.rank == settings.rank ||
+        !same_place(other, everybody[static_cast<std::size_t>(settings.rank)]))
+      continue;
+    ++arenas;
+    bytes += other.arena_bytes;
+  }
+  require_address_space(system, arenas, bytes);
+  return Linker{settings, std::move(listeners), everybody, addresses, report, system, log}.run();
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,58 @@
+// How ranks that have heard of each other in the first gather connect and prove who they are, and
+// how ranks of one place hand over their memory.
+//
+// The higher rank calls, the lower one listens: at an abstract Unix socket for ranks of its place,
+// at TCP addresses for all others. Both sides prove by the handshake (handshake.hpp) that they know
+// the listener's key; the caller's hello says which rank it is. In one place the kernel says which
+// process is on the other side, arena and doorbell come with the welcome and its acknowledgement,
+// and the nonce says that the memory is the promised one. The listener counts the link when the
+// caller has acknowledged its welcome: until then a caller whose connection broke may call again.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/control_channel.hpp"
+#include "bootstrap/handshake.hpp"
+#include "bootstrap/introduction.hpp"
+#include "bootstrap/meeting.hpp"
+#include "bootstrap/socket.hpp"
+
+namespace qpmesh::bootstrap {
+
+struct Link {
+  ControlLink control;
+  LocalPeer memory;  // of a rank of the same place; rank is -1 otherwise
+};
+
+// Whether two ranks must be able to share memory.
+bool same_place(const Introduction& a, const Introduction& b);
+
+// What calls to this rank are proven with. Made of what every rank put into the first gather: only
+// ranks of this meeting know it. Each rank's is another one, so that what was proven to one proves
+// nothing to the next.
+Key key_of_listener(std::span<const Introduction> everybody, int rank);
+
+struct LinkSettings {
+  int rank = 0;
+  const LocalOffer& offer;
+  std::int64_t handshake_timeout_ms = 2'000;
+  Deadline deadline{};
+};
+
+// Links with every other rank, and reports what went wrong: never throws for the doings of a peer.
+// Throws Error{no_resource} where the arenas exceed RLIMIT_AS. listeners: all at which this rank is
+// called. addresses: by rank, of those in other places; they are tried in turn, in several rounds.
+// Goes on with the others when one fails, so that their ends of it do not fail too. The links are
+// in rank order.
+std::vector<Link> link_peers(const LinkSettings& settings, std::vector<base::UniqueFd> listeners,
+                             std::span<const Introduction> everybody,
+                             std::span<const std::vector<HostPort>> addresses, Report& report,
+                             const base::System& system, const base::Log& log);
+
+}  // namespace qpmesh::bootstrap
