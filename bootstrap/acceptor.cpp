@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
@@ -21,12 +22,14 @@ constexpr milliseconds line_pause{1000};
 
 }  // namespace
 
-Acceptor::Acceptor(AcceptorSettings settings, std::vector<base::UniqueFd> listeners,
-                   const base::System& system, const base::Log& log)
-    : settings_{std::move(settings)}, listeners_{std::move(listeners)}, system_{system}, log_{log} {
+Acceptor::Acceptor(AcceptorSettings settings, const base::System& system, const base::Log& log)
+    : settings_{std::move(settings)}, system_{system}, log_{log} {
   unauthenticated_.reserve(settings_.unauthenticated_peers_max);
-  for (const base::UniqueFd& listener : listeners_)
-    where_ += (where_.empty() ? "" : ", ") + to_string(local_address(listener.get()));
+}
+
+void Acceptor::listen(base::UniqueFd listener) {
+  where_ += (where_.empty() ? "" : ", ") + to_string(local_address(listener.get()));
+  listeners_.push_back(std::move(listener));
 }
 
 Deadline Acceptor::watch(std::vector<pollfd>& polled, Deadline wake) {
@@ -133,15 +136,12 @@ void Acceptor::judge(AuthenticatedPeer caller, std::vector<AuthenticatedPeer>& c
     const std::string cause =
         fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}", hello.rank,
                     hello.version, settings_.rank, handshake_version);
-    refuse(std::move(caller), ErrorCode::mismatch, cause, same_library_hint);
+    refuse(std::move(caller), cause, same_library_hint);
   } else if (!proves(hello.proof, settings_.key, Role::caller, caller.challenge, hello)) {
     const std::string cause =
         fmt::format("rank {} at {} did not accept the secret", settings_.rank, where_);
     answer(std::move(caller.stream), FrameKind::refused,
-           encode_error({.code = ErrorCode::authentication,
-                         .peer = settings_.rank,
-                         .operation = "init",
-                         .cause = cause}));
+           encode_error(init_error(ErrorCode::authentication, settings_.rank, cause)));
     constexpr std::string_view why = "did not prove that it knows the secret of this job";
     // Anybody can get here: a rank that did prove who it is has more to say.
     if (last_refusal_.empty()) last_refusal_ = fmt::format("a connection was refused: it {}", why);
@@ -151,14 +151,9 @@ void Acceptor::judge(AuthenticatedPeer caller, std::vector<AuthenticatedPeer>& c
   }
 }
 
-void Acceptor::refuse(AuthenticatedPeer caller, ErrorCode code, const std::string& cause,
-                      std::string hint) {
+void Acceptor::refuse(AuthenticatedPeer caller, const std::string& cause, std::string hint) {
   answer(std::move(caller.stream), FrameKind::refused,
-         encode_error({.code = code,
-                       .peer = settings_.rank,
-                       .operation = "init",
-                       .cause = cause,
-                       .hint = std::move(hint)}));
+         encode_error(init_error(ErrorCode::mismatch, settings_.rank, cause, std::move(hint))));
   last_refusal_ = fmt::format("{} was refused: {}", sender_of(caller.hello), cause);
   report(last_refusal_);
 }

@@ -39,8 +39,10 @@ struct AuthenticatedPeer {
 
 class Acceptor {
  public:
-  Acceptor(AcceptorSettings settings, std::vector<base::UniqueFd> listeners,
-           const base::System& system, const base::Log& log);
+  Acceptor(AcceptorSettings settings, const base::System& system, const base::Log& log);
+
+  // Callers may come by this socket, too.
+  void listen(base::UniqueFd listener);
 
   // Appends what poll must watch, and returns wake or the earlier time when the acceptor wants to
   // be served.
@@ -49,14 +51,13 @@ class Acceptor {
   std::vector<AuthenticatedPeer> serve(std::span<const pollfd> entries);
 
   // Answers an authenticated peer who may not come in, and why. One line of log a second at most.
-  void refuse(AuthenticatedPeer caller, ErrorCode code, const std::string& cause, std::string hint);
+  void refuse(AuthenticatedPeer caller, const std::string& cause, std::string hint);
   // Answers an authenticated peer who is too early: it will come again.
   void send_away(AuthenticatedPeer caller) const;
   // The proof that goes with a welcome.
   Proof welcome(const AuthenticatedPeer& caller) const {
     return prove(settings_.key, Role::listener, caller.challenge, caller.hello);
   }
-  int listener() const noexcept { return listeners_.front().get(); }  // the first
   const std::string& where() const noexcept { return where_; }  // "10.0.0.1:4000, @qpmesh-…"
   // Why the last one who wanted in is not in; for the error of a start that nobody else completes.
   const std::string& last_refusal() const noexcept { return last_refusal_; }

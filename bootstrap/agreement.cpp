@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "bootstrap/handshake.hpp"
+#include "bootstrap/init_error.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -18,12 +19,8 @@ constexpr std::uint64_t report_magic = 0x6873656d7071'0004U;
 enum class Verdict : std::uint8_t { fine, cause, consequence };
 
 [[noreturn]] void corrupt(int rank, std::size_t bytes) {
-  throw Error{
-      {.code = ErrorCode::corrupt,
-       .peer = rank,
-       .operation = "init",
-       .cause = fmt::format("the {} bytes of rank {} are no report of a start-up", bytes, rank),
-       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
+  fail_corrupt_blob(
+      rank, fmt::format("the {} bytes of rank {} are no report of a start-up", bytes, rank));
 }
 
 Report read_one(BlobView blob, int rank, int size) {
@@ -43,7 +40,7 @@ Report read_one(BlobView blob, int rank, int size) {
   return report;
 }
 
-Failure failure_from_current_exception(int rank) {
+ErrorDetail detail_of_current_exception(int rank) {
   ErrorDetail detail{.code = ErrorCode::internal, .operation = "init"};
   try {
     throw;
@@ -56,31 +53,21 @@ Failure failure_from_current_exception(int rank) {
     detail.cause = error.what();
   }
   if (detail.peer == no_peer) detail.peer = rank;
-  return {.detail = std::move(detail)};
+  return detail;
 }
 
 }  // namespace
 
-void Report::fail(Failure reported) {
-  if (!failure || (failure->consequence && !reported.consequence)) failure = std::move(reported);
-}
-
-void Report::fail(int peer, ErrorCode code, std::string cause, int error, std::string hint,
-                  bool consequence) {
-  fail({.detail = {.code = code,
-                   .peer = peer,
-                   .operation = "init",
-                   .cause = std::move(cause),
-                   .system_error = error,
-                   .hint = std::move(hint)},
-        .consequence = consequence});
+void Report::fail(ErrorDetail detail, bool consequence) {
+  if (!failure || (failure->consequence && !consequence))
+    failure = {.detail = std::move(detail), .consequence = consequence};
 }
 
 void Report::attempt(int rank, const std::function<void()>& step) {
   try {
     step();
   } catch (...) {
-    fail(failure_from_current_exception(rank));
+    fail(detail_of_current_exception(rank));
   }
 }
 
@@ -100,11 +87,9 @@ std::vector<Report> read_reports(std::span<const Blob> blobs, int size) {
   for (const Blob& blob : blobs)
     reports.push_back(read_one(blob, static_cast<int>(reports.size()), size));
   if (reports.size() == static_cast<std::size_t>(size)) return reports;
-  throw Error{{.code = ErrorCode::mismatch,
-               .operation = "init",
-               .cause = fmt::format("the bootstrap says {} ranks and gathered {} blobs", size,
-                                    blobs.size()),
-               .hint = "all_gather must return one blob per rank"}};
+  fail_init(ErrorCode::mismatch, no_peer,
+            fmt::format("the bootstrap says {} ranks and gathered {} blobs", size, blobs.size()),
+            "all_gather must return one blob per rank");
 }
 
 void throw_agreed_failure(std::span<const Report> reports) {

@@ -23,9 +23,7 @@ struct Report {
   std::optional<Failure> failure{};
 
   // Keeps the first failure, but a cause in place of a consequence.
-  void fail(Failure reported);
-  void fail(int peer, ErrorCode code, std::string cause, int error = 0, std::string hint = {},
-            bool consequence = false);
+  void fail(ErrorDetail detail, bool consequence = false);
   // Takes a step that can fail alone: its Error is reported as that of the rank.
   void attempt(int rank, const std::function<void()>& step);
 };

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/limits.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -34,7 +35,7 @@ std::optional<CallEnd> Caller::step(bool ready) {
 }
 
 void Caller::try_next_address(std::string problem, int error, bool silence) {
-  log_.debug("calling rank {}: {} ({})", settings_.peer, problem, base::describe_errno(error));
+  log_.debug("calling rank {}: {}", settings_.peer, problem);
   problems_[next_] = std::move(problem);
   last_error_ = error;
   silence_in_round_ |= silence;
@@ -66,12 +67,10 @@ std::optional<CallEnd> Caller::begin_attempt() {
   Opened opened = connect_to(system_, addresses_[next_]);
   if (opened.error == EMFILE || opened.error == ENFILE) {
     return CallEnd{.kind = CallEnd::Kind::no_descriptor,
-                   .detail = {.code = ErrorCode::no_resource,
-                              .peer = settings_.hello.rank,
-                              .cause = fmt::format("rank {} has no descriptor left: connect to {}",
-                                                   settings_.hello.rank, address()),
-                              .system_error = opened.error,
-                              .hint = hint_for_descriptors(opened.error)}};
+                   .detail = init_error(ErrorCode::no_resource, settings_.hello.rank,
+                                        fmt::format("rank {} has no descriptor left: connect to {}",
+                                                    settings_.hello.rank, address()),
+                                        hint_for_descriptors(opened.error), opened.error)};
   }
   const bool full_queue = opened.error == EAGAIN;
   if (opened.error != 0) return retry(base::describe_errno(opened.error), opened.error, full_queue);
@@ -142,7 +141,8 @@ std::optional<CallEnd> Caller::answer() {
   stream_->limit(settings_.payload_bytes_max);
   stream_->queue(FrameKind::hello, std::as_bytes(std::span{&hello, 1}));
   stream_->flush(system_);  // a new socket takes a hello at once; one that does not is broken
-  if (stream_->unsent()) return retry("could not send the hello", stream_->error());
+  if (stream_->unsent() || stream_->ended())
+    return retry("could not send the hello", stream_->error());
   state_ = State::greeted;
   until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
   return std::nullopt;
@@ -163,10 +163,7 @@ std::optional<CallEnd> Caller::hear_verdict(const Frame& frame) {
 
 CallEnd Caller::refusal(ErrorCode code, std::string cause, std::string hint) const {
   return {.kind = CallEnd::Kind::refusal,
-          .detail = {.code = code,
-                     .peer = settings_.peer,
-                     .cause = std::move(cause),
-                     .hint = std::move(hint)}};
+          .detail = init_error(code, settings_.peer, std::move(cause), std::move(hint))};
 }
 
 std::string Caller::silence() const {

@@ -2,12 +2,11 @@
 #include <unistd.h>
 
 #include "bootstrap/ended_ranks.hpp"
+#include "bootstrap/endpoint.hpp"
 #include "bootstrap/environment.hpp"
 #include "bootstrap/launcher.hpp"
-#include "bootstrap/one_host.hpp"
 #include "bootstrap/secret.hpp"
 #include "bootstrap/star.hpp"
-#include "bootstrap/tcp.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {

@@ -13,6 +13,7 @@
 #include <exception>
 
 #include "base/bytes.hpp"
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/limits.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
@@ -42,11 +43,8 @@ constexpr std::uint64_t tag(std::size_t index, bool pidfd) {
 }
 
 [[noreturn]] void fail(const char* what, int error) {
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = fmt::format("{} for the control channel failed", what),
-               .system_error = error,
-               .hint = hint_for_descriptors(error)}};
+  fail_init(ErrorCode::no_resource, no_peer, fmt::format("{} for the control channel failed", what),
+            hint_for_descriptors(error), error);
 }
 
 std::string process_of(const ControlLink& link) {
@@ -61,9 +59,8 @@ std::string ending(const ControlLink& link, int error) {
   if (error == ECONNRESET || error == EPIPE)
     return fmt::format("the connection to {} ({}) was reset", process_of(link), link.address);
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-    return fmt::format(
-        "nothing came from host {} ({}) for more than 2 s, and process {} ran there: {}", link.host,
-        link.address, link.pid, base::describe_errno(error));
+    return fmt::format("nothing came from host {} ({}) for too long, and process {} ran there: {}",
+                       link.host, link.address, link.pid, base::describe_errno(error));
   }
   return fmt::format("reading from {} failed: {}", process_of(link), base::describe_errno(error));
 }

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "bootstrap/one_host.hpp"
+#include "bootstrap/endpoint.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/owned.hpp"
@@ -29,5 +30,36 @@ struct Endpoint {
   std::function<base::UniqueFd()> listen;
   Resolve resolve;
 };
+
+// ---- one host: an abstract Unix socket. The kernel says whose process is at the other end; no
+// secret is needed, unless another user has taken the name ----
+
+// The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init
+// calls have other names. Anybody can know it, and anybody of this host can take it.
+std::string one_host_name(uid_t uid, const std::string& job, int ordinal);
+
+// What only those can know, and take, who know the secret.
+std::string private_name(std::string_view secret, const std::string& name);
+
+// Where the ranks meet when another user has taken the name. may_make_secret: whether the user's
+// secret is made where there is none yet. Empty: there is no secret.
+using PrivateName = std::function<std::string(bool may_make_secret)>;
+
+// Ranks try the name and, where they have a secret, the private one.
+Endpoint one_host_endpoint(const std::string& name, const PrivateName& private_name,
+                           const base::System& system);
+
+// ---- several hosts: TCP to the root's address. Both ends prove that they know the job's secret
+// ----
+
+// "host:port", "[::1]:port". Throws Error{bad_config} naming the variable and the text.
+HostPort parse_host_port(std::string_view text, std::string_view variable);
+
+// What proofs are made with: the secret, hashed for this use alone.
+Key key_from_secret(std::string_view secret);
+
+// secret_source is for people: where the secret came from.
+Endpoint tcp_endpoint(const HostPort& root, std::string_view secret, std::string_view secret_source,
+                      const base::System& system);
 
 }  // namespace qpmesh::bootstrap

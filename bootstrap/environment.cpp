@@ -5,6 +5,7 @@
 
 #include <charconv>
 
+#include "bootstrap/init_error.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -37,10 +38,7 @@ Environment process_environment() {
 }
 
 void fail_config(std::string cause, std::string hint) {
-  throw Error{{.code = ErrorCode::bad_config,
-               .operation = "init",
-               .cause = std::move(cause),
-               .hint = std::move(hint)}};
+  fail_init(ErrorCode::bad_config, no_peer, std::move(cause), std::move(hint));
 }
 
 void fail_variable(std::string_view name, std::string_view value, std::string_view allowed,

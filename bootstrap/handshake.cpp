@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "bootstrap/hash.hpp"
+#include "bootstrap/init_error.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -90,11 +91,9 @@ ErrorDetail decode_error(BlobView payload, int sender) {
   detail.cause = reader.get_text();
   detail.hint = reader.get_text();
   if (reader.finished() && detail.code <= ErrorCode::internal) return detail;
-  return {.code = ErrorCode::corrupt,
-          .peer = sender,
-          .operation = "init",
-          .cause = fmt::format("rank {} sent {} bytes that should be an error and are not", sender,
-                               payload.size())};
+  return init_error(ErrorCode::corrupt, sender,
+                    fmt::format("rank {} sent {} bytes that should be an error and are not", sender,
+                                payload.size()));
 }
 
 }  // namespace qpmesh::bootstrap

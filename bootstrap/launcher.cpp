@@ -7,9 +7,9 @@
 #include <fstream>
 #include <string>
 
+#include "bootstrap/endpoint.hpp"
 #include "bootstrap/environment.hpp"
 #include "bootstrap/secret.hpp"
-#include "bootstrap/tcp.hpp"
 
 // Order of precedence: our own variables, then the launcher nearest to the process. Open MPI and
 // Hydra start their daemons through srun inside a Slurm allocation, so they come before srun;
@@ -96,15 +96,11 @@ std::optional<std::string> process_name(pid_t pid) {
 std::string hydra_job(const Variables& variables) {
   const auto fd = variables.number("PMI_FD", 0, 1 << 20);
   if (!fd) return {};
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  sockaddr_storage address{};
-  socklen_t address_bytes = sizeof address;
   const int socket = static_cast<int>(*fd);
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &address_bytes) != 0 ||
-      address.ss_family != AF_UNIX)
+  Credentials peer;
+  if (local_address(socket).family() != AF_UNIX ||
+      read_credentials(base::System{}, socket, peer) != 0 || peer.pid <= 0)
     return {};
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.pid <= 0) return {};
   const auto name = process_name(peer.pid);
   return name ? "hydra-" + *name : std::string{};
 }

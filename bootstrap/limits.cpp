@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "base/owned.hpp"
+#include "bootstrap/init_error.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -36,15 +37,13 @@ void require_address_space(const base::System& system, int arenas, std::uint64_t
     std::from_chars(text.data(), text.data() + text.size(), pages);
   const std::uint64_t used = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (used + bytes <= limit.rlim_cur) return;
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = fmt::format(
-                   "RLIMIT_AS allows {} bytes: this process uses {}, and the arenas of {} other "
-                   "ranks of this host need {} together",
-                   limit.rlim_cur, used, arenas, bytes),
-               .hint = fmt::format(
-                   "raise it to {} at least (ulimit -v {}), or lower QPMESH_ARENA_BYTES_MAX",
-                   used + bytes, (used + bytes) / 1024 + 1)}};
+  fail_init(
+      ErrorCode::no_resource, no_peer,
+      fmt::format("RLIMIT_AS allows {} bytes: this process uses {}, and the arenas of {} other "
+                  "ranks of this host need {} together",
+                  limit.rlim_cur, used, arenas, bytes),
+      fmt::format("raise it to {} at least (ulimit -v {}), or lower QPMESH_ARENA_BYTES_MAX",
+                  used + bytes, (used + bytes) / 1024 + 1));
 }
 
 }  // namespace qpmesh::bootstrap

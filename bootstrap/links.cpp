@@ -2,34 +2,26 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <list>
 
 #include "base/bytes.hpp"
 #include "bootstrap/acceptor.hpp"
-#include "bootstrap/arena_proof.hpp"
 #include "bootstrap/caller.hpp"
 #include "bootstrap/hash.hpp"
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/limits.hpp"
 #include "bootstrap/listener.hpp"
+#include "bootstrap/neighbour.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr const char* hint_for_forgery =
-    "no correct rank does that: start every rank with the same qpmesh";
-
 // Rounds over all addresses of a peer in which every one of them said no: more than 200 ms.
 constexpr int refused_rounds_max = 10;
 constexpr std::size_t unauthenticated_peers_max = 256;  // beside the ranks of the meeting
-
-// Arena and doorbell.
-using Descriptors = std::array<base::UniqueFd, 2>;
 
 // A higher rank that has called and proven itself, and must still show that it heard the welcome.
 struct UnacknowledgedPeer {
@@ -54,9 +46,9 @@ class Linker {
                    .handshake_timeout_ms = settings.handshake_timeout_ms,
                    .unauthenticated_peers_max = unauthenticated_peers_max + everybody.size(),
                    .processes = local_callers()},
-                  std::move(listeners),
                   system,
                   log} {
+    for (base::UniqueFd& listener : listeners) acceptor_.listen(std::move(listener));
     for (const Introduction& peer : everybody) {
       if (peer.rank > settings.rank) awaited_.push_back(peer.rank);
       if (peer.rank < settings.rank)
@@ -70,7 +62,7 @@ class Linker {
         give_up();
         break;
       }
-      if (!serve()) break;
+      serve();
     }
     std::ranges::sort(links_, {}, [](const Link& link) { return link.control.peer; });
     return std::move(links_);
@@ -98,42 +90,34 @@ class Linker {
 
   // ---- failures ----
 
-  void fail_call(const char* what, int error, int peer) {
-    report_.fail(settings_.rank, ErrorCode::no_resource,
-                 fmt::format("{} failed while linking with rank {}", what, peer), error,
-                 error == EPERM ? "does a seccomp filter of a container refuse this call? allow it"
-                                : hint_for_descriptors(error));
-  }
-  void fail_forged(int peer, std::string cause) {
-    report_.fail(peer, ErrorCode::authentication, std::move(cause), 0, hint_for_forgery);
-  }
   void fail_unreachable(const Caller& caller, ErrorCode code) {
     const int peer = caller.peer();
     const bool local = is_local(peer);
-    report_.fail(peer, local && code == ErrorCode::link_failed ? ErrorCode::peer_dead : code,
-                 fmt::format("{} cannot reach {}; tried {}", name(settings_.rank), name(peer),
-                             caller.problems()),
-                 caller.last_error(),
-                 local ? "has that rank ended, or is it stopped? otherwise raise "
-                         "QPMESH_INIT_TIMEOUT_MS"
-                       : "every rank must reach every rank of another host by TCP: is there a "
-                         "firewall, is an address of a network that the hosts do not share, or was "
-                         "this rank too late?",
-                 local);
+    report_.fail(
+        init_error(local && code == ErrorCode::link_failed ? ErrorCode::peer_dead : code, peer,
+                   fmt::format("{} cannot reach {}; tried {}", name(settings_.rank), name(peer),
+                               caller.problems()),
+                   local ? "has that rank ended, or is it stopped? otherwise raise "
+                           "QPMESH_INIT_TIMEOUT_MS"
+                         : "every rank must reach every rank of another host by TCP: is there a "
+                           "firewall, is an address of a network that the hosts do not share, or "
+                           "was this rank too late?",
+                   caller.last_error()),
+        local);
   }
   void give_up() {
     for (const Caller& caller : callers_) fail_unreachable(caller, ErrorCode::timeout);
     if (awaited_.empty()) return;
     const int peer = awaited_.front();
-    if (acceptor_.accept_error() != 0) return fail_call("accept", acceptor_.accept_error(), peer);
-    report_.fail(peer, ErrorCode::timeout,
-                 fmt::format("{} did not call {} at {} in time", name(peer), name(settings_.rank),
-                             acceptor_.where()),
-                 0,
-                 is_local(peer)
-                     ? "is that process stopped? otherwise raise QPMESH_INIT_TIMEOUT_MS"
-                     : "is that process stopped, or is there a firewall between the hosts?",
-                 true);
+    if (acceptor_.accept_error() != 0) fail_call("accept", acceptor_.accept_error(), peer);
+    report_.fail(
+        init_error(ErrorCode::timeout, peer,
+                   fmt::format("{} did not call {} at {} in time", name(peer), name(settings_.rank),
+                               acceptor_.where()),
+                   is_local(peer)
+                       ? "is that process stopped? otherwise raise QPMESH_INIT_TIMEOUT_MS"
+                       : "is that process stopped, or is there a firewall between the hosts?"),
+        true);
   }
 
   // ---- lower ranks, which we call ----
@@ -150,9 +134,9 @@ class Linker {
       resolved.addresses.push_back(*there);
     }
     if (resolved.addresses.empty()) {
-      return report_.fail(peer, ErrorCode::link_failed,
-                          fmt::format("{} told no address at which {} could reach it", name(peer),
-                                      name(settings_.rank)));
+      return report_.fail(init_error(ErrorCode::link_failed, peer,
+                                     fmt::format("{} told no address at which {} could reach it",
+                                                 name(peer), name(settings_.rank))));
     }
     // Of this meeting, as the key says: job and ordinal have nothing to add.
     callers_.emplace_back(
@@ -172,9 +156,7 @@ class Linker {
         case CallEnd::Kind::welcome:
           if (acknowledge(caller)) return true;
           break;
-        case CallEnd::Kind::no_descriptor:
-          report_.fail({.detail = std::move(end->detail)});
-          return true;
+        case CallEnd::Kind::no_descriptor: report_.fail(std::move(end->detail)); return true;
         default: caller.try_next_address(std::move(end->detail.cause), end->detail.system_error);
       }
     }
@@ -183,32 +165,18 @@ class Linker {
     return true;
   }
 
+  // True when there is no more to do.
   bool acknowledge(Caller& caller) {
-    const int peer = caller.peer();
+    const Introduction& peer = about(caller.peer());
     FrameStream& stream = caller.stream();
-    if (is_local(peer) && !is_its_process(peer, stream)) return true;
     stream.queue(FrameKind::acknowledgement, {});
-    stream.flush(system_, offered_to(peer));
+    stream.flush(system_, offered_to(peer.rank));
     if (stream.unsent() || stream.ended()) {
       caller.try_next_address("could not acknowledge the welcome", stream.error());
       return false;
     }
     add_link(peer, stream, caller.descriptors());
     return true;
-  }
-
-  bool is_its_process(int peer, const FrameStream& stream) {
-    Credentials there;
-    if (const int error = read_credentials(system_, stream.fd(), there); error != 0) {
-      fail_call("getsockopt(SO_PEERCRED)", error, peer);
-      return false;
-    }
-    if (there.uid == about(peer).place.uid && there.pid == about(peer).pid) return true;
-    fail_forged(peer,
-                fmt::format("rank {} said it is pid {} of uid {}; its socket belongs to pid "
-                            "{} of uid {}",
-                            peer, about(peer).pid, about(peer).place.uid, there.pid, there.uid));
-    return false;
   }
 
   // ---- higher ranks, which call us ----
@@ -224,7 +192,7 @@ class Linker {
       const std::string cause =
           fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",
                       hello.rank, hello.pid, hello.size, settings_.rank, size);
-      return acceptor_.refuse(std::move(caller), ErrorCode::mismatch, cause, "");
+      return acceptor_.refuse(std::move(caller), cause, "");
     }
     const Proof proof = acceptor_.welcome(caller);
     UnacknowledgedPeer& peer = unacknowledged_.emplace_back(
@@ -241,95 +209,40 @@ class Linker {
     FrameStream& stream = peer.stream;
     const auto frame = ready ? stream.read(system_, peer.descriptors) : std::optional<Frame>{};
     const bool acknowledged = frame && frame->kind == FrameKind::acknowledgement;
-    const bool failed_here = stream.error() != 0 && !connection_broke(stream.error());
+    const bool failed_here = ready && stream.error() != 0 && !connection_broke(stream.error());
     if ((acknowledged || failed_here) && std::erase(awaited_, peer.rank) != 0) {
       if (acknowledged) {
-        add_link(peer.rank, stream, peer.descriptors);
+        add_link(about(peer.rank), stream, peer.descriptors);
       } else {
-        fail_call("recvmsg", stream.error(), peer.rank);
+        report_.attempt(settings_.rank, [&] { fail_call("recvmsg", stream.error(), peer.rank); });
       }
     }
     return frame || stream.ended() || stream.oversize() || system_.now() >= peer.until;
   }
 
-  // ---- links ----
-
-  void add_link(int peer, FrameStream& stream, Descriptors& descriptors) {
-    Link link;
-    link.control.peer = peer;
-    link.control.pid = about(peer).pid;
-    link.control.host = about(peer).host;
-    if (is_local(peer)) {
-      if (stream.lost_descriptors()) return fail_call("receiving descriptors", EMFILE, peer);
-      if (!take_memory(link, descriptors) || !watch_process(link)) return;
-    } else {
-      link.control.address = to_string(remote_address(stream.fd()));
-    }
-    link.control.socket = stream.release();
-    links_.push_back(std::move(link));
+  // A rank that shows something else than it announced fails alone.
+  void add_link(const Introduction& peer, FrameStream& stream, Descriptors& descriptors) {
+    report_.attempt(settings_.rank, [&] {
+      Link link;
+      if (is_local(peer.rank)) {
+        if (stream.lost_descriptors()) fail_call("receiving descriptors", EMFILE, peer.rank);
+        check_process(system_, stream.fd(), peer);
+        link.memory = take_memory(system_, log_, descriptors, peer, settings_.offer);
+        // A pidfd of this very process would end with us: the hang-up has to do.
+        if (peer.pid != mine().pid) link.control.pidfd = open_process(system_, log_, peer);
+      } else {
+        link.control.address = to_string(remote_address(stream.fd()));
+      }
+      link.control.peer = peer.rank;
+      link.control.pid = peer.pid;
+      link.control.host = peer.host;
+      link.control.socket = stream.release();
+      links_.push_back(std::move(link));
+    });
   }
 
-  bool take_memory(Link& link, Descriptors& descriptors) {
-    const Introduction& peer = about(link.control.peer);
-    const auto forged = [&](std::string how) {
-      return fail_forged(peer.rank, std::move(how)), false;
-    };
-    if (!descriptors[1]) {
-      return forged(
-          fmt::format("rank {} did not send the descriptors of its arena and doorbell", peer.rank));
-    }
-    ArenaExamination found = examine_arena(system_, descriptors[0].get(), peer);
-    if (found.failed_call != nullptr)
-      return fail_call(found.failed_call, found.system_error, peer.rank), false;
-    if (!found.forgery.empty()) return forged(std::move(found.forgery));
-    link.memory = {.rank = peer.rank,
-                   .arena = std::move(descriptors[0]),
-                   .arena_bytes = peer.arena_bytes,
-                   .doorbell = std::move(descriptors[1]),
-                   .private_memory = try_private_memory(peer)};
-    return true;
-  }
-
-  bool watch_process(Link& link) {
-    const int peer = link.control.peer;
-    // A pidfd of this very process would end with us: the hang-up has to do.
-    if (about(peer).pid == mine().pid) return true;
-    link.control.pidfd.reset(system_.call("pidfd_open", [&] {
-      // glibc 2.36 declares pidfd_open without extern "C".
-      return static_cast<int>(::syscall(SYS_pidfd_open, about(peer).pid, 0));
-    }));
-    if (link.control.pidfd) return true;
-    if (errno == ENOSYS) {
-      log_.warning("this kernel has no pidfds: the death of rank {} is seen by its hang-up only",
-                   peer);
-      return true;
-    }
-    if (errno == ESRCH) {
-      report_.fail(peer, ErrorCode::peer_dead,
-                   fmt::format("{} ended during the handshake", name(peer)), errno,
-                   "look at what that rank said before it ended", true);
-    } else {
-      fail_call("pidfd_open", errno, peer);
-    }
-    return false;
-  }
-
-  // Tried, because what forbids it cannot be known before: yama, seccomp, a process that is not
-  // dumpable, another namespace.
-  base::ProcessMemory try_private_memory(const Introduction& peer) const {
-    if (settings_.offer.private_nonce_address == 0 || peer.private_nonce_address == 0) return {};
-    const base::ProcessMemory memory{peer.pid,
-                                     {.address = peer.private_nonce_address, .value = peer.nonce}};
-    const int error = memory.copy(nullptr, 0, 0);
-    if (error == 0) return memory;
-    log_.info(
-        "the private memory of rank {} cannot be read, so it is copied through shared memory: {}",
-        peer.rank, base::describe_errno(error));
-    return {};
-  }
-
-  // One poll and everything that it found. False: this process cannot go on.
-  bool serve() {
+  // One poll and everything that it found. Throws Error where this process cannot go on.
+  void serve() {
     polled_.clear();
     Deadline wake = acceptor_.watch(polled_, settings_.deadline);
     const std::size_t first_caller = polled_.size();
@@ -342,7 +255,7 @@ class Linker {
       return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
     });
     const int peer = callers_.empty() ? awaited_.front() : callers_.front().peer();
-    if (ready < 0 && errno != EINTR) return fail_call("poll", errno, peer), false;
+    if (ready < 0 && errno != EINTR) fail_call("poll", errno, peer);
 
     const std::span<const pollfd> entries{polled_};
     std::size_t entry = first_caller;
@@ -353,8 +266,7 @@ class Linker {
     });
     for (AuthenticatedPeer& each : acceptor_.serve(entries.first(first_caller)))
       judge(std::move(each));
-    if (acceptor_.is_starved()) return fail_call("accept", EMFILE, peer), false;
-    return true;
+    if (acceptor_.is_starved()) fail_call("accept", EMFILE, peer);
   }
 
   const LinkSettings& settings_;

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "base/bytes.hpp"
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
 
@@ -48,10 +49,8 @@ bool same_network(const Introduction& a, const Introduction& b) {
 std::vector<std::string> interface_addresses(const base::System& system) {
   ifaddrs* list = nullptr;
   if (system.call("getifaddrs", [&] { return ::getifaddrs(&list); }) != 0) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .operation = "init",
-                 .cause = "the addresses of this host cannot be read: getifaddrs failed",
-                 .system_error = errno}};
+    fail_init(ErrorCode::no_resource, no_peer,
+              "the addresses of this host cannot be read: getifaddrs failed", {}, errno);
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
   struct Found {
@@ -117,19 +116,14 @@ std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybod
     log.info("cannot hear ranks of other hosts at {}: {}", host, why);
   }
   if (!listeners.empty()) return listeners;
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .peer = rank,
-       .operation = "init",
-       .cause =
-           tried.empty()
-               ? fmt::format("host {} has no address at which ranks of other hosts could reach "
-                             "rank {}",
-                             mine.host, rank)
-               : fmt::format("rank {} on host {} cannot listen at any of its addresses: {}", rank,
-                             mine.host, tried),
-       .system_error = last_error,
-       .hint = "is a network interface up, with an IPv4 or a global IPv6 address?"}};
+  fail_init(ErrorCode::no_resource, rank,
+            tried.empty()
+                ? fmt::format("host {} has no address at which ranks of other hosts could reach "
+                              "rank {}",
+                              mine.host, rank)
+                : fmt::format("rank {} on host {} cannot listen at any of its addresses: {}", rank,
+                              mine.host, tried),
+            "is a network interface up, with an IPv4 or a global IPv6 address?", last_error);
 }
 
 Blob encode_addresses(std::span<const HostPort> addresses) {
@@ -150,12 +144,8 @@ std::vector<HostPort> read_addresses(BlobView blob, int rank) {
     sound = reader.ok() && numeric(address) && addresses.size() <= addresses_max;
   }
   if (sound) return addresses;
-  throw Error{
-      {.code = ErrorCode::corrupt,
-       .peer = rank,
-       .operation = "init",
-       .cause = fmt::format("the {} bytes of rank {} are no addresses", blob.size(), rank),
-       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
+  fail_corrupt_blob(rank,
+                    fmt::format("the {} bytes of rank {} are no addresses", blob.size(), rank));
 }
 
 }  // namespace qpmesh::bootstrap

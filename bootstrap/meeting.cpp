@@ -7,6 +7,7 @@
 
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/control_channel.hpp"
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/introduction.hpp"
 #include "bootstrap/limits.hpp"
 #include "bootstrap/links.hpp"
@@ -36,11 +37,9 @@ Deadline linking_deadline(const base::System& system, Deadline deadline) {
 base::UniqueFd prepare(const base::System& system, const LocalOffer& offer, BlobView facts,
                        Introduction& mine) {
   if (facts.size() > facts_bytes_max) {
-    throw Error{
-        {.code = ErrorCode::bad_argument,
-         .operation = "init",
-         .cause = fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
-         .hint = "facts are what init tells of itself: start fewer ranks, or report it"}};
+    fail_init(ErrorCode::bad_argument, no_peer,
+              fmt::format("{} bytes of facts, {} are allowed", facts.size(), facts_bytes_max),
+              "facts are what init tells of itself: start fewer ranks, or report it");
   }
   mine.facts.assign(facts.begin(), facts.end());
   mine.nonce = offer.nonce;
@@ -50,11 +49,9 @@ base::UniqueFd prepare(const base::System& system, const LocalOffer& offer, Blob
   const std::string name = listener_name(system);
   Opened listening = listen_at(system, unix_address(name));
   if (!listening.socket) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .operation = "init",
-                 .cause = fmt::format("listening at the Unix socket @{} failed", name),
-                 .system_error = listening.error,
-                 .hint = hint_for_descriptors(listening.error)}};
+    fail_init(ErrorCode::no_resource, no_peer,
+              fmt::format("listening at the Unix socket @{} failed", name),
+              hint_for_descriptors(listening.error), listening.error);
   }
   mine.listener = name;  // last: a name in the blob promises that somebody listens
   return std::move(listening.socket);
@@ -63,13 +60,9 @@ base::UniqueFd prepare(const base::System& system, const LocalOffer& offer, Blob
 // Ranks that a bootstrap mixed up would accuse each other of forgery.
 void check_own_blob(const Introduction& sent, const Introduction& returned) {
   if (sent.token == returned.token) return;
-  throw Error{
-      {.code = ErrorCode::corrupt,
-       .peer = sent.rank,
-       .operation = "init",
-       .cause = fmt::format("all_gather returned a blob for rank {} that this rank did not send",
-                            sent.rank),
-       .hint = "the bootstrap must hand every rank's blob to every rank as it is, in rank order"}};
+  fail_corrupt_blob(
+      sent.rank,
+      fmt::format("all_gather returned a blob for rank {} that this rank did not send", sent.rank));
 }
 
 // What a rank reports of its links.
@@ -95,10 +88,9 @@ std::unique_ptr<base::ControlChannel> open_control(const base::System& system,
 
 void check_place(int rank, int size) {
   if (rank >= 0 && rank < size) return;
-  throw Error{{.code = ErrorCode::bad_config,
-               .operation = "init",
-               .cause = fmt::format("the bootstrap says rank {} of {}", rank, size),
-               .hint = "a rank is at least 0 and less than the number of ranks"}};
+  fail_init(ErrorCode::bad_config, no_peer,
+            fmt::format("the bootstrap says rank {} of {}", rank, size),
+            "a rank is at least 0 and less than the number of ranks");
 }
 
 // Two gathers where all ranks are in one place, three where they are not, on every path: a rank

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/star.hpp"
 #include "qpmesh/error.hpp"
@@ -13,27 +14,21 @@
 namespace qpmesh {
 namespace {
 
+using bootstrap::fail_init;
+
 // -1 as a length says "my blob is too long": all ranks learn it in the same call, and none waits
 // for the others in vain.
 constexpr int too_long = -1;
-
-[[noreturn]] void fail(ErrorCode code, std::string cause, std::string hint, int peer = no_peer) {
-  throw Error{{.code = code,
-               .peer = peer,
-               .operation = "init",
-               .cause = std::move(cause),
-               .hint = std::move(hint)}};
-}
 
 void check(int result, std::string_view call) {
   if (result == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
-  fail(ErrorCode::internal,
-       fmt::format("{} failed: {}", call,
-                   std::string_view{text.data(), static_cast<std::size_t>(length)}),
-       "MPI itself is in trouble: look at what it says");
+  fail_init(ErrorCode::internal, no_peer,
+            fmt::format("{} failed: {}", call,
+                        std::string_view{text.data(), static_cast<std::size_t>(length)}),
+            "MPI itself is in trouble: look at what it says");
 }
 
 void check_running() {
@@ -42,9 +37,10 @@ void check_running() {
   MPI_Initialized(&initialised);
   MPI_Finalized(&finalised);
   if (initialised == 0)
-    fail(ErrorCode::bad_argument, "MPI is not initialised", "call MPI_Init first");
+    fail_init(ErrorCode::bad_argument, no_peer, "MPI is not initialised", "call MPI_Init first");
   if (finalised != 0)
-    fail(ErrorCode::bad_argument, "MPI is finalised already", "call MPI_Finalize after init");
+    fail_init(ErrorCode::bad_argument, no_peer, "MPI is finalised already",
+              "call MPI_Finalize after init");
 }
 
 // The launcher of one MPI starts programs of another as worlds of one, without a word.
@@ -61,10 +57,10 @@ void check_not_alone_among_many(MPI_Comm communicator) {
   MPI_Get_library_version(text.data(), &length);
   std::string_view library{text.data(), static_cast<std::size_t>(length)};
   library = library.substr(0, library.find_first_of(",\n"));
-  fail(ErrorCode::bad_config,
-       fmt::format("{} says {} ranks, but to {} this process is alone", claimed.variable,
-                   claimed.size, library),
-       "start the program with the mpirun of the MPI that it is linked with");
+  fail_init(ErrorCode::bad_config, no_peer,
+            fmt::format("{} says {} ranks, but to {} this process is alone", claimed.variable,
+                        claimed.size, library),
+            "start the program with the mpirun of the MPI that it is linked with");
 }
 
 }  // namespace
@@ -72,12 +68,13 @@ void check_not_alone_among_many(MPI_Comm communicator) {
 MpiBootstrap::MpiBootstrap(MPI_Comm communicator) {
   check_running();
   if (communicator == MPI_COMM_NULL)
-    fail(ErrorCode::bad_argument, "the communicator is MPI_COMM_NULL",
-         "only its members may start from it");
+    fail_init(ErrorCode::bad_argument, no_peer, "the communicator is MPI_COMM_NULL",
+              "only its members may start from it");
   int between_groups = 0;
   check(MPI_Comm_test_inter(communicator, &between_groups), "MPI_Comm_test_inter");
   if (between_groups != 0)
-    fail(ErrorCode::bad_argument, "the communicator is an inter-communicator", "merge it first");
+    fail_init(ErrorCode::bad_argument, no_peer, "the communicator is an inter-communicator",
+              "merge it first");
   check_not_alone_among_many(communicator);
   check(MPI_Comm_dup(communicator, &communicator_), "MPI_Comm_dup");
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
@@ -118,15 +115,15 @@ std::vector<Blob> MpiBootstrap::all_gather(BlobView mine, Deadline) {
                                                    bootstrap::blob_bytes_max)
                                      : fmt::format("a blob of {} bytes; at most {} are allowed",
                                                    mine.size(), bootstrap::blob_bytes_max);
-      fail(ErrorCode::bad_argument, cause, "all_gather is for addresses and keys, not for data",
-           static_cast<int>(rank));
+      fail_init(ErrorCode::bad_argument, static_cast<int>(rank), cause,
+                "all_gather is for addresses and keys, not for data");
     }
     offsets[rank] = static_cast<int>(total);
     total += static_cast<std::size_t>(bytes[rank]);
     if (total > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-      fail(ErrorCode::no_resource,
-           fmt::format("the blobs of {} ranks exceed MPI's 2 GiB per call", ranks),
-           "meet over TCP: QPMESH_ROOT=host:port");
+      fail_init(ErrorCode::no_resource, no_peer,
+                fmt::format("the blobs of {} ranks exceed MPI's 2 GiB per call", ranks),
+                "meet over TCP: QPMESH_ROOT=host:port");
     }
   }
   Blob everyones(total);

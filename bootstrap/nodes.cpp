@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/bytes.hpp"
+#include "bootstrap/init_error.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -34,12 +35,7 @@ std::vector<Neighbours> read_neighbours(std::span<const Blob> blobs) {
       above = its.proved.back() + 1;
     }
     if (sound && reader.finished()) continue;
-    throw Error{{.code = ErrorCode::corrupt,
-                 .peer = rank,
-                 .operation = "init",
-                 .cause = fmt::format("rank {} does not say with whom it shares memory", rank),
-                 .hint = "the bootstrap must hand every rank's blob to every rank as it is, in "
-                         "rank order"}};
+    fail_corrupt_blob(rank, fmt::format("rank {} does not say with whom it shares memory", rank));
   }
   return all;
 }
@@ -57,12 +53,9 @@ std::vector<int> number_nodes(std::span<const Neighbours> neighbours) {
     for (int other = 0; other < rank; ++other) {
       const bool same_node = node_of[static_cast<std::size_t>(other)] == node_of.back();
       if (same_node == proved(rank, other) && same_node == proved(other, rank)) continue;
-      throw Error{{.code = ErrorCode::mismatch,
-                   .peer = rank,
-                   .operation = "init",
-                   .cause = fmt::format("ranks {} and {} disagree on whether they share memory",
-                                        other, rank),
-                   .hint = "QPMESH_LOG=info says what each rank saw of its neighbours"}};
+      fail_init(ErrorCode::mismatch, rank,
+                fmt::format("ranks {} and {} disagree on whether they share memory", other, rank),
+                "QPMESH_LOG=info says what each rank saw of its neighbours");
     }
   }
   return node_of;

@@ -14,6 +14,7 @@
 
 #include "base/owned.hpp"
 #include "bootstrap/environment.hpp"
+#include "bootstrap/init_error.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -26,11 +27,8 @@ constexpr const char* hint_for_secret =
 
 [[noreturn]] void fail_file(const std::string& what, const std::string& path, std::string_view why,
                             int error = 0, std::string hint = {}) {
-  throw Error{{.code = ErrorCode::bad_config,
-               .operation = "init",
-               .cause = fmt::format("{} {} {}", what, path, why),
-               .system_error = error,
-               .hint = std::move(hint)}};
+  fail_init(ErrorCode::bad_config, no_peer, fmt::format("{} {} {}", what, path, why),
+            std::move(hint), error);
 }
 
 void check_length(std::string_view name, std::string_view secret) {

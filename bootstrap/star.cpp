@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.hpp"
+#include "bootstrap/init_error.hpp"
 
 namespace qpmesh::bootstrap {
 
@@ -15,11 +16,10 @@ std::unique_ptr<Bootstrap> make_star(const StarSettings& settings, Endpoint endp
 std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
   if (broken_) throw Error{*broken_};
   if (mine.size() > blob_bytes_max) {
-    throw Error{{.code = ErrorCode::bad_argument,
-                 .operation = "init",
-                 .cause = fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(),
-                                      blob_bytes_max),
-                 .hint = "all_gather is for addresses and keys, not for data"}};
+    fail_init(
+        ErrorCode::bad_argument, no_peer,
+        fmt::format("a blob of {} bytes; at most {} are allowed", mine.size(), blob_bytes_max),
+        "all_gather is for addresses and keys, not for data");
   }
   started_ = system_.now();
   try {

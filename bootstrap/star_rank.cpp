@@ -9,6 +9,7 @@
 
 #include "bootstrap/caller.hpp"
 #include "bootstrap/frame_stream.hpp"
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/star.hpp"
 
@@ -16,11 +17,6 @@ namespace qpmesh::bootstrap {
 namespace {
 
 constexpr std::int64_t answer_ms_max = 500;  // that a root may take to say who is missing
-
-[[noreturn]] void fail(ErrorDetail detail) {
-  detail.operation = "init";
-  throw Error{std::move(detail)};
-}
 
 class StarRank final : public Star {
  public:
@@ -68,14 +64,13 @@ void StarRank::join(Deadline deadline) {
     root_ = std::move(caller.stream());
     return;
   }
-  fail({.code = ErrorCode::timeout,
-        .peer = 0,
-        .cause = fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: "
-                             "{}",
-                             settings_.rank, endpoint_.name, caller.attempts(),
-                             caller.attempts() == 1 ? "" : "s", elapsed_ms(), caller.problems()),
-        .system_error = caller.last_error(),
-        .hint = fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms)});
+  fail_init(ErrorCode::timeout, 0,
+            fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: "
+                        "{}",
+                        settings_.rank, endpoint_.name, caller.attempts(),
+                        caller.attempts() == 1 ? "" : "s", elapsed_ms(), caller.problems()),
+            fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms),
+            caller.last_error());
 }
 
 void StarRank::fail_refused(CallEnd end) const {
@@ -83,17 +78,14 @@ void StarRank::fail_refused(CallEnd end) const {
     end.detail.hint = "another service uses this address; choose another one with QPMESH_ROOT";
   if (end.detail.code == ErrorCode::authentication && end.detail.hint.empty())
     end.detail.hint = endpoint_.secret_hint;
-  fail(std::move(end.detail));
+  throw Error{std::move(end.detail)};
 }
 
 // A root that has ended ends it all.
 void StarRank::hear_of_ended_root() {
   for (const EndedRank& ended : ended_ranks_.read(system_)) {
     if (ended.rank != 0) continue;
-    fail({.code = ErrorCode::peer_dead,
-          .peer = 0,
-          .cause = to_string(ended),
-          .hint = hint_for_ended_rank});
+    fail_init(ErrorCode::peer_dead, 0, to_string(ended), hint_for_ended_rank);
   }
 }
 
@@ -101,50 +93,39 @@ std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
   for (bool asked = false;;) {
     root_->flush(system_);
     while (const auto frame = root_->read(system_)) {
-      if (frame->kind == FrameKind::failed) fail(decode_error(frame->payload, 0));
+      if (frame->kind == FrameKind::failed) throw Error{decode_error(frame->payload, 0)};
       if (frame->kind == FrameKind::everyones) {
         if (asked) continue;  // too late: the root will hear that we failed
         if (auto blobs = decode_everyones(frame->payload, settings_.size)) return std::move(*blobs);
       }
-      fail({.code = ErrorCode::corrupt,
-            .peer = 0,
-            .cause =
+      fail_init(ErrorCode::corrupt, 0,
                 fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
                             static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
-            .hint = same_library_hint});
+                same_library_hint);
     }
     if (root_->oversize()) {
-      fail(
-          {.code = ErrorCode::corrupt,
-           .peer = 0,
-           .cause = fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
-                                root_->begun()->payload_bytes, everyones_bytes_max(settings_.size)),
-           .hint = same_library_hint});
+      fail_init(ErrorCode::corrupt, 0,
+                fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
+                            root_->begun()->payload_bytes, everyones_bytes_max(settings_.size)),
+                same_library_hint);
     }
     if (root_->ended()) {
-      fail({.code = ErrorCode::peer_dead,
-            .peer = 0,
-            .cause =
+      fail_init(ErrorCode::peer_dead, 0,
                 fmt::format("rank 0 closed the connection at {} during start-up", endpoint_.name),
-            .system_error = root_->error(),
-            .hint = "look at what rank 0 said before it ended"});
+                "look at what rank 0 said before it ended", root_->error());
     }
     const short events = root_->unsent() ? POLLIN | POLLOUT : POLLIN;
     const int error = await(system_, root_->fd(), events, deadline);
     if (error == 0) continue;
     if (error != ETIMEDOUT) {
-      fail({.code = ErrorCode::no_resource,
-            .cause = "poll failed while waiting for rank 0",
-            .system_error = error});
+      fail_init(ErrorCode::no_resource, no_peer, "poll failed while waiting for rank 0", {}, error);
     }
-    ErrorDetail silence{
-        .code = ErrorCode::timeout,
-        .peer = 0,
-        .operation = "init",
-        .cause = fmt::format("rank 0 at {} took no notice for {} ms; it is alive", endpoint_.name,
-                             elapsed_ms()),
-        .hint = "look at rank 0: it may be stopped, or busy with something else than init"};
-    if (asked) fail(std::move(silence));
+    ErrorDetail silence =
+        init_error(ErrorCode::timeout, 0,
+                   fmt::format("rank 0 at {} took no notice for {} ms; it is alive", endpoint_.name,
+                               elapsed_ms()),
+                   "look at rank 0: it may be stopped, or busy with something else than init");
+    if (asked) throw Error{std::move(silence)};
     // Our deadline passed before the root's, which knows who is missing, and tells all.
     asked = true;
     root_->queue(FrameKind::failed, encode_error(silence));

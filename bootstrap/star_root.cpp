@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <span>
 #include <utility>
 
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/limits.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/star.hpp"
@@ -47,15 +49,15 @@ struct Member {
   std::optional<Blob> blob;  // of this all_gather
 };
 
+// Why a rank may not come in, and what to do about it.
+struct Refusal {
+  std::string cause;
+  std::string hint;
+};
+
 bool hung_up(int fd) {
   pollfd entry{.fd = fd, .events = POLLRDHUP, .revents = 0};
   return ::poll(&entry, 1, 0) > 0;
-}
-
-std::vector<base::UniqueFd> only(base::UniqueFd listener) {
-  std::vector<base::UniqueFd> listeners;
-  listeners.push_back(std::move(listener));
-  return listeners;
 }
 
 class StarRoot final : public Star {
@@ -66,39 +68,39 @@ class StarRoot final : public Star {
         acceptor_{{.rank = 0,
                    .key = endpoint_.key,
                    .handshake_timeout_ms = settings.handshake_timeout_ms},
-                  only(endpoint_.listen()),
                   system,
                   log},
-        host_{host_of(acceptor_.listener())},
-        members_(static_cast<std::size_t>(settings.size)) {}
+        members_(static_cast<std::size_t>(settings.size)) {
+    base::UniqueFd listener = endpoint_.listen();
+    host_ = host_of(listener.get());
+    acceptor_.listen(std::move(listener));
+  }
 
   std::string local_address() const override { return host_; }
 
  private:
   std::vector<Blob> gather(BlobView mine, Deadline deadline) override;
   // The loop's steps.
-  void turn(Deadline wake, bool sending);
+  void turn(Deadline wake);
   void judge(AuthenticatedPeer caller);
+  std::optional<Refusal> refusal_of(const Hello& hello) const;
   void read_member(int rank);
   void hear_of_ended_ranks();
 
-  bool all_here() const;
-  bool all_sent() const;
+  Missing ranks_for_which(const std::function<bool(const Member&)>& holds) const;
   Missing missing() const;
   void report_progress();
-  std::vector<Blob> hand_out();
+  std::vector<Blob> hand_out(Deadline deadline);
 
   [[noreturn]] void fail_everyone(ErrorDetail detail);
   [[noreturn]] void fail_dead(int rank);
-  [[noreturn]] void fail_timeout(std::string_view remark);
+  [[noreturn]] void fail_poll(int error);
+  [[noreturn]] void fail_timeout(const Missing& absent, std::string_view remark);
 
   Acceptor acceptor_;
   std::string host_;             // at which it listens
   std::vector<Member> members_;  // by rank; the root's own has no stream
-  // Listener, unauthenticated peers, members with something to ask for: rebuilt each turn.
-  std::vector<pollfd> polled_;
-  std::vector<int> polled_ranks_;  // of those members, in the order of polled_
-
+  std::vector<pollfd> polled_;   // acceptor, members, ended ranks: rebuilt each turn
   Deadline progress_due_;
 };
 
@@ -110,68 +112,40 @@ std::vector<Blob> StarRoot::gather(BlobView mine, Deadline deadline) {
       read_member(static_cast<int>(rank));  // poll does not tell of what was read already
   }
 
-  while (!all_here()) {
-    if (system_.now() >= deadline) fail_timeout("");
+  while (missing().count > 0) {
+    if (system_.now() >= deadline) fail_timeout(missing(), "");
     report_progress();
-    turn(std::min(deadline, progress_due_), false);
+    turn(std::min(deadline, progress_due_));
   }
-  std::vector<Blob> blobs = hand_out();
-  while (!all_sent()) {
-    if (system_.now() >= deadline) fail_timeout("connected, but does not read");
-    turn(deadline, true);
-  }
-  return blobs;
+  return hand_out(deadline);
 }
 
 // One poll and everything that it found.
-void StarRoot::turn(Deadline wake, bool sending) {
+void StarRoot::turn(Deadline wake) {
   polled_.clear();
   wake = acceptor_.watch(polled_, wake);
   const std::size_t first_member = polled_.size();
-  polled_ranks_.clear();
-  for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-    if (!members_[rank].stream) continue;
-    const FrameStream& stream = *members_[rank].stream;
-    // While gathering, members whose blob is here are read too: they may give up or die. While
-    // sending they are not: what comes then belongs to the next all_gather.
-    const auto events =
-        static_cast<short>((sending ? 0 : POLLIN) | (stream.unsent() ? POLLOUT : 0));
-    // With no event asked for, a hang-up would still be told, at once and for ever.
-    if (events == 0) continue;
-    // Absent ranks have no entry: poll takes no more entries than the process may have descriptors.
-    polled_.push_back({.fd = stream.fd(), .events = events, .revents = 0});
-    polled_ranks_.push_back(static_cast<int>(rank));
+  // Members whose blob is here are read too: they may give up or die. Absent ranks have no entry:
+  // poll takes no more entries than the process may have descriptors.
+  for (const Member& member : members_) {
+    if (member.stream)
+      polled_.push_back({.fd = member.stream->fd(), .events = POLLIN, .revents = 0});
   }
   polled_.push_back({.fd = ended_ranks_.fd(), .events = POLLIN, .revents = 0});
   const int ready = system_.call("poll", [&] {
     return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
   });
-  if (ready < 0 && errno != EINTR) {
-    fail_everyone({.code = ErrorCode::no_resource,
-                   .peer = 0,
-                   .cause = "poll failed at rank 0",
-                   .system_error = errno});
-  }
+  if (ready < 0 && errno != EINTR) fail_poll(errno);
 
-  for (std::size_t i = 0; i < polled_ranks_.size(); ++i) {
-    if (polled_[first_member + i].revents == 0) continue;
-    const int rank = polled_ranks_[i];
-    FrameStream& stream = *members_[static_cast<std::size_t>(rank)].stream;
-    stream.flush(system_);
-    if (!sending) {
-      read_member(rank);
-    } else if (stream.ended()) {
-      fail_dead(rank);
-    }
+  for (std::size_t rank = 1, entry = first_member; rank < members_.size(); ++rank) {
+    if (members_[rank].stream && polled_[entry++].revents != 0) read_member(static_cast<int>(rank));
   }
   for (AuthenticatedPeer& caller : acceptor_.serve(std::span{polled_}.first(first_member)))
     judge(std::move(caller));
   if (acceptor_.is_starved()) {
-    fail_everyone({.code = ErrorCode::no_resource,
-                   .peer = 0,
-                   .cause = "rank 0 has no descriptor left to let another rank in",
-                   .system_error = EMFILE,
-                   .hint = hint_for_descriptors(EMFILE)});
+    fail_everyone(init_error(ErrorCode::no_resource, 0,
+                             "rank 0 has no descriptor left to let another rank in",
+                             hint_for_descriptors(EMFILE), EMFILE));
   }
   if (polled_.back().revents != 0) hear_of_ended_ranks();
 }
@@ -182,56 +156,52 @@ void StarRoot::hear_of_ended_ranks() {
     const bool awaited = ended.rank > 0 && ended.rank < settings_.size &&
                          !members_[static_cast<std::size_t>(ended.rank)].stream;
     if (!awaited) continue;
-    fail_everyone({.code = ErrorCode::peer_dead,
-                   .peer = ended.rank,
-                   .cause = to_string(ended),
-                   .hint = hint_for_ended_rank});
+    fail_everyone(
+        init_error(ErrorCode::peer_dead, ended.rank, to_string(ended), hint_for_ended_rank));
   }
+}
+
+std::optional<Refusal> StarRoot::refusal_of(const Hello& hello) const {
+  const std::string own_rank = "give every process a rank of its own";
+  if (hello.size != settings_.size) {
+    return {{fmt::format("rank {} was started as one of {}, rank 0 as one of {}", hello.rank,
+                         hello.size, settings_.size),
+             "start every rank with the same size"}};
+  }
+  if (hello.job != hash_of_job(settings_.job)) {
+    return {{fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
+                         settings_.job, endpoint_.name),
+             "give each job a root of its own, and every rank of one job the same QPMESH_JOB"}};
+  }
+  if (hello.rank < 1 || hello.rank >= settings_.size) {
+    return {{fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank,
+                         settings_.size - 1),
+             own_rank}};
+  }
+  if (hello.ordinal < settings_.ordinal) {
+    return {{fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.", hello.rank,
+                         hello.ordinal + 1, settings_.ordinal + 1),
+             "init is collective: every rank calls it equally often"}};
+  }
+  const Member& member = members_[static_cast<std::size_t>(hello.rank)];
+  if (hello.ordinal > settings_.ordinal || !member.stream || hung_up(member.stream->fd()))
+    return {};
+  return {{fmt::format("rank {} is here already: {}; the second one is {}", hello.rank, member.who,
+                       sender_of(hello)),
+           own_rank}};
 }
 
 // An authenticated peer becomes a member, or learns why not; the root goes on waiting in either
 // case.
 void StarRoot::judge(AuthenticatedPeer caller) {
   const Hello hello = caller.hello;
-  if (hello.size != settings_.size) {
-    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} was started as one of {}, rank 0 as one of {}",
-                                        hello.rank, hello.size, settings_.size),
-                            "start every rank with the same size");
-  }
-  if (hello.job != hash_of_job(settings_.job)) {
-    return acceptor_.refuse(
-        std::move(caller), ErrorCode::mismatch,
-        fmt::format("rank {} is not of job \"{}\", which rank 0 at {} starts", hello.rank,
-                    settings_.job, endpoint_.name),
-        "give each job a root of its own, and every rank of one job the same QPMESH_JOB");
-  }
-  if (hello.rank < 1 || hello.rank >= settings_.size) {
-    return acceptor_.refuse(
-        std::move(caller), ErrorCode::mismatch,
-        fmt::format("rank {} is none of the ranks 1 to {} that rank 0 waits for", hello.rank,
-                    settings_.size - 1),
-        "give every process a rank of its own");
-  }
-  if (hello.ordinal > settings_.ordinal) {  // it has left this start already, and we have not
-    return acceptor_.send_away(std::move(caller));
-  }
-  if (hello.ordinal < settings_.ordinal) {
-    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} calls init for the {}. time, rank 0 for the {}.",
-                                        hello.rank, hello.ordinal + 1, settings_.ordinal + 1),
-                            "init is collective: every rank calls it equally often");
-  }
+  if (const auto refusal = refusal_of(hello))
+    return acceptor_.refuse(std::move(caller), refusal->cause, refusal->hint);
   Member& member = members_[static_cast<std::size_t>(hello.rank)];
-  if (member.stream) {
-    if (hung_up(member.stream->fd())) {  // the next program of the same job, faster than we
-      return acceptor_.send_away(std::move(caller));
-    }
-    return acceptor_.refuse(std::move(caller), ErrorCode::mismatch,
-                            fmt::format("rank {} is here already: {}; the second one is {}",
-                                        hello.rank, member.who, sender_of(hello)),
-                            "give every process a rank of its own");
-  }
+  // It has left this start already, and we have not; or it is the next program of the same job,
+  // faster than we.
+  if (hello.ordinal > settings_.ordinal || member.stream)
+    return acceptor_.send_away(std::move(caller));
   const Proof proof = acceptor_.welcome(caller);
   member.stream = std::move(caller.stream);
   member.stream->limit(blob_bytes_max);
@@ -251,50 +221,35 @@ void StarRoot::read_member(int rank) {
       const ErrorDetail theirs = decode_error(frame->payload, rank);
       if (theirs.code == ErrorCode::timeout) {
         member.blob.emplace();  // it is not the one that is missing
-        fail_timeout(fmt::format("rank {}'s deadline passed first", rank));
+        fail_timeout(missing(), fmt::format("rank {}'s deadline passed first", rank));
       }
       fail_everyone(theirs);
     }
     fail_everyone(
-        {.code = ErrorCode::corrupt,
-         .peer = rank,
-         .cause = fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank,
-                              member.who, static_cast<std::uint32_t>(frame->kind)),
-         .hint = same_library_hint});
+        init_error(ErrorCode::corrupt, rank,
+                   fmt::format("rank {} ({}) sent a message of kind {} that was not its turn", rank,
+                               member.who, static_cast<std::uint32_t>(frame->kind)),
+                   same_library_hint));
   }
   if (member.stream->oversize()) {
     fail_everyone(
-        {.code = ErrorCode::corrupt,
-         .peer = rank,
-         .cause = fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
-                              member.who, member.stream->begun()->payload_bytes, blob_bytes_max),
-         .hint = same_library_hint});
+        init_error(ErrorCode::corrupt, rank,
+                   fmt::format("rank {} ({}) announced {} bytes; at most {} are allowed", rank,
+                               member.who, member.stream->begun()->payload_bytes, blob_bytes_max),
+                   same_library_hint));
   }
   if (member.stream->ended()) fail_dead(rank);
 }
 
 void StarRoot::fail_dead(int rank) {
   const Member& member = members_[static_cast<std::size_t>(rank)];
-  fail_everyone(
-      {.code = ErrorCode::peer_dead,
-       .peer = rank,
-       .cause = fmt::format("rank {} ({}) closed its connection during start-up", rank, member.who),
-       .system_error = member.stream->error(),
-       .hint = "look at what that rank said before it ended"});
+  fail_everyone(init_error(
+      ErrorCode::peer_dead, rank,
+      fmt::format("rank {} ({}) closed its connection during start-up", rank, member.who),
+      "look at what that rank said before it ended", member.stream->error()));
 }
 
-bool StarRoot::all_here() const {
-  return std::ranges::all_of(members_,
-                             [](const Member& member) { return member.blob.has_value(); });
-}
-
-bool StarRoot::all_sent() const {
-  return std::ranges::none_of(members_, [](const Member& member) {
-    return member.stream && member.stream->unsent() && !member.stream->ended();
-  });
-}
-
-std::vector<Blob> StarRoot::hand_out() {
+std::vector<Blob> StarRoot::hand_out(Deadline deadline) {
   std::vector<Blob> blobs;
   for (Member& member : members_) {
     blobs.push_back(std::move(*member.blob));
@@ -306,15 +261,29 @@ std::vector<Blob> StarRoot::hand_out() {
     member.stream->queue(FrameKind::everyones, everyones);
     member.stream->flush(system_);
   }
+  const auto unsent = [](const Member& member) {
+    return member.stream && member.stream->unsent() && !member.stream->ended();
+  };
+  for (Member& member : members_) {
+    while (unsent(member)) {
+      const int error = await(system_, member.stream->fd(), POLLOUT, deadline);
+      if (error == ETIMEDOUT) fail_timeout(ranks_for_which(unsent), "connected, but does not read");
+      if (error != 0) fail_poll(error);
+      member.stream->flush(system_);
+    }
+  }
   return blobs;
 }
 
-Missing StarRoot::missing() const {
+Missing StarRoot::ranks_for_which(const std::function<bool(const Member&)>& holds) const {
   Missing missing;
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-    if (!members_[rank].blob) missing.add(static_cast<int>(rank));
+    if (holds(members_[rank])) missing.add(static_cast<int>(rank));
   }
   return missing;
+}
+Missing StarRoot::missing() const {
+  return ranks_for_which([](const Member& member) { return !member.blob; });
 }
 
 void StarRoot::report_progress() {
@@ -325,7 +294,6 @@ void StarRoot::report_progress() {
 }
 
 void StarRoot::fail_everyone(ErrorDetail detail) {
-  detail.operation = "init";
   const Blob payload = encode_error(detail);
   for (Member& member : members_) {
     if (!member.stream) continue;
@@ -336,23 +304,18 @@ void StarRoot::fail_everyone(ErrorDetail detail) {
   throw Error{std::move(detail)};
 }
 
-void StarRoot::fail_timeout(std::string_view remark) {
-  ErrorDetail detail{.code = ErrorCode::timeout};
-  Missing absent = missing();
-  if (absent.count == 0) {
-    for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-      if (members_[rank].stream && members_[rank].stream->unsent())
-        absent.add(static_cast<int>(rank));
-    }
-  }
-  if (!absent.named.empty()) detail.peer = absent.named.front();
-  detail.cause =
+void StarRoot::fail_poll(int error) {
+  fail_everyone(init_error(ErrorCode::no_resource, 0, "poll failed at rank 0", {}, error));
+}
+
+void StarRoot::fail_timeout(const Missing& absent, std::string_view remark) {
+  std::string cause =
       fmt::format("{} of {} missing after {} ms", to_string(absent), settings_.size, elapsed_ms());
-  if (!remark.empty()) detail.cause += fmt::format(" ({})", remark);
-  if (!acceptor_.last_refusal().empty())
-    detail.cause += fmt::format("; {}", acceptor_.last_refusal());
-  detail.hint = hint_for_missing();
-  fail_everyone(std::move(detail));
+  if (!remark.empty()) cause += fmt::format(" ({})", remark);
+  if (!acceptor_.last_refusal().empty()) cause += fmt::format("; {}", acceptor_.last_refusal());
+  fail_everyone(init_error(ErrorCode::timeout,
+                           absent.named.empty() ? no_peer : absent.named.front(), std::move(cause),
+                           hint_for_missing()));
 }
 
 }  // namespace

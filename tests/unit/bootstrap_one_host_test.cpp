@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-#include "bootstrap/one_host.hpp"
+#include "bootstrap/endpoint.hpp"
 #include "bootstrap_world.hpp"
 #include "tests/support/public_copy.hpp"
 

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "bootstrap/socket.hpp"
-#include "bootstrap/tcp.hpp"
+#include "bootstrap/endpoint.hpp"
 #include "bootstrap_world.hpp"
 
 namespace qpmesh::bootstrap {

@@ -14,8 +14,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "bootstrap/one_host.hpp"
-#include "bootstrap/tcp.hpp"
+#include "bootstrap/endpoint.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {

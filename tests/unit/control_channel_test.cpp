@@ -299,7 +299,7 @@ TEST_P(ControlChannel, treats_half_a_frame_and_then_the_end_as_a_death) {
 TEST_P(ControlChannel, drops_a_peer_that_sends_an_oversize_frame) {
   far_writes(SocketControlChannel::frame_bytes_max + 1, FrameKind::message);
   expect_death(
-      "process 4242 on host elsewhere sent a frame of kind 5 and 16385 bytes, which no "
+      "process 4242 on host elsewhere sent a frame of kind 4 and 16385 bytes, which no "
       "correct peer does: connection dropped");
   std::byte rest{};
   pollfd end{.fd = far_.get(), .events = POLLIN, .revents = 0};

@@ -21,6 +21,7 @@
 
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/handshake.hpp"
+#include "bootstrap/init_error.hpp"
 #include "bootstrap/introduction.hpp"
 #include "bootstrap/limits.hpp"
 #include "bootstrap/nodes.hpp"
@@ -494,7 +495,7 @@ TEST(introduction, that_was_cut_or_changed_is_an_error_and_never_more) {
 
 TEST(report, that_was_cut_or_changed_is_an_error_and_never_more) {
   bootstrap::Report report{.result = Blob(10)};
-  report.fail(1, ErrorCode::no_resource, "x", 5, "y", true);
+  report.fail(bootstrap::init_error(ErrorCode::no_resource, 1, "x", "y", 5), true);
   const Blob whole = bootstrap::encode(report);
   std::vector<Blob> blobs(4, bootstrap::encode(bootstrap::Report{}));
   for (std::size_t length = 0; length < whole.size(); ++length) {
@@ -540,21 +541,15 @@ TEST(neighbours, that_were_cut_or_changed_are_an_error_and_never_more) {
 }
 
 TEST(agreement, prefers_a_cause_over_an_earlier_ranks_consequence) {
-  std::vector<bootstrap::Report> outcomes(3);
-  const auto failure = [](const char* cause, bool consequence) {
-    return bootstrap::Failure{.detail = {.code = ErrorCode::no_resource,
-                                         .peer = 2,
-                                         .operation = "init",
-                                         .cause = cause,
-                                         .system_error = 0,
-                                         .hint = {}},
-                              .consequence = consequence};
+  std::vector<bootstrap::Report> reports(3);
+  const auto failure = [](const char* cause) {
+    return bootstrap::init_error(ErrorCode::no_resource, 2, cause);
   };
-  outcomes[0].fail(failure("it hung up", true));
-  outcomes[2].fail(failure("it hung up too", true));
-  outcomes[2].fail(failure("no memory", false));
+  reports[0].fail(failure("it hung up"), true);
+  reports[2].fail(failure("it hung up too"), true);
+  reports[2].fail(failure("no memory"));
   try {
-    bootstrap::throw_agreed_failure(outcomes);
+    bootstrap::throw_agreed_failure(reports);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), "no memory (reported by rank 2)");
@@ -562,12 +557,12 @@ TEST(agreement, prefers_a_cause_over_an_earlier_ranks_consequence) {
 }
 
 TEST(agreement, refuses_proofs_that_are_not_mutual) {
-  std::vector<bootstrap::Neighbours> outcomes(3);
-  outcomes[0].proved = {1};
-  outcomes[1].proved = {0};
-  outcomes[2].proved = {1};
+  std::vector<bootstrap::Neighbours> neighbours(3);
+  neighbours[0].proved = {1};
+  neighbours[1].proved = {0};
+  neighbours[2].proved = {1};
   try {
-    bootstrap::number_nodes(outcomes);
+    bootstrap::number_nodes(neighbours);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
