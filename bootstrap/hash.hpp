@@ -1,7 +1,7 @@
 // Hashes of secrets and names (BLAKE2b), and how they are written into a name.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sodium.h>
 
 #include <array>

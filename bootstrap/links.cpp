@@ -232,6 +232,8 @@ class Linker {
         if (peer.pid != mine().pid) link.control.pidfd = open_process(system_, log_, peer);
       } else {
         link.control.address = to_string(remote_address(stream.fd()));
+        if (settings_.silence_ms_max != 0)
+          set_silence_max(system_, stream.fd(), settings_.silence_ms_max);
       }
       link.control.peer = peer.rank;
       link.control.pid = peer.pid;

@@ -42,6 +42,7 @@ struct LinkSettings {
   int rank = 0;
   const LocalOffer& offer;
   std::int64_t handshake_timeout_ms = 2'000;
+  std::int64_t silence_ms_max = 0;  // of a TCP link's other end; 0: as set_up has it
   Deadline deadline{};
 };
 

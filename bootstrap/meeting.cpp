@@ -145,6 +145,7 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
       links = link_peers({.rank = rank,
                           .offer = offer,
                           .handshake_timeout_ms = options.handshake_timeout_ms,
+                          .silence_ms_max = options.link_timeout_ms,
                           .deadline = linking_deadline(system, deadline)},
                          std::move(listeners), everybody, addresses, report, system, log);
       report.result = neighbours_of(links);

@@ -74,7 +74,7 @@ struct Options {
   std::string netdev;
   // QPMESH_SUBNET: the GID's address must lie in it, as 10.0.0.0/8; empty = chosen
   std::string subnet;
-  // QPMESH_LINK_TIMEOUT_MS: so long may a peer's device be silent; 0 = about 1 s, 8 s over software
+  // QPMESH_LINK_TIMEOUT_MS: so long may a peer be silent over RDMA or TCP; 0 = 1 s, in software 8 s
   std::int64_t link_timeout_ms = 0;
   // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen by size
   // (agreed)

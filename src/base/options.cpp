@@ -123,9 +123,9 @@ constexpr std::array table{
          "chosen."),
     number("link_timeout_ms", "QPMESH_LINK_TIMEOUT_MS", &Options::link_timeout_ms, "ms", 0, 600'000,
            own,
-           "How long a peer's RDMA device may be silent before the link has failed. 0: about 1 "
-           "s, and 8 s for a software device, whose host may be slow or paused. An adapter "
-           "rounds up to 4.096 us times a power of two."),
+           "How long a peer's RDMA device, or its host over TCP, may be silent before the link has "
+           "failed. 0: about 1 s for an adapter, and 8 s for a software device and TCP, whose host "
+           "may be slow or paused. An adapter rounds up to 4.096 us times a power of two."),
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
          "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: "
          "chosen by size."),
