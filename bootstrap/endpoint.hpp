@@ -31,8 +31,8 @@ struct Endpoint {
   Resolve resolve;
 };
 
-// ---- one host: an abstract Unix socket. The kernel says whose process is at the other end; no
-// secret is needed, unless another user has taken the name ----
+// On one host: an abstract Unix socket. The kernel says whose process is at the other end; no
+// secret is needed, unless another user has taken the name.
 
 // The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init
 // calls have other names. Anybody can know it, and anybody of this host can take it.
@@ -49,8 +49,7 @@ using PrivateName = std::function<std::string(bool may_make_secret)>;
 Endpoint one_host_endpoint(const std::string& name, const PrivateName& private_name,
                            const base::System& system);
 
-// ---- several hosts: TCP to the root's address. Both ends prove that they know the job's secret
-// ----
+// Between hosts: TCP to the root's address. Both ends prove that they know the job's secret.
 
 // "host:port", "[::1]:port". Throws Error{bad_config} naming the variable and the text.
 HostPort parse_host_port(std::string_view text, std::string_view variable);

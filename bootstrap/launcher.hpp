@@ -30,9 +30,8 @@ struct Identity {
   // The job's, wherever it was found (docs/design.md, Identity); empty on one host.
   std::string secret;
   std::string secret_source;  // for people: where the secret came from, never what it is
-  bool secret_made_now =
-      // It is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home.
-      false;
+  // It is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home.
+  bool secret_made_now = false;
 };
 
 // Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT,

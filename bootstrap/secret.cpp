@@ -22,8 +22,7 @@ namespace {
 
 constexpr const char* hint_for_secret =
     "set QPMESH_SECRET_FILE, or QPMESH_SECRET, to one secret for all ranks, for example of openssl "
-    "rand "
-    "-hex 32";
+    "rand -hex 32";
 
 [[noreturn]] void fail_file(const std::string& what, const std::string& path, std::string_view why,
                             int error = 0, std::string hint = {}) {

@@ -19,9 +19,8 @@ int main(int argc, char** argv) {
   CLI::App app{
       "qpmesh-info [options]\n"
       "Shows this host's RDMA devices, ports and GIDs, its cores and limits, and which GID qpmesh "
-      "would use "
-      "and why. QPMESH_DEVICE, QPMESH_GID_INDEX, QPMESH_NETDEV and QPMESH_SUBNET count as they do "
-      "in a job.",
+      "would use and why. QPMESH_DEVICE, QPMESH_GID_INDEX, QPMESH_NETDEV and QPMESH_SUBNET count "
+      "as they do in a job.",
       "qpmesh-info"};
   bool json = false;
   std::string address;

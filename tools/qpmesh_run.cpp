@@ -37,8 +37,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "qpmesh-run -np N [options] [--] program [arguments…]\n"
       "Starts local ranks of a program and waits for them. Answers with the code of the first rank "
-      "that "
-      "fails.",
+      "that fails.",
       "qpmesh-run"};
   app.add_option("-n,--np", plan.size, "number of ranks; also -np")
       ->required()

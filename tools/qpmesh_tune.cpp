@@ -86,9 +86,7 @@ int main(int argc, char** argv) {
   CLI::App app{
       "qpmesh-run -np 2 qpmesh-tune --out FILE\n"
       "Measures the constants of a machine by which algorithms are chosen, between two ranks: on "
-      "one node "
-      "those of a node, on two "
-      "nodes those of the network. QPMESH_TUNING=FILE uses them.",
+      "one node those of a node, on two nodes those of the network. QPMESH_TUNING=FILE uses them.",
       "qpmesh-tune"};
   app.add_option("--out", settings.out_path,
                  "where rank 0 writes them; without it, to standard output");

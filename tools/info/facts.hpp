@@ -15,8 +15,7 @@ namespace qpmesh::info {
 struct LockedMemory {
   std::int64_t limit_bytes = -1;  // RLIMIT_MEMLOCK; -1: none
   bool exempt = false;            // CAP_IPC_LOCK: the limit does not count for this process
-  std::int64_t peer_bytes =
-      0;  // registered for each peer between nodes, with the options as they are
+  std::int64_t peer_bytes = 0;    // registered for each peer between nodes, by the options
   std::int64_t needed_bytes() const noexcept { return peer_bytes * example_peers; }
   bool enough() const noexcept {
     return exempt || limit_bytes < 0 || limit_bytes >= needed_bytes();

@@ -80,8 +80,8 @@ std::string of_locked_memory(const LockedMemory& memory) {
   if (!memory.enough()) {
     text +=
         "  too little: ulimit -l unlimited; for good: \"* - memlock unlimited\" in "
-        "/etc/security/limits.conf, "
-        "LimitMEMLOCK=infinity in a service, --ulimit memlock=-1 for a container\n";
+        "/etc/security/limits.conf, LimitMEMLOCK=infinity in a service, --ulimit memlock=-1 for a "
+        "container\n";
   }
   return text;
 }
@@ -151,8 +151,7 @@ std::string of_device(const Facts& facts, std::span<const Judgement> judgements,
   if (device.ports.empty()) return text;
   text += fmt::format(
       "  at most {} queue pairs, {} requests a queue, {} completions a queue, {} entries a "
-      "request, "
-      "{} reads out and {} in\n",
+      "request, {} reads out and {} in\n",
       device.queue_pairs_max, device.work_requests_max, device.completions_max, device.gather_max,
       device.initiator_reads_max, device.responder_reads_max);
   for (std::size_t port = 0; port < device.ports.size(); ++port)
