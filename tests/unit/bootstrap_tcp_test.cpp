@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "bootstrap/socket.hpp"
 #include "bootstrap/endpoint.hpp"
+#include "bootstrap/socket.hpp"
 #include "bootstrap_world.hpp"
 
 namespace qpmesh::bootstrap {
