@@ -32,8 +32,8 @@ struct NetworkConfig {
   Notification medium = Notification::poll;
   bool loads_peer_memory = false;
   bool copies_private_memory = false;
-  bool writes_user_memory = true;
-  bool reads_peer_memory = false;
+  bool registers_user_memory = true;
+  bool rendezvous_reads = false;  // what a job over it chooses: QPMESH_RENDEZVOUS
   bool registered_sources = false;
   bool one_node = false;  // ranks load each other's arenas, and see at once what is stored there
   std::size_t inline_bytes_max = 220;
@@ -76,7 +76,7 @@ inline NetworkConfig shared_memory_network(int rank_count, std::uint64_t seed) {
           .rank_count = rank_count,
           .ordered_flag = true,
           .loads_peer_memory = true,
-          .writes_user_memory = false,
+          .registers_user_memory = false,
           .inline_bytes_max = std::size_t{1} << 20,
           .write_bytes_max = std::size_t{1} << 20,
           .retransmission_probability = 0};

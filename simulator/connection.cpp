@@ -15,15 +15,15 @@ Post Connection::read(std::span<std::byte> target, std::optional<std::uint32_t> 
 
 std::uint64_t Connection::completed() const noexcept { return fabric_.completed(endpoint_); }
 
-std::optional<std::uint32_t> Connection::take_arrival() noexcept {
-  return fabric_.take_arrival(endpoint_);
+std::optional<std::uint32_t> Connection::poll_immediate() noexcept {
+  return fabric_.poll_immediate(endpoint_);
 }
 
 const std::byte* Connection::load(RemoteAddress source, std::size_t bytes) noexcept {
   return fabric_.load(endpoint_, source, bytes);
 }
 
-void Connection::sever() noexcept { fabric_.sever(endpoint_); }
+void Connection::tear_down() noexcept { fabric_.tear_down(endpoint_); }
 
 const Fault* Connection::fault() const noexcept { return fabric_.fault(endpoint_); }
 

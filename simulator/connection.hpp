@@ -18,9 +18,9 @@ class Connection final : public transport::Connection {
   Post read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
             RemoteAddress source) noexcept override;
   std::uint64_t completed() const noexcept override;
-  std::optional<std::uint32_t> take_arrival() noexcept override;
+  std::optional<std::uint32_t> poll_immediate() noexcept override;
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
-  void sever() noexcept override;
+  void tear_down() noexcept override;
   const Fault* fault() const noexcept override;
 
  private:

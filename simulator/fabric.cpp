@@ -29,8 +29,7 @@ Fabric::Fabric(const NetworkConfig& config, Scheduler& scheduler)
                     .ordered_flag = config.ordered_flag,
                     .bytes_in_order = config.bytes_in_order,
                     .loads_peer_memory = config.loads_peer_memory,
-                    .writes_user_memory = config.writes_user_memory,
-                    .reads_peer_memory = config.reads_peer_memory,
+                    .registers_user_memory = config.registers_user_memory,
                     .registered_sources = config.registered_sources,
                     .small = config.small,
                     .medium = config.medium,
@@ -110,7 +109,7 @@ bool Fabric::bind(std::uint32_t endpoint, std::uint32_t peer_endpoint) {
 }
 
 void Fabric::close_endpoint(std::uint32_t endpoint) noexcept {
-  sever(endpoint);
+  tear_down(endpoint);
   endpoints_[endpoint].arrivals.clear();
 }
 
@@ -135,7 +134,7 @@ void Fabric::progress(std::uint32_t port) noexcept {
   ports_[port].changed.clear();
 }
 
-std::optional<std::uint32_t> Fabric::take_arrival(std::uint32_t endpoint) noexcept {
+std::optional<std::uint32_t> Fabric::poll_immediate(std::uint32_t endpoint) noexcept {
   Endpoint& mine = endpoints_[endpoint];
   if (mine.arrivals_taken == mine.arrivals_seen) return std::nullopt;
   const std::uint32_t immediate = mine.arrivals[mine.arrivals_taken++];
@@ -215,7 +214,7 @@ void Fabric::link_down(std::uint32_t endpoint) {
             mine.peer_dead ? ETIMEDOUT : ECONNRESET);
 }
 
-void Fabric::sever(std::uint32_t endpoint) {
+void Fabric::tear_down(std::uint32_t endpoint) {
   Endpoint& mine = endpoints_[endpoint];
   if (mine.closed) return;
   if (mine.peer_endpoint != none) {
@@ -231,7 +230,7 @@ void Fabric::sever(std::uint32_t endpoint) {
   mine.flights.clear();
   if (!mine.fault)
     mine.fault =
-        std::make_unique<Fault>(Fault{mine.peer, "this side severed the connection", ECANCELED});
+        std::make_unique<Fault>(Fault{mine.peer, "this side tore the connection down", ECANCELED});
 }
 
 void Fabric::fail_link(int from, int to) {

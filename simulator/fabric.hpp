@@ -39,13 +39,13 @@ class Fabric {
   Post read(std::uint32_t endpoint, std::span<std::byte> target,
             std::optional<std::uint32_t> target_region, RemoteAddress source);
   const std::byte* load(std::uint32_t endpoint, RemoteAddress source, std::size_t bytes);
-  void sever(std::uint32_t endpoint);
+  void tear_down(std::uint32_t endpoint);
   // Completions and arrivals become visible to the rank only here, as a device's do.
   void progress(std::uint32_t port) noexcept;
   std::uint64_t completed(std::uint32_t endpoint) const noexcept {
     return endpoints_[endpoint].completed_seen;
   }
-  std::optional<std::uint32_t> take_arrival(std::uint32_t endpoint) noexcept;
+  std::optional<std::uint32_t> poll_immediate(std::uint32_t endpoint) noexcept;
   const Fault* fault(std::uint32_t endpoint) const noexcept {
     return endpoints_[endpoint].fault.get();
   }
@@ -80,7 +80,7 @@ class Fabric {
     std::uint32_t peer_endpoint = none;
     int rank = -1;
     int peer = -1;
-    bool closed = false;     // severed, destroyed or dead: nothing lands here any more
+    bool closed = false;     // torn down, destroyed or dead: nothing lands here any more
     bool peer_dead = false;  // what is posted vanishes, until link_down tells
     bool changed = false;
     bool watches = false;

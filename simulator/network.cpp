@@ -6,8 +6,6 @@
 #include <cassert>
 #include <numeric>
 
-#include "simulator/transport.hpp"
-
 namespace qpmesh::simulator {
 
 Network::Network(const NetworkConfig& config)
@@ -25,7 +23,7 @@ Network::Network(const NetworkConfig& config)
   }
 }
 
-std::unique_ptr<transport::Transport> Network::make_transport(int rank) {
+std::unique_ptr<Transport> Network::make_transport(int rank) {
   return std::make_unique<Transport>(fabric_, system(rank), rank);
 }
 

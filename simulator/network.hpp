@@ -21,6 +21,7 @@
 #include "simulator/fabric.hpp"
 #include "simulator/scheduler.hpp"
 #include "simulator/system.hpp"
+#include "simulator/transport.hpp"
 
 namespace qpmesh::simulator {
 
@@ -39,7 +40,7 @@ class Network {
   // What a rank stands on. A rank may have several transports (one a context),
   // and one control channel at a time.
   System& system(int rank) noexcept { return *rank_at(rank).system; }
-  std::unique_ptr<transport::Transport> make_transport(int rank);
+  std::unique_ptr<Transport> make_transport(int rank);
   std::unique_ptr<base::ControlChannel> make_control_channel(int rank);
 
   // Driving. A rank is stepped when something touches it (bytes, immediate, completion, control

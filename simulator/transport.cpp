@@ -10,7 +10,8 @@
 
 namespace qpmesh::simulator {
 
-RemoteAddress Transport::open(std::span<std::byte> memory, bool lasting) {
+RemoteAddress Transport::register_memory(std::span<const std::byte> memory,
+                                         transport::RegionKind kind) {
   if (system_.call("register_memory", [] { return 0; }) != 0) {
     throw Error{{.code = ErrorCode::no_resource,
                  .operation = "register_memory",
@@ -18,7 +19,9 @@ RemoteAddress Transport::open(std::span<std::byte> memory, bool lasting) {
                  .system_error = errno,
                  .hint = {}}};
   }
-  return {.region = fabric_.register_memory(port_, memory, lasting), .offset = 0};
+  const std::span writable{const_cast<std::byte*>(memory.data()), memory.size()};
+  const bool lasting = kind == transport::RegionKind::lasting;
+  return {.region = fabric_.register_memory(port_, writable, lasting), .offset = 0};
 }
 
 std::uint32_t Transport::endpoint_for(int peer) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
 
 #include "base/system.hpp"
+#include "qpmesh/bootstrap.hpp"
 #include "simulator/fabric.hpp"
 
 namespace qpmesh::simulator {
@@ -16,13 +18,8 @@ class Transport final : public transport::Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  RemoteAddress register_memory(std::span<std::byte> memory) override { return open(memory, true); }
-  RemoteAddress register_target(std::span<std::byte> memory) override {
-    return open(memory, false);
-  }
-  RemoteAddress register_source(std::span<const std::byte> memory) override {
-    return open({const_cast<std::byte*>(memory.data()), memory.size()}, false);
-  }
+  RemoteAddress register_memory(std::span<const std::byte> memory,
+                                transport::RegionKind kind) override;
   void deregister_memory(std::uint32_t region) noexcept override {
     fabric_.deregister_memory(port_, region);
   }
@@ -30,13 +27,13 @@ class Transport final : public transport::Transport {
       std::span<const std::byte> memory) const noexcept override {
     return fabric_.address_of(port_, memory);
   }
-  Blob address_for(int peer) override;
-  std::unique_ptr<transport::Connection> connect(int peer, BlobView peer_address) override;
+  // What the peer needs to connect to us; then both ends connect, in any order.
+  Blob address_for(int peer);
+  std::unique_ptr<transport::Connection> connect(int peer, BlobView peer_address);
   void progress() noexcept override { fabric_.progress(port_); }
   int wake_descriptor() const noexcept override { return -1; }
 
  private:
-  RemoteAddress open(std::span<std::byte> memory, bool lasting);
   std::uint32_t endpoint_for(int peer);
 
   Fabric& fabric_;

@@ -60,7 +60,7 @@ class LoopedRing {
       : doorbell_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)},
         arena_{transport::Arena::create_private(system_, arena_bytes)},
         shm_{0, arena_, doorbell_.get()},
-        connection_{shm_.connect(0, {})},
+        connection_{shm_.connect(0)},
         slot_offset_{arena_.allocate(layout.slot_bytes()).value()},
         out_{*connection_, connection_->capabilities(), places(), layout, seed, seed},
         in_{*connection_, connection_->capabilities(), arena_.data() + slot_offset_, layout, seed} {

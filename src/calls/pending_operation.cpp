@@ -37,7 +37,7 @@ Error mistyped(const PendingOperation& request) {
 
 // Of a communicator that has failed: nothing is left in flight.
 void end_now(context::CommunicatorState& communicator) noexcept {
-  communicator.context().messaging().sever(communicator.id());
+  communicator.context().messaging().tear_down(communicator.id());
   communicator.context().engine().run_ready();  // tasks end by being resumed
 }
 

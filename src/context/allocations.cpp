@@ -19,7 +19,9 @@ void Allocation::register_with_devices() {
   for (const auto& transport : all_->parts_.transports) {
     // Without registration it is memory like any other: messages are copied.
     try {
-      regions_.emplace_back(transport.get(), transport->register_memory({data(), bytes_}).region);
+      regions_.emplace_back(
+          transport.get(),
+          transport->register_memory({data(), bytes_}, transport::RegionKind::lasting).region);
     } catch (const Error& error) {
       if (!std::exchange(all_->registration_failed_, true))
         all_->parts_.log.warning("{}; messages from and to Buffers are copied instead",

@@ -322,7 +322,7 @@ void Context::take_abort() {
   for (const auto& [id, state] : communicators_) {
     detail.peer = state->rank_of(aborter);
     state->fail(detail, false);
-    messaging_.sever(id);  // nobody needs a link any more
+    messaging_.tear_down(id);  // nobody needs a link any more
   }
 }
 

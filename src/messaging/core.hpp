@@ -41,7 +41,7 @@ struct Core {
   bool registration_failed = false;  // and was warned of
   bool links_failed = false;         // some peer's failure is not reported yet
   int closing = 0;                   // operations in that state
-  Deadline closing_until{};          // then their connections are severed
+  Deadline closing_until{};          // then their connections are torn down
   int fillings = 0;                  // Peer::filling
   std::size_t unexpected_bytes = 0;
   Counters counters;

@@ -54,13 +54,13 @@ void look_at_links(Core& core) {
   }
   if (core.links_failed) report_failed_links(core);
   if (core.fillings > 0) end_fillings_of_the_dead(core);
-  sever_overdue(core);
+  tear_down_overdue(core);
 }
 
 void give_up(Core& core, int rank) noexcept {
   Peer& peer = core.peer(rank);
   peer.failed = peer.reported = true;
-  sever_with(core, rank);
+  tear_down_with(core, rank);
 }
 
 void report_failed_links(Core& core) {
@@ -68,7 +68,7 @@ void report_failed_links(Core& core) {
   for (Peer* const peer : core.connected) {
     if (!peer->failed || peer->reported) continue;
     peer->reported = true;
-    sever_with(core, peer->rank);
+    tear_down_with(core, peer->rank);
     core.listener.link_failed(peer->failure);
   }
 }

@@ -173,8 +173,8 @@ bool Messaging::waits_for_anybody(std::uint64_t communicator) {
 void Messaging::fail(std::uint64_t communicator, const Error& failure) {
   messaging::fail(*core_, communicator, failure);
 }
-void Messaging::sever(std::uint64_t communicator) noexcept {
-  sever_communicator(*core_, communicator);
+void Messaging::tear_down(std::uint64_t communicator) noexcept {
+  tear_down_communicator(*core_, communicator);
 }
 void Messaging::forget(std::uint64_t communicator) noexcept {
   messaging::forget(*core_, communicator);

@@ -138,11 +138,11 @@ class Messaging final : public progress::Pollable {
 
   // Ends every operation of the communicator, and every one that it starts later. Where a device
   // may still touch a buffer the operation ends when it does no more: the peer is asked, and the
-  // connection severed if it does not answer in time. failure must live as long as the
+  // connection torn down if it does not answer in time. failure must live as long as the
   // communicator.
   void fail(std::uint64_t communicator, const Error& failure);
-  // After fail: ends at once what still waits, by severing connections.
-  void sever(std::uint64_t communicator) noexcept;
+  // After fail: ends at once what still waits, by tearing down connections.
+  void tear_down(std::uint64_t communicator) noexcept;
   // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
   // Those of one collective that came before the call: asks the listener about
@@ -156,7 +156,7 @@ class Messaging final : public progress::Pollable {
   // caller's to end.
   void give_up(int rank) noexcept;
 
-  // How long a sleep may last before a connection has to be severed.
+  // How long a sleep may last before a connection has to be torn down.
   std::chrono::microseconds sleep_max() const noexcept;
 
   // Posts what still waits for credits or for a busy connection; true when nothing waits any more.

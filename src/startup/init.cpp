@@ -242,7 +242,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
     }
     std::byte* const slot = parts.arena->data() + *slab_offset + layout.slot_offset(peer);
     parts.links.push_back(
-        {.connection = shm->connect(peer, {}),
+        {.connection = shm->connect(peer),
          .places = {
              .transport = shm.get(),
              .connection = nullptr,

@@ -223,7 +223,7 @@ class Linking {
                         peers_.size(), bytes, parts_.arena->bytes());
     }
     memory_ = {parts_.arena->data() + *offset, bytes};
-    rings_ = transport->register_memory(memory_);
+    rings_ = transport->register_memory(memory_, transport::RegionKind::lasting);
     parts_.log.info("verbs on {} port {}: {} bytes registered for rings, {} per peer", port.device,
                     port.port, bytes, per_peer_bytes());
     transport_ = transport.get();

@@ -6,13 +6,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-
-#include "qpmesh/bootstrap.hpp"
 
 namespace qpmesh::transport {
 
@@ -27,9 +24,11 @@ struct RemoteAddress {
 
 // How a receiver learns that a write has arrived.
 enum class Notification : std::uint8_t {
-  poll,  // a flag inside the written memory; relies on write-after-write order of the connection
-  immediate,  // the write carries a 32-bit immediate, and the receiver's completion is the flag:
-              // relies on nothing
+  // A flag inside the written memory. Relies on the connection's order of writes.
+  poll,
+  // The write carries a 32-bit immediate, and the receiver's completion is the flag. Relies on
+  // nothing.
+  immediate,
 };
 
 // What a connection can do; the same on both of its ends.
@@ -43,18 +42,16 @@ struct Capabilities {
   // devices): a record is complete when its tail is there, and needs no CRC.
   bool bytes_in_order = false;
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
-  bool writes_user_memory =
-      false;  // any memory of a process can be registered as a target (zero-copy rendezvous)
-  bool reads_peer_memory =
-      false;  // Connection::read works on what the peer registered, as a target or as a source
+  // Any memory of a process can be registered, for the peer's writes and its reads: zero-copy
+  // rendezvous.
+  bool registers_user_memory = false;
   // Sources beyond inline_bytes_max must lie in memory that this rank registered: a device reads
   // them.
   bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them
   Notification medium = Notification::poll;  // records with payload behind them
-  std::size_t inline_bytes_max =
-      0;  // sources up to this size may be reused as soon as post returns
-  std::size_t write_bytes_max = 0;
+  std::size_t inline_bytes_max = 0;          // such sources may be reused as soon as post returns
+  std::size_t write_bytes_max = 0;           // of one write or read
 };
 
 // One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched
@@ -64,15 +61,14 @@ struct Write {
 
   std::span<const std::byte> head = {};
   std::span<const std::byte> body = {};
-  // Where registered_sources and neither inline nor in lasting memory: what register_source
-  // returned for the body.
+  // Where registered_sources and neither inline nor in lasting memory: the body's region.
   std::optional<std::uint32_t> source_region = {};
   RemoteAddress target = {};
-  // Of aligned bytes inside head, which the receiver polls: where flags are ordered, stored at
-  // once.
+  // Of aligned bytes inside head, which the receiver polls. Where flags are ordered they are stored
+  // at once.
   std::uint32_t flag_offset = no_flag;
   std::uint32_t flag_bytes = 4;                 // or 8
-  std::optional<std::uint32_t> immediate = {};  // delivered by take_arrival at the other end
+  std::optional<std::uint32_t> immediate = {};  // delivered by poll_immediate at the other end
   bool tell = false;  // counts in completed() once its sources, and all earlier ones, may be reused
 };
 
@@ -98,14 +94,12 @@ class Connection {
   // again after progress. failed: fault() says why.
   virtual Post post(std::span<const Write> chain) noexcept = 0;
 
-  // For reads_peer_memory. Fetches the peer's bytes from source on, at most write_bytes_max of
-  // them, into target, which must lie in lasting memory or in target_region, which register_target
-  // returned, and stay untouched. Counts in completed() once all bytes are there and visible.
-  // Writes may pass it, and it them. Never blocks; busy and failed as with post.
-  virtual Post read(std::span<std::byte> /*target*/, std::optional<std::uint32_t> /*target_region*/,
-                    RemoteAddress /*source*/) noexcept {
-    return Post::failed;
-  }
+  // Fetches bytes that the peer registered, at most write_bytes_max of them, into target. That lies
+  // in lasting memory or in target_region, and stays untouched until the read counts in
+  // completed(): then all bytes are there and visible. Writes may pass it, and it them. Never
+  // blocks; busy and failed as with post.
+  virtual Post read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
+                    RemoteAddress source) noexcept = 0;
 
   // How many writes with tell, and reads, have completed, in order, since the beginning.
   virtual std::uint64_t completed() const noexcept = 0;
@@ -115,9 +109,9 @@ class Connection {
   // lost, and after a failure.
   virtual bool delivered() noexcept { return true; }
 
-  // The next immediate of the peer's writes, in order; the bytes of its write
-  // and of all earlier ones are visible.
-  virtual std::optional<std::uint32_t> take_arrival() noexcept = 0;
+  // The next immediate of the peer's writes, in order; the bytes of its write and of all earlier
+  // ones are visible.
+  virtual std::optional<std::uint32_t> poll_immediate() noexcept = 0;
 
   // Where this process can load the peer's registered memory [source, source + bytes); nullptr
   // where it cannot. Total: what does not lie in a region of the peer is nullptr too.
@@ -125,39 +119,36 @@ class Connection {
 
   // After it returns, no write of the peer lands here any more and none of ours starts. Before
   // memory that was open to the peer goes back to its owner with an error.
-  virtual void sever() noexcept = 0;
+  virtual void tear_down() noexcept = 0;
 
   virtual const Fault* fault() const noexcept = 0;  // nullptr while healthy
 };
 
-// Set-up: may allocate, call the system, and throw Error.
+// What registered memory is for.
+enum class RegionKind : std::uint8_t {
+  lasting,  // peers write, read and load it; our own writes and reads use it
+  target,   // of one message: peers write it, or our reads fill it
+  source,   // of one message: our writes send it, or peers read it, and nobody writes
+};
+
+// Set-up: may allocate, call the system, and throw Error. How two ends connect is each transport's
+// own; nothing is posted before every rank has connected.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Lasting memory, open to peers' writes, reads and loads; returns how they name its first byte.
-  // Regions may overlap. Throws Error{no_resource}.
-  virtual RemoteAddress register_memory(std::span<std::byte> memory) = 0;
-  // For one message: a target that peers write, or that our reads fill; a source that our writes
-  // send, or that peers read, and nobody writes. Only who registered them uses them: another
-  // message of the same memory may outlast them, so address_of does not find them. Throw
-  // Error{no_resource}.
-  virtual RemoteAddress register_target(std::span<std::byte> memory) = 0;
-  virtual RemoteAddress register_source(std::span<const std::byte> memory) = 0;
+  // Returns how peers name the first byte. Regions may overlap. Throws Error{no_resource}.
+  virtual RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
   // How a peer names this memory, when it lies in lasting memory. Total: nothing for any other
-  // memory.
+  // memory. Regions of one message are used by that message alone: another one of the same memory
+  // may outlast them.
   virtual std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept = 0;
 
-  // What peer needs to connect to us, for the bootstrap to carry; then both ends connect, in any
-  // order. Nothing is posted before every rank has connected.
-  virtual Blob address_for(int peer) = 0;
-  virtual std::unique_ptr<Connection> connect(int peer, BlobView peer_address) = 0;
-
   virtual void progress() noexcept = 0;  // polls completions; never blocks
-  virtual int wake_descriptor()
-      const noexcept = 0;  // readable when progress has something to do; -1: none
+  // Readable when progress has something to do; -1: none.
+  virtual int wake_descriptor() const noexcept = 0;
   // Before this thread sleeps on the descriptor: news from here on make it readable; progress looks
   // once more for what came before. Returns how long a sleep may last: what is only seen by looking
   // at memory wakes nobody.

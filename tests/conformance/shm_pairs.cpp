@@ -34,16 +34,16 @@ class ShmPair final : public ConnectedPair {
     }
     for (const int side : {0, 1}) {
       const int peer = 1 - side;
-      at(connections_, side) =
-          at(transports_, side)->connect(peer, at(transports_, peer)->address_for(side));
+      at(connections_, side) = at(transports_, side)->connect(peer);
       Arena& arena = at(arenas_, side);
       const std::uint64_t offset = arena.allocate(memory_bytes).value();
       const std::span memory{arena.data() + offset, memory_bytes};
-      at(ends_, side) = {.transport = at(transports_, side).get(),
-                         .connection = at(connections_, side).get(),
-                         .memory = memory,
-                         .address = at(transports_, side)->register_memory(memory),
-                         .region_bytes = arena_bytes};
+      at(ends_, side) = {
+          .transport = at(transports_, side).get(),
+          .connection = at(connections_, side).get(),
+          .memory = memory,
+          .address = at(transports_, side)->register_memory(memory, transport::RegionKind::lasting),
+          .region_bytes = arena_bytes};
     }
   }
 

@@ -48,7 +48,6 @@ const PairFactory polled_without_inline =
 const PairFactory immediate = factory("immediate", immediate_network(2, 14));
 const PairFactory readable = factory("readable", [] {
   auto config = immediate_network(2, 17);
-  config.reads_peer_memory = true;
   config.busy_probability = 0;
   return config;
 }());
@@ -79,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(simulated, Immediates,
                          ::testing::Values(shared_memory, polled, polled_without_inline, immediate,
                                            relaxed_with_flags),
                          factory_name);
-INSTANTIATE_TEST_SUITE_P(simulated, Reads, ::testing::Values(readable), factory_name);
+INSTANTIATE_TEST_SUITE_P(simulated, Registrations, ::testing::Values(readable), factory_name);
 INSTANTIATE_TEST_SUITE_P(simulated, Fences,
                          ::testing::Values(shared_memory, polled, polled_without_inline, immediate),
                          factory_name);

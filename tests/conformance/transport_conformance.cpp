@@ -17,7 +17,7 @@ void TransportSuite::register_sources(int side, std::span<const Write> chain) {
     if (write.head.size() + write.body.size() <= capabilities().inline_bytes_max) continue;
     for (const auto bytes : {write.head, write.body}) {
       if (!bytes.empty() && !end(side).transport->address_of(bytes))
-        end(side).transport->register_memory({const_cast<std::byte*>(bytes.data()), bytes.size()});
+        end(side).transport->register_memory(bytes, transport::RegionKind::lasting);
     }
   }
 }
@@ -240,9 +240,9 @@ TEST_P(TransportConformance, names_memory_that_peers_can_reach_and_no_other) {
       {all.data() + 1000, static_cast<std::size_t>(end(1).region_bytes)}));
 }
 
-TEST_P(TransportConformance, posts_nothing_after_its_own_sever_and_says_why) {
+TEST_P(TransportConformance, posts_nothing_after_its_own_end_and_says_why) {
   const std::vector<std::byte> source(100, std::byte{1});
-  connection(1).sever();
+  connection(1).tear_down();
   EXPECT_EQ(connection(1).post(std::array{Write{.head = source, .target = at(0, 0)}}),
             Post::failed);
   const transport::Fault* const fault = connection(1).fault();
@@ -251,11 +251,11 @@ TEST_P(TransportConformance, posts_nothing_after_its_own_sever_and_says_why) {
   EXPECT_FALSE(fault->detail.empty());
   pump(1000);
   EXPECT_TRUE(all_are(memory(0, 0, source.size()), std::byte{0}));
-  connection(1).sever();  // again: nothing more to do
+  connection(1).tear_down();  // again: nothing more to do
   EXPECT_EQ(connection(1).fault(), fault);
 }
 
-TEST_P(Fences, let_nothing_of_the_peer_land_after_sever) {
+TEST_P(Fences, let_nothing_of_the_peer_land_after_tear_down) {
   constexpr std::size_t bytes = 4000;
   const std::vector<std::byte> source(bytes, std::byte{1});
   for (std::size_t i = 0; i < 40; ++i) {
@@ -264,7 +264,7 @@ TEST_P(Fences, let_nothing_of_the_peer_land_after_sever) {
     static_cast<void>(connection(0).post(write));
     if (i % 8 == 0) pump(3);
   }
-  connection(1).sever();
+  connection(1).tear_down();
   const auto everything = memory(1, 0, 200 * bytes);
   const std::vector<std::byte> before(everything.begin(), everything.end());
   EXPECT_FALSE(all_are(before, std::byte{1}));
@@ -312,12 +312,14 @@ TEST_P(OrderedWrites, leaves_the_last_of_several_writes_to_one_place) {
 
 // ---- reads ----
 
-TEST_P(Reads, fetch_what_lies_at_the_peer_into_lasting_and_into_lent_memory) {
-  ASSERT_TRUE(capabilities().reads_peer_memory);
+TEST_P(Registrations, let_reads_fetch_what_lies_at_the_peer_into_lasting_and_into_lent_memory) {
+  ASSERT_TRUE(capabilities().registers_user_memory);
   const auto lent = pattern(70'000, 3);
-  const transport::RemoteAddress there = end(1).transport->register_source(lent);
+  const transport::RemoteAddress there =
+      end(1).transport->register_memory(lent, transport::RegionKind::source);
   std::vector<std::byte> here(lent.size() + 2, std::byte{0xee});
-  const std::uint32_t region = end(0).transport->register_target(here).region;
+  const std::uint32_t region =
+      end(0).transport->register_memory(here, transport::RegionKind::target).region;
   std::size_t offset = 1;
   for (const std::size_t bytes : {1U, 7U, 4096U, 5000U, 60'000U}) {
     read(0, std::span{here}.subspan(offset, bytes), region,
@@ -337,7 +339,7 @@ TEST_P(Reads, fetch_what_lies_at_the_peer_into_lasting_and_into_lent_memory) {
   end(1).transport->deregister_memory(there.region);
 }
 
-TEST_P(Reads, are_there_when_they_complete_however_many_are_posted_among_writes) {
+TEST_P(TransportConformance, has_read_when_it_completes_however_much_is_posted_among_writes) {
   constexpr std::size_t bytes = 3'000;
   constexpr std::size_t rounds = 300;
   const auto source = pattern(bytes, 5);
@@ -357,9 +359,10 @@ TEST_P(Reads, are_there_when_they_complete_however_many_are_posted_among_writes)
     ASSERT_TRUE(same(memory(0, 10'000 + i * bytes, bytes), source)) << "round " << i;
 }
 
-TEST_P(Reads, of_memory_that_is_not_open_fail_the_link_and_say_so) {
+TEST_P(Registrations, that_are_gone_fail_the_link_of_who_reads_and_say_so) {
   const auto lent = pattern(1'000, 6);
-  const transport::RemoteAddress there = end(1).transport->register_source(lent);
+  const transport::RemoteAddress there =
+      end(1).transport->register_memory(lent, transport::RegionKind::source);
   end(1).transport->deregister_memory(there.region);
   EXPECT_EQ(connection(0).read(memory(0, 0, 1'000), std::nullopt, there), Post::posted);
   wait_for([&] { return connection(0).fault() != nullptr; }, "the fault");
@@ -403,7 +406,7 @@ TEST_P(Immediates, arrive_in_order_after_the_bytes_of_their_write_and_of_all_bef
   const auto source = pattern(bytes * slots, 4);
   std::uint32_t next = 0;
   const auto take = [&] {
-    while (const auto immediate = connection(1).take_arrival()) {
+    while (const auto immediate = connection(1).poll_immediate()) {
       ASSERT_EQ(*immediate, next);
       const std::size_t covered = (std::size_t{next} * 2 + 2) * bytes;
       const std::size_t checked =
@@ -425,15 +428,15 @@ TEST_P(Immediates, arrive_in_order_after_the_bytes_of_their_write_and_of_all_bef
   }
   wait_for([&] { return take(), next == slots / 2; }, "every immediate");
   pump(100);
-  EXPECT_EQ(connection(1).take_arrival(), std::nullopt);
-  EXPECT_EQ(connection(0).take_arrival(), std::nullopt);
+  EXPECT_EQ(connection(1).poll_immediate(), std::nullopt);
+  EXPECT_EQ(connection(0).poll_immediate(), std::nullopt);
 }
 
 TEST_P(Immediates, need_no_bytes) {
   for (std::uint32_t i = 0; i < 50; ++i) post(0, {.target = at(1, 0), .immediate = ~i});
   for (std::uint32_t i = 0; i < 50; ++i) {
     std::optional<std::uint32_t> immediate;
-    wait_for([&] { return (immediate = connection(1).take_arrival()).has_value(); },
+    wait_for([&] { return (immediate = connection(1).poll_immediate()).has_value(); },
              "an immediate without bytes");
     ASSERT_EQ(immediate, ~i);
   }

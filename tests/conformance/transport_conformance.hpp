@@ -2,8 +2,8 @@
 // instantiates the suites whose promise it makes:
 //   INSTANTIATE_TEST_SUITE_P(shm, TransportConformance, ::testing::Values(factory), factory_name);
 // and OrderedWrites (writes of a connection are placed in order), OrderedFlags
-// (Capabilities::ordered_flag), Immediates, Fences (sever holds off a peer that knows nothing of
-// it), Reads (Capabilities::reads_peer_memory).
+// (Capabilities::ordered_flag), Immediates, Fences (tear_down holds off a peer that knows nothing
+// of it), Registrations (Capabilities::registers_user_memory).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -124,6 +124,6 @@ class OrderedWrites : public TransportSuite {};
 class OrderedFlags : public TransportSuite {};
 class Immediates : public TransportSuite {};
 class Fences : public TransportSuite {};
-class Reads : public TransportSuite {};
+class Registrations : public TransportSuite {};
 
 }  // namespace qpmesh::test

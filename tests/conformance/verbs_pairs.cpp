@@ -46,11 +46,12 @@ class VerbsPair final : public ConnectedPair {
           at(transports_, side)->connect(1 - side, addresses[static_cast<std::size_t>(1 - side)]);
       Arena& arena = at(arenas_, side);
       const std::span memory{arena.data() + arena.allocate(memory_bytes).value(), memory_bytes};
-      at(ends_, side) = {.transport = at(transports_, side).get(),
-                         .connection = at(connections_, side).get(),
-                         .memory = memory,
-                         .address = at(transports_, side)->register_memory(memory),
-                         .region_bytes = memory_bytes};
+      at(ends_, side) = {
+          .transport = at(transports_, side).get(),
+          .connection = at(connections_, side).get(),
+          .memory = memory,
+          .address = at(transports_, side)->register_memory(memory, transport::RegionKind::lasting),
+          .region_bytes = memory_bytes};
     }
   }
 
@@ -96,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(verbs, TransportConformance, ::testing::Values(polled, 
                          factory_name);
 INSTANTIATE_TEST_SUITE_P(verbs, OrderedWrites, ::testing::Values(polled, mixed), factory_name);
 INSTANTIATE_TEST_SUITE_P(verbs, Immediates, ::testing::Values(mixed, immediate), factory_name);
-INSTANTIATE_TEST_SUITE_P(verbs, Reads, ::testing::Values(mixed), factory_name);
+INSTANTIATE_TEST_SUITE_P(verbs, Registrations, ::testing::Values(mixed), factory_name);
 INSTANTIATE_TEST_SUITE_P(verbs, Fences, ::testing::Values(polled, immediate), factory_name);
 
 }  // namespace qpmesh::test

@@ -59,10 +59,14 @@ class Wire final : public transport::Connection {
     for (const transport::Write& write : chain) store_(memory_ + write.target.offset, write);
     return transport::Post::posted;
   }
+  transport::Post read(std::span<std::byte>, std::optional<std::uint32_t>,
+                       transport::RemoteAddress) noexcept override {
+    return transport::Post::failed;
+  }
   std::uint64_t completed() const noexcept override { return 0; }
-  std::optional<std::uint32_t> take_arrival() noexcept override { return {}; }
+  std::optional<std::uint32_t> poll_immediate() noexcept override { return {}; }
   const std::byte* load(transport::RemoteAddress, std::size_t) noexcept override { return nullptr; }
-  void sever() noexcept override {}
+  void tear_down() noexcept override {}
   const transport::Fault* fault() const noexcept override { return nullptr; }
 
  private:

@@ -128,7 +128,9 @@ constexpr std::int64_t late_ns = 1'000'000;
 class Announcements : public testing::TestWithParam<Flavour> {
  protected:
   static NetworkConfig network(std::uint64_t seed) { return GetParam().config(2, seed); }
-  static bool announces() { return network(1).writes_user_memory && !network(1).reads_peer_memory; }
+  static bool announces() {
+    return network(1).registers_user_memory && !network(1).rendezvous_reads;
+  }
   static std::uint64_t when_announced(std::uint64_t count) { return announces() ? count : 0; }
 };
 

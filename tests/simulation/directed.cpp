@@ -32,14 +32,14 @@ NetworkConfig mixed_network(int rank_count, std::uint64_t seed) {
 
 NetworkConfig pipelined_network(int rank_count, std::uint64_t seed) {
   NetworkConfig config = simulator::polled_network(rank_count, seed);
-  config.writes_user_memory = false;
+  config.registers_user_memory = false;
   config.inline_bytes_max = 0;
   return config;
 }
 
 NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
   NetworkConfig config = simulator::immediate_network(rank_count, seed);
-  config.reads_peer_memory = true;
+  config.rendezvous_reads = true;
   config.registered_sources = true;
   config.write_bytes_max = 3'000;  // a message is several reads
   return config;

@@ -173,10 +173,11 @@ TEST(simulated_transport, names_lasting_memory_and_never_what_is_open_for_one_me
   auto transport = network.make_transport(0);
   std::vector<std::byte> memory(1000);
   const std::span<std::byte> all{memory};
-  transport->register_target(all);
-  transport->register_source(all);
+  transport->register_memory(all, transport::RegionKind::target);
+  transport->register_memory(all, transport::RegionKind::source);
   EXPECT_FALSE(transport->address_of(all.subspan(150, 10)).has_value());
-  const std::uint32_t lasting = transport->register_memory(all.subspan(100, 100)).region;
+  const std::uint32_t lasting =
+      transport->register_memory(all.subspan(100, 100), transport::RegionKind::lasting).region;
   EXPECT_EQ(transport->address_of(all.subspan(150, 10))->region, lasting);
   EXPECT_EQ(transport->address_of(all.subspan(150, 10))->offset, 50U);
   EXPECT_FALSE(transport->address_of(all.subspan(150, 51)).has_value());
@@ -190,7 +191,7 @@ TEST(simulated_transport, fails_a_registration_where_the_fail_points_say_so) {
   network.system(0).fail_points().fail_call(0, ENOMEM);
   std::array<std::byte, 10> memory{};
   try {
-    transport->register_memory(memory);
+    transport->register_memory(memory, transport::RegionKind::lasting);
     FAIL() << "registered";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_resource);

@@ -16,7 +16,7 @@ namespace qpmesh::test {
 
 struct MeshRank {
   std::vector<std::byte> memory;
-  std::unique_ptr<transport::Transport> transport;
+  std::unique_ptr<simulator::Transport> transport;
   std::unique_ptr<base::ControlChannel> control;
   std::uint32_t region = 0;
   std::map<int, std::unique_ptr<transport::Connection>> connections;
@@ -31,7 +31,8 @@ class Mesh {
       mine.memory.resize(memory_bytes);
       mine.transport = network.make_transport(rank);
       mine.control = network.make_control_channel(rank);
-      mine.region = mine.transport->register_memory(mine.memory).region;
+      mine.region =
+          mine.transport->register_memory(mine.memory, transport::RegionKind::lasting).region;
     }
     // All addresses before the first connection, as a bootstrap gathers them.
     std::map<std::pair<int, int>, Blob> addresses;

@@ -40,9 +40,9 @@ TEST_P(OnEveryNetwork, every_message_arrives_whole_and_in_order) {
   EXPECT_GT(counters.credit_writes, 0U);
   EXPECT_GT(counters.degraded, 0U);
   EXPECT_EQ(counters.pulls > 0, config.loads_peer_memory);
-  EXPECT_EQ(counters.reads > 0, config.reads_peer_memory);
-  EXPECT_EQ(counters.zero_copy_sends > 0, config.writes_user_memory && !config.reads_peer_memory);
-  if (!config.writes_user_memory && !config.copies_private_memory) {
+  EXPECT_EQ(counters.reads > 0, config.rendezvous_reads);
+  EXPECT_EQ(counters.zero_copy_sends > 0, config.registers_user_memory && !config.rendezvous_reads);
+  if (!config.registers_user_memory && !config.copies_private_memory) {
     EXPECT_GT(counters.segments_sent, 0U);
   }
   // It bites: records were looked at before they were whole.
@@ -95,7 +95,7 @@ TEST_P(OnEveryNetwork, a_large_message_passes_behind_unmatched_ones) {
     EXPECT_EQ(large_message_behind_unmatched_ones(network(2, seed), outcome), "");
     const NetworkConfig config = network(2, seed);
     EXPECT_EQ(outcome.counters.segments_sent > 0,
-              !config.writes_user_memory && !config.copies_private_memory);
+              !config.registers_user_memory && !config.copies_private_memory);
     EXPECT_EQ(outcome.counters.pulls > 0, config.copies_private_memory);
   }
 }

@@ -73,7 +73,8 @@ TEST(simulated_network, connects_a_rank_to_itself) {
   Network network{calm(polled_network(1, 1))};
   auto transport = network.make_transport(0);
   std::vector<std::byte> memory(100);
-  const std::uint32_t region = transport->register_memory(memory).region;
+  const std::uint32_t region =
+      transport->register_memory(memory, transport::RegionKind::lasting).region;
   const auto connection = transport->connect(0, transport->address_for(0));
   const auto source = filled(10, 1);
   ASSERT_EQ(
@@ -81,7 +82,7 @@ TEST(simulated_network, connects_a_rank_to_itself) {
       Post::posted);
   network.run_for(1'000'000);
   transport->progress();
-  EXPECT_EQ(connection->take_arrival(), 3U);
+  EXPECT_EQ(connection->poll_immediate(), 3U);
   EXPECT_EQ(count(memory, 1), 10U);
 }
 
@@ -216,7 +217,7 @@ TEST(simulated_network, retransmits_nothing_that_the_receiver_was_told_to_be_fin
       const auto told = [&] {
         mesh[1].transport->progress();
         return flag_tells ? mesh[1].memory[4] == std::byte{1}
-                          : mesh.connection(1, 0).take_arrival().has_value();
+                          : mesh.connection(1, 0).poll_immediate().has_value();
       };
       ASSERT_TRUE(mesh.network.run_until(told, mesh.network.after_ms(10)));
       ASSERT_EQ(count(mesh[1].memory, 1), source.size());

@@ -56,7 +56,7 @@ struct LoneRank final : messaging::Listener {
   base::UniqueFd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   transport::Arena arena = transport::Arena::create_private(system, std::size_t{1} << 20);
   transport::shm::ShmTransport shm{0, arena, doorbell.get()};
-  std::unique_ptr<transport::Connection> connection = shm.connect(0, {});
+  std::unique_ptr<transport::Connection> connection = shm.connect(0);
   std::byte* slot = nullptr;  // what this rank writes to itself, and reads
   progress::Engine engine;
   int self = 0;

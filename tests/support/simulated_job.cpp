@@ -36,13 +36,14 @@ Options small_rings() {
 
 SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     : network_{config}, options_{options}, ranks_(static_cast<std::size_t>(config.rank_count)) {
-  if (config.reads_peer_memory) options_.rendezvous = RendezvousChoice::read;
+  if (config.rendezvous_reads) options_.rendezvous = RendezvousChoice::read;
   const messaging::RingLayout layout = context::ring_layout(options_);
   const int size = config.rank_count;
   const std::uint64_t epoch = base::mix64(config.seed);
   std::vector<context::ContextParts> parts(ranks_.size());
   const std::size_t staging_bytes = layout.staging_bytes();
   std::vector<std::uint32_t> arenas;  // their regions
+  std::vector<simulator::Transport*> transports;
   for (int rank = 0; rank < size; ++rank) {
     context::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     base::System& system = network_.system(rank);
@@ -61,10 +62,14 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     mine.arena = std::make_unique<transport::Arena>(
         transport::Arena::create_private(system, arena_bytes(layout, size)));
     const std::uint64_t slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
-    mine.transports.push_back(network_.make_transport(rank));
+    auto transport = network_.make_transport(rank);
+    transports.push_back(transport.get());
+    mine.transports.push_back(std::move(transport));
     neighbours_.emplace_back(network_, rank, *mine.arena);
-    arenas.push_back(
-        mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()}).region);
+    arenas.push_back(mine.transports[0]
+                         ->register_memory({mine.arena->data(), mine.arena->bytes()},
+                                           transport::RegionKind::lasting)
+                         .region);
     mine.control = network_.make_control_channel(rank);
     mine.wait_policy = progress::WaitPolicy::own_core();
     rank_at(rank).slab_offset = slab_offset;
@@ -73,7 +78,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   std::vector<Blob> addresses;
   for (int rank = 0; rank < size; ++rank) {
     for (int peer = 0; peer < size; ++peer) {
-      addresses.push_back(parts[static_cast<std::size_t>(rank)].transports[0]->address_for(peer));
+      addresses.push_back(transports[static_cast<std::size_t>(rank)]->address_for(peer));
     }
   }
   for (int rank = 0; rank < size; ++rank) {
@@ -81,7 +86,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     for (int peer = 0; peer < size; ++peer) {
       const Blob& address =
           addresses[static_cast<std::size_t>(peer) * parts.size() + static_cast<std::size_t>(rank)];
-      auto connection = mine.transports[0]->connect(peer, address);
+      auto connection = transports[static_cast<std::size_t>(rank)]->connect(peer, address);
       std::span<std::byte> staging;
       if (connection->capabilities().inline_bytes_max < staging_bytes)
         staging = {mine.arena->data() + mine.arena->allocate(staging_bytes).value(), staging_bytes};

@@ -22,8 +22,8 @@ namespace qpmesh::test {
 
 using simulator::NetworkConfig;
 
-// Rings as small as they may be, so that they wrap and fill all the time. On a network that
-// reads_peer_memory rendezvous do.
+// Rings as small as they may be, so that they wrap and fill all the time. Rendezvous read where the
+// network's configuration says so.
 Options small_rings();
 
 class SimulatedJob {

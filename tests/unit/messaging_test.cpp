@@ -371,15 +371,19 @@ class MemoryConnection final : public transport::Connection {
     }
     return transport::Post::posted;
   }
+  transport::Post read(std::span<std::byte>, std::optional<std::uint32_t>,
+                       transport::RemoteAddress) noexcept override {
+    return transport::Post::failed;
+  }
   std::uint64_t completed() const noexcept override { return completed_; }
-  std::optional<std::uint32_t> take_arrival() noexcept override {
+  std::optional<std::uint32_t> poll_immediate() noexcept override {
     if (arrivals.empty()) return std::nullopt;
     const std::uint32_t arrival = arrivals.front();
     arrivals.pop_front();
     return arrival;
   }
   const std::byte* load(transport::RemoteAddress, std::size_t) noexcept override { return nullptr; }
-  void sever() noexcept override {}
+  void tear_down() noexcept override {}
   const transport::Fault* fault() const noexcept override { return nullptr; }
 
  private:
@@ -1076,7 +1080,7 @@ TEST(a_queued_send, that_throws_while_it_is_tried_again_is_not_lost) {
   ASSERT_LT(started, sends.size()) << "the ring took all of them";
   rank.messaging.poll();  // half of the ring is free, and the send may try again
   ASSERT_FALSE(sends[started].done);
-  rank.connection->sever();
+  rank.connection->tear_down();
   {
     const test::FailingAllocation failing{0};  // of the words about the link
     EXPECT_THROW(rank.messaging.flush(), std::bad_alloc);

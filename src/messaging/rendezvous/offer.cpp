@@ -34,18 +34,19 @@ std::optional<transport::RemoteAddress> try_to_register(Core& core, std::size_t 
 // Registers the source for this message; not where that fails, or does not pay.
 void open_source(Core& core, Peer& peer, SendOperation& send) noexcept {
   send.opened = try_to_register(core, send.bytes, [&] {
-    return peer.transport.register_source({send.data, send.bytes});
+    return peer.transport.register_memory({send.data, send.bytes}, transport::RegionKind::source);
   });
 }
 
 // Where the peer may write the message; nothing: it comes through the payload ring.
 std::optional<transport::RemoteAddress> open_target(Core& core, Peer& peer,
                                                     ReceiveOperation& receive) {
-  if (!peer.capabilities.writes_user_memory || receive.combine != nullptr) return std::nullopt;
+  if (!peer.capabilities.registers_user_memory || receive.combine != nullptr) return std::nullopt;
   const std::span<std::byte> target{receive.data, receive.message_bytes};
   if (const auto address = peer.transport.address_of(target)) return address;
-  const auto address =
-      try_to_register(core, target.size(), [&] { return peer.transport.register_target(target); });
+  const auto address = try_to_register(core, target.size(), [&] {
+    return peer.transport.register_memory(target, transport::RegionKind::target);
+  });
   if (address) receive.region = address->region;
   return address;
 }
@@ -58,7 +59,8 @@ void close_target(Peer& peer, ReceiveOperation& receive) noexcept {
 // Leaves number 0 where none is left.
 void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
   auto address = peer.transport.address_of({send.data, send.bytes});
-  bool readable = core.config.rendezvous == Rendezvous::read && peer.capabilities.reads_peer_memory;
+  bool readable =
+      core.config.rendezvous == Rendezvous::read && peer.capabilities.registers_user_memory;
   if (readable && !address) {
     if (!send.opened) open_source(core, peer, send);  // kept from attempt to attempt
     address = send.opened;

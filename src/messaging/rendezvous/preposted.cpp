@@ -28,7 +28,7 @@ constexpr std::size_t announcements_max = 1U << 16;  // a peer has not more numb
 void announce(Core& core, ReceiveOperation& receive) {
   Peer& peer = core.peer(receive.source);
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
-  if (!peer.capabilities.writes_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit)
+  if (!peer.capabilities.registers_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit)
     return;
   if (peer.failed || core.config.rendezvous == Rendezvous::read) return;
   receive.message_source = receive.source;

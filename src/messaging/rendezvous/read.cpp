@@ -8,7 +8,7 @@ namespace qpmesh::messaging {
 
 // False: answer the offer in another way.
 bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered) {
-  if (!peer.capabilities.reads_peer_memory || receive.message_bytes == 0) return false;
+  if (receive.message_bytes == 0) return false;
   if (!open_target(core, peer, receive)) return false;
   receive.number = core.receives.add(receive);  // where the failing communicator finds it
   if (receive.number == 0) {

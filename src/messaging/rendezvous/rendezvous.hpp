@@ -100,11 +100,11 @@ void handle_withdraw(Core& core, Peer& peer, const RendezvousBody& body);
 void handle_withdrawn(Core& core, Peer& peer, const RendezvousBody& body);
 void end_closing(Core& core, ReceiveOperation& receive) noexcept;
 void end_closing(Core& core, SendOperation& send) noexcept;
-// Ends at once what still waits for this rank, for too long, or in this communicator, by severing
-// connections.
-void sever_with(Core& core, int rank) noexcept;
-void sever_overdue(Core& core) noexcept;
-void sever_communicator(Core& core, std::uint64_t communicator) noexcept;
+// Ends at once what still waits for this rank, for too long, or in this communicator, by tearing
+// down connections.
+void tear_down_with(Core& core, int rank) noexcept;
+void tear_down_overdue(Core& core) noexcept;
+void tear_down_communicator(Core& core, std::uint64_t communicator) noexcept;
 // What this communicator offers for loading is void from here on.
 void revoke_offers(Core& core, std::uint64_t communicator) noexcept;
 

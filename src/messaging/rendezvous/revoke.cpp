@@ -4,7 +4,7 @@
 // them. So the owner of memory that a peer's device may write (or read) asks for it back: the peer
 // posts nothing behind its answer, and what it had posted is done when the answer comes, because
 // writes and records of a connection arrive in order. Who posted itself waits for the completion.
-// Only where that takes too long the connection is severed, which ends all of it.
+// Only where that takes too long the connection is torn down, which ends all of it.
 #include <algorithm>
 #include <new>
 
@@ -69,11 +69,11 @@ bool stop_reading(Core& core, Peer& peer, std::uint32_t sender_number) noexcept 
 
 // concerns(communicator, rank): which operations are ended.
 template <class F>
-void sever_closing(Core& core, F&& concerns) noexcept {
+void tear_down_closing(Core& core, F&& concerns) noexcept {
   if (core.closing == 0) return;
   const auto end = [&](auto& operation, int rank) {
     if (!is_closing(operation.state) || !concerns(operation.communicator, rank)) return;
-    core.peer(rank).connection.sever();
+    core.peer(rank).connection.tear_down();
     end_closing(core, operation);
   };
   core.receives.for_each([&](ReceiveOperation& receive) { end(receive, receive.message_source); });
@@ -100,7 +100,7 @@ void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept
   if (!peer.failed &&
       (reading || send_withdrawal(core, peer, RecordKind::withdraw, 0, receive.number)))
     return;
-  peer.connection.sever();
+  peer.connection.tear_down();
   end_closing(core, receive);
 }
 
@@ -118,7 +118,7 @@ void close(Core& core, SendOperation& send, const Error& failure) noexcept {
   if (!peer.failed &&
       (writing || send_withdrawal(core, peer, RecordKind::withdraw, send.number, 0)))
     return;
-  peer.connection.sever();
+  peer.connection.tear_down();
   end_closing(core, send);
 }
 
@@ -162,17 +162,17 @@ void end_closing(Core& core, SendOperation& send) noexcept {
   core.engine.complete(send, send.failure);
 }
 
-void sever_with(Core& core, int rank) noexcept {
-  sever_closing(core, [=](std::uint64_t, int its_rank) { return its_rank == rank; });
+void tear_down_with(Core& core, int rank) noexcept {
+  tear_down_closing(core, [=](std::uint64_t, int its_rank) { return its_rank == rank; });
 }
 
-void sever_overdue(Core& core) noexcept {
+void tear_down_overdue(Core& core) noexcept {
   if (core.closing > 0 && core.system.now() >= core.closing_until)
-    sever_closing(core, [](std::uint64_t, int) { return true; });
+    tear_down_closing(core, [](std::uint64_t, int) { return true; });
 }
 
-void sever_communicator(Core& core, std::uint64_t communicator) noexcept {
-  sever_closing(
+void tear_down_communicator(Core& core, std::uint64_t communicator) noexcept {
+  tear_down_closing(
       core, [=](std::uint64_t its_communicator, int) { return its_communicator == communicator; });
 }
 

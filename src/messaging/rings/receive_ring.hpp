@@ -128,7 +128,7 @@ class ReceiveRing {
   template <class OnCredit>
   Take take_arrived(TakenMessage& out, std::uint32_t expected, OnCredit&& on_credit) {
     for (;;) {
-      if (!arrival_) arrival_ = connection_.take_arrival();
+      if (!arrival_) arrival_ = connection_.poll_immediate();
       if (!arrival_) return Take::nothing;
       const Immediate immediate = decode_immediate(*arrival_);
       switch (immediate.kind) {

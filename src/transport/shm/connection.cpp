@@ -1,13 +1,14 @@
 #include "transport/shm/connection.hpp"
 
 #include <cassert>
+#include <cstring>
 
 #include "transport/shm/store.hpp"
 
 namespace qpmesh::transport::shm {
 
 Post ShmConnection::post(std::span<const Write> chain) noexcept {
-  if (severed_) return Post::failed;
+  if (fault() != nullptr) return Post::failed;
   for (const Write& write : chain) {
     assert(!write.immediate);  // capabilities said that there are none
     std::byte* const to = memory_.at(write.target.offset, write.head.size() + write.body.size());
@@ -19,16 +20,22 @@ Post ShmConnection::post(std::span<const Write> chain) noexcept {
   return Post::posted;
 }
 
+Post ShmConnection::read(std::span<std::byte> target, std::optional<std::uint32_t>,
+                         RemoteAddress source) noexcept {
+  if (fault() != nullptr) return Post::failed;
+  const std::byte* const from = load(source, target.size());
+  assert(from != nullptr);
+  std::memcpy(target.data(), from, target.size());
+  ++completed_;
+  return Post::posted;
+}
+
 const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
   return source.region == 0 ? memory_.at(source.offset, bytes) : nullptr;
 }
 
 // Peers write rings and Buffers, and private memory only under a guard that its owner settles:
 // there is nothing to fence beyond our own posts.
-void ShmConnection::sever() noexcept {
-  if (severed_) return;
-  severed_ = true;
-  fault_.detail = "severed after an error";
-}
+void ShmConnection::tear_down() noexcept { fault_.detail = "torn down after an error"; }
 
 }  // namespace qpmesh::transport::shm

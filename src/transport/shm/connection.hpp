@@ -25,16 +25,17 @@ class ShmConnection final : public Connection {
 
   const Capabilities& capabilities() const noexcept override { return shm::capabilities; }
   Post post(std::span<const Write> chain) noexcept override;
+  Post read(std::span<std::byte> target, std::optional<std::uint32_t>,
+            RemoteAddress source) noexcept override;
   std::uint64_t completed() const noexcept override { return completed_; }
-  std::optional<std::uint32_t> take_arrival() noexcept override { return std::nullopt; }
+  std::optional<std::uint32_t> poll_immediate() noexcept override { return std::nullopt; }
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
-  void sever() noexcept override;
-  const Fault* fault() const noexcept override { return severed_ ? &fault_ : nullptr; }
+  void tear_down() noexcept override;
+  const Fault* fault() const noexcept override { return fault_.detail.empty() ? nullptr : &fault_; }
 
  private:
   const Neighbour& memory_;
   std::uint64_t completed_ = 0;
-  bool severed_ = false;
   Fault fault_;
 };
 

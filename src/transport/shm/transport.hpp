@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <utility>
 
 #include "transport/connection.hpp"
 #include "transport/memory.hpp"
@@ -13,23 +15,22 @@ namespace qpmesh::transport::shm {
 class ShmTransport final : public Transport {
  public:
   // own_doorbell: this rank's eventfd, for messages to itself.
-  ShmTransport(int rank, Arena& arena, int own_doorbell);
+  ShmTransport(int rank, Arena& arena, int own_doorbell) : arena_{arena} {
+    neighbours_.emplace(rank, Neighbour{arena, own_doorbell});
+  }
 
-  void add_peer(int peer, Neighbour memory);
+  void add_peer(int peer, Neighbour memory) { neighbours_.emplace(peer, std::move(memory)); }
 
   // Only the arena can be reached by peers; it lasts, and is region 0.
-  RemoteAddress register_memory(std::span<std::byte> memory) override;
-  RemoteAddress register_target(std::span<std::byte> memory) override {
-    return register_source(memory);
-  }
-  RemoteAddress register_source(std::span<const std::byte> memory) override;
+  RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind) override;
   void deregister_memory(std::uint32_t) noexcept override {}
   std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept override;
-  Blob address_for(int) override { return {}; }  // descriptors came through the bootstrap's sockets
   // Of peers that were added, and of this rank; as long as the transport.
   const Neighbour& neighbour(int rank) const { return neighbours_.at(rank); }
-  std::unique_ptr<Connection> connect(int peer, BlobView) override;
+  std::unique_ptr<Connection> connect(int peer) const {
+    return std::make_unique<ShmConnection>(peer, neighbour(peer));
+  }
   void progress() noexcept override {}
   int wake_descriptor() const noexcept override { return -1; }
 

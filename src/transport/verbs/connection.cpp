@@ -123,7 +123,7 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noex
 }
 
 void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
-  if (!parts_.queue_pair) return;  // severed: the queue still holds what it had completed
+  if (!parts_.queue_pair) return;  // torn down: the queue still holds what it had completed
   const WorkId id = decode_work_id(completion.wr_id);
   const bool awaited = awaits_completion();
   retired_ =
@@ -153,7 +153,7 @@ void VerbsConnection::on_arrival(const ibv_wc& completion) noexcept {
 
 // A receive request goes back when its immediate is taken: a peer that sends more than its credits
 // allow meets an empty receive queue, not our memory.
-std::optional<std::uint32_t> VerbsConnection::take_arrival() noexcept {
+std::optional<std::uint32_t> VerbsConnection::poll_immediate() noexcept {
   if (taken_ == arrived_) return std::nullopt;
   const std::uint32_t immediate = arrivals_[taken_++ % arrivals_.size()];
   if (taken_ - reposted_ >= repost_batch && !failed_) {
@@ -242,9 +242,10 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
 
 // A queue pair that is destroyed touches no memory any more, the peer's writes as little as our
 // sources.
-void VerbsConnection::sever() noexcept {
-  fail({.cause = fmt::format("severed after an error, on {}", to_string(parts_.link)), .hint = {}},
-       0);
+void VerbsConnection::tear_down() noexcept {
+  fail(
+      {.cause = fmt::format("torn down after an error, on {}", to_string(parts_.link)), .hint = {}},
+      0);
   if (awaits_completion()) parts_.transport->end_awaiting();
   parts_.queue_pair.reset();
   signalled_ = retired_ = posted_;

@@ -68,9 +68,9 @@ class VerbsConnection final : public Connection {
             RemoteAddress source) noexcept override;
   std::uint64_t completed() const noexcept override { return told_; }
   bool delivered() noexcept override;
-  std::optional<std::uint32_t> take_arrival() noexcept override;
+  std::optional<std::uint32_t> poll_immediate() noexcept override;
   const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
-  void sever() noexcept override;
+  void tear_down() noexcept override;
   const Fault* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 
   const diagnosis::LinkDescription& link() const noexcept { return parts_.link; }

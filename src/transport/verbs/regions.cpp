@@ -33,17 +33,19 @@ namespace {
 
 }  // namespace
 
-RemoteAddress Regions::add(std::span<const std::byte> memory, Kind kind) {
+RemoteAddress Regions::add(std::span<const std::byte> memory, RegionKind kind) {
   regions_.reserve(regions_.size() + 1);  // before the region exists: nothing below throws
-  const unsigned flags = kind == Kind::source ? IBV_ACCESS_REMOTE_READ
-                                              : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                                    IBV_ACCESS_REMOTE_READ;
+  const unsigned flags =
+      kind == RegionKind::source
+          ? IBV_ACCESS_REMOTE_READ
+          : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   MemoryRegion handle{call_for_object(system_, "ibv_reg_mr", [&] {
     return ibv_reg_mr(&domain_, const_cast<std::byte*>(memory.data()), memory.size(), flags);
   })};
   if (!handle) fail(memory.size(), bytes_, errno);
   const RemoteAddress address{handle->rkey, reinterpret_cast<std::uintptr_t>(memory.data())};
-  regions_.push_back({std::move(handle), memory.data(), memory.size(), kind == Kind::lasting});
+  regions_.push_back(
+      {std::move(handle), memory.data(), memory.size(), kind == RegionKind::lasting});
   bytes_ += memory.size();
   return address;
 }

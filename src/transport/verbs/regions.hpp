@@ -17,14 +17,9 @@ class Regions {
  public:
   Regions(const base::System& system, ibv_pd& domain) noexcept : system_{system}, domain_{domain} {}
 
-  enum class Kind : std::uint8_t {
-    lasting,  // peers write and read it
-    target,   // the same, for one message
-    source,   // peers read it, as this device does to send it; for one message
-  };
   // Throws Error{no_resource} telling need, have and remedy where the limit of locked memory is the
   // cause.
-  RemoteAddress add(std::span<const std::byte> memory, Kind kind);
+  RemoteAddress add(std::span<const std::byte> memory, RegionKind kind);
   void remove(std::uint32_t remote_key) noexcept;
 
   // Peers name memory by its remote key and its address here. Lasting memory only.

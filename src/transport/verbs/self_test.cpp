@@ -60,8 +60,10 @@ class Loop {
     const std::array addresses{transports_[0]->address_for(1), transports_[1]->address_for(0)};
     connections_[0] = transports_[0]->connect(1, addresses[1]);
     connections_[1] = transports_[1]->connect(0, addresses[0]);
-    source_ = transports_[0]->register_memory(std::as_writable_bytes(std::span{&outgoing, 1}));
-    target_ = transports_[1]->register_memory(std::as_writable_bytes(std::span{&incoming, 1}));
+    source_ = transports_[0]->register_memory(std::as_bytes(std::span{&outgoing, 1}),
+                                              RegionKind::lasting);
+    target_ = transports_[1]->register_memory(std::as_bytes(std::span{&incoming, 1}),
+                                              RegionKind::lasting);
   }
 
   Memory outgoing;

@@ -234,8 +234,7 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
   const Capabilities capabilities{
       .name = name,
       .bytes_in_order = settings_.bytes_in_order && theirs.bytes_in_order,
-      .writes_user_memory = true,
-      .reads_peer_memory = true,
+      .registers_user_memory = true,
       .registered_sources = true,
       .small = weaker(settings_.notification.small, theirs.small),
       .medium = weaker(settings_.notification.medium, theirs.medium),

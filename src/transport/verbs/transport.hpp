@@ -62,22 +62,16 @@ class VerbsTransport final : public Transport {
 
   void prepare(int peer, PeerPaths paths);
 
-  RemoteAddress register_memory(std::span<std::byte> memory) override {
-    return regions_.add(memory, Regions::Kind::lasting);
-  }
-  RemoteAddress register_target(std::span<std::byte> memory) override {
-    return regions_.add(memory, Regions::Kind::target);
-  }
-  RemoteAddress register_source(std::span<const std::byte> memory) override {
-    return regions_.add(memory, Regions::Kind::source);
+  RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) override {
+    return regions_.add(memory, kind);
   }
   void deregister_memory(std::uint32_t region) noexcept override { regions_.remove(region); }
   std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept override {
     return regions_.address_of(memory);
   }
-  Blob address_for(int peer) override;
-  std::unique_ptr<Connection> connect(int peer, BlobView peer_address) override;
+  Blob address_for(int peer);
+  std::unique_ptr<Connection> connect(int peer, BlobView peer_address);
   void progress() noexcept override;
   int wake_descriptor() const noexcept override { return wake_.get(); }
   std::chrono::microseconds request_notification() noexcept override;
