@@ -16,9 +16,8 @@
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/selection/choice.hpp"
-#include "transport/verbs/selection/limits.hpp"
-#include "transport/verbs/selection/notification.hpp"
 #include "transport/verbs/selection/pairing.hpp"
+#include "transport/verbs/selection/rules.hpp"
 #include "transport/verbs/self_test.hpp"
 #include "transport/verbs/transport.hpp"
 #endif
@@ -207,8 +206,7 @@ class Linking {
         seen.failure.empty() ? "" : "; ", seen.failure);
     auto transport = std::make_unique<VerbsTransport>(
         *parts_.system, parts_.log,
-        Settings{.rank = parts_.rank,
-                 .host = host(parts_.rank),
+        Settings{.host = host(parts_.rank),
                  .port = port,
                  .peers = static_cast<std::uint32_t>(peers_.size()),
                  .receives = layout_.immediates_max(),
@@ -248,8 +246,8 @@ class Linking {
     base::ByteWriter out;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const int peer = peers_[i];
-      transport_->prepare(peer, paths_to(peer));
-      out.put(static_cast<std::int32_t>(peer)).put_bytes(transport_->address_for(peer));
+      out.put(static_cast<std::int32_t>(peer));
+      out.put_bytes(transport_->address_for(peer, paths_to(peer)));
       out.put(rings_.region).put(rings_.offset + i * per_peer_bytes());
     }
     return std::move(out).blob();

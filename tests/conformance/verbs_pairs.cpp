@@ -31,16 +31,16 @@ class VerbsPair final : public ConnectedPair {
     for (const int side : {0, 1}) {
       at(transports_, side) =
           std::make_unique<VerbsTransport>(system_, log_,
-                                           Settings{.rank = side,
-                                                    .host = "here",
+                                           Settings{.host = "here",
                                                     .port = {here.device, here.port},
                                                     .peers = 1,
                                                     .receives = 512,
                                                     .link_timeout_ms = 500,
                                                     .notification = notification});
-      at(transports_, side)->prepare(1 - side, {.peer_host = "here", .choices = {{here, here}}});
     }
-    const std::array addresses{transports_[0]->address_for(1), transports_[1]->address_for(0)};
+    const PeerPaths paths{.peer_host = "here", .choices = {{here, here}}};
+    const std::array addresses{transports_[0]->address_for(1, paths),
+                               transports_[1]->address_for(0, paths)};
     for (const int side : {0, 1}) {
       at(connections_, side) =
           at(transports_, side)->connect(1 - side, addresses[static_cast<std::size_t>(1 - side)]);

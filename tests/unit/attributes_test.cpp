@@ -12,6 +12,8 @@ namespace {
 
 using namespace selection;
 
+using diagnosis::LinkEnd;
+
 using test::gid;
 
 Endpoint roce(const char* address, int index, GidType type = GidType::roce_v2) {
@@ -55,9 +57,9 @@ TEST(init, opens_the_port_of_the_endpoint_with_the_access_that_was_asked_for) {
 
 TEST(rtr, over_roce_addresses_the_peers_gid_and_nothing_of_infiniband) {
   for (const auto type : {GidType::roce_v1, GidType::roce_v2}) {
-    const QueuePairEnd local{roce("10.0.0.1", 3, type), 0x11, 0xabc};
-    const QueuePairEnd peer{roce("10.0.0.2", 5, type), 0x22, 0xdef};
-    const auto [values, mask] = to_rtr(local, peer, {});
+    const LinkEnd local{"", roce("10.0.0.1", 3, type), 0x11, 0xabc};
+    const LinkEnd peer{"", roce("10.0.0.2", 5, type), 0x22, 0xdef};
+    const auto [values, mask] = to_rtr({local, peer, {}});
     EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     EXPECT_EQ(values.qp_state, IBV_QPS_RTR);
@@ -108,39 +110,39 @@ TEST(rtr, uses_the_smaller_mtu_of_the_two_ports) {
                                            {4096, IBV_MTU_4096}};
   for (const auto& [mine, my_code] : mtus) {
     for (const auto& [theirs, their_code] : mtus) {
-      QueuePairEnd local{roce("10.0.0.1", 3)};
-      QueuePairEnd peer{roce("10.0.0.2", 3)};
+      LinkEnd local{"", roce("10.0.0.1", 3)};
+      LinkEnd peer{"", roce("10.0.0.2", 3)};
       local.endpoint.mtu_bytes = mine;
       peer.endpoint.mtu_bytes = theirs;
-      EXPECT_EQ(to_rtr(local, peer, {}).values.path_mtu, std::min(my_code, their_code));
+      EXPECT_EQ(to_rtr({local, peer, {}}).values.path_mtu, std::min(my_code, their_code));
       EXPECT_EQ(path_mtu_bytes(local.endpoint, peer.endpoint), std::min(mine, theirs));
     }
   }
 }
 
 TEST(reads, under_way_are_what_both_ends_can_and_never_none) {
-  QueuePairEnd local{roce("10.0.0.1", 3)};
-  QueuePairEnd peer{roce("10.0.0.2", 3)};
+  LinkEnd local{"", roce("10.0.0.1", 3)};
+  LinkEnd peer{"", roce("10.0.0.2", 3)};
   local.endpoint.initiator_reads_max = 8;
   local.endpoint.responder_reads_max = 128;
   peer.endpoint.initiator_reads_max = 4;
   peer.endpoint.responder_reads_max = 16;
-  EXPECT_EQ(to_rts(local, peer, {}).values.max_rd_atomic, 8);
-  EXPECT_EQ(to_rtr(local, peer, {}).values.max_dest_rd_atomic, 4);
-  EXPECT_EQ(to_rts(peer, local, {}).values.max_rd_atomic, 4)
+  EXPECT_EQ(to_rts({local, peer, {}}).values.max_rd_atomic, 8);
+  EXPECT_EQ(to_rtr({local, peer, {}}).values.max_dest_rd_atomic, 4);
+  EXPECT_EQ(to_rts({peer, local, {}}).values.max_rd_atomic, 4)
       << "what one end starts the other answers";
-  EXPECT_EQ(to_rtr(peer, local, {}).values.max_dest_rd_atomic, 8);
+  EXPECT_EQ(to_rtr({peer, local, {}}).values.max_dest_rd_atomic, 8);
 
   peer.endpoint.responder_reads_max = 0;
-  EXPECT_EQ(to_rts(local, peer, {}).values.max_rd_atomic, 1);
+  EXPECT_EQ(to_rts({local, peer, {}}).values.max_rd_atomic, 1);
   local.endpoint.initiator_reads_max = peer.endpoint.responder_reads_max = 1000;
-  EXPECT_EQ(to_rts(local, peer, {}).values.max_rd_atomic, 255);
+  EXPECT_EQ(to_rts({local, peer, {}}).values.max_rd_atomic, 255);
 }
 
 TEST(rts, starts_with_our_own_packet_number_and_the_timers) {
-  const QueuePairEnd local{roce("10.0.0.1", 3), 0x11, 0xabc};
-  const QueuePairEnd peer{roce("10.0.0.2", 5), 0x22, 0xdef};
-  const auto [values, mask] = to_rts(local, peer, timers_for(local.endpoint, 0));
+  const LinkEnd local{"", roce("10.0.0.1", 3), 0x11, 0xabc};
+  const LinkEnd peer{"", roce("10.0.0.2", 5), 0x22, 0xdef};
+  const auto [values, mask] = to_rts({local, peer, timers_for(local.endpoint, 0)});
   EXPECT_EQ(mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
   EXPECT_EQ(values.qp_state, IBV_QPS_RTS);

@@ -8,7 +8,6 @@
 #include "qpmesh/error.hpp"
 #include "support/device_tables.hpp"
 #include "transport/verbs/device.hpp"
-#include "transport/verbs/interfaces.hpp"
 
 namespace qpmesh::transport::verbs {
 namespace {

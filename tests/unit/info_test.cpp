@@ -11,7 +11,7 @@
 
 #include "support/device_tables.hpp"
 #include "tools/info/facts.hpp"
-#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::info {
 namespace {

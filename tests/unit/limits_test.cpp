@@ -1,5 +1,5 @@
 // Whether a device has room for the queues of a rank.
-#include "transport/verbs/selection/limits.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 #include <gtest/gtest.h>
 

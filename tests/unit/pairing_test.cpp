@@ -6,7 +6,7 @@
 #include <random>
 
 #include "support/device_tables.hpp"
-#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/rules.hpp"
 #include "transport/verbs/selection/pairing.hpp"
 
 namespace qpmesh::transport::verbs::selection {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/info/facts.hpp"
-#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::info {
 namespace {

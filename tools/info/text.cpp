@@ -4,7 +4,7 @@
 #include <array>
 
 #include "tools/info/facts.hpp"
-#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::info {
 namespace {

@@ -9,8 +9,8 @@
 namespace qpmesh::transport::verbs {
 namespace {
 
-constexpr std::uint8_t hop_limit =
-    64;  // 0 becomes an IP time to live of 0 on rxe, and 1 cannot be routed
+// 0 becomes an IP time to live of 0 on rxe, and 1 cannot be routed.
+constexpr std::uint8_t hop_limit = 64;
 
 constexpr std::size_t subnet_prefix_bytes = 8;  // of an InfiniBand GID; the rest is the port's GUID
 
@@ -57,8 +57,8 @@ Attributes to_init(const selection::Endpoint& local, unsigned access) {
   return attributes;
 }
 
-Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer,
-                  const selection::Timers& timers) {
+Attributes to_rtr(const diagnosis::LinkDescription& link) {
+  const auto& [local, peer, timers] = link;
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_RTR;
   attributes.values.ah_attr = route_to(local.endpoint, peer.endpoint);
@@ -73,8 +73,8 @@ Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer,
   return attributes;
 }
 
-Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer,
-                  const selection::Timers& timers) {
+Attributes to_rts(const diagnosis::LinkDescription& link) {
+  const auto& [local, peer, timers] = link;
   Attributes attributes;
   attributes.values.qp_state = IBV_QPS_RTS;
   attributes.values.sq_psn = local.psn;

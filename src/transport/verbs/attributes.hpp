@@ -4,19 +4,9 @@
 
 #include <infiniband/verbs.h>
 
-#include <cstdint>
-
-#include "transport/verbs/selection/timers.hpp"
+#include "transport/verbs/diagnosis/statuses.hpp"
 
 namespace qpmesh::transport::verbs {
-
-// The two ends of a queue pair, once their endpoints were chosen. psn: 24 bits, random, of that
-// end's sends.
-struct QueuePairEnd {
-  selection::Endpoint endpoint;
-  std::uint32_t qpn = 0;
-  std::uint32_t psn = 0;
-};
 
 struct Attributes {
   ibv_qp_attr values{};
@@ -24,10 +14,8 @@ struct Attributes {
 };
 // access: IBV_ACCESS_… that the peer's writes need on this queue pair.
 Attributes to_init(const selection::Endpoint& local, unsigned access);
-Attributes to_rtr(const QueuePairEnd& local, const QueuePairEnd& peer,
-                  const selection::Timers& timers);
-Attributes to_rts(const QueuePairEnd& local, const QueuePairEnd& peer,
-                  const selection::Timers& timers);
+Attributes to_rtr(const diagnosis::LinkDescription& link);
+Attributes to_rts(const diagnosis::LinkDescription& link);
 
 // How the local end addresses the peer: what to_rtr uses, and what ibv_create_ah proves to have a
 // route.

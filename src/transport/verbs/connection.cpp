@@ -31,12 +31,12 @@ VerbsConnection::VerbsConnection(Parts parts)
                                       parts_.receives, to_string(parts_.link)),
                  .system_error = errno}};
   }
-  parts_.transport->add(*this, parts_.index);
+  parts_.transport->connections_[parts_.index] = this;
 }
 
 VerbsConnection::~VerbsConnection() {
-  if (awaits_completion()) parts_.transport->end_awaiting();
-  parts_.transport->remove(parts_.index);
+  if (awaits_completion()) --parts_.transport->awaiting_;
+  parts_.transport->connections_[parts_.index] = nullptr;
 }
 
 Post VerbsConnection::post(std::span<const Write> chain) noexcept {
@@ -55,8 +55,8 @@ Post VerbsConnection::post(std::span<const Write> chain) noexcept {
     request.sg_list = piece;
     for (const std::span<const std::byte> bytes : {write.head, write.body}) {
       if (bytes.empty()) continue;
-      const auto key =
-          is_inline ? std::optional{0U} : parts_.regions->local_key(bytes, write.source_region);
+      const auto key = is_inline ? std::optional{0U}
+                                 : parts_.transport->regions_.local_key(bytes, write.source_region);
       assert(key);  // Capabilities::registered_sources
       *piece++ = {.addr = reinterpret_cast<std::uintptr_t>(bytes.data()),
                   .length = static_cast<std::uint32_t>(bytes.size()),
@@ -82,7 +82,7 @@ Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint3
   if (failed_) return Post::failed;
   if (!has_room()) return Post::busy;
   const std::uint64_t number = posted_ + 1;
-  const auto key = parts_.regions->local_key(target, target_region);
+  const auto key = parts_.transport->regions_.local_key(target, target_region);
   assert(key);
   pieces_.front() = {.addr = reinterpret_cast<std::uintptr_t>(target.data()),
                      .length = static_cast<std::uint32_t>(target.size()),
@@ -115,7 +115,7 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noex
   }
   posted_ += count;
   if (!awaits_completion() && signalled > retired_) {
-    parts_.transport->begin_awaiting();
+    ++parts_.transport->awaiting_;
     silence_ = {};
   }
   signalled_ = signalled;
@@ -128,14 +128,14 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   const bool awaited = awaits_completion();
   retired_ =
       id.number;  // completions of one queue pair come in order, and cover what was posted before
-  if (awaited && !awaits_completion()) parts_.transport->end_awaiting();
+  if (awaited && !awaits_completion()) --parts_.transport->awaiting_;
   if (completion.status == IBV_WC_SUCCESS) {
     if (id.tell) ++told_;
     return;
   }
   // A flush follows another error: that one tells the cause, and comes first or from the receive
   // side.
-  if (completion.status == IBV_WC_WR_FLUSH_ERR && in_error_state_) return;
+  if (completion.status == IBV_WC_WR_FLUSH_ERR && failed_) return;
   unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
   fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write",
                 parts_.link),
@@ -184,19 +184,13 @@ bool VerbsConnection::post_receives(std::uint32_t count) noexcept {
   return true;
 }
 
+// Responder and requester both stop: no write of the peer lands here any more.
 void VerbsConnection::fail(diagnosis::Explanation explanation, int system_error) noexcept {
   if (failed_) return;
   failed_ = true;
   fault_.detail = std::move(explanation.cause);
   fault_.hint = std::move(explanation.hint);
   fault_.system_error = system_error;
-  to_error();
-}
-
-// Responder and requester both stop: no write of the peer lands here any more.
-void VerbsConnection::to_error() noexcept {
-  if (in_error_state_) return;
-  in_error_state_ = true;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
@@ -216,7 +210,7 @@ void VerbsConnection::post_marker() noexcept {
 // A completion says that the peer's device has acknowledged. The last writes may have asked for
 // none.
 bool VerbsConnection::delivered() noexcept {
-  if (failed_ || drained()) return true;
+  if (failed_ || retired_ == posted_) return true;
   if (signalled_ != posted_ && has_room()) post_marker();
   return false;
 }
@@ -246,7 +240,7 @@ void VerbsConnection::tear_down() noexcept {
   fail(
       {.cause = fmt::format("torn down after an error, on {}", to_string(parts_.link)), .hint = {}},
       0);
-  if (awaits_completion()) parts_.transport->end_awaiting();
+  if (awaits_completion()) --parts_.transport->awaiting_;
   parts_.queue_pair.reset();
   signalled_ = retired_ = posted_;
 }

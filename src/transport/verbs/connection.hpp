@@ -16,7 +16,6 @@
 #include "transport/connection.hpp"
 #include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
-#include "transport/verbs/regions.hpp"
 
 namespace qpmesh::transport::verbs {
 
@@ -48,7 +47,6 @@ class VerbsConnection final : public Connection {
  public:
   struct Parts {
     VerbsTransport* transport = nullptr;
-    const Regions* regions = nullptr;
     int peer = -1;
     std::uint32_t index = 0;  // of the connection in its transport
     QueuePair queue_pair;     // in RTS
@@ -74,14 +72,9 @@ class VerbsConnection final : public Connection {
   const Fault* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 
   const diagnosis::LinkDescription& link() const noexcept { return parts_.link; }
-  // Whether the device says that bytes of a write land in the order of their addresses here. Only
-  // known from RTS on.
-  bool vouches_for_order() const noexcept {
-    return ibv_query_qp_data_in_order(parts_.queue_pair.get(), IBV_WR_RDMA_WRITE, 0) != 0;
-  }
   // The fault is that the peer's device did not answer a request.
   bool unanswered() const noexcept { return unanswered_; }
-  const ibv_qp* queue_pair() const noexcept { return parts_.queue_pair.get(); }
+  ibv_qp* queue_pair() const noexcept { return parts_.queue_pair.get(); }
 
   // From the transport's completion queues.
   void on_sent(const ibv_wc& completion) noexcept;
@@ -98,8 +91,6 @@ class VerbsConnection final : public Connection {
   bool has_room() const noexcept { return posted_ - retired_ < send_depth; }
   void post_marker() noexcept;
   bool post_receives(std::uint32_t count) noexcept;
-  void to_error() noexcept;
-  bool drained() const noexcept { return retired_ == posted_; }
   bool awaits_completion() const noexcept { return signalled_ > retired_; }
 
   Parts parts_;
@@ -111,8 +102,8 @@ class VerbsConnection final : public Connection {
   std::uint64_t retired_ = 0;    // up to which of them the device has done with our memory
   std::uint64_t told_ = 0;
   std::uint64_t retired_at_last_watch_ = 0;
-  std::chrono::milliseconds silence_{
-      0};  // since the peer's device last answered, or since it was asked
+  // Since the peer's device last answered, or since it was asked.
+  std::chrono::milliseconds silence_{0};
   // Immediates that arrived and were not taken; as many as there are receives, so it cannot
   // overflow.
   std::vector<std::uint32_t> arrivals_;
@@ -120,7 +111,6 @@ class VerbsConnection final : public Connection {
   std::uint64_t taken_ = 0;    // cumulative
   std::uint64_t reposted_ = 0;
   bool failed_ = false;
-  bool in_error_state_ = false;
   bool unanswered_ = false;
   Fault fault_;
 };

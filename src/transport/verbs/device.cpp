@@ -1,22 +1,54 @@
 #include "transport/verbs/device.hpp"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "qpmesh/error.hpp"
 #include "transport/verbs/calls.hpp"
-#include "transport/verbs/interfaces.hpp"
 
 namespace qpmesh::transport::verbs {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct FreeInterfaces {
+  void operator()(ifaddrs* first) const noexcept { ::freeifaddrs(first); }
+};
+
+// The bytes of an address or netmask inside its sockaddr; empty for families that GIDs are not made
+// from.
+std::span<const std::uint8_t> address_bytes(const sockaddr* address, sa_family_t family) noexcept {
+  if (address == nullptr) return {};
+  const auto* const begin = reinterpret_cast<const std::uint8_t*>(address);
+  if (family == AF_INET) return {begin + offsetof(sockaddr_in, sin_addr), sizeof(in_addr)};
+  if (family == AF_INET6) return {begin + offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr)};
+  return {};
+}
+
+std::optional<selection::InterfaceAddress> read_address(const ifaddrs& entry) {
+  if (entry.ifa_addr == nullptr) return std::nullopt;
+  const auto family = entry.ifa_addr->sa_family;
+  const auto address = address_bytes(entry.ifa_addr, family);
+  if (address.empty()) return std::nullopt;
+  selection::InterfaceAddress found;
+  if (family == AF_INET) found.address.bytes[10] = found.address.bytes[11] = 0xff;
+  std::ranges::copy(address,
+                    found.address.bytes.end() - static_cast<std::ptrdiff_t>(address.size()));
+  for (const auto byte : address_bytes(entry.ifa_netmask, family))
+    found.prefix_bits += std::popcount(byte);
+  return found;
+}
 
 struct FreeDeviceList {
   void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
@@ -73,21 +105,13 @@ selection::LinkLayer link_layer_of(const ibv_port_attr& port) noexcept {
   }
 }
 
-// Lanes times the rate of one: the encodings of PortInfo that ibv_port_attr passes on.
-std::int64_t rate_mbps(const ibv_port_attr& port) noexcept {
-  struct Code {
-    int code;
-    int value;
-  };
-  constexpr std::array widths{Code{1, 1}, Code{2, 4}, Code{4, 8}, Code{8, 12}, Code{16, 2}};
-  constexpr std::array speeds{Code{1, 2'500},   Code{2, 5'000},    Code{4, 10'000},
-                              Code{8, 10'000},  Code{16, 14'000},  Code{32, 25'000},
-                              Code{64, 50'000}, Code{128, 100'000}};
-  const auto find = [](const auto& table, int code) {
-    const auto row = std::ranges::find(table, code, &Code::code);
-    return row == table.end() ? 0 : row->value;
-  };
-  return std::int64_t{find(widths, port.active_width)} * find(speeds, port.active_speed);
+// Lanes times the rate of one, as the kernel works it out: "100 Gb/sec (4X EDR)".
+std::int64_t rate_mbps(const std::string& device, int port) {
+  std::ifstream rate{fs::path{"/sys/class/infiniband"} / device / "ports" / std::to_string(port) /
+                     "rate"};
+  double gbps = 0;
+  rate >> gbps;
+  return static_cast<std::int64_t>(gbps * 1'000);
 }
 
 void name_interface(selection::GidFacts& gid, unsigned index, std::span<const Interface> all) {
@@ -155,7 +179,7 @@ void read_ports(const base::System& system, ibv_context* context, int port_count
                            .lid = port.lid,
                            .mtu_bytes = 128 << port.active_mtu,
                            .message_bytes_max = port.max_msg_sz,
-                           .rate_mbps = rate_mbps(port),
+                           .rate_mbps = rate_mbps(facts.name, number),
                            .grh_required = (port.flags & IBV_QPF_GRH_REQUIRED) != 0});
   }
   if (gid_entries > 0) read_gids(system, context, facts, gid_entries);
@@ -202,6 +226,24 @@ void protect_forks() {
 }
 
 }  // namespace
+
+std::vector<Interface> interfaces(const base::System& system) {
+  ifaddrs* first = nullptr;
+  if (system.call("getifaddrs", [&] { return ::getifaddrs(&first); }) != 0) return {};
+  const std::unique_ptr<ifaddrs, FreeInterfaces> owner{first};
+  std::vector<Interface> found;
+  for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    auto known = std::ranges::find(found, std::string_view{entry->ifa_name}, &Interface::name);
+    if (known == found.end()) {
+      found.push_back({.name = entry->ifa_name,
+                       .index = ::if_nametoindex(entry->ifa_name),
+                       .up = (entry->ifa_flags & IFF_UP) != 0});
+      known = found.end() - 1;
+    }
+    if (const auto address = read_address(*entry)) known->addresses.push_back(*address);
+  }
+  return found;
+}
 
 std::vector<selection::DeviceFacts> discover(const base::System& system) {
   std::vector<selection::DeviceFacts> found;

@@ -1,6 +1,7 @@
 // The RDMA devices of this machine: what they are, and how one is opened.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -9,6 +10,16 @@
 #include "transport/verbs/selection/facts.hpp"
 
 namespace qpmesh::transport::verbs {
+
+// A network interface of this process's network namespace, which GIDs are named after.
+struct Interface {
+  std::string name{};
+  unsigned index = 0;
+  bool up = false;
+  std::vector<selection::InterfaceAddress> addresses{};
+};
+// Empty when they cannot be read.
+std::vector<Interface> interfaces(const base::System& system);
 
 // Every device, in libibverbs' order. None, or no kernel support, is an empty list. A device that
 // cannot be opened or asked is listed with the reason in `unreadable`; a port or GID that cannot be

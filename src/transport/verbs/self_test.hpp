@@ -7,7 +7,7 @@
 
 #include "base/system.hpp"
 #include "transport/verbs/selection/choice.hpp"
-#include "transport/verbs/selection/notification.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::transport::verbs {
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 
 #include "base/bytes.hpp"
@@ -40,7 +41,7 @@ struct QueuePairAddress {
 Blob encode(const QueuePairAddress& address) {
   base::ByteWriter out;
   out.put(address.qpn).put(address.psn).put(address.unroutable);
-  out.put(static_cast<std::uint8_t>(address.small)).put(static_cast<std::uint8_t>(address.medium));
+  out.put(address.small).put(address.medium);
   out.put(static_cast<std::uint8_t>(address.bytes_in_order));
   return std::move(out).blob();
 }
@@ -51,25 +52,18 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
   address.qpn = in.get<std::uint32_t>();
   address.psn = in.get<std::uint32_t>();
   address.unroutable = in.get<std::uint64_t>();
-  const auto small = in.get<std::uint8_t>();
-  const auto medium = in.get<std::uint8_t>();
+  address.small = in.get<Notification>();
+  address.medium = in.get<Notification>();
   address.bytes_in_order = in.get<std::uint8_t>() != 0;
-  if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff || small > 1 ||
-      medium > 1) {
+  if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
+      std::max(address.small, address.medium) > Notification::immediate) {
     throw Error{
         {.code = ErrorCode::corrupt,
          .peer = peer,
          .operation = "connect",
          .cause = fmt::format("{} bytes are not the address of a queue pair", bytes.size())}};
   }
-  address.small = static_cast<Notification>(small);
-  address.medium = static_cast<Notification>(medium);
   return address;
-}
-
-Notification weaker(Notification a, Notification b) noexcept {
-  return a == Notification::poll && b == Notification::poll ? Notification::poll
-                                                            : Notification::immediate;
 }
 
 [[noreturn]] void fail_opening(const std::string& device, std::string_view step, int error) {
@@ -78,6 +72,14 @@ Notification weaker(Notification a, Notification b) noexcept {
                .cause = fmt::format("{} failed on device {}", step, device),
                .system_error = error,
                .hint = error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : ""}};
+}
+
+template <class Make>
+auto open(const base::System& system, const std::string& device, std::string_view step,
+          Make&& make) {
+  auto* const object = call_for_object(system, step, make);
+  if (object == nullptr) fail_opening(device, step, errno);
+  return object;
 }
 
 void set_nonblocking(int descriptor) noexcept {
@@ -91,25 +93,22 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
       log_{log},
       settings_{std::move(settings)},
       device_{open_device(system, settings_.port.device)},
-      domain_{call_for_object(system, "ibv_alloc_pd", [&] { return ibv_alloc_pd(device_.get()); })},
+      domain_{open(system, settings_.port.device, "ibv_alloc_pd",
+                   [&] { return ibv_alloc_pd(device_.get()); })},
       regions_{system, *domain_},
       connections_(settings_.peers, nullptr) {
   const std::string& device = settings_.port.device;
-  if (!domain_) fail_opening(device, "ibv_alloc_pd", errno);
-  channel_.reset(call_for_object(system, "ibv_create_comp_channel",
-                                 [&] { return ibv_create_comp_channel(device_.get()); }));
-  if (!channel_) fail_opening(device, "ibv_create_comp_channel", errno);
+  channel_.reset(open(system, device, "ibv_create_comp_channel",
+                      [&] { return ibv_create_comp_channel(device_.get()); }));
   // Unsignalled writes complete too when a queue pair fails: there is room for all of them.
   const auto create_queue = [&](std::uint32_t entries) {
-    return call_for_object(system, "ibv_create_cq", [&] {
+    return open(system, device, "ibv_create_cq", [&] {
       return ibv_create_cq(device_.get(), static_cast<int>(std::max(entries, 1U)), nullptr,
                            channel_.get(), 0);
     });
   };
   sent_.reset(create_queue(settings_.peers * send_depth));
-  if (!sent_) fail_opening(device, "ibv_create_cq", errno);
   arrived_.reset(create_queue(settings_.peers * settings_.receives));
-  if (!arrived_) fail_opening(device, "ibv_create_cq", errno);
   set_nonblocking(channel_->fd);
   set_nonblocking(device_->async_fd);
   wake_.reset(system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); }));
@@ -123,38 +122,26 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
 
 VerbsTransport::~VerbsTransport() = default;
 
-void VerbsTransport::prepare(int peer, PeerPaths paths) {
-  pending_.push_back({.peer = peer,
-                      .index = static_cast<std::uint32_t>(pending_.size()),
-                      .paths = std::move(paths),
-                      .queue_pair = {}});
-}
-
-VerbsTransport::Pending& VerbsTransport::pending(int peer) {
-  const auto found = std::find_if(pending_.begin(), pending_.end(),
-                                  [=](const Pending& one) { return one.peer == peer; });
-  assert(found != pending_.end());
-  return *found;
-}
-
-diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending, const Path& path,
-                                                         std::uint32_t peer_qpn) const {
+diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending,
+                                                         const Path& path) const {
   return {.local = {.host = settings_.host,
                     .endpoint = path.local,
-                    .qpn = pending.queue_pair ? pending.queue_pair->qp_num : 0},
-          .peer = {.host = pending.paths.peer_host, .endpoint = path.peer, .qpn = peer_qpn},
+                    .qpn = pending.queue_pair->qp_num,
+                    .psn = pending.psn},
+          .peer = {.host = pending.paths.peer_host, .endpoint = path.peer},
           .timers = selection::timers_for(path.local, settings_.link_timeout_ms)};
 }
 
-void VerbsTransport::to_state(ibv_qp& queue_pair, const Attributes& attributes,
+void VerbsTransport::to_state(const Pending& pending, const Attributes& attributes,
                               std::string_view step, const diagnosis::LinkDescription& link) const {
   ibv_qp_attr values = attributes.values;
   const int error = call_for_status(system_, "ibv_modify_qp", [&] {
-    return ibv_modify_qp(&queue_pair, &values, attributes.mask);
+    return ibv_modify_qp(pending.queue_pair.get(), &values, attributes.mask);
   });
   if (error == 0) return;
   diagnosis::Explanation explanation = diagnosis::describe_bring_up(step, error, link);
   throw Error{{.code = ErrorCode::link_failed,
+               .peer = pending.peer,
                .operation = "connect",
                .cause = std::move(explanation.cause),
                .system_error = error,
@@ -181,63 +168,59 @@ void VerbsTransport::open_queue_pair(Pending& pending) {
   if (!pending.queue_pair) fail_opening(settings_.port.device, "ibv_create_qp", errno);
 }
 
-Blob VerbsTransport::address_for(int peer) {
-  Pending& mine = pending(peer);
+Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
+  Pending mine{.peer = peer,
+               .index = static_cast<std::uint32_t>(pending_.size()),
+               .paths = std::move(paths),
+               .queue_pair = {},
+               .psn = static_cast<std::uint32_t>(system_.random_u64() & 0xffffff)};
   open_queue_pair(mine);
-  mine.psn = static_cast<std::uint32_t>(system_.random_u64() & 0xffffff);
   const Path& first = mine.paths.choices.front();
-  to_state(*mine.queue_pair, to_init(first.local, access_of_queue_pair), "INIT",
-           describe_link(mine, first, 0));
+  to_state(mine, to_init(first.local, access_of_queue_pair), "INIT", describe_link(mine, first));
   for (std::size_t i = 0; i < mine.paths.choices.size(); ++i) {
     ibv_ah_attr route = route_to(mine.paths.choices[i].local, mine.paths.choices[i].peer);
     const AddressHandle probe{call_for_object(
         system_, "ibv_create_ah", [&] { return ibv_create_ah(domain_.get(), &route); })};
     if (!probe) mine.unroutable |= std::uint64_t{1} << i;
   }
-  return encode({.qpn = mine.queue_pair->qp_num,
-                 .psn = mine.psn,
-                 .unroutable = mine.unroutable,
+  pending_.push_back(std::move(mine));
+  return encode({.qpn = pending_.back().queue_pair->qp_num,
+                 .psn = pending_.back().psn,
+                 .unroutable = pending_.back().unroutable,
                  .small = settings_.notification.small,
                  .medium = settings_.notification.medium,
                  .bytes_in_order = settings_.bytes_in_order});
 }
 
 std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {
-  Pending& mine = pending(peer);
+  const auto found = std::ranges::find(pending_, peer, &Pending::peer);
+  assert(found != pending_.end());
+  Pending& mine = *found;
   const QueuePairAddress theirs = decode_address(peer_address, peer);
-  const std::uint64_t unroutable = mine.unroutable | theirs.unroutable;
-  std::size_t choice = 0;
-  while (choice < mine.paths.choices.size() && (unroutable >> choice & 1) != 0) ++choice;
-  if (choice == mine.paths.choices.size()) {
-    const Path& first = mine.paths.choices.front();
-    diagnosis::Explanation why = diagnosis::describe_bring_up(
-        "address handle", EHOSTUNREACH, describe_link(mine, first, theirs.qpn));
+  const auto choice =
+      static_cast<std::size_t>(std::countr_one(mine.unroutable | theirs.unroutable));
+  const bool routable = choice < mine.paths.choices.size();
+  diagnosis::LinkDescription link = describe_link(mine, mine.paths.choices[routable ? choice : 0]);
+  link.peer.qpn = theirs.qpn;
+  link.peer.psn = theirs.psn;
+  if (!routable) {
+    diagnosis::Explanation why = diagnosis::describe_bring_up("address handle", EHOSTUNREACH, link);
     throw Error{{.code = ErrorCode::link_failed,
                  .peer = peer,
                  .operation = "connect",
                  .cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}",
-                                      choice, why.cause),
+                                      mine.paths.choices.size(), why.cause),
                  .hint = std::move(why.hint)}};
   }
-  const Path& path = mine.paths.choices[choice];
-  diagnosis::LinkDescription link = describe_link(mine, path, theirs.qpn);
-  const QueuePairEnd local{path.local, mine.queue_pair->qp_num, mine.psn};
-  const QueuePairEnd remote{path.peer, theirs.qpn, theirs.psn};
-  try {
-    to_state(*mine.queue_pair, to_rtr(local, remote, link.timers), "RTR", link);
-    to_state(*mine.queue_pair, to_rts(local, remote, link.timers), "RTS", link);
-  } catch (const Error& error) {
-    ErrorDetail detail = error.detail();
-    detail.peer = peer;
-    throw Error{std::move(detail)};
-  }
+  to_state(mine, to_rtr(link), "RTR", link);
+  to_state(mine, to_rts(link), "RTS", link);
   const Capabilities capabilities{
       .name = name,
       .bytes_in_order = settings_.bytes_in_order && theirs.bytes_in_order,
       .registers_user_memory = true,
       .registered_sources = true,
-      .small = weaker(settings_.notification.small, theirs.small),
-      .medium = weaker(settings_.notification.medium, theirs.medium),
+      .small = std::max(settings_.notification.small, theirs.small),
+      .medium = std::max(settings_.notification.medium, theirs.medium),
       .inline_bytes_max = mine.inline_bytes_max,
       .write_bytes_max = write_bytes_max};
   const bool immediates = capabilities.small == Notification::immediate ||
@@ -250,7 +233,6 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
             capabilities.bytes_in_order ? ", bytes in order" : "");
   return std::make_unique<VerbsConnection>(
       VerbsConnection::Parts{.transport = this,
-                             .regions = &regions_,
                              .peer = peer,
                              .index = mine.index,
                              .queue_pair = std::move(mine.queue_pair),
@@ -261,32 +243,23 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
 
 // ---- while it runs ----
 
-template <class Handle>
-int VerbsTransport::drain(ibv_cq& queue, Handle&& handle) noexcept {
+int VerbsTransport::drain(ibv_cq& queue,
+                          void (VerbsConnection::*handle)(const ibv_wc&) noexcept) noexcept {
   std::array<ibv_wc, 16> completions;
   const int count = ibv_poll_cq(&queue, static_cast<int>(completions.size()), completions.data());
   for (int i = 0; i < count; ++i) {
     const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
     if (VerbsConnection* const connection =
             connections_[decode_work_id(completion.wr_id).connection])
-      handle(*connection, completion);
+      (connection->*handle)(completion);
   }
   return count;
 }
 
-int VerbsTransport::drain_sent() noexcept {
-  return drain(*sent_, [](VerbsConnection& connection, const ibv_wc& completion) {
-    connection.on_sent(completion);
-  });
-}
-
 // A look at a completion queue costs as much as a small record's whole way through messaging.
 void VerbsTransport::progress() noexcept {
-  if (awaiting_ > 0) drain_sent();
-  if (!immediates_) return;
-  drain(*arrived_, [](VerbsConnection& connection, const ibv_wc& completion) {
-    connection.on_arrival(completion);
-  });
+  if (awaiting_ > 0) drain(*sent_, &VerbsConnection::on_sent);
+  if (immediates_) drain(*arrived_, &VerbsConnection::on_arrival);
 }
 
 std::chrono::microseconds VerbsTransport::request_notification() noexcept {
@@ -300,7 +273,7 @@ void VerbsTransport::poll_async_events() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
-  while (drain_sent() > 0) {}
+  while (drain(*sent_, &VerbsConnection::on_sent) > 0) {}
   ibv_async_event event{};
   while (ibv_get_async_event(device_.get(), &event) == 0) {
     handle_event(event);

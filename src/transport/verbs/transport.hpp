@@ -1,9 +1,9 @@
 // RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
 //
-// Bring-up, per peer: prepare (which GIDs may be used) → address_for (queue pair in INIT; carried
-// by the bootstrap) → connect (RTR, RTS). Both ends reach RTS before the first write, because
-// nothing is posted until every rank has connected: a packet that meets a queue pair in INIT is
-// dropped and costs a retransmission timeout.
+// Bring-up, per peer: address_for (queue pair in INIT) → the bootstrap carries the addresses →
+// connect (RTR, RTS). Both ends reach RTS before the first write, because nothing is posted until
+// every rank has connected: a packet that meets a queue pair in INIT is dropped and costs a
+// retransmission timeout.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 #include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
 #include "transport/verbs/regions.hpp"
-#include "transport/verbs/selection/notification.hpp"
 #include "transport/verbs/selection/pairing.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::transport::verbs {
 
@@ -30,15 +30,14 @@ class VerbsConnection;
 inline constexpr std::string_view name = "verbs";
 
 struct Settings {
-  int rank = 0;
   std::string host;
   selection::PortChoice port;        // of the device that is opened
   std::uint32_t peers = 0;           // how many connections there will be at most
   std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
   std::int64_t link_timeout_ms = 0;  // option of that name
   selection::DefaultNotification notification;  // what this rank, as a receiver, can rely on
-  bool bytes_in_order =
-      false;  // the device vouches for it, and the self-test did not see otherwise
+  // The device vouches for it, and the self-test did not see otherwise.
+  bool bytes_in_order = false;
 };
 
 // Two endpoints that can be connected.
@@ -60,8 +59,6 @@ class VerbsTransport final : public Transport {
   VerbsTransport(const VerbsTransport&) = delete;
   VerbsTransport& operator=(const VerbsTransport&) = delete;
 
-  void prepare(int peer, PeerPaths paths);
-
   RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) override {
     return regions_.add(memory, kind);
   }
@@ -70,7 +67,8 @@ class VerbsTransport final : public Transport {
       std::span<const std::byte> memory) const noexcept override {
     return regions_.address_of(memory);
   }
-  Blob address_for(int peer);
+  // What the peer needs to connect to us by one of these paths.
+  Blob address_for(int peer, PeerPaths paths);
   std::unique_ptr<Connection> connect(int peer, BlobView peer_address);
   void progress() noexcept override;
   int wake_descriptor() const noexcept override { return wake_.get(); }
@@ -79,7 +77,7 @@ class VerbsTransport final : public Transport {
 
  private:
   friend class VerbsConnection;
-  // A queue pair on its way: prepared, then INIT, then handed to its connection.
+  // A queue pair in INIT, until it is handed to its connection.
   struct Pending {
     int peer = -1;
     std::uint32_t index = 0;
@@ -90,23 +88,12 @@ class VerbsTransport final : public Transport {
     std::uint32_t inline_bytes_max = 0;
   };
 
-  // Connections that wait for a completion which they asked for. Where there is none the queue need
-  // not be looked at: what fails unasked is found by poll_async_events.
-  void begin_awaiting() noexcept { ++awaiting_; }
-  void end_awaiting() noexcept { --awaiting_; }
-  int drain_sent() noexcept;  // returns how many completions there were
-  void add(VerbsConnection& connection, std::uint32_t index) noexcept {
-    connections_[index] = &connection;
-  }
-  void remove(std::uint32_t index) noexcept { connections_[index] = nullptr; }
-  Pending& pending(int peer);
   void open_queue_pair(Pending& pending);
-  void to_state(ibv_qp& queue_pair, const Attributes& attributes, std::string_view step,
+  void to_state(const Pending& pending, const Attributes& attributes, std::string_view step,
                 const diagnosis::LinkDescription& link) const;
-  diagnosis::LinkDescription describe_link(const Pending& pending, const Path& path,
-                                           std::uint32_t peer_qpn) const;
-  template <class Handle>
-  int drain(ibv_cq& queue, Handle&& handle) noexcept;
+  diagnosis::LinkDescription describe_link(const Pending& pending, const Path& path) const;
+  // Returns how many completions there were.
+  int drain(ibv_cq& queue, void (VerbsConnection::*handle)(const ibv_wc&) noexcept) noexcept;
   void handle_event(const ibv_async_event& event) noexcept;
   void watch_links() noexcept;
 
@@ -122,6 +109,8 @@ class VerbsTransport final : public Transport {
   base::UniqueFd wake_;  // epoll over the completion channel and the device's events
   std::vector<Pending> pending_;
   std::vector<VerbsConnection*> connections_;  // by index; nullptr: not yet, or no more
+  // Connections that wait for a completion which they asked for. Where there is none the queue need
+  // not be looked at: what fails unasked is found by poll_async_events.
   std::uint32_t awaiting_ = 0;
   Deadline watched_at_{};    // when silent links were last looked for
   bool polled_ = false;      // some connection's news are only seen in memory

@@ -19,10 +19,7 @@ std::string to_string(const LinkEnd& end) {
 // The GID as ping takes it.
 std::string address(const LinkEnd& end, const std::string& source_netdev) {
   const auto kind = kind_of(end.endpoint.gid);
-  const auto& bytes = end.endpoint.gid.bytes;
-  if (is_ipv4(end.endpoint.gid))
-    return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
-  const auto text = selection::to_string(end.endpoint.gid);
+  const auto text = address_text(end.endpoint.gid);
   const bool needs_scope =
       kind == selection::AddressKind::ipv6_link_local && !source_netdev.empty();
   return needs_scope ? fmt::format("{}%{}", text, source_netdev) : text;
@@ -117,11 +114,12 @@ Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::stri
   const auto table = status_table();
   const auto row = std::ranges::find(table, status, &StatusRow::status);
   if (row == table.end()) {
-    return {fmt::format("{} failed with status {} ({}), vendor error {:#x}, which this library "
-                        "does not know; {}",
-                        operation, static_cast<int>(status), ibv_wc_status_str(status),
-                        vendor_error, to_string(link)),
-            "look at dmesg on both hosts"};
+    return {
+        fmt::format("{} failed with status {} ({}), vendor error {:#x}, of something that qpmesh "
+                    "does not use or know: a driver is at fault; {}",
+                    operation, static_cast<int>(status), ibv_wc_status_str(status), vendor_error,
+                    to_string(link)),
+        "look at dmesg on both hosts; update driver and firmware"};
   }
   auto cause = fmt::format("{} failed with {} (status {}, vendor error {:#x}): {}", operation,
                            row->name, static_cast<int>(status), vendor_error, row->meaning);
@@ -139,7 +137,7 @@ Explanation describe(ibv_event_type event, std::string_view device, int port) {
   const auto table = event_table();
   const auto row = std::ranges::find(table, event, &EventRow::event);
   if (row == table.end()) {
-    return {fmt::format("{}: event {} ({}), which this library does not know", where,
+    return {fmt::format("{}: event {} ({}), of something that qpmesh does not use or know", where,
                         static_cast<int>(event), ibv_event_type_str(event)),
             "look at dmesg"};
   }

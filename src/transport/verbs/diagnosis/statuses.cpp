@@ -9,7 +9,7 @@ namespace {
 // Cause and hint of what only a mistake in qpmesh can bring about.
 constexpr std::string_view report = "report this as a bug of qpmesh, with this line";
 
-constexpr std::array<StatusRow, 23> statuses{{
+constexpr std::array<StatusRow, 15> statuses{{
     {IBV_WC_LOC_LEN_ERR, "LOC_LEN_ERR", "the local device refused the request's length",
      "a write is longer than the port allows, or a posted receive is too small",
      "report this as a bug of qpmesh, with this line and the message size that ibv_devinfo -v "
@@ -17,30 +17,20 @@ constexpr std::array<StatusRow, 23> statuses{{
      "(max_msg_sz)"},
     {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "the local queue pair could not carry the request out",
      "the request does not fit the queue pair, such as a read where none may be under way", report},
-    {IBV_WC_LOC_EEC_OP_ERR, "LOC_EEC_OP_ERR", "a local end-to-end context failed",
-     "a status of reliable datagrams, which qpmesh does not use: the driver is at fault",
-     "look at dmesg and update the driver and the firmware"},
     {IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR", "the local device may not read the request's source",
      "a buffer was freed or unmapped while its operation was in flight, or the process forked "
-     "without fork "
-     "protection",
+     "without fork protection",
      "keep buffers alive until their request is done; do not touch qpmesh in a forked child"},
     {IBV_WC_WR_FLUSH_ERR, "WR_FLUSH_ERR",
      "the request was thrown away because the queue pair had failed before",
      "another request of this connection failed first",
      "look at the first error of this connection, on both hosts"},
-    {IBV_WC_MW_BIND_ERR, "MW_BIND_ERR", "a memory window could not be bound",
-     "a status of memory windows, which qpmesh does not use: the driver is at fault",
-     "look at dmesg and update the driver"},
     {IBV_WC_BAD_RESP_ERR, "BAD_RESP_ERR",
      "the peer's device answered with something that fits no request",
      "packets are damaged or of another kind: firmware, a bad cable, or the two ends disagree on "
-     "the RoCE "
-     "version",
+     "the RoCE version",
      "compare the GID types of both ends in this line; then compare firmware versions "
-     "(ibv_devinfo) and "
-     "error "
-     "counters (rdma statistic, perfquery)"},
+     "(ibv_devinfo) and error counters (rdma statistic, perfquery)"},
     {IBV_WC_LOC_ACCESS_ERR, "LOC_ACCESS_ERR",
      "the local device may not write where the request points",
      "memory was registered without the right to be written", report},
@@ -61,22 +51,9 @@ constexpr std::array<StatusRow, 23> statuses{{
      "the peer's process is stopped or stuck: a running one always has receives posted",
      "look at the peer's process (its state in ps, a debugger); if it runs, report this as a bug "
      "of qpmesh"},
-    {IBV_WC_LOC_RDD_VIOL_ERR, "LOC_RDD_VIOL_ERR", "the reliable datagram domains do not match",
-     "a status of reliable datagrams, which qpmesh does not use: the driver is at fault",
-     "look at dmesg and update the driver"},
-    {IBV_WC_REM_INV_RD_REQ_ERR, "REM_INV_RD_REQ_ERR",
-     "the peer's device refused a reliable datagram request",
-     "a status of reliable datagrams, which qpmesh does not use: the peer's driver is at fault",
-     "look at dmesg on the peer's host and update its driver"},
     {IBV_WC_REM_ABORT_ERR, "REM_ABORT_ERR", "the peer's side aborted the request",
      "the peer tore its queue pair down while the request was in flight",
      "look at the peer's own error: it gave up first"},
-    {IBV_WC_INV_EECN_ERR, "INV_EECN_ERR", "an end-to-end context number is invalid",
-     "a status of reliable datagrams, which qpmesh does not use: the driver is at fault",
-     "look at dmesg and update the firmware"},
-    {IBV_WC_INV_EEC_STATE_ERR, "INV_EEC_STATE_ERR", "an end-to-end context is in the wrong state",
-     "a status of reliable datagrams, which qpmesh does not use: the driver is at fault",
-     "look at dmesg and update driver and firmware"},
     {IBV_WC_FATAL_ERR, "FATAL_ERR", "the local device failed beyond repair",
      "its firmware or its bus failed",
      "look at dmesg on this host; reset the device (unload and load its driver) or replace it"},
@@ -88,15 +65,9 @@ constexpr std::array<StatusRow, 23> statuses{{
      "the device failed for a reason that verbs have no name for",
      "the driver alone knows: the vendor error in this line is its code",
      "look at dmesg, and for the vendor error at the driver's documentation"},
-    {IBV_WC_TM_ERR, "TM_ERR", "hardware tag matching failed",
-     "a status of tag matching, which qpmesh does not use: the driver is at fault",
-     "look at dmesg and update the driver"},
-    {IBV_WC_TM_RNDV_INCOMPLETE, "TM_RNDV_INCOMPLETE", "a hardware rendezvous was left incomplete",
-     "a status of tag matching, which qpmesh does not use: the driver is at fault",
-     "look at dmesg and update the firmware"},
 }};
 
-constexpr std::array<EventRow, 20> events{{
+constexpr std::array<EventRow, 15> events{{
     {IBV_EVENT_CQ_ERR, "CQ_ERR", "a completion queue overran, and what was in it is lost",
      "report this as a bug of qpmesh: its queues are made for all that can be in flight",
      Severity::context},
@@ -111,10 +82,6 @@ constexpr std::array<EventRow, 20> events{{
     {IBV_EVENT_COMM_EST, "COMM_EST", "the first packet arrived before the connection was complete",
      "", Severity::harmless},
     {IBV_EVENT_SQ_DRAINED, "SQ_DRAINED", "a send queue ran empty", "", Severity::harmless},
-    {IBV_EVENT_PATH_MIG, "PATH_MIG", "a connection moved to its other path", "",
-     Severity::harmless},
-    {IBV_EVENT_PATH_MIG_ERR, "PATH_MIG_ERR", "a connection could not move to its other path",
-     "look at the other port's cable and state", Severity::suspicious},
     {IBV_EVENT_DEVICE_FATAL, "DEVICE_FATAL", "the device failed, and all its connections with it",
      "look at dmesg; reset the device (unload and load its driver)", Severity::context},
     {IBV_EVENT_PORT_ACTIVE, "PORT_ACTIVE", "the port is active again", "", Severity::harmless},
@@ -129,10 +96,6 @@ constexpr std::array<EventRow, 20> events{{
      "restart the job if links fail; ask the fabric's administrator", Severity::suspicious},
     {IBV_EVENT_SM_CHANGE, "SM_CHANGE", "another subnet manager took over",
      "restart the job if links fail", Severity::suspicious},
-    {IBV_EVENT_SRQ_ERR, "SRQ_ERR", "a shared receive queue failed",
-     "report this as a bug of qpmesh: it makes no shared receive queues", Severity::context},
-    {IBV_EVENT_SRQ_LIMIT_REACHED, "SRQ_LIMIT_REACHED", "a shared receive queue runs low", "",
-     Severity::harmless},
     {IBV_EVENT_QP_LAST_WQE_REACHED, "QP_LAST_WQE_REACHED",
      "a queue pair took its last receive after it failed", "", Severity::harmless},
     {IBV_EVENT_CLIENT_REREGISTER, "CLIENT_REREGISTER",
@@ -142,8 +105,6 @@ constexpr std::array<EventRow, 20> events{{
      "the port's GID table changed; connections that use a GID that went will fail",
      "did an address or interface change? ip monitor shows; restart the job if links fail",
      Severity::suspicious},
-    {IBV_EVENT_WQ_FATAL, "WQ_FATAL", "a work queue failed, and the device with it",
-     "look at dmesg and firmware", Severity::context},
 }};
 
 }  // namespace

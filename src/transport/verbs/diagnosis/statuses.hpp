@@ -9,11 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "transport/verbs/selection/timers.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::transport::verbs::diagnosis {
 
-// One row for every value but IBV_WC_SUCCESS.
+// One row for every status of what this library uses.
 struct StatusRow {
   ibv_wc_status status = IBV_WC_SUCCESS;
   std::string_view name{};     // as in verbs.h, without IBV_WC_
@@ -37,15 +37,16 @@ struct EventRow {
   Severity severity = Severity::harmless;
 };
 std::span<const EventRow> event_table() noexcept;
-// Of an event that this library does not know: suspicious.
+// Of an event without a row: suspicious.
 Severity severity_of(ibv_event_type event) noexcept;
 
 struct LinkEnd {
   std::string host{};
   selection::Endpoint endpoint{};
   std::uint32_t qpn = 0;
+  std::uint32_t psn = 0;  // 24 bits, random: of this end's first packet
 };
-// The two ends of a connection, for messages.
+// The two ends of a connection, once their endpoints were chosen.
 struct LinkDescription {
   LinkEnd local{};
   LinkEnd peer{};
@@ -54,11 +55,7 @@ struct LinkDescription {
 // "host a, rxe0 port 1, GID 1 …, MTU 1024, QP 0x11 to host b, …"
 std::string to_string(const LinkDescription& link);
 
-// For Error::cause and Error::hint.
-struct Explanation {
-  std::string cause{};
-  std::string hint{};
-};
+using selection::Explanation;
 // Of a failed completion. operation is what was posted ("RDMA write"): a failed completion itself
 // does not say.
 Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::string_view operation,

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int ipv4_prefix_bits = 96;  // of ::ffff:0:0/96
 
-constexpr int gid_index_max =
-    255;  // ibv_global_route has 8 bits for it; rxe's table has 1024 entries
+// ibv_global_route has 8 bits for it; rxe's table has 1024 entries.
+constexpr int gid_index_max = 255;
 
 // Interfaces of container networks: other hosts hold the same addresses, or cannot reach them.
 constexpr std::array<std::string_view, 11> overlay_prefixes{"docker",  "br-",    "podman", "cni",
@@ -42,54 +42,79 @@ struct Entry {
   const GidFacts& gid;
 };
 
+// As the hints name it.
+std::string_view interface_of(const GidFacts& gid) noexcept {
+  return gid.netdev.empty() ? std::string_view{"INTERFACE"} : gid.netdev;
+}
+
 struct Verdict {
   Refusal refusal = Refusal::none;
-  std::string reason;
+  std::string reason{};
+  std::string hint{};
 };
 
 // Wishes first: what the user did not ask for needs no other reason.
 Verdict check_wishes(const Entry& entry, const Wishes& wishes) {
   const auto& [device, port, gid] = entry;
   if (!wishes.device.empty() && device.name != wishes.device)
-    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for {}", wishes.device)};
+    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for {}", wishes.device),
+            std::string{other_device_hint}};
   if (wishes.port != 0 && port.number != wishes.port)
-    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for port {}", wishes.port)};
+    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for port {}", wishes.port),
+            std::string{other_device_hint}};
   if (wishes.gid_index >= 0 && gid.index != wishes.gid_index)
-    return {Refusal::other_gid_index,
-            fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index)};
+    return {Refusal::other_gid_index, fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index),
+            "set QPMESH_GID_INDEX to an index that qpmesh-info lists, or unset it: the index is "
+            "chosen by address"};
   if (!wishes.netdev.empty() && gid.netdev != wishes.netdev)
-    return {Refusal::other_netdev, fmt::format("QPMESH_NETDEV asks for {}", wishes.netdev)};
+    return {Refusal::other_netdev, fmt::format("QPMESH_NETDEV asks for {}", wishes.netdev),
+            "set QPMESH_NETDEV to an interface that qpmesh-info lists, or unset it"};
   if (wishes.subnet && !contains(*wishes.subnet, gid.gid))
     return {Refusal::other_subnet,
-            fmt::format("QPMESH_SUBNET asks for {}", to_string(*wishes.subnet))};
+            fmt::format("QPMESH_SUBNET asks for {}", to_string(*wishes.subnet)),
+            "set QPMESH_SUBNET to the network of an interface that qpmesh-info lists, or unset it"};
   return {};
 }
 
 Verdict check_health(const Entry& entry, const Wishes& wishes) {
   const auto& [device, port, gid] = entry;
   const bool infiniband = port.link_layer == LinkLayer::infiniband;
-  if (device.protocol == DeviceProtocol::iwarp)
-    return {Refusal::wrong_protocol, "iWARP connects through the RDMA connection manager only"};
+  const bool iwarp = device.protocol == DeviceProtocol::iwarp;
   if (device.protocol != DeviceProtocol::infiniband || port.link_layer == LinkLayer::unspecified)
-    return {Refusal::wrong_protocol, "neither InfiniBand nor RoCE"};
+    return {Refusal::wrong_protocol,
+            iwarp ? "iWARP connects through the RDMA connection manager only"
+                  : "neither InfiniBand nor RoCE",
+            "use a RoCE or InfiniBand device: QPMESH_DEVICE"};
   if (port.state != port_active)
-    return {Refusal::port_down, fmt::format("the port is {}", port.state_name)};
+    return {Refusal::port_down, fmt::format("the port is {}", port.state_name),
+            port_down_hint(gid.netdev)};
   if (port.mtu_bytes < 256 || port.mtu_bytes > 4096)
-    return {Refusal::no_mtu, fmt::format("the port's active MTU is {}", port.mtu_bytes)};
+    return {Refusal::no_mtu, fmt::format("the port's active MTU is {}", port.mtu_bytes),
+            "bring the port's interface down and up again, then look at ibv_devinfo"};
   if (infiniband && port.lid == 0 && !port.grh_required)
-    return {Refusal::no_lid, "no subnet manager has given the port a LID"};
+    return {Refusal::no_lid, "no subnet manager has given the port a LID",
+            "start a subnet manager (opensm) on the fabric; sminfo shows whether one is there"};
   if (gid.index > gid_index_max)
     return {Refusal::index_too_large,
-            fmt::format("a queue pair cannot name entries beyond {}", gid_index_max)};
-  if (gid.gid == Gid{}) return {Refusal::zero_gid, "the entry is zero"};
+            fmt::format("a queue pair cannot name entries beyond {}", gid_index_max),
+            fmt::format("remove addresses that are not needed from {}, and bring it down and up",
+                        interface_of(gid))};
+  if (gid.gid == Gid{})
+    return {Refusal::zero_gid, "the entry is zero",
+            fmt::format("give the port's interface an address: ip addr add ADDRESS/BITS dev {}",
+                        interface_of(gid))};
   if (infiniband != (gid.type == GidType::infiniband))
     return {Refusal::wrong_gid_type,
-            fmt::format("type {} on {}", to_string(gid.type), to_string(port.link_layer))};
+            fmt::format("type {} on {}", to_string(gid.type), to_string(port.link_layer)),
+            "set QPMESH_GID_INDEX to an entry of another type"};
   if (!gid.netdev.empty() && !gid.netdev_up)
-    return {Refusal::netdev_down, fmt::format("{} is down", gid.netdev)};
+    return {Refusal::netdev_down, fmt::format("{} is down", gid.netdev),
+            fmt::format("ip link set {} up", gid.netdev)};
   const bool asked_for = wishes.netdev == gid.netdev || wishes.gid_index >= 0 || wishes.subnet;
   if (is_overlay(gid.netdev) && !asked_for && !owns(gid, wishes.bootstrap_address))
-    return {Refusal::overlay, fmt::format("{} belongs to a container network", gid.netdev)};
+    return {Refusal::overlay, fmt::format("{} belongs to a container network", gid.netdev),
+            "give the device an address on an interface that other hosts reach, or insist with "
+            "QPMESH_NETDEV"};
   return {};
 }
 
@@ -115,6 +140,13 @@ std::vector<ScoreTerm> score(const Entry& entry, const Wishes& wishes) {
 
 }  // namespace
 
+std::string port_down_hint(std::string_view netdev) {
+  return fmt::format(
+      "check the cable and the switch; on Ethernet: ip link set {} up; on InfiniBand: is a subnet "
+      "manager running?",
+      netdev.empty() ? "INTERFACE" : netdev);
+}
+
 std::optional<Gid> parse_address(const std::string& text) {
   Gid address;
   auto* const bytes = address.bytes.data();
@@ -136,11 +168,8 @@ std::optional<Subnet> parse_subnet(std::string_view text) {
 }
 
 std::string to_string(const Subnet& subnet) {
-  if (!is_ipv4(subnet.network))
-    return fmt::format("{}/{}", to_string(subnet.network), subnet.prefix_bits);
-  const auto& bytes = subnet.network.bytes;
-  return fmt::format("{}.{}.{}.{}/{}", bytes[12], bytes[13], bytes[14], bytes[15],
-                     subnet.prefix_bits - ipv4_prefix_bits);
+  const int bits_before = is_ipv4(subnet.network) ? ipv4_prefix_bits : 0;
+  return fmt::format("{}/{}", address_text(subnet.network), subnet.prefix_bits - bits_before);
 }
 
 bool contains(const Subnet& subnet, const Gid& address) noexcept {
@@ -195,7 +224,8 @@ std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes&
                             .port = port,
                             .gid = gid,
                             .refusal = verdict.refusal,
-                            .refused = std::move(verdict.reason)};
+                            .refused = std::move(verdict.reason),
+                            .hint = std::move(verdict.hint)};
         if (judgement.refusal == Refusal::none) judgement.terms = score(entry, wishes);
         for (const auto& term : judgement.terms) judgement.score += term.points;
         all.push_back(std::move(judgement));

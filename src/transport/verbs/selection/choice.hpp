@@ -29,8 +29,6 @@ std::optional<Subnet> parse_subnet(std::string_view text);
 std::string to_string(const Subnet& subnet);
 bool contains(const Subnet& subnet, const Gid& address) noexcept;
 
-// Every member here has an initialiser, so that a designated one may leave out what is not known.
-
 // What narrows or guides the choice. A wish that is not met leaves nothing to offer: it is never
 // put aside.
 struct Wishes {
@@ -39,9 +37,9 @@ struct Wishes {
   int gid_index = -1;    // -1: any
   std::string netdev{};  // empty: any
   std::optional<Subnet> subnet{};
-  Gid bootstrap_address{};  // where the ranks met over TCP; zero: unknown. Its interface is
-                            // preferred
-  int numa_node = -1;       // of this rank; its devices are preferred
+  // Where the ranks met over TCP; zero: unknown. Its interface is preferred.
+  Gid bootstrap_address{};
+  int numa_node = -1;  // of this rank; its devices are preferred
 };
 // The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws
 // Error{bad_config} when device or subnet cannot be read. bootstrap_address:
@@ -108,6 +106,7 @@ struct Judgement {
   std::size_t gid = 0;
   Refusal refusal = Refusal::none;
   std::string refused{};  // the reason in words; empty when it can be offered
+  std::string hint{};     // what to do about it
   std::vector<ScoreTerm> terms{};
   int score = 0;  // the sum of the terms
 };
@@ -115,6 +114,9 @@ struct Judgement {
 // Every GID of every device: first those that can be offered, best first, then the refused ones in
 // order.
 std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes);
+inline constexpr std::string_view other_device_hint =
+    "set QPMESH_DEVICE to a device and port that qpmesh-info lists, or unset it";
+std::string port_down_hint(std::string_view netdev);  // empty: unknown
 // The best GID of every port, then the next best ones, by score.
 Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std::string host);
 

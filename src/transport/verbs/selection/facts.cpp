@@ -22,38 +22,26 @@ AddressKind kind_of(const Gid& gid) noexcept {
   return link_local ? AddressKind::ipv6_link_local : AddressKind::ipv6;
 }
 
-std::string_view to_string(AddressKind kind) noexcept {
-  switch (kind) {
-    case AddressKind::ipv4: return "IPv4";
-    case AddressKind::ipv4_link_local: return "link-local IPv4";
-    case AddressKind::ipv6: return "IPv6";
-    case AddressKind::ipv6_link_local: return "link-local IPv6";
-  }
-  return "unknown";
-}
-
 std::string_view to_string(GidType type) noexcept {
-  switch (type) {
-    case GidType::infiniband: return "InfiniBand";
-    case GidType::roce_v1: return "RoCE v1";
-    case GidType::roce_v2: return "RoCE v2";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 3> names{"InfiniBand", "RoCE v1", "RoCE v2"};
+  return names.at(static_cast<std::size_t>(type));
 }
 
 std::string_view to_string(LinkLayer layer) noexcept {
-  switch (layer) {
-    case LinkLayer::unspecified: return "unspecified";
-    case LinkLayer::infiniband: return "InfiniBand";
-    case LinkLayer::ethernet: return "Ethernet";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 3> names{"unspecified", "InfiniBand", "Ethernet"};
+  return names.at(static_cast<std::size_t>(layer));
 }
 
 std::string to_string(const Gid& gid) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   ::inet_ntop(AF_INET6, gid.bytes.data(), text.data(), text.size());  // cannot fail: the text fits
   return text.data();
+}
+
+std::string address_text(const Gid& gid) {
+  constexpr std::string_view mapped = "::ffff:";
+  const std::string text = to_string(gid);
+  return is_ipv4(gid) ? text.substr(mapped.size()) : text;
 }
 
 }  // namespace qpmesh::transport::verbs::selection

@@ -26,10 +26,16 @@ enum class AddressKind : std::uint8_t { ipv4, ipv4_link_local, ipv6, ipv6_link_l
 AddressKind kind_of(const Gid& gid) noexcept;
 bool is_ipv4(const Gid& gid) noexcept;
 
-std::string_view to_string(AddressKind kind) noexcept;
 std::string_view to_string(GidType type) noexcept;
 std::string_view to_string(LinkLayer layer) noexcept;
-std::string to_string(const Gid& gid);  // "fe80::1", "::ffff:10.0.0.1"
+std::string to_string(const Gid& gid);     // "fe80::1", "::ffff:10.0.0.1"
+std::string address_text(const Gid& gid);  // "fe80::1", "10.0.0.1"
+
+// Of what failed, for Error::cause and Error::hint.
+struct Explanation {
+  std::string cause{};
+  std::string hint{};
+};
 
 // An address of a network interface, IPv4 mapped as in a GID. prefix_bits counts in that family: 24
 // of 10.0.0.1/24.

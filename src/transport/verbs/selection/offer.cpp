@@ -11,84 +11,28 @@
 namespace qpmesh::transport::verbs::selection {
 namespace {
 
-// What to do when this is what the best of the refused GIDs failed by.
-struct RefusalRow {
-  Refusal refusal;
-  std::string_view hint;
-};
-constexpr std::array refusal_table{
-    RefusalRow{Refusal::other_device,
-               "set QPMESH_DEVICE to a device and port that qpmesh-info lists, or unset it"},
-    RefusalRow{Refusal::other_gid_index,
-               "set QPMESH_GID_INDEX to an index that qpmesh-info lists, or unset it: the index is "
-               "chosen by "
-               "address"},
-    RefusalRow{Refusal::other_netdev,
-               "set QPMESH_NETDEV to an interface that qpmesh-info lists, or unset it"},
-    RefusalRow{
-        Refusal::other_subnet,
-        "set QPMESH_SUBNET to the network of an interface that qpmesh-info lists, or unset it"},
-    RefusalRow{Refusal::wrong_protocol, "use a RoCE or InfiniBand device: QPMESH_DEVICE"},
-    RefusalRow{Refusal::port_down,
-               "check the cable and the switch; on Ethernet: ip link set INTERFACE up; on "
-               "InfiniBand: is a "
-               "subnet manager running?"},
-    RefusalRow{Refusal::no_mtu,
-               "bring the port's interface down and up again, then look at ibv_devinfo"},
-    RefusalRow{Refusal::no_lid,
-               "start a subnet manager (opensm) on the fabric; sminfo shows whether one is there"},
-    RefusalRow{Refusal::index_too_large,
-               "remove addresses that are not needed from INTERFACE, and bring it down and up"},
-    RefusalRow{Refusal::zero_gid,
-               "give the port's interface an address: ip addr add ADDRESS/BITS dev INTERFACE"},
-    RefusalRow{Refusal::wrong_gid_type, "set QPMESH_GID_INDEX to an entry of another type"},
-    RefusalRow{Refusal::netdev_down, "ip link set INTERFACE up"},
-    RefusalRow{Refusal::overlay,
-               "give the device an address on an interface that other hosts reach, or insist with "
-               "QPMESH_NETDEV"},
-};
-
-std::string_view hint_for(Refusal refusal) noexcept {
-  const auto row = std::ranges::find(refusal_table, refusal, &RefusalRow::refusal);
-  return row == refusal_table.end() ? std::string_view{} : row->hint;
-}
-
-// The hint with the interface it is about, where that is known.
-std::string hint_for(Refusal refusal, std::string_view interface) {
-  constexpr std::string_view placeholder = "INTERFACE";
-  std::string hint{hint_for(refusal)};
-  const auto found = hint.find(placeholder);
-  if (found != std::string::npos && !interface.empty())
-    hint.replace(found, placeholder.size(), interface);
-  return hint;
-}
-
 template <class Names>
 std::string joined(const Names& names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-struct Why {
-  std::string cause;
-  std::string hint;
-};
-
 // A device or port that was asked for and is not there; nothing when both are.
-std::optional<Why> missing_device(std::span<const DeviceFacts> devices, const Wishes& wishes) {
+std::optional<Explanation> missing_device(std::span<const DeviceFacts> devices,
+                                          const Wishes& wishes) {
   if (wishes.device.empty()) return std::nullopt;
   const auto device = std::ranges::find(devices, wishes.device, &DeviceFacts::name);
   if (device == devices.end()) {
     std::vector<std::string_view> names;
     for (const auto& each : devices) names.push_back(each.name);
-    return Why{
+    return Explanation{
         fmt::format("there is no RDMA device {}; there are: {}", wishes.device, joined(names)),
-        std::string{hint_for(Refusal::other_device)}};
+        std::string{other_device_hint}};
   }
   if (wishes.port == 0 || std::ranges::count(device->ports, wishes.port, &PortFacts::number) > 0)
     return std::nullopt;
-  return Why{
+  return Explanation{
       fmt::format("{} has no port {}, it has {}", wishes.device, wishes.port, device->ports.size()),
-      std::string{hint_for(Refusal::other_device)}};
+      std::string{other_device_hint}};
 }
 
 // What no judgement tells of: devices that cannot be read, ports without a single GID.
@@ -141,8 +85,8 @@ std::string alternatives(std::span<const DeviceFacts> devices, const Wishes& wis
   return others.empty() ? std::string{} : fmt::format("; there are: {}", joined(others));
 }
 
-Why why_nothing(std::span<const DeviceFacts> devices, const Wishes& wishes,
-                std::span<const Judgement> judgements) {
+Explanation why_nothing(std::span<const DeviceFacts> devices, const Wishes& wishes,
+                        std::span<const Judgement> judgements) {
   if (devices.empty()) {
     return {"no RDMA device is visible to this process",
             "rdma link lists devices; load the adapter's driver, or set up SoftRoCE as "
@@ -167,11 +111,9 @@ Why why_nothing(std::span<const DeviceFacts> devices, const Wishes& wishes,
       return std::ranges::any_of(device.ports,
                                  [](const PortFacts& port) { return port.state != port_active; });
     });
-    return {std::move(cause),
-            down ? hint_for(Refusal::port_down, {}) : "may this process use /dev/infiniband?"};
+    return {std::move(cause), down ? port_down_hint({}) : "may this process use /dev/infiniband?"};
   }
-  const auto& gid = devices[nearest->device].ports[nearest->port].gids[nearest->gid];
-  return {std::move(cause), hint_for(furthest, gid.netdev)};
+  return {std::move(cause), nearest->hint};
 }
 
 Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const GidFacts& gid,

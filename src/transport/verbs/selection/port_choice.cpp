@@ -59,12 +59,12 @@ struct PortOption {
 
 struct Cluster {
   std::vector<Network> networks;
-  std::vector<Proximity> proximity;              // networks by networks
-  std::vector<std::vector<PortOption>> options;  // of each rank, in the order of its offer
+  std::vector<Proximity> proximity;  // networks by networks
+  // Of each rank, in the order of its offer. Who offers nothing has a port that reaches nobody.
+  std::vector<std::vector<PortOption>> options;
 };
 
-constexpr int no_port = -1;
-using Assignment = std::vector<int>;  // rank to one of its options, by index
+using Assignment = std::vector<std::size_t>;  // rank to one of its options, by index
 
 Proximity best_proximity(const Network& a, const Network& b) noexcept {
   auto best = Proximity::unreachable;
@@ -96,6 +96,7 @@ Cluster survey(std::span<const Offer> offers) {
                      .network = network_of(cluster.networks, restrict_to(offer, port).endpoints),
                      .score = endpoint.score});
     }
+    if (own.empty()) own.emplace_back().network = network_of(cluster.networks, {});
   }
   for (const auto& a : cluster.networks) {
     for (const auto& b : cluster.networks) cluster.proximity.push_back(best_proximity(a, b));
@@ -110,9 +111,7 @@ struct Users {
       : all(cluster.networks.size()) {
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
       of_node[node_ids[rank]].resize(all.size());
-      if (assignment[rank] == no_port) continue;
-      add(node_ids[rank], cluster.options[rank][static_cast<std::size_t>(assignment[rank])].network,
-          1);
+      add(node_ids[rank], cluster.options[rank][assignment[rank]].network, 1);
     }
   }
   void add(int node_id, std::size_t network, int count) {
@@ -145,10 +144,8 @@ Worth improve(Assignment& assignment, const Cluster& cluster, std::span<const in
     total = {};
     for (std::size_t rank = 0; rank < assignment.size(); ++rank) {
       const auto& options = cluster.options[rank];
-      if (options.empty()) continue;
-      auto& chosen = assignment[rank];
-      const auto now = static_cast<std::size_t>(chosen);
-      auto best = now;
+      const std::size_t now = assignment[rank];
+      std::size_t best = now;
       auto best_worth = worth_of(options[now], node_ids[rank], cluster, users);
       for (std::size_t i = 0; i < options.size(); ++i) {
         const auto worth = worth_of(options[i], node_ids[rank], cluster, users);
@@ -159,7 +156,7 @@ Worth improve(Assignment& assignment, const Cluster& cluster, std::span<const in
       if (best != now) {
         users.add(node_ids[rank], options[now].network, -1);
         users.add(node_ids[rank], options[best].network, 1);
-        chosen = static_cast<int>(best);
+        assignment[rank] = best;
         changed = true;
       }
       total.peers += best_worth.peers;
@@ -177,15 +174,8 @@ Assignment start(const Cluster& cluster, std::size_t anchor) {
     const auto best = std::ranges::max_element(options, {}, [&](const PortOption& each) {
       return cluster.proximity[each.network * cluster.networks.size() + anchor];
     });
-    assignment.push_back(best == options.end() ? no_port
-                                               : static_cast<int>(best - options.begin()));
+    assignment.push_back(static_cast<std::size_t>(best - options.begin()));
   }
-  return assignment;
-}
-
-Assignment start_with_the_first(const Cluster& cluster) {
-  Assignment assignment;
-  for (const auto& options : cluster.options) assignment.push_back(options.empty() ? no_port : 0);
   return assignment;
 }
 
@@ -198,7 +188,7 @@ std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<co
   if (node_ids.empty()) node_ids = each_its_own;
 
   const auto cluster = survey(offers);
-  auto best = start_with_the_first(cluster);
+  Assignment best(offers.size(), 0);  // every rank by its first port
   auto best_worth = improve(best, cluster, node_ids);
   constexpr std::size_t anchors_max = 16;  // a network that all share is among the first rank's
   for (std::size_t anchor = 0; anchor < std::min(cluster.networks.size(), anchors_max); ++anchor) {
@@ -209,11 +199,8 @@ std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<co
     best_worth = worth;
   }
   std::vector<PortChoice> choices;
-  for (std::size_t rank = 0; rank < best.size(); ++rank) {
-    choices.push_back(best[rank] == no_port
-                          ? PortChoice{}
-                          : cluster.options[rank][static_cast<std::size_t>(best[rank])].port);
-  }
+  for (std::size_t rank = 0; rank < best.size(); ++rank)
+    choices.push_back(cluster.options[rank][best[rank]].port);
   return choices;
 }
 

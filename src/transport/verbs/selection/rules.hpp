@@ -1,11 +1,31 @@
-// How long a queue pair tries before its link has failed, and how long its packets are.
+// What follows from a device's facts: how receivers learn of writes, how long a link tries, how
+// long its packets are, and whether the queues fit.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
+#include "transport/connection.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::transport::verbs::selection {
+
+#if defined(__x86_64__)
+inline constexpr bool x86_host = true;
+#else
+inline constexpr bool x86_host = false;
+#endif
+
+struct DefaultNotification {
+  Notification small = Notification::immediate;
+  Notification medium = Notification::immediate;
+  std::string_view reason;
+};
+// poll relies on writes of one connection becoming visible in order, which no specification
+// promises: it is for devices known to keep it, seen from processors that keep it too. Everything
+// else gets immediates.
+DefaultNotification default_notification(const DeviceFacts& device, LinkLayer link_layer,
+                                         bool x86 = x86_host);
 
 // Of the local end; the first four as ibv_qp_attr encodes them.
 struct Timers {
@@ -34,5 +54,14 @@ std::int64_t heartbeat_ms(const Timers& timers) noexcept;
 
 // The smaller one of the two ports'.
 int path_mtu_bytes(const Endpoint& local, const Endpoint& peer) noexcept;
+
+// Of one rank. A queue that overflows loses completions, so each holds all that can be under way.
+struct QueueNeeds {
+  std::uint32_t peers = 0;
+  std::uint32_t sends = 0;     // work requests of one queue pair
+  std::uint32_t receives = 0;  // the same; the larger the rings, the more
+};
+// Throws Error{no_resource} with the need, the device's limit and the option that lowers the need.
+void require_room(const DeviceFacts& device, const QueueNeeds& needs);
 
 }  // namespace qpmesh::transport::verbs::selection
