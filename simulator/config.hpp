@@ -41,14 +41,15 @@ struct NetworkConfig {
   WriteOrder write_order = WriteOrder::strict;
 
   // Behaviour. Times are virtual.
-  std::int64_t delay_min_ns =
-      500;  // from post to the first byte, and from the last byte to the completion
+
+  // From post to the first byte, and from the last byte to the completion.
+  std::int64_t delay_min_ns = 500;
   std::int64_t delay_max_ns = 3'000;
   std::int64_t gap_max_ns = 200;  // between two pieces of a write
-  int pieces_max = 8;  // a write is placed in 1…pieces_max pieces of any lengths, in any order
-                       // unless bytes_in_order
-  double peek_probability =
-      1.0;         // that the target is stepped between two pieces; less makes many ranks cheaper
+  // A write is placed in 1…pieces_max pieces of any lengths, in any order unless bytes_in_order.
+  int pieces_max = 8;
+  // That the target is stepped between two pieces; less makes many ranks cheaper.
+  double peek_probability = 1.0;
   int depth = 16;  // writes in flight of one connection; beyond them post answers busy
   double busy_probability = 0.02;  // that post answers busy anyway
   // That a write's bytes are read from the source again and placed a second time. Only while its
@@ -58,8 +59,8 @@ struct NetworkConfig {
 
   std::int64_t control_delay_min_ns = 10'000;
   std::int64_t control_delay_max_ns = 200'000;
-  std::int64_t death_delay_min_ns =
-      100'000;  // from a rank's end to a peer's notice, by the control channel and by the link
+  // From a rank's end to a peer's notice, by the control channel and by the link.
+  std::int64_t death_delay_min_ns = 100'000;
   std::int64_t death_delay_max_ns = 30'000'000;
 
   // Every rank is stepped this often even when nothing happens to it, so that deadlines pass.

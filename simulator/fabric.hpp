@@ -124,8 +124,8 @@ class Fabric {
   std::string why_unresolved(const Endpoint& target, const Flight& flight) const;
 
   // fabric.cpp: ends.
-  void settle(std::uint32_t endpoint);  // of what is on its way a seeded part still arrives, the
-                                        // rest never does
+  // Of what is on its way a seeded part still arrives, the rest never does.
+  void settle(std::uint32_t endpoint);
   void set_fault(std::uint32_t endpoint, std::string detail, int system_error);
   void break_pair(std::uint32_t endpoint, const std::string& detail, int system_error);
   void notice_later(std::uint32_t endpoint);

@@ -25,8 +25,8 @@ struct Flight {
   std::span<std::byte> into;                // of a read, which has neither head nor body
   std::optional<std::uint32_t> own_region;  // that our end of it must lie in as long as it flies
   RemoteAddress target;                     // of a read: where its bytes come from
-  std::uint32_t flag_offset =
-      Write::no_flag;  // of a flag that is stored last; no_flag where it is placed like any bytes
+  // Of a flag that is stored last; no_flag where it is placed like any bytes.
+  std::uint32_t flag_offset = Write::no_flag;
   std::uint32_t flag_bytes = 4;
   std::optional<std::uint32_t> immediate;
   bool tell = false;

@@ -10,22 +10,22 @@
 
 namespace qpmesh::simulator {
 
+// Each with its subject and its argument.
 enum class EventKind : std::uint8_t {
-  piece,       // subject: endpoint, argument: write     some bytes of a write are placed
-  fence,       // subject: endpoint, argument: write     its flag is stored, its immediate delivered
-  completion,  // subject: endpoint, argument: write     the sender learns that it is done
-  retransmission,  // subject: endpoint, argument: write
-  link_down,       // subject: endpoint                      it notices that its peer is gone
-  control,         // subject: receiver, argument: sender    the next control event of that pair is
-                   // delivered
-  wake,            // subject: rank, argument: 1 if it is the rank's one pending soft wake
-  action,          // subject: index                         a test's own doing
+  piece,           // of endpoint, write      some bytes of a write are placed
+  fence,           // of endpoint, write      its flag is stored, its immediate delivered
+  completion,      // of endpoint, write      the sender learns that it is done
+  retransmission,  // of endpoint, write      its bytes are placed again
+  link_down,       // of endpoint             it notices that its peer is gone
+  control,         // of receiver, sender     the pair's next control event is delivered
+  wake,            // of rank, 1 if it is the rank's one pending soft wake
+  action,          // of index                a test's own doing
 };
 
 struct Event {
   std::int64_t time_ns = 0;
-  std::uint64_t tie =
-      0;  // seeded: events of one instant come in any order, but the same one in every run
+  // Seeded: events of one instant come in any order, but the same one in every run.
+  std::uint64_t tie = 0;
   std::uint64_t argument = 0;
   std::uint32_t subject = 0;
   EventKind kind = EventKind::wake;

@@ -88,7 +88,8 @@ constexpr std::array table{
            "message; smaller ones are copied."),
     name("rendezvous", "QPMESH_RENDEZVOUS", &Options::rendezvous, rendezvous_names, agreed,
          "Between nodes, who moves the bytes of a large message: `write` lets its sender write "
-         "them, `read` its receiver read them, which costs collectives their announcements."),
+         "them, `read` its receiver read them, which costs collectives their preposted "
+         "answers."),
     name("cma", "QPMESH_CMA", &Options::cma, bool_names, agreed,
          "On a node, `yes` lets ranks copy long data straight out of each other's private "
          "memory, where the system lets them (process_vm_readv); with `no` they go through "

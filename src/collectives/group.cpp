@@ -1,6 +1,6 @@
 #include "collectives/group.hpp"
 
-#include "messaging/step_length.hpp"
+#include "messaging/elements.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::collectives {

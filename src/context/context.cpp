@@ -60,7 +60,6 @@ Context::Context(ContextParts parts)
     messaging_.add_peer(peer, link.places);
   }
   engine_.set_sources(&messaging_, this);
-  waiter_.set_armable(this);
   if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());
   for (const auto& transport : parts_.transports) {
     if (transport->wake_descriptor() >= 0) waiter_.watch(transport->wake_descriptor());

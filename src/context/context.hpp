@@ -31,7 +31,6 @@ struct ControlFrame;
 // One thread at a time. Implements what messaging and the engine ask of the floor above.
 class Context final : public messaging::Listener,
                       public progress::Pollable,
-                      public progress::Armable,
                       public std::enable_shared_from_this<Context> {
  public:
   // In a forked child its last owner leaves it as it is: to take it down would say goodbye in the
@@ -112,7 +111,7 @@ class Context final : public messaging::Listener,
   void communicator_failed(std::uint64_t communicator, ErrorDetail detail) override;
 
   bool poll() override;  // the control channel, and what transports see now and then
-  std::chrono::microseconds arm() noexcept override;
+  std::chrono::microseconds request_notification() noexcept override;
 
  private:
   CommunicatorState* find(std::uint64_t communicator) noexcept;

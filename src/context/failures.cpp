@@ -108,7 +108,7 @@ bool Context::poll() {
   return !events.empty();
 }
 
-std::chrono::microseconds Context::arm() noexcept {
+std::chrono::microseconds Context::request_notification() noexcept {
   auto longest = messaging_.sleep_max();
   for (const auto& [id, state] : communicators_) {
     state->check_node_calls();  // nothing else would wake us for it
@@ -153,7 +153,7 @@ void Context::end_waits_for_departed() {
     }
     // Who receives from anybody, and is the last one here, waits for nobody.
     const bool alone = here == 1 && state->size() > 1;
-    if (alone && state->failure() == nullptr && messaging_.waits_for_anybody(id)) {
+    if (alone && state->failure() == nullptr && messaging_.waits_for(id, messaging::any_peer)) {
       fail_for_departed(*state, state->context_rank(state->rank() == 0 ? 1 : 0));
     }
   }

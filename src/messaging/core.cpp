@@ -5,8 +5,6 @@
 #include <cstring>
 #include <new>
 
-#include "messaging/eager.hpp"
-#include "messaging/failure.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
@@ -38,8 +36,8 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
     case RecordKind::clear_to_send: handle_clear_to_send(core, peer, message.record); break;
     case RecordKind::segment: handle_segment(core, peer, message); break;
     case RecordKind::finished: handle_finished(core, peer, message.record); break;
-    case RecordKind::withdraw: handle_withdraw(core, peer, message.record.rendezvous()); break;
-    case RecordKind::withdrawn: handle_withdrawn(core, peer, message.record.rendezvous()); break;
+    case RecordKind::revoke: handle_revoke(core, peer, message.record.rendezvous()); break;
+    case RecordKind::revoked: handle_revoked(core, peer, message.record.rendezvous()); break;
     case RecordKind::help:
       if (message.record.length() != record_length(sizeof(HelpBody)))
         return link_failed(core, peer, ErrorCode::corrupt, "a request for help of another length");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,15 @@ struct Core {
         peers(static_cast<std::size_t>(rank_count)) {}
 
   Peer& peer(int rank) const noexcept { return *peers[static_cast<std::size_t>(rank)]; }
+  // The operations with these numbers, if they are with this peer.
+  SendOperation* find_send(const Peer& peer, std::uint32_t number) const noexcept {
+    SendOperation* const send = sends.find(number);
+    return send != nullptr && send->target == peer.rank ? send : nullptr;
+  }
+  ReceiveOperation* find_receive(const Peer& peer, std::uint32_t number) const noexcept {
+    ReceiveOperation* const receive = receives.find(number);
+    return receive != nullptr && receive->message_source == peer.rank ? receive : nullptr;
+  }
 
   progress::Engine& engine;
   const base::System& system;
@@ -34,10 +44,10 @@ struct Core {
   std::vector<Peer*> connected;
   std::vector<transport::Transport*> transports;
   Matching matching;
-  Numbers<SendOperation> sends;  // those of large messages
-  Numbers<ReceiveOperation> receives;
-  std::vector<std::pair<std::uint64_t, const Error*>>
-      failed;                        // communicators; empty while all is well
+  SlotMap<SendOperation> sends;  // those of large messages
+  SlotMap<ReceiveOperation> receives;
+  // Communicators, by id; empty while all is well.
+  std::vector<std::pair<std::uint64_t, const Error*>> failed;
   bool registration_failed = false;  // and was warned of
   bool links_failed = false;         // some peer's failure is not reported yet
   int closing = 0;                   // operations in that state
@@ -57,8 +67,33 @@ void advance(Core& core, Peer& peer);
 void return_credits(Core& core, Peer& peer);
 // Takes what the peer has sent, and posts what waits for it. True when there was anything.
 bool poll_peer(Core& core, Peer& peer);
-inline void count_stale(Core& core) noexcept {
-  ++core.counters.stale_answers;
-}  // its operation is gone
+// Its operation is gone.
+inline void count_stale(Core& core) noexcept { ++core.counters.stale_answers; }
+
+// Of the first record of a send.
+inline RecordFields fields_of(const SendOperation& send, RecordKind kind,
+                              std::size_t body_bytes) noexcept {
+  return {.kind = kind,
+          .body_bytes = body_bytes,
+          .communicator = send.communicator,
+          .key = send.key,
+          .total_bytes = send.bytes,
+          .signature = send.signature};
+}
+
+// ---- eager.cpp: small and medium messages, matched when they come or kept until their receive
+// does
+
+bool try_send(Core& core, Peer& peer, SendOperation& send);
+void handle_message(Core& core, Peer& peer, const TakenMessage& message);
+void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message);
+void discard(Core& core, Unexpected& message) noexcept;
+void move_out_of_ring(Core& core, Peer& peer);
+
+// ---- failure.cpp: how operations end when they cannot succeed
+
+void link_failed(Core& core, Peer& peer, ErrorCode code, std::string cause);
+void report_failed_links(Core& core);
+const Error* failure_of(Core& core, std::uint64_t communicator) noexcept;
 
 }  // namespace qpmesh::messaging

@@ -1,25 +1,13 @@
-#include "messaging/eager.hpp"
-
 #include <fmt/format.h>
 
 #include <cstring>
 
-#include "messaging/failure.hpp"
+#include "messaging/core.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
 
 namespace {
-
-RecordFields fields_of(const SendOperation& send, RecordKind kind,
-                       std::size_t body_bytes) noexcept {
-  return {.kind = kind,
-          .body_bytes = body_bytes,
-          .communicator = send.communicator,
-          .key = send.key,
-          .total_bytes = send.bytes,
-          .signature = send.signature};
-}
 
 // Most messages and most reductions are a few words: those do not pay for a call.
 void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -129,7 +117,7 @@ bool try_send(Core& core, Peer& peer, SendOperation& send) {
   const bool readable = (record.header().flags & flag_source_readable) != 0;
   enter(send, readable ? SendState::readable : SendState::offered);
   peer.offered.push_back(send);
-  if (!peer.announcements.empty()) take_announcement(core, peer, send);
+  if (!peer.preposted.empty()) take_preposted(core, peer, send);
   return true;
 }
 
@@ -207,12 +195,12 @@ void move_out_of_ring(Core& core, Peer& peer) {
   }
 }
 
-void recheck_unexpected(Core& core, std::uint64_t communicator, std::uint32_t operation) {
-  core.matching.for_each_unexpected_collective([&](Unexpected& message) {
+void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
+  core_->matching.for_each_unexpected_collective([&](Unexpected& message) {
     const Envelope& envelope = message.envelope;
     if (envelope.communicator != communicator || operation_of(envelope.key) != operation) return;
-    if (!core.listener.agrees(envelope.source, communicator, operation, envelope.signature))
-      discard(core, message);
+    if (!core_->listener.agrees(envelope.source, communicator, operation, envelope.signature))
+      discard(*core_, message);
   });
 }
 

@@ -1,4 +1,5 @@
-// What the elements of a point-to-point message are: the signature of its record.
+// Do the two ends of a message mean the same: what the elements of a point-to-point message are
+// (the signature of its record), and how long a step of a collective is.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <cstdint>
 
 #include "qpmesh/element.hpp"
+#include "qpmesh/error.hpp"
 
 namespace qpmesh::messaging {
 
@@ -30,5 +32,9 @@ constexpr bool elements_agree(std::uint32_t sent, std::uint32_t wanted) noexcept
       type_in(sent) == ElementType::none || type_in(wanted) == ElementType::none;
   return one_unknown && element_bytes_in(sent) == element_bytes_in(wanted);
 }
+
+// A collective knows how long each message of its is, and its signature says most of that. What is
+// left are the blocks of a v-form, whose lengths only the two ends of a message know.
+ErrorDetail wrong_step_length(int peer, std::size_t bytes, std::size_t bytes_due);
 
 }  // namespace qpmesh::messaging

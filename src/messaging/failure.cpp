@@ -1,20 +1,20 @@
-#include "messaging/failure.hpp"
-
+// How operations end when they cannot succeed: links that fail, communicators that fail, and who is
+// still awaited.
 #include <algorithm>
 #include <utility>
 
-#include "messaging/eager.hpp"
+#include "messaging/core.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
 
 namespace {
 
-// f(peer) for every operation of the communicator that waits for somebody in particular.
+// f(peer) for every operation of the communicator; any_peer: it waits for nobody in particular.
 template <class F>
 void for_each_wait(Core& core, std::uint64_t communicator, F&& f) {
   const auto look = [&](const auto& operation, int peer) {
-    if (operation.communicator == communicator && peer != any_peer) f(peer);
+    if (operation.communicator == communicator) f(peer);
   };
   core.matching.for_each_posted([&](ReceiveOperation& receive) { look(receive, receive.source); });
   core.receives.for_each([&](ReceiveOperation& receive) { look(receive, receive.message_source); });
@@ -27,10 +27,27 @@ void for_each_wait(Core& core, std::uint64_t communicator, F&& f) {
   }
 }
 
+// The receive of this communicator whose buffer the peer still fills.
+ReceiveOperation* filling_of(const Peer& peer, std::uint64_t communicator) noexcept {
+  ReceiveOperation* const receive = peer.filling.receive;
+  return receive != nullptr && receive->communicator == communicator ? receive : nullptr;
+}
+
+void discard_messages(Core& core, std::uint64_t communicator) noexcept {
+  core.matching.for_each_unexpected([&](Unexpected& message) {
+    if (message.envelope.communicator == communicator) discard(core, message);
+  });
+  for (Peer* const peer : core.connected) {
+    std::erase_if(peer->preposted, [=](const Record& answer) {
+      return answer.header().communicator == communicator;
+    });
+  }
+}
+
 }  // namespace
 
-// The listener hears of it at the end of poll: it ends operations, some of
-// which are just being started or moved.
+// The listener hears of it at the end of poll: it ends operations, some of which are just being
+// started or moved.
 void link_failed(Core& core, Peer& peer, ErrorCode code, std::string cause) {
   if (peer.failed) return;
   peer.failed = true;
@@ -45,22 +62,27 @@ void link_failed(Core& core, Peer& peer, ErrorCode code, std::string cause) {
   core.links_failed = true;
 }
 
-void look_at_links(Core& core) {
+void Messaging::look_at_links() {
+  Core& core = *core_;
   for (transport::Transport* const transport : core.transports) transport->poll_async_events();
   for (Peer* const peer : core.connected) {
     if (peer->failed || peer->connection.fault() == nullptr) continue;
     for (std::uint32_t sweep = 0; sweep < record_ring_lines && poll_peer(core, *peer); ++sweep) {}
-    link_failed(core, *peer, ErrorCode::link_failed, "the connection failed");
+    messaging::link_failed(core, *peer, ErrorCode::link_failed, "the connection failed");
   }
   if (core.links_failed) report_failed_links(core);
   if (core.fillings > 0) end_fillings_of_the_dead(core);
-  tear_down_overdue(core);
+  if (core.closing > 0 && core.system.now() >= core.closing_until) tear_down_closing(core, {}, {});
 }
 
-void give_up(Core& core, int rank) noexcept {
-  Peer& peer = core.peer(rank);
+void Messaging::give_up(int rank) noexcept {
+  Peer& peer = core_->peer(rank);
   peer.failed = peer.reported = true;
-  tear_down_with(core, rank);
+  tear_down_closing(*core_, rank, {});
+}
+
+void Messaging::tear_down(std::uint64_t communicator) noexcept {
+  tear_down_closing(*core_, {}, communicator);
 }
 
 void report_failed_links(Core& core) {
@@ -68,7 +90,7 @@ void report_failed_links(Core& core) {
   for (Peer* const peer : core.connected) {
     if (!peer->failed || peer->reported) continue;
     peer->reported = true;
-    tear_down_with(core, peer->rank);
+    tear_down_closing(core, peer->rank, {});
     core.listener.link_failed(peer->failure);
   }
 }
@@ -80,7 +102,8 @@ const Error* failure_of(Core& core, std::uint64_t communicator) noexcept {
   return nullptr;
 }
 
-void fail(Core& core, std::uint64_t communicator, const Error& failure) {
+void Messaging::fail(std::uint64_t communicator, const Error& failure) {
+  Core& core = *core_;
   core.failed.emplace_back(communicator, &failure);
   discard_messages(core, communicator);
   revoke_offers(core, communicator);
@@ -94,16 +117,14 @@ void fail(Core& core, std::uint64_t communicator, const Error& failure) {
     if (receive.communicator == communicator) close(core, receive, failure);
   });
   for (Peer* const peer : core.connected) {
-    // Done when the peer writes no more.
-    if (ReceiveOperation* const receive = peer->filling.receive;
-        receive != nullptr && receive->communicator == communicator) {
-      receive->failure = &failure;
+    if (ReceiveOperation* const receive = filling_of(*peer, communicator)) {
+      receive->failure = &failure;  // done when the peer writes no more
       enter(*receive, ReceiveState::settling);
     }
     peer->queued.for_each([&](SendOperation& send) {
       if (send.communicator != communicator) return;
       peer->queued.remove(send);
-      close_source(*peer, send);
+      close_memory(*peer, send.opened);
       core.engine.complete(send, &failure);
     });
   }
@@ -112,51 +133,31 @@ void fail(Core& core, std::uint64_t communicator, const Error& failure) {
   });
 }
 
-std::optional<int> awaited(Core& core, std::uint64_t communicator) {
+std::optional<int> Messaging::awaited(std::uint64_t communicator) {
   std::optional<int> first;
-  for_each_wait(core, communicator, [&](int peer) {
-    if (!first) first = peer;
+  for_each_wait(*core_, communicator, [&](int peer) {
+    if (!first && peer != any_peer) first = peer;
   });
   return first;
 }
 
-std::optional<int> fills(Core& core, std::uint64_t communicator) noexcept {
-  if (core.fillings == 0) return std::nullopt;
-  for (const Peer* const peer : core.connected) {
-    const ReceiveOperation* const receive = peer->filling.receive;
-    if (receive != nullptr && receive->communicator == communicator) return peer->rank;
+bool Messaging::waits_for(std::uint64_t communicator, int peer) {
+  bool found = false;
+  for_each_wait(*core_, communicator, [&](int awaited) { found |= awaited == peer; });
+  return found;
+}
+
+std::optional<int> Messaging::fills(std::uint64_t communicator) const noexcept {
+  if (core_->fillings == 0) return std::nullopt;
+  for (const Peer* const peer : core_->connected) {
+    if (filling_of(*peer, communicator) != nullptr) return peer->rank;
   }
   return std::nullopt;
 }
 
-bool waits_for_anybody(Core& core, std::uint64_t communicator) {
-  bool found = false;
-  core.matching.for_each_posted([&](ReceiveOperation& receive) {
-    found |= receive.communicator == communicator && receive.source == any_peer;
-  });
-  return found;
-}
-
-bool waits_for(Core& core, std::uint64_t communicator, int peer) {
-  bool found = false;
-  for_each_wait(core, communicator, [&](int awaited) { found |= awaited == peer; });
-  return found;
-}
-
-void discard_messages(Core& core, std::uint64_t communicator) noexcept {
-  core.matching.for_each_unexpected([&](Unexpected& message) {
-    if (message.envelope.communicator == communicator) discard(core, message);
-  });
-  for (Peer* const peer : core.connected) {
-    std::erase_if(peer->announcements, [=](const Announcement& announcement) {
-      return announcement.communicator == communicator;
-    });
-  }
-}
-
-void forget(Core& core, std::uint64_t communicator) noexcept {
-  discard_messages(core, communicator);
-  std::erase_if(core.failed, [=](const auto& failed) { return failed.first == communicator; });
+void Messaging::forget(std::uint64_t communicator) noexcept {
+  discard_messages(*core_, communicator);
+  std::erase_if(core_->failed, [=](const auto& failed) { return failed.first == communicator; });
 }
 
 }  // namespace qpmesh::messaging

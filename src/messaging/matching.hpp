@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "messaging/elements.hpp"
 #include "messaging/operations.hpp"
@@ -35,15 +35,14 @@ inline bool take_envelope(ReceiveOperation& receive, const Envelope& envelope) n
   return !receive.mistyped && !receive.truncated;
 }
 
-// A message that came before its receive. Its payload lies in one of three
-// places, or is still at the sender (offer).
+// A message that came before its receive. Its payload lies in one of three places, or is still at
+// the sender (offer).
 struct Unexpected {
   Envelope envelope;
   RecordKind kind = RecordKind::eager_inline;
   std::uint8_t flags = 0;
   OfferBody offer{};
-  const std::byte* ring_payload =
-      nullptr;  // eager_payload: still in the payload ring, which it pins
+  const std::byte* ring_payload = nullptr;  // eager_payload: in the payload ring, which it pins
   PayloadCursor::Place place{};
   std::unique_ptr<std::byte[]> copy;  // eager_payload: moved out of the ring
   std::byte inline_payload[inline_bytes_max];
@@ -96,16 +95,26 @@ class Matching {
     for (auto& list : unexpected_) list.for_each(f);
   }
 
-  bool has_unexpected_collective() const noexcept { return !unexpected_[1].empty(); }
   template <class F>
   void for_each_unexpected_collective(F&& f) {
     unexpected_[1].for_each(f);
   }
 
-  // Kept between messages, so that an unexpected small message allocates
-  // nothing once the first few have come.
-  Unexpected& new_message();  // throws std::bad_alloc
-  void free_message(Unexpected& message) noexcept;
+  // Kept between messages, so that an unexpected small message allocates nothing once the first few
+  // have come. Throws std::bad_alloc.
+  Unexpected& new_message() {
+    if (free_.empty()) free_.push_back(messages_.emplace_back());
+    Unexpected& message = *free_.first();
+    free_.remove(message);
+    ++in_use_;
+    return message;
+  }
+  void free_message(Unexpected& message) noexcept {
+    message.copy.reset();
+    message.ring_payload = nullptr;
+    free_.push_front(message);
+    --in_use_;
+  }
   std::size_t messages_in_use() const noexcept { return in_use_; }
 
  private:
@@ -116,11 +125,11 @@ class Matching {
   }
   static std::size_t index(std::uint64_t key) noexcept { return is_collective(key) ? 1 : 0; }
 
-  List<ReceiveOperation>
-      posted_[2];  // point-to-point, collective: neither is searched for the other
+  // Point-to-point, collective: neither is searched for the other.
+  List<ReceiveOperation> posted_[2];
   List<Unexpected> unexpected_[2];
-  std::vector<std::unique_ptr<Unexpected[]>> chunks_;
-  Unexpected* free_ = nullptr;
+  std::deque<Unexpected> messages_;
+  List<Unexpected> free_;
   std::size_t in_use_ = 0;
 };
 

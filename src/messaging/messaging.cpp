@@ -6,8 +6,6 @@
 
 #include "base/cpu.hpp"
 #include "messaging/core.hpp"
-#include "messaging/eager.hpp"
-#include "messaging/failure.hpp"
 #include "messaging/mutant.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
@@ -45,7 +43,7 @@ void begin(Core& core, ReceiveOperation& receive) {
     enter(receive, ReceiveState::posted);
     core.matching.post(receive);
     if (receive.capacity_bytes > inline_bytes_max && is_collective(receive.key))
-      announce(core, receive);
+      prepost(core, receive);
   }
 }
 
@@ -137,7 +135,7 @@ bool Messaging::flush() {
   return all;
 }
 
-Messaging::Counters Messaging::counters() const noexcept {
+Counters Messaging::counters() const noexcept {
   Counters counters = core_->counters;
   for (const Peer* const peer : core_->connected)
     counters.partial_records += peer->in.partial_records();
@@ -151,35 +149,5 @@ std::chrono::microseconds Messaging::sleep_max() const noexcept {
       std::chrono::ceil<std::chrono::microseconds>(core_->closing_until - core_->system.now());
   return std::clamp(left, std::chrono::microseconds{0}, longest);
 }
-
-void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
-  if (core_->matching.has_unexpected_collective())
-    recheck_unexpected(*core_, communicator, operation);
-}
-
-std::optional<int> Messaging::fills(std::uint64_t communicator) const noexcept {
-  return messaging::fills(*core_, communicator);
-}
-
-std::optional<int> Messaging::awaited(std::uint64_t communicator) {
-  return messaging::awaited(*core_, communicator);
-}
-bool Messaging::waits_for(std::uint64_t communicator, int peer) {
-  return messaging::waits_for(*core_, communicator, peer);
-}
-bool Messaging::waits_for_anybody(std::uint64_t communicator) {
-  return messaging::waits_for_anybody(*core_, communicator);
-}
-void Messaging::fail(std::uint64_t communicator, const Error& failure) {
-  messaging::fail(*core_, communicator, failure);
-}
-void Messaging::tear_down(std::uint64_t communicator) noexcept {
-  tear_down_communicator(*core_, communicator);
-}
-void Messaging::forget(std::uint64_t communicator) noexcept {
-  messaging::forget(*core_, communicator);
-}
-void Messaging::look_at_links() { messaging::look_at_links(*core_); }
-void Messaging::give_up(int rank) noexcept { messaging::give_up(*core_, rank); }
 
 }  // namespace qpmesh::messaging

@@ -2,13 +2,11 @@
 //
 // The rules that keep it from hanging:
 // - Record rings are always drained. What nobody waits for yet goes to the unexpected queue, which
-// has a cap:
-//   beyond it the communicator fails with the sender's name, and nothing stalls.
+//   has a cap: beyond it the communicator fails with the sender's name, and nothing stalls.
 // - Returning credits needs no line. Rendezvous control has lines that data never takes.
-// - A sender short of payload space degrades to rendezvous; before a pipelined rendezvous is
-// answered,
-//   unmatched payload of that peer is moved out of the ring, and stays out while the rendezvous
-//   lasts.
+// - A sender short of payload space degrades to rendezvous. Before a pipelined rendezvous is
+//   answered, unmatched payload of that peer is moved out of the ring, and stays out while the
+//   rendezvous lasts.
 #pragma once
 
 #include <atomic>
@@ -56,8 +54,8 @@ class Listener : public CallChecker {
 enum class Rendezvous : std::uint8_t { write, read };
 
 struct MessagingConfig {
-  std::size_t eager_bytes_max =
-      0;  // at most a quarter of a peer's payload ring, whatever is asked for
+  // At most a quarter of a peer's payload ring, whatever is asked for.
+  std::size_t eager_bytes_max = 0;
   // Private buffers are registered for one message from this size on; smaller ones are cheaper to
   // copy.
   std::size_t register_bytes_min = 0;
@@ -69,9 +67,9 @@ struct MessagingConfig {
   base::Revocations* revocations = nullptr;  // ours, where peers can load it
 };
 
-// So long a peer may take to answer a withdrawal: beyond, the link between two healthy ranks is
+// So long a peer may take to give a buffer back: beyond, the link between two healthy ranks is
 // given up rather than an error kept from the user.
-inline constexpr std::int64_t withdrawal_ms_max = 100;
+inline constexpr std::int64_t revocation_ms_max = 100;
 
 // What messaging needs to talk to one rank.
 struct PeerPlaces {
@@ -81,8 +79,7 @@ struct PeerPlaces {
   RingLayout layout{};                              // of both slots
   std::byte* slot = nullptr;                        // our memory that this peer writes
   transport::RemoteAddress remote_slot{};           // the peer's memory that we write
-  transport::RemoteAddress
-      remote_revocations{};      // the peer's counter, where its memory can be loaded
+  transport::RemoteAddress remote_revocations{};    // the peer's counter, where it can be loaded
   std::span<std::byte> staging;  // empty where the transport copies while posting
   std::uint32_t send_seed = 0;   // CRC seeds of the two directions
   std::uint32_t receive_seed = 0;
@@ -96,8 +93,8 @@ struct Counters {
   std::uint64_t pulls = 0;
   std::uint64_t helped_pulls = 0;  // whose second half the sender copied
   std::uint64_t reads = 0;
-  std::uint64_t announcements = 0;    // receives answered before their offer came
-  std::uint64_t announced_sends = 0;  // sends that found their answer waiting
+  std::uint64_t preposted_receives = 0;  // answered before their offer came
+  std::uint64_t preposted_sends = 0;     // that found their answer waiting
   std::uint64_t credit_writes = 0;
   std::uint64_t control_waits = 0;  // rendezvous control that found no line
   std::uint64_t degraded = 0;       // eager sends that became rendezvous for want of payload space
@@ -133,8 +130,7 @@ class Messaging final : public progress::Pollable {
   // The rank that still writes into the buffer of a receive which would otherwise have ended.
   std::optional<int> fills(std::uint64_t communicator) const noexcept;
 
-  bool waits_for(std::uint64_t communicator, int peer);
-  bool waits_for_anybody(std::uint64_t communicator);  // a receive from any source
+  bool waits_for(std::uint64_t communicator, int peer);  // any_peer: a receive from any source
 
   // Ends every operation of the communicator, and every one that it starts later. Where a device
   // may still touch a buffer the operation ends when it does no more: the peer is asked, and the
@@ -145,8 +141,8 @@ class Messaging final : public progress::Pollable {
   void tear_down(std::uint64_t communicator) noexcept;
   // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
-  // Those of one collective that came before the call: asks the listener about
-  // each. For the begin of an operation.
+  // The messages of one collective that came before the call: asks the listener about each. For the
+  // begin of an operation.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 
   // Finds connections that have failed while we only wait: posting would have told. What had
@@ -170,7 +166,6 @@ class Messaging final : public progress::Pollable {
   // poll.
   bool spin_for(const ReceiveOperation& receive);
 
-  using Counters = messaging::Counters;
   Counters counters() const noexcept;
 
  private:

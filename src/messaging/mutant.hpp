@@ -19,7 +19,7 @@ enum class Mutant : std::uint8_t {
   pair_order,              // a send overtakes those that wait for credits
   flag_order,              // the record is written before its payload
   ring_size,               // a sender believes that the rings are one line and one unit larger
-  withdrawal,              // memory goes back while a device may still touch it
+  revocation,              // memory goes back while a device may still touch it
 };
 
 #ifdef QPMESH_WITH_MUTANTS

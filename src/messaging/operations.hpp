@@ -1,21 +1,23 @@
-// A send and a receive in flight. Owned by the caller, at a fixed address from start until
-// done; messaging links them into its lists.
+// A send and a receive in flight. Owned by the caller, at a fixed address from start until done;
+// messaging links them into its lists.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <type_traits>
 
 #include "messaging/rendezvous/states.hpp"
-#include "progress/operation.hpp"
+#include "progress/task.hpp"
 #include "transport/connection.hpp"
 
 namespace qpmesh::messaging {
 
-// What matching compares within a communicator. Point-to-point: the tag, ordered per (source,
-// tag). Collectives: the number of the operation, first in first out per (operation, source);
-// their receives know exactly what comes.
+// What matching compares within a communicator. Point-to-point: the tag, ordered per (source, tag).
+// Collectives: the number of the operation, first in first out per (operation, source); their
+// receives know exactly what comes.
 inline constexpr std::uint64_t collective_key_bit = std::uint64_t{1} << 63;
 constexpr std::uint64_t tag_key(int tag) noexcept { return static_cast<std::uint32_t>(tag); }
 constexpr std::uint64_t collective_key(std::uint32_t operation) noexcept {
@@ -83,8 +85,7 @@ struct SendOperation : progress::Operation {
   transport::RemoteAddress destination{};
   std::uint64_t completion = 0;  // of the last piece posted
   bool staged = false;           // the source is copied before the device reads it
-  std::optional<transport::RemoteAddress>
-      opened{};  // the source, registered for this operation alone
+  std::optional<transport::RemoteAddress> opened{};  // registered for this operation alone
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;
 };
@@ -119,14 +120,23 @@ struct ReceiveOperation : progress::Operation {
   std::uint32_t message_signature = 0;
   std::size_t moved_bytes = 0;
   std::uint32_t number = 0;
-  std::optional<std::uint32_t> region{};  // registered for this operation alone
-  std::uint32_t sender_number = 0;        // while our device reads
-  std::uint64_t completion = 0;           // of the last piece posted
+  std::optional<transport::RemoteAddress> opened{};  // registered for this operation alone
+  std::uint32_t sender_number = 0;                   // while our device reads
+  std::uint64_t completion = 0;                      // of the last piece posted
   transport::RemoteAddress origin{};
   ReceiveOperation* previous = nullptr;
   ReceiveOperation* next = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<SendOperation> &&
               std::is_trivially_destructible_v<ReceiveOperation>);
+
+// Bytes of the message, from one of them on, become part of the target.
+inline void deliver_part(const ReceiveOperation& receive, std::size_t from,
+                         std::span<const std::byte> bytes) {
+  std::byte* const target = receive.data + from;
+  const std::byte* const operand = receive.operand == nullptr ? nullptr : receive.operand + from;
+  if (receive.combine == nullptr) std::memcpy(target, bytes.data(), bytes.size());
+  else receive.combine(target, operand, bytes.data(), bytes.size(), receive.context);
+}
 
 }  // namespace qpmesh::messaging

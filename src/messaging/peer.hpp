@@ -3,27 +3,16 @@
 
 #include <algorithm>
 #include <deque>
-#include <vector>
 
 #include "messaging/matching.hpp"
 #include "messaging/messaging.hpp"
-#include "messaging/numbers.hpp"
 #include "messaging/rings/receive_ring.hpp"
 #include "messaging/rings/send_ring.hpp"
+#include "messaging/slot_map.hpp"
 
 namespace qpmesh::messaging {
 
 using Ring = SendRing<ProcessAtomics>;
-
-// An answer that came before its send began.
-struct Announcement {
-  std::uint64_t communicator;
-  std::uint64_t key;
-  std::uint64_t bytes;
-  std::uint32_t signature;
-  std::uint8_t flags;
-  RendezvousBody body;
-};
 
 // A message that its receiver copies by itself.
 struct Pull {
@@ -88,11 +77,11 @@ struct Peer {
   List<SendOperation> writes;
   List<ReceiveOperation> reads;
 
-  List<SendOperation> offered;              // in order; not answered
-  std::vector<Announcement> announcements;  // in order; their sends have not begun
+  List<SendOperation> offered;   // in order; not answered
+  std::deque<Record> preposted;  // answers in order, whose sends have not begun
 
-  Unexpected* first_pinned =
-      nullptr;  // unmatched payloads still in the payload ring, in ring order
+  // Unmatched payloads still in the payload ring, in ring order.
+  Unexpected* first_pinned = nullptr;
   Unexpected* last_pinned = nullptr;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 

@@ -1,15 +1,15 @@
-// One engine per context drives everything: it polls what may have news and
-// resumes what became ready. No hidden threads.
+// One engine per context drives everything: it polls what may have news and resumes what became
+// ready. No hidden threads.
 #pragma once
 
 #include <cassert>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "progress/frame_pool.hpp"
-#include "progress/operation.hpp"
 #include "progress/task.hpp"
 
 namespace qpmesh::progress {
@@ -19,6 +19,11 @@ class Pollable {
  public:
   virtual ~Pollable() = default;
   virtual bool poll() = 0;  // true when it did something; never blocks
+  // Before a sleep: news from here on end it, for those that came before it is polled once more.
+  // Returns how long the sleep may last.
+  virtual std::chrono::microseconds request_notification() noexcept {
+    return std::chrono::microseconds::max();
+  }
 };
 
 class Engine {
@@ -63,6 +68,9 @@ class Engine {
 
   bool step();       // polls, then resumes; true when anything happened
   void poll_slow();  // now
+  std::chrono::microseconds request_notification() noexcept {  // of the slow source
+    return slow_ != nullptr ? slow_->request_notification() : std::chrono::microseconds::max();
+  }
   bool run_ready();  // true when anything ran
 
   FramePool& pool() noexcept { return pool_; }

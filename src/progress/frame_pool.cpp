@@ -1,5 +1,6 @@
 #include "progress/frame_pool.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <new>
 
@@ -17,37 +18,26 @@ FramePool::~FramePool() {
   }
 }
 
-FramePool::Header* FramePool::new_block(std::size_t bytes) {
-  return static_cast<Header*>(::operator new(sizeof(Header) + bytes));
+void* FramePool::allocate_from_heap(std::size_t bytes) {
+  auto* const block = static_cast<Header*>(::operator new(sizeof(Header) + bytes));
+  block->pool = nullptr;
+  return block + 1;
 }
 
 void* FramePool::allocate(std::size_t bytes) {
-  constexpr auto min_log2 = static_cast<std::size_t>(std::countr_zero(block_bytes_min));
-  const std::size_t log2 =
-      bytes <= block_bytes_min ? min_log2 : static_cast<std::size_t>(std::bit_width(bytes - 1));
-  const std::size_t size_class = log2 - min_log2;
-  Header* block = nullptr;
-  if (size_class >= class_count) {  // larger than anything kept
-    block = new_block(bytes);
-    block->pool = nullptr;
-    return block + 1;
-  }
-  if (free_[size_class] != nullptr) {
-    block = free_[size_class];
-    free_[size_class] = block->next;
-  } else {
-    block = new_block(std::size_t{1} << log2);
-  }
+  const std::size_t block_bytes = std::bit_ceil(std::max(bytes, block_bytes_min));
+  const auto size_class = static_cast<std::size_t>(std::countr_zero(block_bytes / block_bytes_min));
+  if (size_class >= class_count) return allocate_from_heap(bytes);  // larger than anything kept
+  Header* block = free_[size_class];
+  if (block != nullptr) free_[size_class] = block->next;
+  else block = static_cast<Header*>(allocate_from_heap(block_bytes)) - 1;
   block->pool = this;
   block->size_class = size_class;
   return block + 1;
 }
 
 void* FramePool::allocate_frame_slowly(std::size_t bytes) {
-  if (current_ != nullptr) return current_->allocate(bytes);
-  Header* const block = new_block(bytes);
-  block->pool = nullptr;
-  return block + 1;
+  return current_ != nullptr ? current_->allocate(bytes) : allocate_from_heap(bytes);
 }
 
 }  // namespace qpmesh::progress

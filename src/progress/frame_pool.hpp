@@ -40,8 +40,8 @@ class FramePool {
   };
   static void* allocate_frame(std::size_t bytes) {
     FramePool* const pool = current_;
-    if (pool != nullptr && bytes <= block_bytes_min &&
-        pool->free_[0] != nullptr) {  // the usual frame
+    // The usual frame.
+    if (pool != nullptr && bytes <= block_bytes_min && pool->free_[0] != nullptr) {
       Header* const block = pool->free_[0];
       pool->free_[0] = block->next;
       block->size_class = 0;
@@ -59,17 +59,17 @@ class FramePool {
       Header* next;  // while free; its class is the list it hangs in
     };
   };
-  static constexpr std::size_t block_bytes_min =
-      1024;  // holds the frame of any algorithm for small vectors
+  // Holds the frame of any algorithm for small vectors.
+  static constexpr std::size_t block_bytes_min = 1024;
   static constexpr std::size_t class_count = 22;  // 1 KiB … 2 GiB in powers of two
 
-  static Header* new_block(std::size_t bytes);
+  static void* allocate_from_heap(std::size_t bytes);
   static void* allocate_frame_slowly(std::size_t bytes);
 
   std::array<Header*, class_count> free_{};
 
-  static constinit thread_local FramePool*
-      current_;  // constinit: read without a call to an initialiser
+  // constinit: read without a call to an initialiser.
+  static constinit thread_local FramePool* current_;
 };
 
 }  // namespace qpmesh::progress

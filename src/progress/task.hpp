@@ -2,14 +2,13 @@
 //
 // The law of tasks (docs/design.md):
 // - Lazy: a task runs when it is awaited or handed to Engine::start.
-// - It ends only by being resumed: a failure resumes each parked awaitable,
-//   which then throws inside the coroutine.
+// - It ends only by being resumed: a failure resumes each parked awaitable, which then throws
+// inside
+//   the coroutine.
 // - Nothing is resumed from inside await_suspend: it records who runs next, and one loop in the
-// engine
-//   resumes. Symmetric transfer overflows the stack at -O0 and under sanitizers with gcc 12.
+//   engine resumes. Symmetric transfer overflows the stack at -O0 and under sanitizers with gcc 12.
 // - Awaitables are trivially destructible and made by functions, never by braces inside an await
-// expression:
-//   gcc 12 destroys a braced temporary there twice.
+//   expression: gcc 12 destroys a braced temporary there twice.
 #pragma once
 
 #include <cassert>
@@ -18,12 +17,27 @@
 #include <utility>
 
 #include "progress/frame_pool.hpp"
-#include "progress/operation.hpp"
+#include "qpmesh/error.hpp"
 
 namespace qpmesh::progress {
 
 class Engine;
 class Task;
+struct TaskPromise;
+
+// Several operations awaited together: the waiter is resumed when the last one is done.
+struct Join {
+  int outstanding = 0;
+  TaskPromise* waiter = nullptr;  // set when the coroutine parks; nobody resumes before
+};
+
+// Something in flight that somebody waits for. Owned by whoever started it, at a fixed address,
+// until done. Trivially destructible: it may live in an awaitable.
+struct Operation {
+  bool done = false;
+  const Error* failure = nullptr;  // owned by the communicator (or context) that failed
+  Join* join = nullptr;            // nullptr: somebody polls done
+};
 
 // A root task's result, for Engine::start.
 struct TaskOperation : Operation {

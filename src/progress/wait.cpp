@@ -1,5 +1,6 @@
 #include "progress/wait.hpp"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -15,16 +16,23 @@
 namespace qpmesh::progress {
 namespace {
 
-constexpr std::uint32_t spins_per_us =
-    20;  // a poll of a few rings and a pause: about 50 ns; only the order matters
-// A pause costs up to 40 ns, which a message that is nearly here would wait for; a long
-// wait leaves the core's other thread alone.
+// A poll of a few rings and a pause: about 50 ns; only the order matters.
+constexpr std::uint32_t spins_per_us = 20;
+// A pause costs up to 40 ns, which a message that is nearly here would wait for; a long wait leaves
+// the core's other thread alone.
 constexpr std::uint32_t pauseless_spins = 2'000;
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};
-constexpr auto slice_lost =
-    std::chrono::microseconds{500};  // a yield that took longer met a neighbour that computes
+// A yield that took longer met a neighbour that computes.
+constexpr auto slice_lost = std::chrono::microseconds{500};
 constexpr std::uint32_t sleeps_for_yield_max = 64;
+
+[[noreturn]] void fail(const char* call) {
+  throw Error{{.code = ErrorCode::no_resource,
+               .operation = "init",
+               .cause = fmt::format("{} failed", call),
+               .system_error = errno}};
+}
 
 }  // namespace
 
@@ -43,12 +51,7 @@ WaitPolicy WaitPolicy::spin_for(std::int64_t spin_us) {
 Waiter::Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell)
     : engine_{engine}, system_{system}, policy_{policy}, doorbell_{doorbell} {
   epoll_.reset(system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); }));
-  if (!epoll_) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .operation = "init",
-                 .cause = "epoll_create1 failed",
-                 .system_error = errno}};
-  }
+  if (!epoll_) fail("epoll_create1");
   if (doorbell_.eventfd >= 0) watch(doorbell_.eventfd);
 }
 
@@ -56,12 +59,8 @@ void Waiter::watch(int descriptor) {
   epoll_event event{.events = EPOLLIN, .data = {.fd = descriptor}};
   if (system_.call("epoll_ctl", [&] {
         return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
-      }) != 0) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .operation = "init",
-                 .cause = "epoll_ctl failed",
-                 .system_error = errno}};
-  }
+      }) != 0)
+    fail("epoll_ctl");
 }
 
 Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others others) {
@@ -78,28 +77,19 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others ot
   if (passed != Passed::on) return passed;  // a warning is given before the next sleep
   if (yields_left) {
     ::sched_yield();
-    learn_from_yield(system_.now() - now);
+    // A neighbour that stays costs each yield a slice, and soon most waits sleep. One that was
+    // there by chance must not: sleeps of ranks whose cores are idle cost a multiple of yields.
+    if (system_.now() - now > slice_lost) {
+      sleeps_left_ = sleeps_for_yield_;
+      sleeps_for_yield_ = std::min(4 * sleeps_for_yield_, sleeps_for_yield_max);
+    } else if (sleeps_for_yield_ > 1) {
+      --sleeps_for_yield_;
+    }
   } else {
     if (sleeps_left_ > 0) --sleeps_left_;
     sleep(limit, others);
   }
   return passed;
-}
-
-// A neighbour that stays costs each yield a slice, and soon most waits sleep. One that was there by
-// chance must not: sleeps of ranks whose cores are idle cost a multiple of yields.
-void Waiter::learn_from_yield(std::chrono::nanoseconds length) noexcept {
-  if (length > slice_lost) {
-    sleeps_left_ = sleeps_for_yield_;
-    sleeps_for_yield_ = std::min(4 * sleeps_for_yield_, sleeps_for_yield_max);
-  } else if (sleeps_for_yield_ > 1) {
-    --sleeps_for_yield_;
-  }
-}
-
-Waiter::Passed Waiter::look_between_steps(WaitLimit& limit, Others others) {
-  poll_slow(others);
-  return look_at_clock(limit, system_.now());
 }
 
 Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
@@ -116,7 +106,7 @@ Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
 // Before the last look: who publishes behind it rings.
 std::chrono::microseconds Waiter::fall_asleep() noexcept {
   if (doorbell_.asleep != nullptr) doorbell_.asleep->set();
-  return armable_ != nullptr ? armable_->arm() : std::chrono::microseconds::max();
+  return engine_.request_notification();
 }
 
 void Waiter::wake_up(bool rung) noexcept {
@@ -141,18 +131,12 @@ void Waiter::block(std::chrono::microseconds length, Others others) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(length);
   const timespec time{.tv_sec = seconds.count(),
                       .tv_nsec = std::chrono::nanoseconds{length - seconds}.count()};
-  pollfd own{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
-  if (others.empty()) {
-    ::ppoll(&own, 1, &time, nullptr);
-    descriptor_lost_ |= (own.revents & POLLNVAL) != 0;
-    return;
-  }
-  std::vector<pollfd> all{own};
+  std::vector<pollfd> all{{.fd = epoll_.get(), .events = POLLIN, .revents = 0}};
   for (const Waiter* const other : others)
     all.push_back({.fd = other->epoll_.get(), .events = POLLIN, .revents = 0});
   ::ppoll(all.data(), all.size(), &time, nullptr);
-  descriptor_lost_ |=
-      (all.front().revents & POLLNVAL) != 0;  // another one sees its own when it waits
+  // Another one sees its own when it waits.
+  descriptor_lost_ |= (all.front().revents & POLLNVAL) != 0;
 }
 
 void Waiter::sleep(const WaitLimit& limit, Others others) {
@@ -160,13 +144,9 @@ void Waiter::sleep(const WaitLimit& limit, Others others) {
   for (Waiter* const other : others) length = std::min(length, other->fall_asleep());
   const bool news = step(others);
   if (!news) {
-    if (length >=
-        std::chrono::milliseconds{1}) {  // a shorter one ends before the limit is of interest
-      const Deadline next = std::min(limit.deadline, limit.stall_at);
-      const int left_ms = base::remaining_ms(
-          system_, next, static_cast<int>(sleep_max / std::chrono::milliseconds{1}));
-      length = std::min<std::chrono::microseconds>(length, std::chrono::milliseconds{left_ms});
-    }
+    const std::chrono::milliseconds left{
+        base::remaining_ms(system_, std::min(limit.deadline, limit.stall_at))};
+    length = std::min<std::chrono::microseconds>(length, left);
     block(length, others);
   }
   wake_up(!news);

@@ -1,5 +1,5 @@
-// The one function that waits: spin, then yield, then sleep. Nothing else in
-// the library blocks after start-up.
+// The one function that waits: spin, then yield, then sleep. Nothing else in the library blocks
+// after start-up.
 #pragma once
 
 #include <chrono>
@@ -31,8 +31,8 @@ struct WaitPolicy {
   static WaitPolicy spin_for(std::int64_t spin_us);  // QPMESH_SPIN_US
 };
 
-// How long a wait may last. The clock is first read when spinning did not help,
-// so that short waits do not pay for it.
+// How long a wait may last. The clock is first read when spinning did not help, so that short waits
+// do not pay for it.
 struct WaitLimit {
   std::int64_t timeout_ms = 0;  // 0 = for ever
   std::int64_t stall_ms = 0;    // a wait that lasts so long has stalled; 0 = none does
@@ -53,30 +53,19 @@ struct Doorbell {
   int eventfd = -1;
 };
 
-// What a sleeper must tell before it sleeps, or nothing would wake it.
-class Armable {
- public:
-  virtual ~Armable() = default;
-  // News from here on make a watched descriptor readable, for those that came before progress looks
-  // once more. Returns how long the sleep may last.
-  virtual std::chrono::microseconds arm() noexcept = 0;
-};
-
 class Waiter {
  public:
   using Others = std::span<Waiter* const>;
 
   Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell);
 
-  // Another descriptor that ends a sleep when it is readable (control channel,
-  // transport). Throws Error{no_resource}.
+  // Another descriptor that ends a sleep when it is readable (control channel, transport). Throws
+  // Error{no_resource}.
   void watch(int descriptor);
 
   // The application has closed a descriptor that sleeps depend on: what looks like sleeping would
   // spin.
   bool descriptor_lost() const noexcept { return descriptor_lost_; }
-
-  void set_armable(Armable* armable) noexcept { armable_ = armable; }
 
   // Progresses the whole context until done() or the limit; false: the limit passed first. done is
   // asked after every step; on_stall when the limit's stall time has come, and again so many ms
@@ -91,7 +80,10 @@ class Waiter {
         passed = pass_time(++idle, limit, others);
       } else {
         idle = 0;
-        if (++steps % steps_between_looks == 0) passed = look_between_steps(limit, others);
+        if (++steps % steps_between_looks == 0) {
+          poll_slow(others);
+          passed = look_at_clock(limit, system_.now());
+        }
       }
       switch (passed) {
         case Passed::on: break;
@@ -121,12 +113,10 @@ class Waiter {
     for (Waiter* const other : others) other->engine_.poll_slow();
   }
   Passed pass_time(std::uint32_t idle, WaitLimit& limit, Others others);
-  void learn_from_yield(std::chrono::nanoseconds length) noexcept;
-  Passed look_between_steps(WaitLimit& limit, Others others);
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit, Others others);
-  std::chrono::microseconds
-  fall_asleep() noexcept;  // from now on it is woken; how long the sleep may last
+  // From now on it is woken. Returns how long the sleep may last.
+  std::chrono::microseconds fall_asleep() noexcept;
   void block(std::chrono::microseconds length, Others others);
   void wake_up(bool rung) noexcept;
 
@@ -134,7 +124,6 @@ class Waiter {
   const base::System& system_;
   WaitPolicy policy_;
   Doorbell doorbell_;
-  Armable* armable_ = nullptr;
   base::UniqueFd epoll_;
   bool descriptor_lost_ = false;
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices

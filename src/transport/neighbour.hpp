@@ -29,16 +29,11 @@ class Neighbour {
             base::UniqueFd doorbell, base::ProcessMemory private_memory = {});
   // A rank of this process, whose arena is mapped already. It does not own the doorbell; -1: nobody
   // sleeps.
-  explicit Neighbour(const Arena& arena, int doorbell = -1,
-                     base::ProcessMemory private_memory = {}) noexcept
-      : Neighbour{{arena.data(), arena.bytes()}, arena.header().asleep, doorbell, private_memory} {}
-  Neighbour(std::span<std::byte> arena, const base::Asleep& asleep, int doorbell,
-            base::ProcessMemory private_memory = {}) noexcept
+  explicit Neighbour(const Arena& arena, int doorbell = -1) noexcept
       : arena_{arena.data()},
-        arena_bytes_{arena.size()},
-        asleep_{&asleep},
-        doorbell_{doorbell},
-        private_memory_{private_memory} {}
+        arena_bytes_{arena.bytes()},
+        asleep_{&arena.header().asleep},
+        doorbell_{doorbell} {}
   Neighbour(Neighbour&&) noexcept = default;
   Neighbour& operator=(Neighbour&&) = delete;
   virtual ~Neighbour() = default;  // simulated ranks copy in another way

@@ -16,7 +16,7 @@ class OnEveryNetwork : public testing::TestWithParam<Flavour> {
   }
 };
 
-void add(Messaging::Counters& sum, const Messaging::Counters& more) {
+void add(messaging::Counters& sum, const messaging::Counters& more) {
   sum.segments_sent += more.segments_sent;
   sum.zero_copy_sends += more.zero_copy_sends;
   sum.pulls += more.pulls;
@@ -27,7 +27,7 @@ void add(Messaging::Counters& sum, const Messaging::Counters& more) {
 }
 
 TEST_P(OnEveryNetwork, every_message_arrives_whole_and_in_order) {
-  Messaging::Counters counters;
+  messaging::Counters counters;
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const int ranks = 1 + static_cast<int>(seed % 5);
     const Outcome outcome = random_traffic({.network = network(ranks, seed),

@@ -38,7 +38,7 @@ constexpr std::array mutants{Named{"crc", Mutant::crc},
                              Named{"staging", Mutant::staging},
                              Named{"pair_order", Mutant::pair_order},
                              Named{"flag_order", Mutant::flag_order},
-                             Named{"withdrawal", Mutant::withdrawal}};
+                             Named{"revocation", Mutant::revocation}};
 static_assert(mutants.size() == MUTANT_COUNT, "each has its test in CMakeLists.txt");
 constexpr Named sound_library{"none", Mutant::none};
 

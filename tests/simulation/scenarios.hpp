@@ -33,7 +33,7 @@ NetworkConfig reading_network(
 
 struct Outcome {
   std::string wrong;  // empty: all is well
-  messaging::Messaging::Counters counters{};
+  messaging::Counters counters{};
   std::uint64_t trace = 0;
 };
 

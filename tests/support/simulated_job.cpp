@@ -237,8 +237,8 @@ std::string SimulatedJob::run(std::int64_t timeout_ms) {
   return wrong_;
 }
 
-messaging::Messaging::Counters SimulatedJob::counters() {
-  messaging::Messaging::Counters sum;
+messaging::Counters SimulatedJob::counters() {
+  messaging::Counters sum;
   for (Rank& rank : ranks_) {
     const auto mine = rank.context->messaging().counters();
     sum.records_sent += mine.records_sent;
@@ -246,8 +246,8 @@ messaging::Messaging::Counters SimulatedJob::counters() {
     sum.zero_copy_sends += mine.zero_copy_sends;
     sum.pulls += mine.pulls;
     sum.reads += mine.reads;
-    sum.announcements += mine.announcements;
-    sum.announced_sends += mine.announced_sends;
+    sum.preposted_receives += mine.preposted_receives;
+    sum.preposted_sends += mine.preposted_sends;
     sum.credit_writes += mine.credit_writes;
     sum.control_waits += mine.control_waits;
     sum.degraded += mine.degraded;

@@ -57,7 +57,7 @@ class SimulatedJob {
   // Communicators can go afterwards.
   std::string close();
 
-  messaging::Messaging::Counters counters();  // of all ranks together
+  messaging::Counters counters();  // of all ranks together
 
  private:
   struct Rank {

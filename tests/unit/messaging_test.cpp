@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "messaging/matching.hpp"
-#include "messaging/numbers.hpp"
 #include "messaging/rings/receive_ring.hpp"
 #include "messaging/rings/send_ring.hpp"
+#include "messaging/slot_map.hpp"
 #include "support/heap.hpp"
 #include "support/lone_rank.hpp"
 
@@ -181,10 +181,10 @@ TEST(immediates, carry_kind_and_content) {
   }
 }
 
-// ---- numbers of operations ----
+// ---- operations by number ----
 
-TEST(numbers, find_what_was_added_and_nothing_once_it_is_gone) {
-  Numbers<int> numbers;
+TEST(slot_map, finds_what_was_added_and_nothing_once_it_is_gone) {
+  SlotMap<int> numbers;
   int first = 1;
   int second = 2;
   const std::uint32_t number = numbers.add(first);
@@ -201,8 +201,8 @@ TEST(numbers, find_what_was_added_and_nothing_once_it_is_gone) {
   EXPECT_EQ(numbers.find(0), nullptr);
 }
 
-TEST(numbers, are_never_zero_though_generations_wrap) {
-  Numbers<int> numbers;
+TEST(slot_map, gives_no_number_zero_though_generations_wrap) {
+  SlotMap<int> numbers;
   int item = 0;
   std::uint32_t previous = 0;
   for (int i = 0; i < 70'000; ++i) {
@@ -214,8 +214,8 @@ TEST(numbers, are_never_zero_though_generations_wrap) {
   }
 }
 
-TEST(numbers, take_no_memory_to_be_given_back) {
-  Numbers<int> numbers;
+TEST(slot_map, takes_no_memory_to_give_numbers_back) {
+  SlotMap<int> numbers;
   int item = 0;
   std::vector<std::uint32_t> given(1000);
   for (std::uint32_t& number : given) number = numbers.add(item);
@@ -224,19 +224,19 @@ TEST(numbers, take_no_memory_to_be_given_back) {
   EXPECT_EQ(test::heap_allocations(), before);
 }
 
-TEST(numbers, are_not_given_where_memory_is_missing) {
-  Numbers<int> numbers;
+TEST(slot_map, gives_no_number_where_memory_is_missing) {
+  SlotMap<int> numbers;
   int item = 0;
-  for (std::uint64_t index = 0; index < 2; ++index) {
-    const test::FailingAllocation failing{index};
+  {
+    const test::FailingAllocation failing{0};
     EXPECT_EQ(numbers.add(item), 0U);
     EXPECT_TRUE(test::FailingAllocation::fired());
   }
   EXPECT_EQ(numbers.find(numbers.add(item)), &item);
 }
 
-TEST(numbers, run_out_at_65536_operations_and_come_back) {
-  Numbers<int> numbers;
+TEST(slot_map, runs_out_at_65536_operations_and_goes_on_when_one_is_gone) {
+  SlotMap<int> numbers;
   int item = 0;
   std::uint32_t last = 0;
   for (int i = 0; i < 65'536; ++i) ASSERT_NE(last = numbers.add(item), 0U);
@@ -1111,11 +1111,11 @@ void expect_sound(const std::array<Edge<State>, count>& edges, State last) {
 }
 
 TEST(states, of_sends_and_receives_are_all_reached_and_end) {
-  expect_sound(send_edges, SendState::recalled);
-  expect_sound(receive_edges, ReceiveState::recalled);
+  expect_sound(send_edges, SendState::revoking);
+  expect_sound(receive_edges, ReceiveState::revoking);
   EXPECT_FALSE(is_edge(SendState::written, SendState::writing));
-  EXPECT_FALSE(is_edge(ReceiveState::recalled, ReceiveState::open));
-  EXPECT_TRUE(is_edge(ReceiveState::recalled, ReceiveState::idle));
+  EXPECT_FALSE(is_edge(ReceiveState::revoking, ReceiveState::open));
+  EXPECT_TRUE(is_edge(ReceiveState::revoking, ReceiveState::idle));
 }
 
 // The whole of messaging on random records: receives wait, a rendezvous is open in each direction,

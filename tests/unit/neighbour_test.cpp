@@ -13,6 +13,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/system.hpp"
 #include "transport/memory.hpp"
 #include "transport/neighbour.hpp"
 
@@ -132,7 +133,8 @@ struct FilledChild {
       ::new (::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
           Shared{};
   pid_t process = -1;
-  base::Asleep asleep{};
+  base::System system;
+  Arena arena = Arena::create_shared(system, page_bytes);
 
   FilledChild() {
     ::mprotect(memory + page_bytes, page_bytes, PROT_NONE);
@@ -164,7 +166,7 @@ struct FilledChild {
   }
   Neighbour as_neighbour() {
     return {
-        std::span<std::byte>{}, asleep, -1,
+        system, arena.descriptor(), arena.bytes(), base::UniqueFd{},
         base::ProcessMemory{
             process, {.address = reinterpret_cast<std::uintptr_t>(&shared->proof), .value = 42}}};
   }
@@ -209,8 +211,8 @@ TEST(memory_to_fill, that_ends_in_the_middle_goes_back_to_its_owner_undone) {
 }
 
 TEST(a_neighbour, of_nobody_neither_copies_nor_fills_and_has_ended) {
-  base::Asleep asleep{};
-  const Neighbour nobody{std::span<std::byte>{}, asleep, -1};
+  const Arena arena = Arena::create_private(base::System{}, page_bytes);
+  const Neighbour nobody{arena};
   FillGuard guard = guard_at(FillGuard::open, 5);
   std::byte byte{};
   EXPECT_FALSE(nobody.copies_private());
@@ -234,16 +236,15 @@ TEST(a_neighbour, has_ended_when_its_process_is_gone_or_is_not_the_one_that_we_m
 }
 
 TEST(a_neighbour, maps_what_lies_in_its_arena_and_nothing_else) {
-  std::vector<std::byte> arena(100);
-  base::Asleep asleep{};
-  const Neighbour neighbour{arena, asleep, -1};
-  EXPECT_EQ(neighbour.at(0, 100), arena.data());
-  EXPECT_EQ(neighbour.at(100, 0), arena.data() + 100);
-  EXPECT_EQ(neighbour.at(1, 100), nullptr);
+  const Arena arena = Arena::create_private(base::System{}, page_bytes);
+  const Neighbour neighbour{arena};
+  EXPECT_EQ(neighbour.at(0, page_bytes), arena.data());
+  EXPECT_EQ(neighbour.at(page_bytes, 0), arena.data() + page_bytes);
+  EXPECT_EQ(neighbour.at(1, page_bytes), nullptr);
   EXPECT_EQ(neighbour.at(~std::uint64_t{0}, 2), nullptr);
   EXPECT_EQ(neighbour.at(2, ~std::size_t{0}), nullptr);
-  EXPECT_EQ(neighbour.offset_of(arena.data() + 7, 93), 7U);
-  EXPECT_FALSE(neighbour.offset_of(arena.data() + 7, 94));
+  EXPECT_EQ(neighbour.offset_of(arena.data() + 7, page_bytes - 7), 7U);
+  EXPECT_FALSE(neighbour.offset_of(arena.data() + 7, page_bytes - 6));
   EXPECT_FALSE(neighbour.offset_of(arena.data() - 1, 1));
 }
 

@@ -84,14 +84,15 @@ TEST_P(WaitWith, calls_again_as_late_as_it_was_told_while_it_stalls) {
 }
 
 // A context that is rung for just when everybody falls asleep.
-struct Sleeper final : progress::Armable {
+struct Sleeper final : progress::Pollable {
   explicit Sleeper(bool is_rung) : rung{is_rung} {}
   bool rung;
   bool woken = false;
   base::Asleep asleep{};
   base::UniqueFd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
-  std::chrono::microseconds arm() noexcept override {
+  bool poll() override { return false; }
+  std::chrono::microseconds request_notification() noexcept override {
     EXPECT_TRUE(asleep.is_set());
     const std::uint64_t one = 1;
     if (rung && !std::exchange(woken, true)) {
@@ -110,7 +111,7 @@ TEST(Wait, is_woken_by_who_rings_for_another_context) {
     waiters.push_back(std::make_unique<progress::Waiter>(
         engines[i], system, WaitPolicy{},
         progress::Doorbell{&sleepers[i].asleep, sleepers[i].bell.get()}));
-    waiters.back()->set_armable(&sleepers[i]);
+    engines[i].set_sources(nullptr, &sleepers[i]);
   }
   const std::vector<progress::Waiter*> others{waiters[1].get(), waiters[2].get()};
   const auto begin = system.now();
@@ -149,9 +150,10 @@ class ClockOfLostSlices final : public base::System {
   mutable std::int64_t ms_ = 0;
 };
 
-struct SleepCount final : progress::Armable {
+struct SleepCount final : progress::Pollable {
   int sleeps = 0;
-  std::chrono::microseconds arm() noexcept override {
+  bool poll() override { return false; }
+  std::chrono::microseconds request_notification() noexcept override {
     ++sleeps;
     return std::chrono::microseconds{0};
   }
@@ -161,10 +163,9 @@ int sleeps_where_slices_are_lost(int looks) {
   const ClockOfLostSlices clock{looks};
   progress::Engine engine;
   Source quiet{false};
-  engine.set_sources(&quiet, nullptr);
-  progress::Waiter waiter{engine, clock, {.yields_max = 1'000'000}, {}};
   SleepCount count;
-  waiter.set_armable(&count);
+  engine.set_sources(&quiet, &count);
+  progress::Waiter waiter{engine, clock, {.yields_max = 1'000'000}, {}};
   waiter.wait_until([&] { return quiet.polls >= 1000; }, {});
   return count.sleeps;
 }

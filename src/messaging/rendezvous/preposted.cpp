@@ -1,31 +1,37 @@
 // Receives of collectives that answer before they are asked.
 //
 // A step of a collective knows its peer and its length, so the answer to a large message can be on
-// its way before the offer: an announcement is a clear_to_send that names no send. The peer's next
-// unanswered large send with the key takes it. Nothing else changes: the offer is still made, ahead
-// of every byte, and is where the receive is matched, in its order among small messages; only
-// nobody waits for it.
+// its way before the offer: a clear_to_send that names no send. The peer's next unanswered large
+// send with the key takes it. Nothing else changes: the offer is still made, ahead of every byte,
+// and is where the receive is matched, in its order among small messages; only nobody waits for it.
 //
 // Why the two ends pair them alike: within a key sends and receives are first in, first out; both
 // ends count the same ones as large (eager_bytes_limit follows from the layout of the rings, not
 // from options); and a receiver answers each of them in order, combined ones too, whether before
 // the offer or after. A step of another length, or of another call, is not written anywhere: its
 // offer tells the receiver, whose communicator fails.
+#include <fmt/core.h>
+
 #include <algorithm>
 
-#include "messaging/failure.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
-#include "messaging/step_length.hpp"
 
 namespace qpmesh::messaging {
 
 namespace {
 
-constexpr std::size_t announcements_max = 1U << 16;  // a peer has not more numbers for its receives
+constexpr std::size_t preposted_max = 1U << 16;  // a peer has not more numbers for its receives
 
 }  // namespace
 
-void announce(Core& core, ReceiveOperation& receive) {
+ErrorDetail wrong_step_length(int peer, std::size_t bytes, std::size_t bytes_due) {
+  return {.code = ErrorCode::mismatch,
+          .peer = peer,
+          .cause = fmt::format("a step of {} bytes arrived where {} were due", bytes, bytes_due),
+          .hint = "the two ends of a block must give it the same length"};
+}
+
+void prepost(Core& core, ReceiveOperation& receive) {
   Peer& peer = core.peer(receive.source);
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
   if (!peer.capabilities.registers_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit)
@@ -34,11 +40,9 @@ void announce(Core& core, ReceiveOperation& receive) {
   receive.message_source = receive.source;
   receive.message_key = receive.key;
   receive.message_bytes = receive.capacity_bytes;
-  if (answer(core, peer, receive, 0)) ++core.counters.announcements;
-  else fail_without_number(core, peer, receive);
+  answer(core, peer, receive, 0);
 }
 
-// The message of an announced receive has come up in its order.
 void confirm(Core& core, Peer& peer, ReceiveOperation& receive, const RecordHeader& header) {
   const bool open = receive.state == ReceiveState::preposted_open;
   enter(receive, open ? ReceiveState::open : ReceiveState::streaming);
@@ -48,8 +52,8 @@ void confirm(Core& core, Peer& peer, ReceiveOperation& receive, const RecordHead
       wrong_step_length(peer.rank, header.total_bytes, receive.capacity_bytes));
 }
 
-void handle_announcement(Core& core, Peer& peer, const RecordHeader& header,
-                         const RendezvousBody& body) {
+void handle_preposted(Core& core, Peer& peer, const Record& answer) {
+  const RecordHeader& header = answer.header();
   if (failure_of(core, header.communicator) != nullptr) return;
   const auto is_answered = [&](const SendOperation& send) {
     return send.communicator == header.communicator && send.key == header.key &&
@@ -59,29 +63,27 @@ void handle_announcement(Core& core, Peer& peer, const RecordHeader& header,
   while (send != nullptr && !is_answered(*send)) send = send->next;
   if (send != nullptr) {
     if (send->bytes == header.total_bytes && send->signature == header.signature)
-      proceed(core, peer, *send, header.flags, body);
+      proceed(core, peer, *send, answer);
     return;
   }
-  if (!is_collective(header.key) || peer.announcements.size() == announcements_max)
+  if (!is_collective(header.key) || peer.preposted.size() == preposted_max)
     return link_failed(core, peer, ErrorCode::corrupt,
                        "an answer to a message that no rank would send");
-  peer.announcements.push_back(
-      {header.communicator, header.key, header.total_bytes, header.signature, header.flags, body});
+  peer.preposted.push_back(answer);
 }
 
-// For a send whose offer has just been made.
-void take_announcement(Core& core, Peer& peer, SendOperation& send) {
+void take_preposted(Core& core, Peer& peer, SendOperation& send) {
   if (send.bytes <= peer.eager_bytes_limit) return;
-  const auto found = std::find_if(
-      peer.announcements.begin(), peer.announcements.end(), [&](const Announcement& announcement) {
-        return announcement.communicator == send.communicator && announcement.key == send.key;
-      });
-  if (found == peer.announcements.end()) return;
-  const Announcement announcement = *found;
-  peer.announcements.erase(found);
-  if (announcement.bytes != send.bytes || announcement.signature != send.signature) return;
-  ++core.counters.announced_sends;
-  proceed(core, peer, send, announcement.flags, announcement.body);
+  const auto found = std::ranges::find_if(peer.preposted, [&](const Record& answer) {
+    return answer.header().communicator == send.communicator && answer.header().key == send.key;
+  });
+  if (found == peer.preposted.end()) return;
+  const Record answer = *found;
+  peer.preposted.erase(found);
+  const RecordHeader& header = answer.header();
+  if (header.total_bytes != send.bytes || header.signature != send.signature) return;
+  ++core.counters.preposted_sends;
+  proceed(core, peer, send, answer);
 }
 
 }  // namespace qpmesh::messaging

@@ -14,7 +14,6 @@
 
 #include "base/cpu.hpp"
 #include "base/fill_guard.hpp"
-#include "messaging/failure.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
@@ -41,9 +40,7 @@ bool take_source(Peer& peer, const Pull& pull, std::size_t begin, std::size_t by
     return peer.neighbour->copy_private(receive.data + begin, offset, bytes) == 0;
   const std::byte* const source = peer.connection.load({pull.offered.region, offset}, bytes);
   if (source == nullptr) return false;
-  if (receive.combine != nullptr)
-    receive.combine(receive.data, receive.operand, source, bytes, receive.context);
-  else std::memcpy(receive.data + begin, source, bytes);
+  deliver_part(receive, begin, {source, bytes});
   return true;
 }
 
@@ -127,7 +124,7 @@ void end_filling(Core& core, Peer& peer) {
     return core.engine.complete(receive, receive.failure);
   try {
     if (end_together(core, peer, pull, peer.guard.phase_of(peer.helps) == FillGuard::done)) return;
-    answer_or_fail(core, peer, receive, pull.offered.sender_operation);
+    answer(core, peer, receive, pull.offered.sender_operation);
   } catch (const std::bad_alloc&) {  // as in poll_peer
     link_failed(core, peer, ErrorCode::no_resource, "no memory here");
   }
@@ -135,7 +132,6 @@ void end_filling(Core& core, Peer& peer) {
 
 }  // namespace
 
-// False: answer the offer in another way.
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
           std::uint8_t flags) {
   if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
@@ -163,9 +159,9 @@ void end_fillings_of_the_dead(Core& core) {
 }
 
 void handle_help(Core& core, Peer& peer, const HelpBody& body) {
-  const SendOperation* const send = core.sends.find(body.sender_operation);
-  const bool offered = send != nullptr && send->target == peer.rank && is_offered(send->state);
-  if (!offered || peer.remote_guard == nullptr) return count_stale(core);
+  const SendOperation* const send = core.find_send(peer, body.sender_operation);
+  if (send == nullptr || !is_offered(send->state) || peer.remote_guard == nullptr)
+    return count_stale(core);
   if (body.begin > send->bytes || body.bytes > send->bytes - body.begin)
     return link_failed(core, peer, ErrorCode::corrupt,
                        "it asks for more of a message than there is");

@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
+#include <type_traits>
 
 namespace qpmesh::messaging {
 
@@ -17,7 +18,7 @@ enum class SendState : std::uint8_t {
   writing,    // writes into the target are being posted
   written,    // nothing more is posted; our device still reads the source
   draining,   // failed; our device still reads the source
-  recalled,   // failed; the peer has been asked to read the source no more
+  revoking,   // failed; the peer has been asked to read the source no more
 };
 
 enum class ReceiveState : std::uint8_t {
@@ -27,13 +28,13 @@ enum class ReceiveState : std::uint8_t {
   preposted_open,       // the same, and answered: the peer may write into the target
   streaming,            // segments come
   open,                 // the peer writes into the target
-  filling,   // the peer copies the end of the message into the target, and has not ended yet
-  reading,   // reads of the source are being posted
-  stopped,   // the peer takes the source back; what was posted is still read
-  released,  // the same, and nothing is read any more: it ends with its communicator
-  settling,  // failed; the peer has not ended copying
-  draining,  // failed; our device still writes into the target
-  recalled,  // failed; the peer has been asked to write into the target no more
+  filling,              // the peer copies the end of the message into the target
+  reading,              // reads of the source are being posted
+  stopped,              // the peer revokes the source; what was posted is still read
+  released,             // the same, and nothing is read any more: it ends with its communicator
+  settling,             // failed; the peer has not ended copying
+  draining,             // failed; our device still writes into the target
+  revoking,             // failed; the peer has been asked to write into the target no more
 };
 
 template <class State>
@@ -54,7 +55,7 @@ inline constexpr auto send_edges = [] {
                                          {offered, writing},
                                          {readable, streaming},
                                          {readable, writing},
-                                         {readable, recalled},
+                                         {readable, revoking},
                                          {writing, written},
                                          {writing, draining},
                                          {written, draining}});
@@ -77,24 +78,23 @@ inline constexpr auto receive_edges = [] {
                                             {filling, settling},
                                             {preposted_streaming, streaming},
                                             {preposted_open, open},
-                                            {preposted_open, recalled},
-                                            {open, recalled},
+                                            {preposted_open, revoking},
+                                            {open, revoking},
                                             {reading, stopped},
                                             {reading, draining},
                                             {stopped, released},
                                             {stopped, draining}});
 }();
 
-constexpr bool is_edge(SendState from, SendState to) noexcept {
-  return to == SendState::idle || std::ranges::any_of(send_edges, [=](const Edge<SendState>& edge) {
-           return edge.from == from && edge.to == to;
-         });
-}
-constexpr bool is_edge(ReceiveState from, ReceiveState to) noexcept {
-  return to == ReceiveState::idle ||
-         std::ranges::any_of(receive_edges, [=](const Edge<ReceiveState>& edge) {
-           return edge.from == from && edge.to == to;
-         });
+template <class State>
+constexpr bool is_edge(State from, State to) noexcept {
+  const auto has = [=](const auto& edges) {
+    return std::ranges::any_of(
+        edges, [=](const Edge<State>& edge) { return edge.from == from && edge.to == to; });
+  };
+  if (to == State::idle) return true;
+  if constexpr (std::is_same_v<State, SendState>) return has(send_edges);
+  else return has(receive_edges);
 }
 
 // The only way to another state.
@@ -112,11 +112,11 @@ constexpr bool is_preposted(ReceiveState state) noexcept {
 }
 // Failed, and not done: the buffer may still be touched.
 constexpr bool is_closing(SendState state) noexcept {
-  return state == SendState::draining || state == SendState::recalled;
+  return state == SendState::draining || state == SendState::revoking;
 }
 constexpr bool is_closing(ReceiveState state) noexcept {
   return state == ReceiveState::settling || state == ReceiveState::draining ||
-         state == ReceiveState::recalled;
+         state == ReceiveState::revoking;
 }
 
 }  // namespace qpmesh::messaging

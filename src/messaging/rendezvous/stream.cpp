@@ -2,12 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "messaging/failure.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
 namespace qpmesh::messaging {
 
-// One segment. False: nothing can be posted now.
 bool stream(Core& core, Peer& peer, SendOperation& send) {
   const std::size_t bytes = std::min(peer.out.segment_bytes_max(), send.bytes - send.moved_bytes);
   if (!peer.out.has_units(bytes)) {
@@ -31,8 +29,7 @@ bool stream(Core& core, Peer& peer, SendOperation& send) {
   ++core.counters.segments_sent;
   send.moved_bytes += bytes;
   if (send.moved_bytes == send.bytes) {
-    finish_send(core, send);
-    core.engine.complete(send);
+    finish(core, send);
   }
   return true;
 }
@@ -49,18 +46,9 @@ void handle_segment(Core& core, Peer& peer, const TakenMessage& message) {
   if (!expected)
     return link_failed(core, peer, ErrorCode::corrupt,
                        "a segment of a message that was not asked for");
-  std::byte* const target = receive->data + receive->moved_bytes;
-  if (receive->combine != nullptr) {
-    const std::byte* const operand =
-        receive->operand != nullptr ? receive->operand + receive->moved_bytes : nullptr;
-    receive->combine(target, operand, message.payload, bytes, receive->context);
-  } else {
-    std::memcpy(target, message.payload, bytes);
-  }
+  deliver_part(*receive, receive->moved_bytes, {message.payload, bytes});
   receive->moved_bytes += bytes;
-  if (receive->moved_bytes < receive->message_bytes) return;
-  finish_receive(core, *receive);
-  core.engine.complete(*receive);
+  if (receive->moved_bytes == receive->message_bytes) finish(core, *receive);
 }
 
 }  // namespace qpmesh::messaging

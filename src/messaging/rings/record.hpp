@@ -1,7 +1,8 @@
 // A record: the header lines of one message in a ring, and the small payload that rides in it.
 //
-// Little-endian; starts on a line; written length = 8 * length_words; what a line has behind that
-// means nothing.
+// Little-endian. It starts on a line, and 8 * length_words bytes are written; what a line has
+// behind them means nothing.
+//
 //  off  size  field
 //    0     4  sequence      the flag: 0x80000000 | message number of this direction; never 0
 //    4     4  crc           CRC32C of [8, length - 4), seeded with epoch, both ranks and sequence
@@ -40,24 +41,20 @@ enum class RecordKind : std::uint8_t {
   segment,           // part of a pipelined rendezvous, in the payload ring
   finished,          // zero-copy: all bytes are written; pull and read: the source may be reused
   pad,               // skips the rest of the ring
-  withdraw,   // who had opened a target or a source takes it back: write it, or read it, no more
-  withdrawn,  // the answer, behind the last write
-  help,  // the receiver copies a part of an offered message, and the sender may copy these bytes
-         // behind it
+  revoke,            // a target or a source is taken back: write it, or read it, no more
+  revoked,           // the answer, behind the last write
+  help,              // the receiver copies a first part, and the sender may copy the rest
 };
 inline constexpr auto record_kind_max = static_cast<std::uint8_t>(RecordKind::help);
 
 enum RecordFlags : std::uint8_t {
-  flag_want_credit = 1,  // the writer is short: return credits now
-  flag_source_open =
-      2,               // rendezvous: region and offset name the source, which the receiver may load
-  flag_zero_copy = 4,  // clear_to_send: region and offset name the target
-  flag_to_receiver = 8,  // finished: operation is the receiver's number
-  flag_source_readable =
-      16,  // rendezvous: region and offset name the source, for the receiver's device to read
-  flag_source_private =
-      32,  // rendezvous: offset is the address of the source in the sender's process
-  flag_consumed_lines = 64,  // `consumed` counts lines and not units
+  flag_want_credit = 1,       // the writer is short: return credits now
+  flag_source_open = 2,       // rendezvous: region and offset name the source, to be loaded
+  flag_zero_copy = 4,         // clear_to_send: region and offset name the target
+  flag_to_receiver = 8,       // finished: operation is the receiver's number
+  flag_source_readable = 16,  // rendezvous: region and offset name the source, for a device to read
+  flag_source_private = 32,   // rendezvous: offset is the source's address in the sender's process
+  flag_consumed_lines = 64,   // `consumed` counts lines and not units
 };
 
 struct RecordHeader {
@@ -73,8 +70,8 @@ struct RecordHeader {
   std::uint64_t total_bytes;
   std::uint32_t signature;
 };
-inline constexpr std::size_t record_body_offset =
-    44;  // RecordHeader without the compiler's padding at its end
+// RecordHeader without the compiler's padding at its end.
+inline constexpr std::size_t record_body_offset = 44;
 static_assert(offsetof(RecordHeader, signature) + sizeof(std::uint32_t) == record_body_offset);
 static_assert(offsetof(RecordHeader, communicator) == 16 &&
               std::is_trivially_copyable_v<RecordHeader>);
@@ -93,7 +90,7 @@ struct OfferBody {
 };
 static_assert(sizeof(OfferBody) == 24);
 
-// Body of clear_to_send, finished, withdraw and withdrawn.
+// Body of clear_to_send, finished, revoke and revoked.
 struct RendezvousBody {
   std::uint32_t sender_operation = 0;    // the sender's number
   std::uint32_t receiver_operation = 0;  // the receiver's number

@@ -126,8 +126,8 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   if (!parts_.queue_pair) return;  // torn down: the queue still holds what it had completed
   const WorkId id = decode_work_id(completion.wr_id);
   const bool awaited = awaits_completion();
-  retired_ =
-      id.number;  // completions of one queue pair come in order, and cover what was posted before
+  // Completions of one queue pair come in order, and cover what was posted before.
+  retired_ = id.number;
   if (awaited && !awaits_completion()) --parts_.transport->awaiting_;
   if (completion.status == IBV_WC_SUCCESS) {
     if (id.tell) ++told_;

@@ -15,7 +15,7 @@
 #include <span>
 
 #include "qpmesh/error.hpp"
-#include "transport/verbs/calls.hpp"
+#include "transport/verbs/handles.hpp"
 
 namespace qpmesh::transport::verbs {
 namespace {
@@ -90,19 +90,15 @@ void read_kind(selection::DeviceFacts& facts) {
 }
 
 selection::DeviceProtocol protocol_of(const ibv_device& device) noexcept {
-  switch (device.transport_type) {
-    case IBV_TRANSPORT_IB: return selection::DeviceProtocol::infiniband;
-    case IBV_TRANSPORT_IWARP: return selection::DeviceProtocol::iwarp;
-    default: return selection::DeviceProtocol::other;
-  }
+  using enum selection::DeviceProtocol;
+  if (device.transport_type == IBV_TRANSPORT_IB) return infiniband;
+  return device.transport_type == IBV_TRANSPORT_IWARP ? iwarp : other;
 }
 
 selection::LinkLayer link_layer_of(const ibv_port_attr& port) noexcept {
-  switch (port.link_layer) {
-    case IBV_LINK_LAYER_INFINIBAND: return selection::LinkLayer::infiniband;
-    case IBV_LINK_LAYER_ETHERNET: return selection::LinkLayer::ethernet;
-    default: return selection::LinkLayer::unspecified;
-  }
+  using enum selection::LinkLayer;
+  if (port.link_layer == IBV_LINK_LAYER_INFINIBAND) return infiniband;
+  return port.link_layer == IBV_LINK_LAYER_ETHERNET ? ethernet : unspecified;
 }
 
 // Lanes times the rate of one, as the kernel works it out: "100 Gb/sec (4X EDR)".

@@ -5,7 +5,12 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <memory>
+#include <string_view>
+#include <type_traits>
+
+#include "base/system.hpp"
 
 namespace qpmesh::transport::verbs {
 
@@ -27,5 +32,23 @@ using CompletionQueue = std::unique_ptr<ibv_cq, Destroy>;
 using QueuePair = std::unique_ptr<ibv_qp, Destroy>;
 using MemoryRegion = std::unique_ptr<ibv_mr, Destroy>;
 using AddressHandle = std::unique_ptr<ibv_ah, Destroy>;
+
+// Verbs calls through base::System, so that tests can fail each one. libibverbs has two manners: an
+// object or nullptr with errno, and a status that is 0, an errno, or -1 with errno.
+
+// The object, or nullptr with the reason in errno.
+template <class F>
+auto call_for_object(const base::System& system, std::string_view site, F&& function) {
+  using Pointer = std::invoke_result_t<F>;
+  const Pointer object = system.call(site, function);
+  return object == reinterpret_cast<Pointer>(std::intptr_t{-1}) ? nullptr : object;
+}
+
+// 0, or the errno.
+template <class F>
+int call_for_status(const base::System& system, std::string_view site, F&& function) {
+  const int status = system.call(site, function);
+  return status < 0 ? errno : status;
+}
 
 }  // namespace qpmesh::transport::verbs

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "qpmesh/error.hpp"
-#include "transport/verbs/calls.hpp"
+#include "transport/verbs/handles.hpp"
 
 namespace qpmesh::transport::verbs {
 namespace {
@@ -51,9 +51,7 @@ RemoteAddress Regions::add(std::span<const std::byte> memory, RegionKind kind) {
 }
 
 void Regions::remove(std::uint32_t remote_key) noexcept {
-  const auto found = std::find_if(regions_.begin(), regions_.end(), [=](const Region& region) {
-    return region.handle->rkey == remote_key;
-  });
+  const auto found = std::ranges::find(regions_, remote_key, &Region::remote_key);
   if (found == regions_.end()) return;
   bytes_ -= found->bytes;
   regions_.erase(found);
@@ -84,10 +82,9 @@ std::optional<std::uint32_t> Regions::local_key(
     const Region* const region = find_lasting(memory);
     return region == nullptr ? std::nullopt : std::optional{region->handle->lkey};
   }
-  const auto found = std::find_if(regions_.begin(), regions_.end(), [&](const Region& region) {
-    return region.handle->rkey == *remote_key && region.contains(memory);
-  });
-  return found == regions_.end() ? std::nullopt : std::optional{found->handle->lkey};
+  const auto found = std::ranges::find(regions_, *remote_key, &Region::remote_key);
+  if (found == regions_.end() || !found->contains(memory)) return std::nullopt;
+  return found->handle->lkey;
 }
 
 }  // namespace qpmesh::transport::verbs

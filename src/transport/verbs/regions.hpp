@@ -35,6 +35,7 @@ class Regions {
     const std::byte* begin;
     std::size_t bytes;
     bool lasting;
+    std::uint32_t remote_key() const noexcept { return handle->rkey; }
     bool contains(std::span<const std::byte> memory) const noexcept {
       return memory.data() >= begin && memory.size() <= bytes &&
              static_cast<std::size_t>(memory.data() - begin) <= bytes - memory.size();

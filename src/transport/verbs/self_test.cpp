@@ -39,37 +39,33 @@ bool all_are(const std::array<Word, count>& words, Word value) noexcept {
                      [=](const Word& word) { return look(word) == value; });
 }
 
-// Two transports on the same device, joined to each other.
+// Two queue pairs of a device, joined to each other.
 class Loop {
  public:
-  Loop(const base::System& system, const selection::Endpoint& endpoint) {
-    for (const int side : {0, 1}) {
-      auto& transport = transports_[static_cast<std::size_t>(side)];
-      transport = std::make_unique<VerbsTransport>(
-          system, log_,
-          Settings{.host = "self-test",
-                   .port = {endpoint.device, endpoint.port},
-                   .peers = 1,
-                   .receives = 1,
-                   .link_timeout_ms = link_timeout_ms,
-                   .notification = {Notification::poll, Notification::poll, "self-test"}});
-    }
+  Loop(const base::System& system, const selection::Endpoint& endpoint)
+      : transport_{system,
+                   base::Log{base::LogLevel::off},  // these links are nobody's news
+                   {.host = "self-test",
+                    .port = {endpoint.device, endpoint.port},
+                    .peers = 2,
+                    .receives = 1,
+                    .link_timeout_ms = link_timeout_ms,
+                    .notification = {Notification::poll, Notification::poll, "self-test"}}} {
     const PeerPaths paths{.peer_host = "self-test", .choices = {{endpoint, endpoint}}};
-    const std::array addresses{transports_[0]->address_for(1, paths),
-                               transports_[1]->address_for(0, paths)};
-    connections_[0] = transports_[0]->connect(1, addresses[1]);
-    connections_[1] = transports_[1]->connect(0, addresses[0]);
-    source_ = transports_[0]->register_memory(std::as_bytes(std::span{&outgoing, 1}),
-                                              RegionKind::lasting);
-    target_ = transports_[1]->register_memory(std::as_bytes(std::span{&incoming, 1}),
-                                              RegionKind::lasting);
+    const Blob sender = transport_.address_for(1, paths);
+    const Blob receiver = transport_.address_for(0, paths);
+    sender_ = transport_.connect(1, receiver);
+    receiver_ = transport_.connect(0, sender);
+    transport_.register_memory(std::as_bytes(std::span{&outgoing, 1}), RegionKind::lasting);
+    target_ =
+        transport_.register_memory(std::as_bytes(std::span{&incoming, 1}), RegionKind::lasting);
   }
 
   Memory outgoing;
   Memory incoming;
 
   bool vouched_in_order() const {
-    auto* const queue_pair = static_cast<const VerbsConnection&>(*connections_[1]).queue_pair();
+    auto* const queue_pair = static_cast<const VerbsConnection&>(*receiver_).queue_pair();
     return ibv_query_qp_data_in_order(queue_pair, IBV_WR_RDMA_WRITE, 0) != 0;
   }
   // Payload, then the record, as a polled message travels. False: the link failed.
@@ -81,21 +77,20 @@ class Loop {
         Write{
             .head = record, .target = at(offsetof(Memory, record)), .immediate = {}, .tell = true}};
     ++told_;
-    return connections_[0]->post(chain) == Post::posted;
+    return sender_->post(chain) == Post::posted;
   }
   bool done() {
-    transports_[0]->progress();
-    return connections_[0]->completed() == told_;
+    transport_.progress();
+    return sender_->completed() == told_;
   }
-  bool failed() const { return connections_[0]->fault() != nullptr; }
+  bool failed() const { return sender_->fault() != nullptr; }
 
  private:
   RemoteAddress at(std::size_t offset) const { return {target_.region, target_.offset + offset}; }
 
-  base::Log log_{base::LogLevel::off};  // these links are nobody's news
-  std::array<std::unique_ptr<VerbsTransport>, 2> transports_;
-  std::array<std::unique_ptr<Connection>, 2> connections_;
-  RemoteAddress source_;
+  VerbsTransport transport_;
+  std::unique_ptr<Connection> sender_;
+  std::unique_ptr<Connection> receiver_;
   RemoteAddress target_;
   std::uint64_t told_ = 0;
 };

@@ -11,9 +11,9 @@
 
 #include "base/bytes.hpp"
 #include "qpmesh/error.hpp"
-#include "transport/verbs/calls.hpp"
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
+#include "transport/verbs/handles.hpp"
 
 namespace qpmesh::transport::verbs {
 namespace {

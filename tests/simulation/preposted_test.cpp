@@ -106,7 +106,7 @@ Script takes_part(SimulatedJob* job, int rank, std::int64_t after_ns,
 
 struct Result {
   std::array<End, 2> ends;
-  messaging::Messaging::Counters counters;
+  messaging::Counters counters;
 };
 
 Result run_steps(const NetworkConfig& network, const std::vector<Step>& steps,
@@ -125,32 +125,32 @@ Result run_steps(const NetworkConfig& network, const std::vector<Step>& steps,
 
 constexpr std::int64_t late_ns = 1'000'000;
 
-class Announcements : public testing::TestWithParam<Flavour> {
+class Preposted : public testing::TestWithParam<Flavour> {
  protected:
   static NetworkConfig network(std::uint64_t seed) { return GetParam().config(2, seed); }
-  static bool announces() {
+  static bool preposts() {
     return network(1).registers_user_memory && !network(1).rendezvous_reads;
   }
-  static std::uint64_t when_announced(std::uint64_t count) { return announces() ? count : 0; }
+  static std::uint64_t when_preposted(std::uint64_t count) { return preposts() ? count : 0; }
 };
 
-TEST_P(Announcements, a_send_that_begins_late_finds_its_answer_waiting) {
+TEST_P(Preposted, a_send_that_begins_late_finds_its_answer_waiting) {
   const Result result = run_steps(network(1), {{5'000, 5'000}, {7'000, 7'000, true}}, {late_ns, 0});
-  EXPECT_EQ(result.counters.announcements, when_announced(2));
-  EXPECT_EQ(result.counters.announced_sends, when_announced(2));
-  EXPECT_EQ(result.counters.zero_copy_sends, when_announced(1))
+  EXPECT_EQ(result.counters.preposted_receives, when_preposted(2));
+  EXPECT_EQ(result.counters.preposted_sends, when_preposted(2));
+  EXPECT_EQ(result.counters.zero_copy_sends, when_preposted(1))
       << "what is combined comes through the ring";
 }
 
-TEST_P(Announcements, an_offer_that_came_before_its_receive_is_answered_once) {
+TEST_P(Preposted, an_offer_that_came_before_its_receive_is_answered_once) {
   const Result result = run_steps(network(2), {{5'000, 5'000}}, {0, late_ns});
-  EXPECT_EQ(result.counters.announcements, 0U);
-  EXPECT_EQ(result.counters.announced_sends, 0U);
+  EXPECT_EQ(result.counters.preposted_receives, 0U);
+  EXPECT_EQ(result.counters.preposted_sends, 0U);
 }
 
-TEST_P(Announcements, steps_of_all_sizes_find_their_receives_whoever_is_first) {
+TEST_P(Preposted, steps_of_all_sizes_find_their_receives_whoever_is_first) {
   constexpr std::array<std::size_t, 8> sizes{0, 8, 168, 169, 1'024, 1'025, 5'000, 20'000};
-  messaging::Messaging::Counters sum;
+  messaging::Counters sum;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Random random{seed};
     std::vector<Step> steps;
@@ -162,15 +162,15 @@ TEST_P(Announcements, steps_of_all_sizes_find_their_receives_whoever_is_first) {
         run_steps(network(seed), steps, {random.between(0, 30'000), random.between(0, 30'000)});
     for (const End& end : result.ends)
       ASSERT_FALSE(end.error) << "seed " << seed << ": " << end.error->cause;
-    sum.announcements += result.counters.announcements;
-    sum.announced_sends += result.counters.announced_sends;
+    sum.preposted_receives += result.counters.preposted_receives;
+    sum.preposted_sends += result.counters.preposted_sends;
   }
-  EXPECT_EQ(sum.announcements > sum.announced_sends, announces()) << "some cross their offers";
-  EXPECT_EQ(sum.announced_sends > 0, announces());
+  EXPECT_EQ(sum.preposted_receives > sum.preposted_sends, preposts()) << "some cross their offers";
+  EXPECT_EQ(sum.preposted_sends > 0, preposts());
 }
 
-TEST_P(Announcements,
-       a_step_of_another_length_breaks_the_communicator_and_is_not_written_where_it_was_announced) {
+TEST_P(Preposted,
+       a_step_of_another_length_breaks_the_communicator_and_is_not_written_where_it_was_opened) {
   for (const Step step :
        {Step{6'000, 5'000}, Step{5'000, 6'000}, Step{8, 5'000}, Step{1'000, 5'000}}) {
     for (const auto& begin_ns : {std::array<std::int64_t, 2>{0, 0}, {late_ns, 0}, {0, late_ns}}) {
@@ -188,10 +188,10 @@ TEST_P(Announcements,
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, Announcements, testing::ValuesIn(flavours()),
+INSTANTIATE_TEST_SUITE_P(all, Preposted, testing::ValuesIn(flavours()),
                          [](const auto& flavour) { return std::string{flavour.param.name}; });
 
-// ---- withdrawals ----
+// ---- revocations ----
 
 Script reduces_once(SimulatedJob* job, Communicator* communicator, std::size_t count, End* end) {
   std::vector<std::uint64_t> values(count, 1);
@@ -214,28 +214,28 @@ std::pair<ErrorDetail, Deadline::duration> ends_with_rank_2(SimulatedJob& job) {
   job.network().at(death, [&] { job.network().kill(2); });
   job.start(1, takes_part(&job, 1, 0, &never_sent, &end));
   job.run();
-  EXPECT_NE(job.context(1).messaging().counters().announcements, 0U);
+  EXPECT_NE(job.context(1).messaging().counters().preposted_receives, 0U);
   EXPECT_TRUE(end.error.has_value());
   return {end.error.value_or(ErrorDetail{}), end.time - death};
 }
 
-constexpr std::chrono::milliseconds withdrawal_max{messaging::withdrawal_ms_max};
+constexpr std::chrono::milliseconds revocation_max{messaging::revocation_ms_max};
 
-TEST(withdrawals, do_not_wait_for_a_peer_that_stands_still) {
+TEST(revocations, do_not_wait_for_a_peer_that_stands_still) {
   SimulatedJob job{simulator::immediate_network(3, 1)};
   job.network().at(job.network().after_ms(1), [&] { job.network().freeze(0); });
   const auto [error, after] = ends_with_rank_2(job);
   EXPECT_EQ(error.code, ErrorCode::peer_dead) << error.cause;
   EXPECT_EQ(error.peer, 2);
-  EXPECT_GE(after, withdrawal_max);
-  EXPECT_LE(after, 2 * withdrawal_max);
+  EXPECT_GE(after, revocation_max);
+  EXPECT_LE(after, 2 * revocation_max);
 }
 
-TEST(withdrawals, leave_the_link_to_a_peer_that_answers_whole) {
+TEST(revocations, leave_the_link_to_a_peer_that_answers_whole) {
   SimulatedJob job{simulator::immediate_network(3, 1)};
   const auto [error, its_time] = ends_with_rank_2(job);
   EXPECT_EQ(error.code, ErrorCode::peer_dead) << error.cause;
-  EXPECT_LE(its_time, withdrawal_max / 2);
+  EXPECT_LE(its_time, revocation_max / 2);
   std::array<End, 2> after;
   std::vector<Communicator> pair;
   pair.reserve(after.size());

@@ -1,0 +1,92 @@
+// A device moves the message: the receiver's reads the source that the sender has opened to it, or
+// the sender's writes into the target that the receiver has opened.
+#include <algorithm>
+#include <optional>
+
+#include "messaging/rendezvous/rendezvous.hpp"
+
+namespace qpmesh::messaging {
+
+namespace {
+
+// Posts what the connection takes of the message, by post_piece(from, bytes), a few at a time.
+// True: all of it is posted.
+template <class Operation, class PostPiece>
+bool post_pieces(Core& core, Peer& peer, Operation& operation, std::size_t message_bytes,
+                 std::size_t piece_bytes_max, PostPiece&& post_piece) {
+  while (operation.moved_bytes < message_bytes) {
+    if (!peer.out.has_room_behind(operation.completion)) return false;
+    const std::size_t bytes = std::min(piece_bytes_max, message_bytes - operation.moved_bytes);
+    const Ring::Sent sent = post_piece(operation.moved_bytes, bytes);
+    if (sent == Ring::Sent::failed)
+      link_failed(core, peer, ErrorCode::link_failed, "the connection failed");
+    if (sent != Ring::Sent::posted) return false;
+    operation.moved_bytes += bytes;
+  }
+  return true;
+}
+
+std::optional<std::uint32_t> region_of(const std::optional<transport::RemoteAddress>& opened) {
+  return opened ? std::optional{opened->region} : std::nullopt;
+}
+
+}  // namespace
+
+bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered) {
+  if (receive.message_bytes == 0 || !open_target(core, peer, receive)) return false;
+  receive.number = core.receives.add(receive);  // where the failing communicator finds it
+  if (receive.number == 0) {
+    close_memory(peer, receive.opened);
+    return false;
+  }
+  enter(receive, ReceiveState::reading);
+  receive.sender_number = offered.sender_operation;
+  receive.origin = {offered.region, offered.offset};
+  receive.completion = 0;
+  ++core.counters.reads;
+  peer.reads.push_back(receive);
+  read_through(core, peer, receive);
+  return true;
+}
+
+// Behind the last completion the sender has its source back, whatever becomes of the message.
+void read_through(Core& core, Peer& peer, ReceiveOperation& receive) {
+  const auto read = [&](std::size_t from, std::size_t bytes) {
+    return peer.out.read({receive.data + from, bytes}, region_of(receive.opened),
+                         {receive.origin.region, receive.origin.offset + from}, receive.completion);
+  };
+  if (receive.state == ReceiveState::reading &&
+      !post_pieces(core, peer, receive, receive.message_bytes, peer.capabilities.write_bytes_max,
+                   read))
+    return;
+  if (!peer.out.completed(receive.completion)) return;
+  const RendezvousBody body{.sender_operation = receive.sender_number};
+  const RecordFields fields = finished_record(receive.communicator);
+  if (receive.state == ReceiveState::stopped && receive.moved_bytes < receive.message_bytes) {
+    peer.reads.remove(receive);
+    enter(receive, ReceiveState::released);
+  } else {
+    finish(core, receive);
+  }
+  send_control(core, peer, fields, body);
+}
+
+// Finished goes behind the last write. The device reads the source until the last completion.
+void write_through(Core& core, Peer& peer, SendOperation& send) {
+  const auto write = [&](std::size_t from, std::size_t bytes) {
+    return peer.out.write({send.data + from, bytes}, region_of(send.opened),
+                          {send.destination.region, send.destination.offset + from},
+                          send.staged ? Ring::From::staging : Ring::From::source, send.completion);
+  };
+  if (send.state == SendState::writing) {
+    const std::size_t piece_bytes_max =
+        send.staged ? peer.out.staged_bytes_max() : peer.capabilities.write_bytes_max;
+    if (!post_pieces(core, peer, send, send.bytes, piece_bytes_max, write)) return;
+    enter(send, SendState::written);
+    send_control(core, peer, finished_record(send.communicator, flag_to_receiver),
+                 {.sender_operation = send.number, .receiver_operation = send.receiver_number});
+  }
+  if (peer.out.completed(send.completion)) finish(core, send);
+}
+
+}  // namespace qpmesh::messaging
