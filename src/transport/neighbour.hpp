@@ -30,10 +30,9 @@ class Neighbour {
   // A rank of this process, whose arena is mapped already. It does not own the doorbell; -1: nobody
   // sleeps.
   explicit Neighbour(const Arena& arena, int doorbell = -1) noexcept
-      : arena_{arena.data()},
-        arena_bytes_{arena.bytes()},
-        asleep_{&arena.header().asleep},
-        doorbell_{doorbell} {}
+      : Neighbour{{arena.data(), arena.bytes()}, arena.header().asleep, doorbell} {}
+  Neighbour(std::span<std::byte> arena, const base::Asleep& asleep, int doorbell) noexcept
+      : arena_{arena.data()}, arena_bytes_{arena.size()}, asleep_{&asleep}, doorbell_{doorbell} {}
   Neighbour(Neighbour&&) noexcept = default;
   Neighbour& operator=(Neighbour&&) = delete;
   virtual ~Neighbour() = default;  // simulated ranks copy in another way
