@@ -23,20 +23,6 @@ std::string describe_elements(ElementType type, std::size_t element_bytes) {
   return std::string{type_names[static_cast<std::size_t>(type)]};
 }
 
-std::uint32_t CollectiveCall::signature() const noexcept {
-  const std::uint64_t kinds = std::uint64_t{element_bytes} << 24 |
-                              static_cast<std::uint64_t>(type) << 16 |
-                              std::uint64_t{has_layout} << 8 | reduction;
-  const std::uint64_t by = algorithm == nullptr ? ~std::uint64_t{0} : algorithm->hash;
-  const std::uint64_t who = by << 32 ^ static_cast<std::uint32_t>(root);
-  // A sum of products, which do not wait for each other, and one more, whose upper half depends on
-  // every bit. The factors are odd and otherwise arbitrary.
-  const std::uint64_t sum = operation.hash * 0x9fb21c651e98df25U +
-                            element_count * 0xd6e8feb86659fd93U + kinds * 0xa0761d6478bd642fU +
-                            who * 0xe7037ed1a0b428dbU + layout_hash;
-  return static_cast<std::uint32_t>((sum ^ (sum >> 32)) * 0x94d049bb133111ebU >> 32);
-}
-
 std::string CollectiveCall::describe() const {
   std::string arguments;
   if (element_bytes > 0) {

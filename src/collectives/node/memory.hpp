@@ -174,13 +174,13 @@ class NodeMemory final : public progress::Pollable {
     // This rank waits for a step that it has come to itself. Its own line is not looked at: it
     // would be fetched back from the members who read it, which doubled the time of a small
     // allreduce.
-    if (wait.what == NodeWait::For::fill) [[unlikely]]
-      return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
     if (rank == rank_)
       return wait.what == NodeWait::For::stage ||
              has_reached(own_.done(), static_cast<std::uint32_t>(wait.stage));
     if (wait.what == NodeWait::For::end)
       return member.words.is_done(static_cast<std::uint32_t>(wait.stage));
+    if (wait.what == NodeWait::For::fill)
+      return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
     std::uint64_t call = 0;
     if (!member.words.has_come(member.words.words().slots[wait.slot], wait.stage, call))
       return false;
