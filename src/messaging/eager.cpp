@@ -132,14 +132,16 @@ void handle_message(Core& core, Peer& peer, const TakenMessage& message) {
       !core.listener.agrees(peer.rank, header.communicator, operation_of(header.key),
                             header.signature))
     return;
-  ReceiveOperation* const receive = core.matching.take_posted(envelope);
-  if (receive == nullptr) return keep(core, peer, envelope, message);
-  if (is_preposted(receive->state)) return confirm(core, peer, *receive, header);
-  if (!take_envelope(*receive, envelope)) [[unlikely]] {
+  ReceiveOperation* receive = nullptr;
+  for (;;) {
+    receive = core.matching.take_posted(envelope);
+    if (receive == nullptr) return keep(core, peer, envelope, message);
+    if (is_preposted(receive->state)) return confirm(core, peer, *receive, header);
+    if (take_envelope(*receive, envelope)) [[likely]]
+      break;
     // Too small for the message, or of another type: told so, and the message stays first in line
     // for the receives behind it.
     core.engine.complete(*receive);
-    return handle_message(core, peer, message);
   }
   if (header.kind == RecordKind::rendezvous) {
     return accept_offer(core, peer, *receive, message.record.offer(), header.flags);
