@@ -122,8 +122,10 @@ void Context::add(CommunicatorState& communicator) {
   }
   auto early = health_.take_early_failure(communicator.id());
   if (!early) return;
-  if (early->is_ours) early->detail.peer = communicator.rank_of(early->detail.peer);
-  communicator.fail(std::move(early->detail), true, !early->is_ours);
+  if (early->teller != rank())
+    return fail_as_told(communicator, early->teller, std::move(early->detail), early->says_who_saw);
+  early->detail.peer = communicator.rank_of(early->detail.peer);
+  communicator.fail(std::move(early->detail), true);
 }
 
 void Context::remove(CommunicatorState& communicator) noexcept {

@@ -122,6 +122,8 @@ class Context final : public messaging::Listener,
   void handle(const base::ControlEvent& event);
   void handle_frame(int peer, BlobView bytes);
   void handle_failure(int peer, const ControlFrame& frame);
+  void fail_as_told(CommunicatorState& communicator, int peer, ErrorDetail detail,
+                    bool says_who_saw);
   void handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame);
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void peer_lost(ErrorDetail detail);

@@ -61,7 +61,8 @@ void Context::link_failed(ErrorDetail detail) {
 void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail) {
   if (detail.peer == no_peer) detail.peer = rank();  // nobody else: it is ours
   CommunicatorState* const state = find(communicator);
-  if (state == nullptr) return health_.keep_early_failure({communicator, std::move(detail), true});
+  if (state == nullptr)
+    return health_.keep_early_failure({communicator, rank(), std::move(detail)});
   detail.peer = state->rank_of(detail.peer);
   state->fail(std::move(detail), true);
 }
@@ -218,24 +219,24 @@ void Context::handle_frame(int peer, BlobView bytes) {
   }
 }
 
-// The rank that saw it is named, once, however often it is passed on; not where it blames itself.
 void Context::handle_failure(int peer, const ControlFrame& frame) {
-  CommunicatorState* const state = find(frame.communicator);
-  ErrorDetail detail = frame.detail;
-  const bool blames_itself = state != nullptr && detail.peer == state->rank_of(peer);
-  if (!frame.says_who_saw && !blames_itself) {
+  if (CommunicatorState* const state = find(frame.communicator))
+    return fail_as_told(*state, peer, frame.detail, frame.says_who_saw);
+  health_.keep_early_failure({frame.communicator, peer, frame.detail, frame.says_who_saw});
+}
+
+// The rank that saw it is named, once, however often it is passed on; not where it blames itself.
+void Context::fail_as_told(CommunicatorState& communicator, int peer, ErrorDetail detail,
+                           bool says_who_saw) {
+  if (!says_who_saw && detail.peer != communicator.rank_of(peer)) {
     detail.cause += fmt::format(", seen by {}", name_of(peer));
     if (!detail.operation.empty()) detail.cause += fmt::format(" in {}", detail.operation);
     detail.operation.clear();
   }
-  if (state != nullptr) {
-    // Of calls that differ each side is told by the other, and a third rank's word must not come
-    // first.
-    const bool pass_on = detail.code != ErrorCode::mismatch;
-    state->fail(std::move(detail), pass_on, true);
-  } else {
-    health_.keep_early_failure({frame.communicator, std::move(detail), false});
-  }
+  // Of calls that differ each side is told by the other, and a third rank's word must not come
+  // first.
+  const bool pass_on = detail.code != ErrorCode::mismatch;
+  communicator.fail(std::move(detail), pass_on, true);
 }
 
 void Context::handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame) {

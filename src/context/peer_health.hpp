@@ -69,8 +69,9 @@ class PeerHealth {
   // Of a communicator that does not exist here yet.
   struct EarlyFailure {
     std::uint64_t communicator;
-    ErrorDetail detail;  // its peer is a rank of the communicator, or of the context where is_ours
-    bool is_ours;        // this rank found it, and the others have not heard of it
+    int teller;          // who told it; this rank: it found it, and the others have not heard of it
+    ErrorDetail detail;  // its peer is a rank of the communicator; of the context where it is ours
+    bool says_who_saw = false;
   };
   void keep_early_failure(EarlyFailure failure);
   std::optional<EarlyFailure> take_early_failure(std::uint64_t communicator);
