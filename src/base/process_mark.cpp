@@ -3,8 +3,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::base {

@@ -1,7 +1,5 @@
 #include "calls/collective_call.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string_view>
 
 #include "calls/argument_checks.hpp"

@@ -39,7 +39,7 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
               .size = size(),
               .rank = rank_,
               .communicator = id_};
-  shape_ = {.size = size(), .one_node = on_one_node(), .cma = on_one_node() && node_->cma()};
+  shape_ = {.size = size(), .one_node = node_ != nullptr, .cma = node_ && node_->cma()};
   context_->add(*this);
 }
 
@@ -113,9 +113,8 @@ void CommunicatorState::warn_filled(std::string_view operation) {
   if (!peer) return;
   context_->log().warning(
       "{} waits for {}, which is held up while it copies into the buffer of this call: the buffer "
-      "is not given back before it goes on or ends, whatever the deadline is [hint: look what "
-      "stops "
-      "that process, or set QPMESH_COOPERATIVE_COPY=no]",
+      "is not given back before it goes on or ends, whatever the deadline is "
+      "[hint: look what stops that process, or set QPMESH_COOPERATIVE_COPY=no]",
       operation, context_->name_of(*peer));
 }
 

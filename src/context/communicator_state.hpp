@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,9 +12,7 @@
 #include "collectives/node/memory.hpp"
 #include "context/call_history.hpp"
 #include "context/context.hpp"
-#include "qpmesh/element.hpp"
 #include "qpmesh/error.hpp"
-#include "qpmesh/reduction.hpp"
 #include "qpmesh/request.hpp"
 
 namespace qpmesh::context {
@@ -76,8 +73,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   CallHistory& history() noexcept { return history_; }
   messaging::List<HeldRequest>& requests() noexcept { return requests_; }
   collectives::Selector& selector() noexcept { return selector_; }
-  // Do all ranks load each other's memory? The same answer on every rank.
-  bool on_one_node() const noexcept { return node_ != nullptr; }
+  // Where all ranks load each other's memory; nullptr elsewhere, and so on every rank.
+  const collectives::NodeMemory* node() const noexcept { return node_.get(); }
   // What every call's CallShape has alike: the ranks, and what they share.
   const collectives::CallShape& shape() const noexcept { return shape_; }
   void check_node_calls() noexcept {
@@ -88,7 +85,6 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     check_node_calls();
     if (node_) node_->end_fills_of_the_dead();
   }
-  bool awaits_unrung_on_node() const noexcept { return node_ && node_->awaits_unrung(); }
   // After looking once more: what a rank published stays readable when it has left.
   bool waits_on_node_for(int context_rank) noexcept {
     return node_ && node_->waits_for(rank_of(context_rank));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "context/communicator_state.hpp"
@@ -31,14 +32,10 @@ const char* hint_for_loss(ErrorCode code) {
   }
 }
 
-const char* in_words(Farewell::Reason reason) {
-  switch (reason) {
-    case Farewell::Reason::unwound: return "an exception unwound through its communicators";
-    case Farewell::Reason::finished: return "it has called finish() and ended";
-    case Farewell::Reason::closed: break;
-  }
-  return "it closed its communicators or ended normally";
-}
+// By Farewell::Reason.
+constexpr std::array farewell_words{"it closed its communicators or ended normally",
+                                    "an exception unwound through its communicators",
+                                    "it has called finish() and ended"};
 
 }  // namespace
 
@@ -113,7 +110,8 @@ std::chrono::microseconds Context::request_notification() noexcept {
   auto longest = messaging_.sleep_max();
   for (const auto& [id, state] : communicators_) {
     state->check_node_calls();  // nothing else would wake us for it
-    if (state->awaits_unrung_on_node()) longest = std::min(longest, unrung_sleep_max);
+    if (state->node() != nullptr && state->node()->awaits_unrung())
+      longest = std::min(longest, unrung_sleep_max);
   }
   if (const Deadline verdict = health_.next_verdict(); verdict != no_deadline) {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(verdict - system().now());
@@ -167,9 +165,10 @@ void Context::fail_for_departed(CommunicatorState& communicator, int member) {
   ErrorDetail detail{
       .code = ErrorCode::peer_dead,
       .peer = communicator.rank_of(member),
-      .cause = fmt::format("{} has left: {}", name_of(member), in_words(farewell.reason)),
+      .cause = fmt::format("{} has left: {}", name_of(member),
+                           farewell_words[static_cast<std::size_t>(farewell.reason)]),
       .hint = farewell.reason == Farewell::Reason::unwound
-                  ? "look at what that rank said before it ended, and how its launcher saw it end"
+                  ? hint_for_loss(ErrorCode::peer_dead)
                   : "call finish() on every rank before the first one leaves"};
   if (const auto& error = farewell.last_error) {
     const int culprit = error->peer == no_peer ? no_peer : communicator.rank_of(error->peer);

@@ -2,8 +2,6 @@
 // is started, and waited for or handed out.
 #include "qpmesh/communicator.hpp"
 
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "calls/argument_checks.hpp"
@@ -15,17 +13,9 @@
 
 namespace qpmesh {
 
-using calls::CallScope;
-using calls::check_disjoint;
-using calls::check_peer;
-using calls::check_tag;
-using calls::checked_bytes;
-using calls::PendingOperation;
-using calls::RequestState;
-using context::CommunicatorState;
-using context::Context;
-using detail::ConstElements;
-using detail::Elements;
+using namespace calls;
+using namespace context;
+using namespace detail;
 
 namespace {
 
@@ -100,7 +90,7 @@ Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view ope
   PendingOperation request{*state, operation, options};
   prepare(request);
   if (request.task_ended_well()) return {};  // the usual end of a small collective
-  return calls::finish_waiting(request);
+  return finish_waiting(request);
 }
 
 template <class Prepare>
@@ -142,7 +132,7 @@ void Communicator::send_elements(const ConstElements& data, int destination, int
   state_->context().messaging().start(request.send);
   if (request.send.done && request.send.failure == nullptr)
     return;  // eager and a credit at hand: the usual end
-  calls::finish_waiting(request);
+  finish_waiting(request);
 }
 
 Status Communicator::receive_elements(const Elements& data, int source, int tag,
@@ -155,13 +145,12 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
   messaging.start(request.receive);
   const auto is_done = [&] { return receive.done; };
   const bool done = receive.done ||
-                    calls::wait_guarded(
+                    wait_guarded(
                         request, [&] { return messaging.spin_for(receive); }, is_done) ||
-                    calls::wait_until(request, is_done);
-  if (!done) return calls::finish_late(request);
-  if (receive.failure != nullptr || receive.truncated || receive.mistyped)
-    return calls::settle(request);
-  return calls::received(request);
+                    wait_until(request, is_done);
+  if (!done) return finish_late(request);
+  if (receive.failure != nullptr || receive.truncated || receive.mistyped) return settle(request);
+  return received(request);
 }
 
 Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received,
@@ -280,11 +269,11 @@ collectives::Task finish_on_node(collectives::Group group) {
 
 void Communicator::finish(const CallOptions& options) {
   run(state_, "finish", options, [&](PendingOperation& request) {
-    calls::require_no_requests(*state_, "finish");
+    require_no_requests(*state_, "finish");
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
     state_->context().engine().start(request.task, [&] {
-      return state_->on_one_node()
+      return state_->node() != nullptr
                  ? finish_on_node(group)
                  : collectives::barrier_dissemination.run(group, collectives::no_arguments);
     });

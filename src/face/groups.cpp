@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "base/bytes.hpp"
 #include "calls/argument_checks.hpp"
