@@ -142,7 +142,8 @@ struct RequestState : PendingOperation, context::HeldRequest {
   std::shared_ptr<const void> function;  // a user's reduction
   // Buffers that the operation reads or writes.
   std::array<std::shared_ptr<context::Allocation>, 2> held;
-  std::exception_ptr error;  // what it ended with, once that was told
+  std::exception_ptr error;                     // what it ended with, once that was told
+  int exceptions = std::uncaught_exceptions();  // when it began
 };
 
 // Throws what a last call must throw while one of the communicator's requests is in flight.

@@ -114,7 +114,7 @@ void Request::release() noexcept {
   if (!state->settled) {
     try {
       const CallScope scope{context_of(*state), state->operation};
-      if (std::uncaught_exceptions() > 0) calls::end_unwound(*state);
+      if (std::uncaught_exceptions() > state->exceptions) calls::end_unwound(*state);
       else calls::finish_waiting(*state);
     } catch (...) {
       context_of(*state).log().warning("a request that nobody waited for ended with: {}",
