@@ -135,11 +135,12 @@ class Verbs final : public Baseline {
   void connect(const End& mine, const End& theirs) {
     const Offer offer = decode({theirs.offer.data(), theirs.offer_bytes}, no_peer);
     if (offer.endpoints.empty()) refuse("the other rank has no endpoint");
-    const Timers timers = timers_for(local_, Options::from_environment().link_timeout_ms);
-    const QueuePairEnd local{local_, mine.qpn, mine.psn};
-    const QueuePairEnd remote{offer.endpoints.front(), theirs.qpn, theirs.psn};
-    to_state(to_rtr(local, remote, timers), "RTR");
-    to_state(to_rts(local, remote, timers), "RTS");
+    const diagnosis::LinkDescription link{
+        .local = {.endpoint = local_, .qpn = mine.qpn, .psn = mine.psn},
+        .peer = {.endpoint = offer.endpoints.front(), .qpn = theirs.qpn, .psn = theirs.psn},
+        .timers = timers_for(local_, Options::from_environment().link_timeout_ms)};
+    to_state(to_rtr(link), "RTR");
+    to_state(to_rts(link), "RTS");
     rkey_ = theirs.rkey;
     target_ = theirs.address + buffer_bytes;
   }
