@@ -25,13 +25,13 @@ enum class Verdict : std::uint8_t { fine, cause, consequence };
 
 Report read_one(BlobView blob, int rank, int size) {
   base::ByteReader reader{blob};
-  const auto magic = reader.get<std::uint64_t>();
-  const auto verdict = reader.get<Verdict>();
-  const BlobView error = reader.get_bytes();
-  const BlobView result = reader.get_bytes();
+  std::uint64_t magic = 0;
+  Verdict verdict{};
+  Blob error;
+  Report report;
+  reader.get_fields(magic, verdict, error, report.result);
   if (magic != report_magic || verdict > Verdict::consequence || !reader.finished())
     corrupt(rank, blob.size());
-  Report report{.result = Blob(result.begin(), result.end())};
   if (verdict == Verdict::fine) return report;
   report.failure = {.detail = decode_error(error, rank),
                     .consequence = verdict == Verdict::consequence};
@@ -71,25 +71,29 @@ void Report::attempt(int rank, const std::function<void()>& step) {
   }
 }
 
+void require_blob_per_rank(std::span<const Blob> blobs, int size) {
+  if (blobs.size() == static_cast<std::size_t>(size)) return;
+  fail_init(ErrorCode::mismatch, no_peer,
+            fmt::format("the bootstrap says {} ranks and gathered {} blobs", size, blobs.size()),
+            "all_gather must return one blob per rank");
+}
+
 Blob encode(const Report& report) {
+  const Verdict verdict = !report.failure               ? Verdict::fine
+                          : report.failure->consequence ? Verdict::consequence
+                                                        : Verdict::cause;
+  const Blob error = report.failure ? encode_error(report.failure->detail) : Blob{};
   base::ByteWriter writer;
-  writer.put(report_magic);
-  writer.put(!report.failure               ? Verdict::fine
-             : report.failure->consequence ? Verdict::consequence
-                                           : Verdict::cause);
-  writer.put_bytes(report.failure ? encode_error(report.failure->detail) : Blob{});
-  writer.put_bytes(report.result);
+  writer.put_fields(report_magic, verdict, error, report.result);
   return std::move(writer).blob();
 }
 
 std::vector<Report> read_reports(std::span<const Blob> blobs, int size) {
+  require_blob_per_rank(blobs, size);
   std::vector<Report> reports;
   for (const Blob& blob : blobs)
     reports.push_back(read_one(blob, static_cast<int>(reports.size()), size));
-  if (reports.size() == static_cast<std::size_t>(size)) return reports;
-  fail_init(ErrorCode::mismatch, no_peer,
-            fmt::format("the bootstrap says {} ranks and gathered {} blobs", size, blobs.size()),
-            "all_gather must return one blob per rank");
+  return reports;
 }
 
 void throw_agreed_failure(std::span<const Report> reports) {

@@ -28,6 +28,9 @@ struct Report {
   void attempt(int rank, const std::function<void()>& step);
 };
 
+// Throws Error{mismatch}: a bootstrap returns one blob per rank.
+void require_blob_per_rank(std::span<const Blob> blobs, int size);
+
 Blob encode(const Report& report);
 
 // Throws Error{corrupt} naming the rank whose blob makes no sense.

@@ -75,21 +75,16 @@ bool proves(BlobView proof, const Key& key, Role role, const Challenge& challeng
 Blob encode_error(const ErrorDetail& detail) {
   const auto shortened = [](std::string_view text) { return text.substr(0, error_text_bytes_max); };
   base::ByteWriter writer;
-  writer.put(detail.code).put(std::int32_t{detail.peer}).put(std::int32_t{detail.system_error});
-  writer.put_text(shortened(detail.operation)).put_text(shortened(detail.cause));
-  writer.put_text(shortened(detail.hint));
+  writer.put_fields(detail.code, detail.peer, detail.system_error, shortened(detail.operation),
+                    shortened(detail.cause), shortened(detail.hint));
   return std::move(writer).blob();
 }
 
 ErrorDetail decode_error(BlobView payload, int sender) {
   base::ByteReader reader{payload};
   ErrorDetail detail;
-  detail.code = reader.get<ErrorCode>();
-  detail.peer = reader.get<std::int32_t>();
-  detail.system_error = reader.get<std::int32_t>();
-  detail.operation = reader.get_text();
-  detail.cause = reader.get_text();
-  detail.hint = reader.get_text();
+  reader.get_fields(detail.code, detail.peer, detail.system_error, detail.operation, detail.cause,
+                    detail.hint);
   if (reader.finished() && detail.code <= ErrorCode::internal) return detail;
   return init_error(ErrorCode::corrupt, sender,
                     fmt::format("rank {} sent {} bytes that should be an error and are not", sender,

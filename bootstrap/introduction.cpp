@@ -7,6 +7,7 @@
 
 #include "base/bytes.hpp"
 #include "base/owned.hpp"
+#include "bootstrap/agreement.hpp"
 #include "bootstrap/hash.hpp"
 #include "bootstrap/init_error.hpp"
 #include "qpmesh/error.hpp"
@@ -50,25 +51,10 @@ std::string host_name(const base::System& system) {
 }
 
 // All that travels behind the protocol's number, in its order, for writing and reading alike.
-template <class Introduced, class Field>
-void for_each_field(Introduced& it, const Field& field) {
-  field(it.library_version);
-  field(it.rank);
-  field(it.size);
-  field(it.place.boot_id);
-  field(it.place.uid);
-  field(it.place.pid_namespace);
-  field(it.place.net_namespace);
-  field(it.place.user_namespace);
-  field(it.pid);
-  field(it.host);
-  field(it.listener);
-  field(it.token);
-  field(it.nonce);
-  field(it.arena_bytes);
-  field(it.private_nonce_address);
-  field(it.contribution);
-  field(it.facts);
+void use_fields(auto& of, const auto& use) {
+  use(of.library_version, of.rank, of.size, of.place.boot_id, of.place.uid, of.place.pid_namespace,
+      of.place.net_namespace, of.place.user_namespace, of.pid, of.host, of.listener, of.token,
+      of.nonce, of.arena_bytes, of.private_nonce_address, of.contribution, of.facts);
 }
 
 Introduction read_one(BlobView blob, int rank) {
@@ -82,16 +68,7 @@ Introduction read_one(BlobView blob, int rank) {
   if (!reader.ok()) refuse("are too few for an introduction");
   // The fields behind a protocol number that is not ours are not ours to read.
   if (read.protocol != protocol_version) return read;
-  for_each_field(read, [&]<class T>(T& field) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      field = reader.get_text();
-    } else if constexpr (std::is_same_v<T, Blob>) {
-      const BlobView bytes = reader.get_bytes();
-      field.assign(bytes.begin(), bytes.end());
-    } else {
-      field = reader.get<T>();
-    }
-  });
+  use_fields(read, [&](auto&... fields) { reader.get_fields(fields...); });
   if (!reader.finished()) refuse("are not what the fields of its introduction say");
   return read;
 }
@@ -121,62 +98,53 @@ void look_around(const base::System& system, Introduction& mine) {
 Blob encode(const Introduction& introduction) {
   base::ByteWriter writer;
   writer.put(introduction_magic).put(introduction.protocol);
-  for_each_field(introduction, [&]<class T>(const T& field) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      writer.put_text(field);
-    } else if constexpr (std::is_same_v<T, Blob>) {
-      writer.put_bytes(field);
-    } else {
-      writer.put(field);
-    }
-  });
+  use_fields(introduction, [&](const auto&... fields) { writer.put_fields(fields...); });
   return std::move(writer).blob();
 }
 
 std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int size) {
-  if (blobs.size() != static_cast<std::size_t>(size)) {
-    fail_init(ErrorCode::mismatch, no_peer,
-              fmt::format("the bootstrap says {} ranks and gathered {} blobs", size, blobs.size()),
-              "all_gather must return one blob per rank");
-  }
+  require_blob_per_rank(blobs, size);
   std::vector<Introduction> all;
   all.reserve(blobs.size());
   for (const Blob& blob : blobs) all.push_back(read_one(blob, static_cast<int>(all.size())));
   // Everybody is compared with rank 0, so that every rank names the same two. Protocols first: of a
   // blob in another protocol nothing else was read.
   const Introduction& first = all.front();
-  for (int rank = 1; rank < size; ++rank) {
-    const Introduction& other = all[static_cast<std::size_t>(rank)];
+  const auto fail_mismatch = [](int rank, std::string cause, std::string hint) {
+    fail_init(ErrorCode::mismatch, rank, std::move(cause), std::move(hint));
+  };
+  constexpr const char* same_version = "start every rank with the same version of qpmesh";
+  for (const Introduction& other : all) {
     if (other.protocol == first.protocol) continue;
-    fail_init(ErrorCode::mismatch, rank,
-              fmt::format("rank 0 speaks protocol {}, rank {} speaks protocol {}", first.protocol,
-                          rank, other.protocol),
-              "start every rank with the same version of qpmesh");
+    const auto rank = static_cast<int>(&other - all.data());
+    fail_mismatch(rank,
+                  fmt::format("rank 0 speaks protocol {}, rank {} speaks protocol {}",
+                              first.protocol, rank, other.protocol),
+                  same_version);
   }
   if (first.protocol != protocol_version) {
-    fail_init(ErrorCode::mismatch, 0,
-              fmt::format("this rank speaks protocol {}, every blob says protocol {}",
-                          protocol_version, first.protocol),
-              "the bootstrap must hand blobs over as they are");
+    fail_mismatch(0,
+                  fmt::format("this rank speaks protocol {}, every blob says protocol {}",
+                              protocol_version, first.protocol),
+                  "the bootstrap must hand blobs over as they are");
   }
   for (int rank = 0; rank < size; ++rank) {
     const Introduction& other = all[static_cast<std::size_t>(rank)];
     if (other.library_version != first.library_version) {
-      fail_init(ErrorCode::mismatch, rank,
-                fmt::format("rank 0 runs qpmesh {}, rank {} runs qpmesh {}", first.library_version,
-                            rank, other.library_version),
-                "start every rank with the same version of qpmesh");
+      fail_mismatch(rank,
+                    fmt::format("rank 0 runs qpmesh {}, rank {} runs qpmesh {}",
+                                first.library_version, rank, other.library_version),
+                    same_version);
     }
     if (other.size != size) {
-      fail_init(ErrorCode::mismatch, rank,
-                fmt::format("{} ranks were gathered, rank {} was started as one of {}", size, rank,
-                            other.size),
-                "start every rank with the same number of ranks");
+      fail_mismatch(rank,
+                    fmt::format("{} ranks were gathered, rank {} was started as one of {}", size,
+                                rank, other.size),
+                    "start every rank with the same number of ranks");
     }
     if (other.rank != rank) {
-      fail_init(ErrorCode::mismatch, rank,
-                fmt::format("the blob in place {} is rank {}'s", rank, other.rank),
-                "all_gather must return the blobs in rank order");
+      fail_mismatch(rank, fmt::format("the blob in place {} is rank {}'s", rank, other.rank),
+                    "all_gather must return the blobs in rank order");
     }
   }
   return all;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <functional>
 
 #include "base/bytes.hpp"
 #include "bootstrap/init_error.hpp"
@@ -13,9 +13,7 @@ namespace qpmesh::bootstrap {
 
 Blob encode(const Neighbours& neighbours) {
   base::ByteWriter writer;
-  writer.put(static_cast<std::uint8_t>(neighbours.are_read ? 1 : 0));
-  writer.put(static_cast<std::uint32_t>(neighbours.proved.size()));
-  for (const int peer : neighbours.proved) writer.put(std::int32_t{peer});
+  writer.put_fields(neighbours.are_read, neighbours.proved);
   return std::move(writer).blob();
 }
 
@@ -25,16 +23,12 @@ std::vector<Neighbours> read_neighbours(std::span<const Blob> blobs) {
   for (int rank = 0; rank < size; ++rank) {
     base::ByteReader reader{blobs[static_cast<std::size_t>(rank)]};
     Neighbours& its = all.emplace_back();
-    its.are_read = reader.get<std::uint8_t>() != 0;
-    const auto count = reader.get<std::uint32_t>();
-    int above = 0;
-    bool sound = true;
-    for (std::uint32_t i = 0; i < count && reader.ok() && sound; ++i) {
-      its.proved.push_back(reader.get<std::int32_t>());
-      sound = its.proved.back() >= above && its.proved.back() < size && its.proved.back() != rank;
-      above = its.proved.back() + 1;
-    }
-    if (sound && reader.finished()) continue;
+    const std::vector<int>& proved = its.proved;
+    reader.get_fields(its.are_read, its.proved);
+    const bool ascending = std::ranges::adjacent_find(proved, std::greater_equal{}) == proved.end();
+    const bool others = proved.empty() || (proved.front() >= 0 && proved.back() < size &&
+                                           !std::ranges::binary_search(proved, rank));
+    if (reader.finished() && ascending && others) continue;
     fail_corrupt_blob(rank, fmt::format("rank {} does not say with whom it shares memory", rank));
   }
   return all;

@@ -40,21 +40,16 @@ struct QueuePairAddress {
 
 Blob encode(const QueuePairAddress& address) {
   base::ByteWriter out;
-  out.put(address.qpn).put(address.psn).put(address.unroutable);
-  out.put(address.small).put(address.medium);
-  out.put(static_cast<std::uint8_t>(address.bytes_in_order));
+  out.put_fields(address.qpn, address.psn, address.unroutable, address.small, address.medium,
+                 address.bytes_in_order);
   return std::move(out).blob();
 }
 
 QueuePairAddress decode_address(BlobView bytes, int peer) {
   base::ByteReader in{bytes};
   QueuePairAddress address;
-  address.qpn = in.get<std::uint32_t>();
-  address.psn = in.get<std::uint32_t>();
-  address.unroutable = in.get<std::uint64_t>();
-  address.small = in.get<Notification>();
-  address.medium = in.get<Notification>();
-  address.bytes_in_order = in.get<std::uint8_t>() != 0;
+  in.get_fields(address.qpn, address.psn, address.unroutable, address.small, address.medium,
+                address.bytes_in_order);
   if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
       std::max(address.small, address.medium) > Notification::immediate) {
     throw Error{

@@ -1,11 +1,14 @@
-// What a rank offers to others, and why it offers nothing.
+// What a rank offers to others, why it offers nothing, and how an offer travels.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <set>
 #include <utility>
 
+#include "base/bytes.hpp"
+#include "qpmesh/error.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::transport::verbs::selection {
@@ -144,6 +147,36 @@ Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const Gid
   return endpoint;
 }
 
+constexpr std::size_t name_bytes_max = 255;
+constexpr std::size_t sentence_bytes_max = 4096;
+
+// All that travels of an endpoint, for writing and reading alike.
+void use_fields(auto& of, const auto& use) {
+  use(of.device, of.node_guid, of.port, of.link_layer, of.lid, of.grh_required, of.gid_index,
+      of.gid.bytes, of.gid_type, of.netdev, of.prefix_bits, of.mtu_bytes, of.responder_reads_max,
+      of.initiator_reads_max, of.software, of.score);
+}
+
+// Texts end up in messages for people: nothing in them may steer a terminal.
+bool is_text(std::string_view text, std::size_t bytes_max) noexcept {
+  return text.size() <= bytes_max &&
+         std::ranges::none_of(text, [](unsigned char each) { return each < 0x20 || each == 0x7f; });
+}
+
+bool is_within(int value, int least, int most) noexcept { return least <= value && value <= most; }
+
+bool is_sound(const Endpoint& endpoint) noexcept {
+  const bool infiniband = endpoint.link_layer == LinkLayer::infiniband;
+  return !endpoint.device.empty() && is_text(endpoint.device, name_bytes_max) &&
+         is_text(endpoint.netdev, name_bytes_max) && is_within(endpoint.port, 1, 255) &&
+         (infiniband || endpoint.link_layer == LinkLayer::ethernet) &&
+         endpoint.gid_type <= GidType::roce_v2 &&
+         infiniband == (endpoint.gid_type == GidType::infiniband) && endpoint.gid != Gid{} &&
+         is_within(endpoint.gid_index, 0, 255) && is_within(endpoint.prefix_bits, 0, 128) &&
+         is_within(endpoint.mtu_bytes, 256, 4096) &&
+         std::has_single_bit(static_cast<unsigned>(endpoint.mtu_bytes));
+}
+
 }  // namespace
 
 std::string to_string(const Endpoint& endpoint) {
@@ -180,6 +213,37 @@ Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std
     offer.hint = std::move(hint);
   }
   return offer;
+}
+
+Blob encode(const Offer& offer) {
+  base::ByteWriter out;
+  out.put_fields(offer.host.substr(0, name_bytes_max), offer.cause.substr(0, sentence_bytes_max),
+                 offer.hint.substr(0, sentence_bytes_max),
+                 static_cast<std::uint8_t>(offer.endpoints.size()));
+  for (const Endpoint& endpoint : offer.endpoints)
+    use_fields(endpoint, [&](const auto&... fields) { out.put_fields(fields...); });
+  return std::move(out).blob();
+}
+
+Offer decode(BlobView blob, int peer) {
+  base::ByteReader in{blob};
+  Offer offer;
+  std::uint8_t count = 0;
+  in.get_fields(offer.host, offer.cause, offer.hint, count);
+  bool sound = count <= endpoints_max && is_text(offer.host, name_bytes_max) &&
+               is_text(offer.cause, sentence_bytes_max) && is_text(offer.hint, sentence_bytes_max);
+  for (int i = 0; i < count && sound && in.ok(); ++i) {
+    use_fields(offer.endpoints.emplace_back(), [&](auto&... fields) { in.get_fields(fields...); });
+    sound = is_sound(offer.endpoints.back());
+  }
+  if (in.finished() && sound) return offer;
+  throw Error{
+      {.code = ErrorCode::corrupt,
+       .peer = peer,
+       .operation = "init",
+       .cause = fmt::format("the RDMA endpoints that the rank offers, {} bytes, cannot be read",
+                            blob.size()),
+       .hint = "does every rank run the same version of qpmesh?"}};
 }
 
 }  // namespace qpmesh::transport::verbs::selection
