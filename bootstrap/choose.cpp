@@ -37,11 +37,11 @@ Endpoint on_one_host(const std::string& job, int ordinal, const base::System& sy
 }
 
 Endpoint over_tcp(const Identity& identity, const base::System& system, const base::Log& log) {
-  if (identity.secret.empty()) fail_config("a job over TCP needs a secret and has none");
-  if (identity.secret_made_now)
-    log.warning("made a new secret for jobs over TCP: {}", identity.secret_source);
-  return tcp_endpoint(parse_host_port(identity.root, "QPMESH_ROOT"), identity.secret,
-                      identity.secret_source, system);
+  if (identity.secret.value.empty()) fail_config("a job over TCP needs a secret and has none");
+  if (identity.secret.made_now)
+    log.warning("made a new secret for jobs over TCP: {}", identity.secret.source);
+  return tcp_endpoint(parse_host_port(identity.root, "QPMESH_ROOT"), identity.secret.value,
+                      identity.secret.source, system);
 }
 
 }  // namespace

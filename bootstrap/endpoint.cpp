@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <utility>
 
+#include "bootstrap/environment.hpp"
 #include "bootstrap/hash.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/limits.hpp"
@@ -19,14 +19,7 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-constexpr std::size_t job_characters_max = 64;  // what fits sun_path with everything around it
-
 constexpr int looks_max = 20;  // a millisecond apart, at a name that is bound
-
-bool plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-' || c == ':' || c == '@';
-}
 
 // Who has bound the name and does not listen is not one of us: our roots listen at once.
 bool taken_by_another_user(const base::System& system, const std::string& name) {
@@ -119,12 +112,16 @@ base::UniqueFd listen_at_root(const HostPort& root, const base::System& system) 
 
 }  // namespace
 
+bool is_plain_name(std::string_view job) {
+  constexpr std::size_t characters_max = 64;  // what fits sun_path with everything around it
+  constexpr std::string_view characters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-";
+  return job.size() <= characters_max && job.find_first_not_of(characters) == job.npos;
+}
+
 std::string one_host_name(uid_t uid, const std::string& job, int ordinal) {
-  std::string shown = job;
-  if (job.size() > job_characters_max || !std::ranges::all_of(job, plain)) {
-    shown = "hash:" + hexadecimal(hash<16>(job));
-  }
-  return fmt::format("qpmesh-{}-{}-{}", uid, shown, ordinal);
+  return fmt::format("qpmesh-{}-{}-{}", uid,
+                     is_plain_name(job) ? job : "hash:" + hexadecimal(hash<16>(job)), ordinal);
 }
 
 std::string private_name(std::string_view secret, const std::string& name) {
@@ -172,12 +169,10 @@ HostPort parse_host_port(std::string_view text, std::string_view variable) {
   if (host.empty()) refuse("it has no host");
   if (host.size() > 255 || host.find_first_of(" \t\n/") != std::string_view::npos)
     refuse("this is no host name");
-  unsigned port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc{} || end != digits.data() + digits.size() || port > 65535)
-    refuse("the port is not a number in range");
-  if (port == 0) refuse("the port is 0");
-  return {std::string{host}, static_cast<std::uint16_t>(port)};
+  const auto port = parse_number(digits);
+  if (!port || *port > 65535) refuse("the port is not a number in range");
+  if (*port == 0) refuse("the port is 0");
+  return {std::string{host}, static_cast<std::uint16_t>(*port)};
 }
 
 Key key_from_secret(std::string_view secret) {

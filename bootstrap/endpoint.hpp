@@ -34,6 +34,9 @@ struct Endpoint {
 // On one host: an abstract Unix socket. The kernel says whose process is at the other end; no
 // secret is needed, unless another user has taken the name.
 
+// Whether a job's name may stand in that of a socket: no odd characters, and 64 at most.
+bool is_plain_name(std::string_view job);
+
 // The socket's name behind the leading zero byte. Jobs of another user, other jobs, and other init
 // calls have other names. Anybody can know it, and anybody of this host can take it.
 std::string one_host_name(uid_t uid, const std::string& job, int ordinal);

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 
-#include <charconv>
-
+#include "base/text.hpp"
 #include "bootstrap/init_error.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
-
 namespace {
 
 // What to do about a variable, by whose it is.
@@ -48,11 +46,7 @@ void fail_variable(std::string_view name, std::string_view value, std::string_vi
 }
 
 std::optional<std::int64_t> parse_number(std::string_view text) noexcept {
-  std::int64_t value = 0;
-  if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return text.starts_with('-') ? std::nullopt : base::parse_integer(text, false);
 }
 
 std::string Variables::required_text(std::string_view name, std::string_view launcher) const {

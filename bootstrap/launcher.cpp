@@ -19,59 +19,56 @@
 namespace qpmesh::bootstrap {
 namespace {
 
-struct RankAndSize {
-  int rank = 0;
-  int size = 1;
-  std::string size_variable{};
+// In which variables a launcher says who we are.
+struct LauncherVariables {
+  std::string_view launcher;
+  std::string_view title;  // for people
+  std::string_view rank;
+  std::string_view size;
+  std::string_view local_size{};  // need not be set: then all ranks are of this host
 };
 
-RankAndSize read_rank_and_size(const Variables& variables, std::string_view rank_name,
-                               std::string_view size_name, std::string_view launcher) {
-  const auto size = variables.required_number(size_name, 1, ranks_max, launcher);
-  const auto rank = variables.required_number(rank_name, 0, ranks_max - 1, launcher);
+// All but the job.
+Identity read_identity(const Variables& variables, const LauncherVariables& names) {
+  const auto size = variables.required_number(names.size, 1, ranks_max, names.title);
+  const auto rank = variables.required_number(names.rank, 0, ranks_max - 1, names.title);
   if (rank >= size) {
     fail_variable(
-        rank_name, fmt::format("{}", rank),
-        fmt::format("a number from 0 to {}, because {} is {}", size - 1, size_name, size));
+        names.rank, fmt::format("{}", rank),
+        fmt::format("a number from 0 to {}, because {} is {}", size - 1, names.size, size));
   }
-  return {static_cast<int>(rank), static_cast<int>(size), std::string{size_name}};
-}
-
-std::optional<int> read_local_size(const Variables& variables, std::string_view name, int size) {
-  const auto value = variables.number(name, 1, size);
-  if (!value) return std::nullopt;
-  return static_cast<int>(*value);
-}
-
-Identity make_identity(std::string launcher, const RankAndSize& claimed,
-                       std::optional<int> local_size, std::string job) {
   Identity identity;
-  identity.launcher = std::move(launcher);
-  identity.rank = claimed.rank;
-  identity.size = claimed.size;
-  identity.size_variable = claimed.size_variable;
-  identity.local_size = local_size.value_or(claimed.size);
-  identity.job = std::move(job);
+  identity.launcher = names.launcher;
+  identity.size_variable = names.size;
+  identity.rank = static_cast<int>(rank);
+  identity.size = static_cast<int>(size);
+  identity.local_size =
+      static_cast<int>(variables.number(names.local_size, 1, size).value_or(size));
   return identity;
 }
 
 // QPMESH_RANK, QPMESH_SIZE: set by hand or by qpmesh-run.
 std::optional<Identity> from_qpmesh(const Variables& variables) {
   if (!variables.has("QPMESH_RANK") && !variables.has("QPMESH_SIZE")) return std::nullopt;
-  const RankAndSize claimed = read_rank_and_size(variables, "QPMESH_RANK", "QPMESH_SIZE",
-                                                 "a rank started by hand or by qpmesh-run");
-  return make_identity("qpmesh", claimed,
-                       read_local_size(variables, "QPMESH_LOCAL_SIZE", claimed.size), "default");
+  Identity identity = read_identity(variables, {.launcher = "qpmesh",
+                                                .title = "a rank started by hand or by qpmesh-run",
+                                                .rank = "QPMESH_RANK",
+                                                .size = "QPMESH_SIZE",
+                                                .local_size = "QPMESH_LOCAL_SIZE"});
+  identity.job = "default";
+  return identity;
 }
 
 std::optional<Identity> from_open_mpi(const Variables& variables) {
   if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE"))
     return std::nullopt;
-  const RankAndSize claimed = read_rank_and_size(variables, "OMPI_COMM_WORLD_RANK",
-                                                 "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun");
-  return make_identity("open_mpi", claimed,
-                       read_local_size(variables, "OMPI_COMM_WORLD_LOCAL_SIZE", claimed.size),
-                       variables.text("PMIX_NAMESPACE").value_or(""));
+  Identity identity = read_identity(variables, {.launcher = "open_mpi",
+                                                .title = "Open MPI's mpirun",
+                                                .rank = "OMPI_COMM_WORLD_RANK",
+                                                .size = "OMPI_COMM_WORLD_SIZE",
+                                                .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  identity.job = variables.text("PMIX_NAMESPACE").value_or("");
+  return identity;
 }
 
 // Process id and start time: unique on a host until it boots again. Field 22 of stat, counted
@@ -109,11 +106,13 @@ std::optional<Identity> from_hydra(const Variables& variables) {
   if (!variables.has("PMI_RANK") && !variables.has("PMI_SIZE")) return std::nullopt;
   // Under srun with a PMI plugin the two are set as well; only Hydra adds the local size.
   if (!variables.has("MPI_LOCALNRANKS") && variables.has("SLURM_STEP_ID")) return std::nullopt;
-  const RankAndSize claimed =
-      read_rank_and_size(variables, "PMI_RANK", "PMI_SIZE", "Hydra's mpiexec");
-  return make_identity("hydra", claimed,
-                       read_local_size(variables, "MPI_LOCALNRANKS", claimed.size),
-                       hydra_job(variables));
+  Identity identity = read_identity(variables, {.launcher = "hydra",
+                                                .title = "Hydra's mpiexec",
+                                                .rank = "PMI_RANK",
+                                                .size = "PMI_SIZE",
+                                                .local_size = "MPI_LOCALNRANKS"});
+  identity.job = hydra_job(variables);
+  return identity;
 }
 
 // "2,1" or "4(x2),3": tasks of each node of the step.
@@ -135,7 +134,7 @@ std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t no
   return std::nullopt;
 }
 
-std::optional<int> srun_local_size(const Variables& variables, int size) {
+int srun_local_size(const Variables& variables, int size) {
   for (const std::string_view name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
     const auto list = variables.text(name);
     if (!list) continue;
@@ -148,7 +147,7 @@ std::optional<int> srun_local_size(const Variables& variables, int size) {
     }
     return static_cast<int>(*tasks);
   }
-  return read_local_size(variables, "SLURM_NTASKS_PER_NODE", size);
+  return static_cast<int>(variables.number("SLURM_NTASKS_PER_NODE", 1, size).value_or(size));
 }
 
 std::optional<Identity> from_srun(const Variables& variables) {
@@ -161,10 +160,12 @@ std::optional<Identity> from_srun(const Variables& variables) {
   if (step_number > largest_step) return std::nullopt;
   const std::string_view size_name =
       variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  const RankAndSize claimed = read_rank_and_size(variables, "SLURM_PROCID", size_name, "srun");
+  Identity identity = read_identity(
+      variables, {.launcher = "srun", .title = "srun", .rank = "SLURM_PROCID", .size = size_name});
   const std::string job = variables.required_text("SLURM_JOB_ID", "srun");
-  return make_identity("srun", claimed, srun_local_size(variables, claimed.size),
-                       fmt::format("slurm-{}.{}", job, step_number));
+  identity.local_size = srun_local_size(variables, identity.size);
+  identity.job = fmt::format("slurm-{}.{}", job, step_number);
+  return identity;
 }
 
 // torchrun's own store listens on MASTER_PORT, and people number the ports of their jobs in
@@ -181,16 +182,18 @@ std::optional<Identity> from_torchrun(const Variables& variables) {
   // RANK alone may be anybody's variable.
   if (!variables.has("RANK") || !variables.has("WORLD_SIZE") || !variables.has("MASTER_ADDR"))
     return std::nullopt;
-  const RankAndSize claimed = read_rank_and_size(variables, "RANK", "WORLD_SIZE", "torchrun");
-  const auto local_size = read_local_size(variables, "LOCAL_WORLD_SIZE", claimed.size);
+  Identity identity = read_identity(variables, {.launcher = "torchrun",
+                                                .title = "torchrun",
+                                                .rank = "RANK",
+                                                .size = "WORLD_SIZE",
+                                                .local_size = "LOCAL_WORLD_SIZE"});
   const auto master_port = variables.required_number("MASTER_PORT", 1, 65'535, "torchrun");
   const std::string address = *variables.text("MASTER_ADDR");
-  std::string job = fmt::format("torchrun-{}-{}-{}-{}", address, master_port,
-                                variables.text("TORCHELASTIC_RUN_ID").value_or("none"),
-                                variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
-  Identity identity = make_identity("torchrun", claimed, local_size, std::move(job));
+  identity.job = fmt::format("torchrun-{}-{}-{}-{}", address, master_port,
+                             variables.text("TORCHELASTIC_RUN_ID").value_or("none"),
+                             variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
   // Without a local size nothing says that this is one host; the address holds then, too.
-  if (local_size.value_or(0) < claimed.size)
+  if (identity.local_size < identity.size || !variables.has("LOCAL_WORLD_SIZE"))
     identity.root = to_string(HostPort{address, port_beside(master_port)});
   return identity;
 }
@@ -199,7 +202,9 @@ Identity detect(const Variables& variables) {
   for (const auto read : {from_qpmesh, from_open_mpi, from_hydra, from_srun, from_torchrun}) {
     if (auto identity = read(variables)) return *std::move(identity);
   }
-  return make_identity("alone", {}, 1, "alone");
+  Identity alone;
+  alone.launcher = alone.job = "alone";
+  return alone;
 }
 
 void apply_own_variables(const Variables& variables, Identity& identity) {
@@ -207,13 +212,8 @@ void apply_own_variables(const Variables& variables, Identity& identity) {
     identity.root = to_string(parse_host_port(*root, "QPMESH_ROOT"));
   }
   if (const auto job = variables.text("QPMESH_JOB")) {
-    const bool printable =
-        job->find_first_not_of(
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@-") ==
-        std::string::npos;
-    if (job->empty() || job->size() > 64 || !printable) {
+    if (job->empty() || !is_plain_name(*job))
       fail_variable("QPMESH_JOB", *job, "1 to 64 characters out of letters, digits and . _ : @ -");
-    }
     identity.job = *job;
   }
 }
@@ -244,13 +244,8 @@ Identity identify(const Environment& environment) {
   }
   // Over TCP the job must be the same on every host, and Hydra's proxies are one per host.
   if (identity.launcher == "hydra" && !variables.has("QPMESH_JOB")) identity.job = "hydra";
-  const std::string_view launcher_key =
-      identity.launcher == "open_mpi" ? std::string_view{"OMPI_MCA_orte_precondition_transports"}
-                                      : std::string_view{};
-  Secret secret = find_secret(environment, launcher_key);
-  identity.secret = std::move(secret.value);
-  identity.secret_source = std::move(secret.source);
-  identity.secret_made_now = secret.made_now;
+  identity.secret = find_secret(
+      environment, identity.launcher == "open_mpi" ? "OMPI_MCA_orte_precondition_transports" : "");
   return identity;
 }
 

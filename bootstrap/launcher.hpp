@@ -19,6 +19,12 @@ namespace qpmesh::bootstrap {
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 Environment process_environment();
 
+struct Secret {
+  std::string value;
+  std::string source;     // for people, never the value: "the file /home/a/.config/qpmesh/secret"
+  bool made_now = false;  // the user's new one, to be copied to hosts without this home
+};
+
 struct Identity {
   std::string launcher;       // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"
   std::string size_variable;  // which variable says how many we are; empty when alone
@@ -27,11 +33,7 @@ struct Identity {
   int local_size = 1;  // ranks of this host, as the launcher says; size when it does not
   std::string job;     // the same on every rank of a job, different between jobs; never secret
   std::string root;    // "host:port" of the TCP bootstrap; empty where one host is enough
-  // The job's, wherever it was found (docs/design.md, Identity); empty on one host.
-  std::string secret;
-  std::string secret_source;  // for people: where the secret came from, never what it is
-  // It is the user's new ~/.config/qpmesh/secret, to be copied to hosts without this home.
-  bool secret_made_now = false;
+  Secret secret;       // wherever it was found (docs/design.md, Identity); empty on one host
 };
 
 // Precedence: QPMESH_RANK/SIZE, Open MPI, Hydra, srun, torchrun; none of them: alone. QPMESH_ROOT,

@@ -11,12 +11,6 @@ namespace qpmesh::bootstrap {
 inline constexpr std::size_t secret_characters_min = 16;
 inline constexpr std::size_t secret_characters_max = 4096;
 
-struct Secret {
-  std::string value;
-  std::string source;  // for people, never the value: "the file /home/a/.config/qpmesh/secret"
-  bool made_now = false;
-};
-
 // QPMESH_SECRET_FILE, else QPMESH_SECRET, else the launcher's key for this job (launcher_variable,
 // where it has one), else ~/.config/qpmesh/secret, which is made at first use. Without may_make the
 // value is empty where the file is not there yet. Throws Error{bad_config}.

@@ -136,7 +136,7 @@ TEST(launcher, alone_when_nothing_is_said) {
       identify_in({{"PATH", "/bin"}, {"RANK", "3"}, {"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}});
   expect_place(identity, "alone", 0, 1, 1);
   EXPECT_TRUE(identity.root.empty());
-  EXPECT_TRUE(identity.secret.empty());
+  EXPECT_TRUE(identity.secret.value.empty());
 }
 
 TEST(launcher, reads_open_mpi_on_one_host_without_a_secret) {
@@ -144,7 +144,7 @@ TEST(launcher, reads_open_mpi_on_one_host_without_a_secret) {
   expect_place(identity, "open_mpi", 1, 2, 2);
   EXPECT_EQ(identity.job, "2014838785");
   EXPECT_TRUE(identity.root.empty());
-  EXPECT_TRUE(identity.secret.empty());
+  EXPECT_TRUE(identity.secret.value.empty());
 }
 
 TEST(launcher, takes_open_mpi_s_key_of_the_job_when_the_ranks_meet_over_tcp) {
@@ -152,8 +152,8 @@ TEST(launcher, takes_open_mpi_s_key_of_the_job_when_the_ranks_meet_over_tcp) {
       with(open_mpi, {{"QPMESH_ROOT", "node1:4000"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}));
   expect_place(identity, "open_mpi", 1, 2, 1);
   EXPECT_EQ(identity.root, "node1:4000");
-  EXPECT_EQ(identity.secret, "43fd78d255588b05-2d11d04c35cdbfa0");
-  EXPECT_EQ(identity.secret_source, "OMPI_MCA_orte_precondition_transports");
+  EXPECT_EQ(identity.secret.value, "43fd78d255588b05-2d11d04c35cdbfa0");
+  EXPECT_EQ(identity.secret.source, "OMPI_MCA_orte_precondition_transports");
 }
 
 TEST(launcher, reads_hydra_and_names_the_job_by_the_process_that_made_its_socket) {
@@ -255,8 +255,8 @@ TEST(launcher, applies_its_own_root_and_job_under_every_launcher) {
                                                        {"QPMESH_SECRET", long_secret}}));
     EXPECT_EQ(identity.root, "[::1]:4000");
     EXPECT_EQ(identity.job, "a.b_c:d@e-1");
-    EXPECT_EQ(identity.secret, long_secret);
-    EXPECT_EQ(identity.secret_source, "QPMESH_SECRET");
+    EXPECT_EQ(identity.secret.value, long_secret);
+    EXPECT_EQ(identity.secret.source, "QPMESH_SECRET");
   }
 }
 
@@ -378,8 +378,8 @@ TEST_F(Secret, comes_from_the_file_before_the_variable_without_its_newline) {
   const std::string path = write("s", long_secret + "\n", 0600);
   const Identity identity = identify_in(
       table({{"QPMESH_SECRET_FILE", path}, {"QPMESH_SECRET", "another secret, not used"}}));
-  EXPECT_EQ(identity.secret, long_secret);
-  EXPECT_EQ(identity.secret_source, "the file " + path + " (QPMESH_SECRET_FILE)");
+  EXPECT_EQ(identity.secret.value, long_secret);
+  EXPECT_EQ(identity.secret.source, "the file " + path + " (QPMESH_SECRET_FILE)");
 }
 
 TEST_F(Secret, file_must_be_ours_alone) {
@@ -417,11 +417,11 @@ TEST_F(Secret, must_have_a_sensible_length_and_is_never_shown) {
 
 TEST_F(Secret, is_made_at_first_use_for_the_user_alone_and_found_again) {
   const Identity first = identify_in(table({}));
-  EXPECT_THAT(first.secret, MatchesRegex("[0-9a-f]+"));
-  EXPECT_EQ(first.secret.size(), 64U);
-  EXPECT_TRUE(first.secret_made_now);
+  EXPECT_THAT(first.secret.value, MatchesRegex("[0-9a-f]+"));
+  EXPECT_EQ(first.secret.value.size(), 64U);
+  EXPECT_TRUE(first.secret.made_now);
   const std::string path = home_ + "/.config/qpmesh/secret";
-  EXPECT_EQ(first.secret_source,
+  EXPECT_EQ(first.secret.source,
             "the file " + path + " (copy it to hosts that do not share this home)");
   struct stat status {};
   ASSERT_EQ(::stat(path.c_str(), &status), 0);
@@ -429,8 +429,8 @@ TEST_F(Secret, is_made_at_first_use_for_the_user_alone_and_found_again) {
   ASSERT_EQ(::stat((home_ + "/.config/qpmesh").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777U, 0700U);
   const Identity second = identify_in(table({}));
-  EXPECT_EQ(second.secret, first.secret);
-  EXPECT_FALSE(second.secret_made_now);
+  EXPECT_EQ(second.secret.value, first.secret.value);
+  EXPECT_FALSE(second.secret.made_now);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator{home_ + "/.config/qpmesh"})
     files += entry.exists() ? 1 : 0;
@@ -440,7 +440,7 @@ TEST_F(Secret, is_made_at_first_use_for_the_user_alone_and_found_again) {
 TEST_F(Secret, is_neither_made_nor_read_on_one_host) {
   Table one_host = table({{"QPMESH_SECRET", "short"}});
   one_host.erase("QPMESH_ROOT");
-  EXPECT_TRUE(identify_in(one_host).secret.empty());
+  EXPECT_TRUE(identify_in(one_host).secret.value.empty());
   EXPECT_FALSE(std::filesystem::exists(home_ + "/.config"));
 }
 
