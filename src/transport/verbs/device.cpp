@@ -22,10 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct FreeInterfaces {
-  void operator()(ifaddrs* first) const noexcept { ::freeifaddrs(first); }
-};
-
 // The bytes of an address or netmask inside its sockaddr; empty for families that GIDs are not made
 // from.
 std::span<const std::uint8_t> address_bytes(const sockaddr* address, sa_family_t family) noexcept {
@@ -50,11 +46,8 @@ std::optional<selection::InterfaceAddress> read_address(const ifaddrs& entry) {
   return found;
 }
 
-struct FreeDeviceList {
-  void operator()(ibv_device** list) const noexcept { ibv_free_device_list(list); }
-};
 struct DeviceList {
-  std::unique_ptr<ibv_device*, FreeDeviceList> owner;
+  std::unique_ptr<ibv_device*, decltype(&ibv_free_device_list)> owner;
   std::span<ibv_device* const> devices;
 };
 
@@ -62,8 +55,7 @@ DeviceList list_devices(const base::System& system) {
   int count = 0;
   auto** const list =
       call_for_object(system, "ibv_get_device_list", [&] { return ibv_get_device_list(&count); });
-  DeviceList found;
-  found.owner.reset(list);
+  DeviceList found{.owner = {list, &ibv_free_device_list}, .devices = {}};
   if (list != nullptr) found.devices = {list, static_cast<std::size_t>(count)};
   return found;
 }
@@ -226,7 +218,7 @@ void protect_forks() {
 std::vector<Interface> interfaces(const base::System& system) {
   ifaddrs* first = nullptr;
   if (system.call("getifaddrs", [&] { return ::getifaddrs(&first); }) != 0) return {};
-  const std::unique_ptr<ifaddrs, FreeInterfaces> owner{first};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{first, &::freeifaddrs};
   std::vector<Interface> found;
   for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
     auto known = std::ranges::find(found, std::string_view{entry->ifa_name}, &Interface::name);

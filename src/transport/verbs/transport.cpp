@@ -69,6 +69,15 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
                .hint = error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : ""}};
 }
 
+[[noreturn]] void fail_connecting(int peer, diagnosis::Explanation why, int error = 0) {
+  throw Error{{.code = ErrorCode::link_failed,
+               .peer = peer,
+               .operation = "connect",
+               .cause = std::move(why.cause),
+               .system_error = error,
+               .hint = std::move(why.hint)}};
+}
+
 template <class Make>
 auto open(const base::System& system, const std::string& device, std::string_view step,
           Make&& make) {
@@ -133,14 +142,8 @@ void VerbsTransport::to_state(const Pending& pending, const Attributes& attribut
   const int error = call_for_status(system_, "ibv_modify_qp", [&] {
     return ibv_modify_qp(pending.queue_pair.get(), &values, attributes.mask);
   });
-  if (error == 0) return;
-  diagnosis::Explanation explanation = diagnosis::describe_bring_up(step, error, link);
-  throw Error{{.code = ErrorCode::link_failed,
-               .peer = pending.peer,
-               .operation = "connect",
-               .cause = std::move(explanation.cause),
-               .system_error = error,
-               .hint = std::move(explanation.hint)}};
+  if (error != 0)
+    fail_connecting(pending.peer, diagnosis::describe_bring_up(step, error, link), error);
 }
 
 void VerbsTransport::open_queue_pair(Pending& pending) {
@@ -200,12 +203,9 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
   link.peer.psn = theirs.psn;
   if (!routable) {
     diagnosis::Explanation why = diagnosis::describe_bring_up("address handle", EHOSTUNREACH, link);
-    throw Error{{.code = ErrorCode::link_failed,
-                 .peer = peer,
-                 .operation = "connect",
-                 .cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}",
-                                      mine.paths.choices.size(), why.cause),
-                 .hint = std::move(why.hint)}};
+    why.cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}",
+                            mine.paths.choices.size(), why.cause);
+    fail_connecting(peer, std::move(why));
   }
   to_state(mine, to_rtr(link), "RTR", link);
   to_state(mine, to_rts(link), "RTS", link);
