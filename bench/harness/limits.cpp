@@ -21,7 +21,7 @@
 #include "bench/harness/flag_probe.hpp"
 #include "bench/harness/idle_gap.hpp"
 #include "bench/harness/slice_probe.hpp"
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
 
 namespace qpmesh::bench {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "bench/harness/statistics.hpp"
 #include "bench/micro/probe.hpp"
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include "startup/init.hpp"
 #include "startup/tuning.hpp"
 #include "startup/verbs_bring_up.hpp"
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
 #include "transport/shm/transport.hpp"
 
 extern char** environ;

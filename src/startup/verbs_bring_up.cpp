@@ -10,8 +10,7 @@
 #include "base/errors.hpp"
 #include "bootstrap/agreement.hpp"
 #include "messaging/rings/layout.hpp"
-#include "topology/numa_nodes.hpp"
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
 #ifdef QPMESH_WITH_VERBS
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
@@ -78,15 +77,11 @@ bool Reach::by_network(int a, int b) const noexcept {
 }
 
 bool Reach::any_by_network() const noexcept {
-  for (int peer = 1; peer < static_cast<int>(nodes_.size()); ++peer) {
-    if (by_network(0, peer)) return true;
-  }
-  return false;
+  return verbs_on_node_ ? nodes_.size() > 1 : !is_one_node();
 }
 
-bool Reach::may_fall_back() const noexcept {
-  return fallback_allowed_ &&
-         std::all_of(nodes_.begin(), nodes_.end(), [&](int node) { return node == nodes_[0]; });
+bool Reach::is_one_node() const noexcept {
+  return std::ranges::all_of(nodes_, [&](int node) { return node == nodes_[0]; });
 }
 
 #ifndef QPMESH_WITH_VERBS
@@ -246,9 +241,8 @@ class Linking {
     base::ByteWriter out;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const int peer = peers_[i];
-      out.put(static_cast<std::int32_t>(peer));
-      out.put_bytes(transport_->address_for(peer, paths_to(peer)));
-      out.put(rings_.region).put(rings_.offset + i * per_peer_bytes());
+      out.put_fields(peer, transport_->address_for(peer, paths_to(peer)), rings_.region,
+                     rings_.offset + i * per_peer_bytes());
     }
     return std::move(out).blob();
   }
@@ -271,18 +265,12 @@ class Linking {
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const int peer = peers_[i];
       base::ByteReader in{addresses[at(peer)]};
-      BlobView address;
+      int target = no_peer;
+      Blob address;
       transport::RemoteAddress slot;
-      while (in.ok() && !in.finished()) {
-        const auto target = in.get<std::int32_t>();
-        const BlobView its_address = in.get_bytes();
-        const auto region = in.get<std::uint32_t>();
-        const auto offset = in.get<std::uint64_t>();
-        if (target != parts_.rank) continue;
-        address = its_address;
-        slot = {region, offset};
-      }
-      if (!in.ok() || address.empty()) {
+      while (target != parts_.rank && in.ok() && !in.finished())
+        in.get_fields(target, address, slot.region, slot.offset);
+      if (!in.ok() || target != parts_.rank || address.empty()) {
         throw Error{{.code = ErrorCode::corrupt,
                      .peer = peer,
                      .operation = "init",

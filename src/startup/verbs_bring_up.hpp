@@ -22,10 +22,12 @@ class Reach {
   bool uses_network_on_node() const noexcept { return verbs_on_node_; }
   bool any_by_network() const noexcept;
   // Every pair that uses the network could use shared memory instead.
-  bool may_fall_back() const noexcept;
+  bool may_fall_back() const noexcept { return fallback_allowed_ && is_one_node(); }
   void fall_back() noexcept { verbs_on_node_ = false; }
 
  private:
+  bool is_one_node() const noexcept;
+
   std::vector<int> nodes_;  // by rank
   bool verbs_on_node_ = false;
   bool fallback_allowed_ = false;

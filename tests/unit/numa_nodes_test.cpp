@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "topology/numa_nodes.hpp"
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
 
 namespace qpmesh::topology {
 namespace {

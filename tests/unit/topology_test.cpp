@@ -1,5 +1,5 @@
 // How many cores the ranks of a node may use: masks, quotas, and what cannot be read.
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

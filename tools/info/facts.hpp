@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/numa_nodes.hpp"
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::info {

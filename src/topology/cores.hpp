@@ -1,4 +1,4 @@
-// How many cores the ranks of a node may really use.
+// Which cores the ranks of a node may really use, and which of them share a memory controller.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace qpmesh::topology {
 
-// What one rank may use: the cores of its affinity mask, and how many cores'
-// worth of time its control group allows.
+// What one rank may use: the cores of its affinity mask, and how many cores' worth of time its
+// control group allows.
 struct UsableCores {
   std::vector<int> cores;  // operating system's numbers, ascending
   int quota = 0;           // 0: no limit
@@ -25,5 +25,17 @@ int cgroup_quota(const std::string& tree, std::string path);
 
 // The union of the ranks' masks, cut by the smallest quota: mpirun may bind each rank to one core.
 int usable_core_count(std::span<const UsableCores> ranks);
+
+// Cores beside one memory controller, and with it the devices there.
+struct NumaNode {
+  int number = 0;  // the operating system's
+  std::vector<int> cores{};
+};
+
+// Of this machine, by hwloc; empty when it cannot be read.
+std::vector<NumaNode> numa_nodes();
+
+// The node that holds all of the cores; -1 when none does.
+int numa_node_of(std::span<const int> cores, std::span<const NumaNode> nodes) noexcept;
 
 }  // namespace qpmesh::topology

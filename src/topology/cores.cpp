@@ -1,16 +1,38 @@
-#include "topology/usable_cores.hpp"
+#include "topology/cores.hpp"
+
+#include <hwloc.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <memory>
 #include <set>
-#include <sstream>
 #include <string>
-
-#include "topology/hwloc_handles.hpp"
 
 namespace qpmesh::topology {
 namespace {
+
+struct Destroy {
+  void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
+  void operator()(hwloc_bitmap_s* bitmap) const noexcept { hwloc_bitmap_free(bitmap); }
+};
+using Topology = std::unique_ptr<hwloc_topology, Destroy>;
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, Destroy>;
+
+// Of this machine; nothing when hwloc cannot read it.
+Topology load_topology() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return nullptr;
+  Topology topology{raw};
+  return hwloc_topology_load(raw) == 0 ? std::move(topology) : nullptr;
+}
+
+std::vector<int> cores_of(hwloc_const_bitmap_t mask) {
+  std::vector<int> cores;
+  for (int core = hwloc_bitmap_first(mask); core >= 0; core = hwloc_bitmap_next(mask, core))
+    cores.push_back(core);
+  return cores;
+}
 
 std::vector<int> affinity_mask() {
   const auto topology = load_topology();
@@ -64,6 +86,25 @@ int usable_core_count(std::span<const UsableCores> ranks) {
   }
   const int count = std::max(1, static_cast<int>(cores.size()));
   return quota > 0 ? std::min(quota, count) : count;
+}
+
+std::vector<NumaNode> numa_nodes() {
+  const auto topology = load_topology();
+  std::vector<NumaNode> nodes;
+  if (!topology) return nodes;
+  for (hwloc_obj_t node = nullptr;
+       (node = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, node)) != nullptr;)
+    nodes.push_back({.number = static_cast<int>(node->os_index), .cores = cores_of(node->cpuset)});
+  return nodes;
+}
+
+int numa_node_of(std::span<const int> cores, std::span<const NumaNode> nodes) noexcept {
+  if (cores.empty()) return -1;
+  const auto found = std::ranges::find_if(nodes, [&](const NumaNode& node) {
+    return std::ranges::all_of(cores,
+                               [&](int core) { return std::ranges::count(node.cores, core) > 0; });
+  });
+  return found == nodes.end() ? -1 : found->number;
 }
 
 }  // namespace qpmesh::topology
