@@ -35,12 +35,12 @@ Error::Error(ErrorDetail detail)
     : std::runtime_error{describe(detail)},
       detail_{std::make_shared<const ErrorDetail>(std::move(detail))} {}
 
-void base::throw_error(ErrorCode code, std::string_view operation, std::string_view hint,
-                       fmt::string_view cause, fmt::format_args values) {
-  throw Error{{.code = code,
-               .operation = std::string{operation},
-               .cause = fmt::vformat(cause, values),
-               .hint = std::string{hint}}};
+void base::throw_formatted(ErrorDetail what, std::string_view operation, std::string_view hint,
+                           fmt::string_view cause, fmt::format_args values) {
+  what.operation = operation;
+  what.cause = fmt::vformat(cause, values);
+  what.hint = hint;
+  throw Error{std::move(what)};
 }
 
 }  // namespace qpmesh

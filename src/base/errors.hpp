@@ -5,27 +5,41 @@
 #include <fmt/core.h>
 
 #include <string_view>
+#include <utility>
 
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::base {
 
-[[noreturn]] void throw_error(ErrorCode code, std::string_view operation, std::string_view hint,
-                              fmt::string_view cause, fmt::format_args values);
+[[noreturn]] void throw_formatted(ErrorDetail what, std::string_view operation,
+                                  std::string_view hint, fmt::string_view cause,
+                                  fmt::format_args values);
+
+// what: the code, and where they are known the peer and errno.
+template <class... T>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_error(ErrorDetail what,
+                                                        std::string_view operation,
+                                                        std::string_view hint,
+                                                        fmt::format_string<T&...> cause,
+                                                        T... values) {
+  throw_formatted(std::move(what), operation, hint, cause, fmt::make_format_args(values...));
+}
 
 template <class... T>
 [[noreturn, gnu::cold, gnu::noinline]] void bad_argument(std::string_view operation,
                                                          std::string_view hint,
                                                          fmt::format_string<T&...> cause,
                                                          T... values) {
-  throw_error(ErrorCode::bad_argument, operation, hint, cause, fmt::make_format_args(values...));
+  throw_formatted({.code = ErrorCode::bad_argument}, operation, hint, cause,
+                  fmt::make_format_args(values...));
 }
 template <class... T>
 [[noreturn, gnu::cold, gnu::noinline]] void no_resource(std::string_view operation,
                                                         std::string_view hint,
                                                         fmt::format_string<T&...> cause,
                                                         T... values) {
-  throw_error(ErrorCode::no_resource, operation, hint, cause, fmt::make_format_args(values...));
+  throw_formatted({.code = ErrorCode::no_resource}, operation, hint, cause,
+                  fmt::make_format_args(values...));
 }
 
 }  // namespace qpmesh::base

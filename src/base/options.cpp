@@ -9,10 +9,10 @@
 #include <optional>
 #include <type_traits>
 
+#include "base/errors.hpp"
 #include "base/log.hpp"
 #include "base/options_table.hpp"
 #include "base/text.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::base {
 namespace {
@@ -138,10 +138,7 @@ constexpr std::array table{
 };
 
 [[noreturn]] void refuse(std::string cause, std::string hint) {
-  throw Error{{.code = ErrorCode::bad_config,
-               .operation = "options",
-               .cause = std::move(cause),
-               .hint = std::move(hint)}};
+  throw_error({ErrorCode::bad_config}, "options", hint, "{}", cause);
 }
 
 // An enumeration, or a bool: named by its value's place in OptionRow::names.

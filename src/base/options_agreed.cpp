@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "base/options_table.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::base {
 namespace {
@@ -20,12 +20,9 @@ std::map<std::string, std::string> read_values(BlobView blob, int peer) {
     values[std::move(name)] = reader.get_text();
   }
   if (!reader.finished()) {
-    throw Error{
-        {.code = ErrorCode::corrupt,
-         .peer = peer,
-         .operation = "init",
-         .cause = fmt::format("the options of the rank, {} bytes, cannot be read", blob.size()),
-         .hint = "does every rank run the same version of qpmesh?"}};
+    throw_error({ErrorCode::corrupt, peer}, "init",
+                "does every rank run the same version of qpmesh?",
+                "the options of the rank, {} bytes, cannot be read", blob.size());
   }
   return values;
 }
@@ -56,12 +53,8 @@ void require_same_options(BlobView mine, BlobView theirs, int peer) {
     const auto ours = quoted(here, name);
     const auto others = quoted(there, name);
     if (ours == others) continue;
-    throw Error{
-        {.code = ErrorCode::mismatch,
-         .peer = peer,
-         .operation = "init",
-         .cause = fmt::format("{} is {} on this rank and {} on rank {}", name, ours, others, peer),
-         .hint = "give every rank the same value"}};
+    throw_error({ErrorCode::mismatch, peer}, "init", "give every rank the same value",
+                "{} is {} on this rank and {} on rank {}", name, ours, others, peer);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh::base {
 
@@ -13,10 +13,8 @@ ProcessMark::ProcessMark() : pid_{::getpid()} {
   static const int error =
       ::pthread_atfork(nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
   if (error != 0) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .operation = "init",
-                 .cause = "pthread_atfork failed",
-                 .system_error = error}};
+    throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init", "",
+                "pthread_atfork failed");
   }
   forks_before_ = forks_.load(std::memory_order_relaxed);
 }

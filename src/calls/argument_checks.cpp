@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "qpmesh/error.hpp"
-
 namespace qpmesh::calls {
 namespace {
 
@@ -26,11 +24,9 @@ bool is_in_order(const BlockLayout& layout) noexcept {
 }  // namespace
 
 void bad_peer(int peer, int size, std::string_view operation, std::string_view what) {
-  throw Error{{.code = ErrorCode::bad_argument,
-               .peer = peer,
-               .operation = std::string{operation},
-               .cause = fmt::format("{} {} is not a rank of this communicator", what, peer),
-               .hint = fmt::format("ranks here are 0 to {}", size - 1)}};
+  base::throw_error({ErrorCode::bad_argument, peer}, operation,
+                    fmt::format("ranks here are 0 to {}", size - 1),
+                    "{} {} is not a rank of this communicator", what, peer);
 }
 
 void check_layout(const BlockLayout& layout, std::size_t element_count, int size,

@@ -8,14 +8,12 @@
 namespace qpmesh::calls {
 namespace {
 
-Error truncated(const PendingOperation& request) {
+[[noreturn]] void throw_truncated(const PendingOperation& request) {
   const messaging::ReceiveOperation& receive = request.receive;
-  return Error{{.code = ErrorCode::truncated,
-                .peer = request.communicator->rank_of(receive.message_source),
-                .operation = std::string{request.operation},
-                .cause = fmt::format("the message has {} bytes, the buffer {}",
-                                     receive.message_bytes, receive.capacity_bytes),
-                .hint = "the message stays in line for the next receive; probe() tells its size"}};
+  base::throw_error(
+      {ErrorCode::truncated, request.communicator->rank_of(receive.message_source)},
+      request.operation, "the message stays in line for the next receive; probe() tells its size",
+      "the message has {} bytes, the buffer {}", receive.message_bytes, receive.capacity_bytes);
 }
 
 std::string elements_in(std::uint32_t signature) {
@@ -23,16 +21,14 @@ std::string elements_in(std::uint32_t signature) {
                                     messaging::element_bytes_in(signature));
 }
 
-Error mistyped(const PendingOperation& request) {
+[[noreturn]] void throw_mistyped(const PendingOperation& request) {
   const messaging::ReceiveOperation& receive = request.receive;
-  return Error{
-      {.code = ErrorCode::mismatch,
-       .peer = request.communicator->rank_of(receive.message_source),
-       .operation = std::string{request.operation},
-       .cause = fmt::format("the message holds {}, the buffer {}",
-                            elements_in(receive.message_signature), elements_in(receive.signature)),
-       .hint = "receive into elements of the sender's type, or into bytes; the message stays in "
-               "line for the next receive"}};
+  base::throw_error({ErrorCode::mismatch, request.communicator->rank_of(receive.message_source)},
+                    request.operation,
+                    "receive into elements of the sender's type, or into bytes; the message stays "
+                    "in line for the next receive",
+                    "the message holds {}, the buffer {}", elements_in(receive.message_signature),
+                    elements_in(receive.signature));
 }
 
 // Of a communicator that has failed: nothing is left in flight.
@@ -118,17 +114,16 @@ Status settle(PendingOperation& request) {
   if (!request.has_receive) return {};
   const messaging::ReceiveOperation& receive = request.receive;
   if (receive.failure != nullptr) context::throw_failure(*receive.failure, request.operation);
-  if (receive.truncated) throw truncated(request);
-  if (receive.mistyped) throw mistyped(request);
+  if (receive.truncated) throw_truncated(request);
+  if (receive.mistyped) throw_mistyped(request);
   return request.status = received(request);
 }
 
 Status finish_late(PendingOperation& request) {
   end_expired(request);
   if (!request.done()) {  // its communicator had failed before, and it was out of reach
-    throw Error{{.code = ErrorCode::internal,
-                 .operation = std::string{request.operation},
-                 .cause = "the operation could not be ended at its deadline"}};
+    base::throw_error({ErrorCode::internal}, request.operation, "",
+                      "the operation could not be ended at its deadline");
   }
   return settle(request);
 }
@@ -181,12 +176,9 @@ void require_no_requests(context::CommunicatorState& communicator, std::string_v
           fmt::format(" with {}, {},", peer == no_peer ? "any rank" : fmt::format("rank {}", peer),
                       any_tag ? "any tag" : fmt::format("tag {}", tag));
     }
-    throw Error{
-        {.code = ErrorCode::bad_argument,
-         .peer = peer,
-         .operation = std::string{operation},
-         .cause = text + " is still in flight",
-         .hint = fmt::format("wait for every request, or cancel it, before {}()", operation)}};
+    base::throw_error({ErrorCode::bad_argument, peer}, operation,
+                      fmt::format("wait for every request, or cancel it, before {}()", operation),
+                      "{} is still in flight", text);
   });
 }
 

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/errors.hpp"
 #include "base/text.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -91,11 +91,8 @@ struct Line {
   int number = 0;
 
   [[noreturn]] void refuse(const std::string& reason, std::string_view hint) const {
-    throw Error{
-        {.code = ErrorCode::bad_config,
-         .operation = "init",
-         .cause = fmt::format("tuning (QPMESH_TUNING), {} line {}: {}", source, number, reason),
-         .hint = std::string{hint}}};
+    base::throw_error({ErrorCode::bad_config}, "init", hint,
+                      "tuning (QPMESH_TUNING), {} line {}: {}", source, number, reason);
   }
 };
 

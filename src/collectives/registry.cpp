@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh {
 
@@ -32,8 +32,7 @@ std::string names_of(Collective collective, const CallShape* shape) {
 
 // The caller knows what its call is named.
 [[noreturn]] void refuse(std::string cause, std::string hint) {
-  throw Error{
-      {.code = ErrorCode::bad_argument, .cause = std::move(cause), .hint = std::move(hint)}};
+  base::throw_error({ErrorCode::bad_argument}, "", hint, "{}", cause);
 }
 
 std::string unknown_name(Collective collective, std::string_view name) {
@@ -91,23 +90,19 @@ Forced parse_forced(std::string_view text) {
     const std::string_view operation = entry.substr(0, entry.find('='));
     const auto name = std::ranges::find(collective_names, operation);
     if (name == collective_names.end() || operation.size() == entry.size()) {
-      throw Error{
-          {.code = ErrorCode::bad_config,
-           .operation = "init",
-           .cause = fmt::format(
-               "algorithms (QPMESH_ALGORITHMS) has '{}', which names no algorithm of a collective",
-               entry),
-           .hint = fmt::format("write collective=algorithm, separated by commas; collectives: {}",
-                               fmt::join(collective_names, ", "))}};
+      base::throw_error(
+          {ErrorCode::bad_config}, "init",
+          fmt::format("write collective=algorithm, separated by commas; collectives: {}",
+                      fmt::join(collective_names, ", ")),
+          "algorithms (QPMESH_ALGORITHMS) has '{}', which names no algorithm of a collective",
+          entry);
     }
     const auto collective = static_cast<Collective>(name - collective_names.begin());
     const std::string_view wanted = entry.substr(operation.size() + 1);
     const Algorithm* const row = find_algorithm(collective, wanted);
     if (row == nullptr) {
-      throw Error{{.code = ErrorCode::bad_config,
-                   .operation = "init",
-                   .cause = "algorithms (QPMESH_ALGORITHMS): " + unknown_name(collective, wanted),
-                   .hint = known_names(collective)}};
+      base::throw_error({ErrorCode::bad_config}, "init", known_names(collective),
+                        "algorithms (QPMESH_ALGORITHMS): {}", unknown_name(collective, wanted));
     }
     forced[static_cast<std::size_t>(collective)] = row;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "calls/argument_checks.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
@@ -101,13 +102,10 @@ void require_arenas(std::span<const MemoryWanted> ranks, std::size_t bytes) {
   const auto full =
       std::ranges::find_if(ranks, [](const MemoryWanted& rank) { return rank.arena_bytes > 0; });
   if (full == ranks.end()) return;
-  throw Error{{.code = ErrorCode::no_resource,
-               .peer = static_cast<int>(full - ranks.begin()),
-               .operation = "allocate",
-               .cause = fmt::format(
-                   "the arena of that rank has no {} bytes left in one piece, of {} in all", bytes,
-                   full->arena_bytes),
-               .hint = "raise QPMESH_ARENA_BYTES_MAX"}};
+  base::throw_error({ErrorCode::no_resource, static_cast<int>(full - ranks.begin())}, "allocate",
+                    "raise QPMESH_ARENA_BYTES_MAX",
+                    "the arena of that rank has no {} bytes left in one piece, of {} in all", bytes,
+                    full->arena_bytes);
 }
 
 // Whoever touches more than there is does not get an error, it is killed: look first.
@@ -122,16 +120,13 @@ void require_memory(CommunicatorState& state, std::span<const MemoryWanted> rank
   const auto shortage = topology::find_shortage(claims);
   if (!shortage) return;
   const bool machine = shortage->of == topology::MemoryShortage::Of::machine;
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .peer = static_cast<int>(shortage->first),
-       .operation = "allocate",
-       .cause = fmt::format(
-           "with {} bytes each, {} of that {} may touch {} bytes more, and {} are left", bytes,
-           shortage->claims == 1 ? "1 rank" : fmt::format("{} ranks", shortage->claims),
-           machine ? "machine" : "control group", shortage->need_bytes, shortage->left_bytes),
-       .hint = machine ? "ask for less, or start fewer ranks on a machine"
-                       : "ask for less, or raise the memory limit of the container or job"}};
+  base::throw_error(
+      {ErrorCode::no_resource, static_cast<int>(shortage->first)}, "allocate",
+      machine ? "ask for less, or start fewer ranks on a machine"
+              : "ask for less, or raise the memory limit of the container or job",
+      "with {} bytes each, {} of that {} may touch {} bytes more, and {} are left", bytes,
+      shortage->claims == 1 ? "1 rank" : fmt::format("{} ranks", shortage->claims),
+      machine ? "machine" : "control group", shortage->need_bytes, shortage->left_bytes);
 }
 
 // A communicator is itself a bootstrap: init runs over it as over any other.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/cpu.hpp"
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh::progress {
 namespace {
@@ -28,10 +28,8 @@ constexpr auto slice_lost = std::chrono::microseconds{500};
 constexpr std::uint32_t sleeps_for_yield_max = 64;
 
 [[noreturn]] void fail(const char* call) {
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = fmt::format("{} failed", call),
-               .system_error = errno}};
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = errno}, "init", "",
+                    "{} failed", call);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // From a bootstrap to a communicator of everybody.
-#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -56,10 +55,8 @@ Facts decode(BlobView bytes, int peer) {
   Facts facts;
   code(facts, [&](auto&... fields) { in.get_fields(fields...); });
   if (in.finished()) return facts;
-  throw Error{{.code = ErrorCode::corrupt,
-               .peer = peer,
-               .operation = "init",
-               .cause = "facts that no rank of this version sends"}};
+  base::throw_error({ErrorCode::corrupt, peer}, "init", "",
+                    "facts that no rank of this version sends");
 }
 
 // Names that nothing reads are usually typing errors: say so once, on one rank.
@@ -118,12 +115,9 @@ void require_slabs(const Meeting& meeting, const std::vector<Facts>& facts,
     const std::uint64_t offset = facts[at(peer.rank)].slab_offset;
     const bool inside = offset <= peer.arena_bytes && slab_bytes <= peer.arena_bytes - offset;
     if (inside && offset % transport::Arena::alignment == 0) continue;
-    throw Error{
-        {.code = ErrorCode::corrupt,
-         .peer = peer.rank,
-         .operation = "init",
-         .cause = fmt::format("its rings of {} bytes at {} do not lie in its arena of {} bytes",
-                              slab_bytes, offset, peer.arena_bytes)}};
+    base::throw_error({ErrorCode::corrupt, peer.rank}, "init", "",
+                      "its rings of {} bytes at {} do not lie in its arena of {} bytes", slab_bytes,
+                      offset, peer.arena_bytes);
   }
 }
 
@@ -131,11 +125,8 @@ base::UniqueFd make_doorbell(const base::System& system) {
   base::UniqueFd doorbell{
       system.call("eventfd", [] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })};
   if (doorbell) return doorbell;
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = "eventfd failed",
-               .system_error = errno,
-               .hint = "raise the limit of open files (ulimit -n)"}};
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = errno}, "init",
+                    "raise the limit of open files (ulimit -n)", "eventfd failed");
 }
 
 // The first lap of messages through a ring would take its pages one by one, in both processes, and

@@ -9,8 +9,8 @@
 #include <system_error>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "base/system.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::startup {
 namespace {
@@ -62,16 +62,13 @@ collectives::Constants tuned_constants(BlobView loaded) {
   Loaded file;
   in.get_fields(file.path, file.text, file.failure);
   if (!in.finished()) {
-    throw Error{{.code = ErrorCode::corrupt,
-                 .peer = 0,
-                 .operation = "init",
-                 .cause = "a tuning file that no rank of this version sends"}};
+    base::throw_error({ErrorCode::corrupt, 0}, "init", "",
+                      "a tuning file that no rank of this version sends");
   }
   if (!file.failure.empty()) {
-    throw Error{{.code = ErrorCode::bad_config,
-                 .operation = "init",
-                 .cause = fmt::format("tuning (QPMESH_TUNING), {} {}", file.path, file.failure),
-                 .hint = "rank 0 reads the file; qpmesh-tune --out writes one"}};
+    base::throw_error({ErrorCode::bad_config}, "init",
+                      "rank 0 reads the file; qpmesh-tune --out writes one",
+                      "tuning (QPMESH_TUNING), {} {}", file.path, file.failure);
   }
   return collectives::parse_constants(file.text, file.path);
 }

@@ -60,16 +60,13 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
   if (elsewhere == ranks.end() || (network_built_in && options.transport != TransportChoice::shm))
     return;
   const auto rank = static_cast<int>(elsewhere - ranks.begin());
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .peer = rank,
-       .operation = "init",
-       .cause = fmt::format("rank 0 (on {}) and rank {} (on {}) share no memory{}, and {}",
-                            ranks[0].host, rank, elsewhere->host, apart(ranks[0], *elsewhere),
-                            network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else"
-                                             : "no other transport is built in"),
-       .hint = network_built_in ? "leave QPMESH_TRANSPORT out"
-                                : "start all ranks on one host, in one container, as one user"}};
+  base::throw_error({ErrorCode::no_resource, rank}, "init",
+                    network_built_in ? "leave QPMESH_TRANSPORT out"
+                                     : "start all ranks on one host, in one container, as one user",
+                    "rank 0 (on {}) and rank {} (on {}) share no memory{}, and {}", ranks[0].host,
+                    rank, elsewhere->host, apart(ranks[0], *elsewhere),
+                    network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else"
+                                     : "no other transport is built in");
 }
 
 bool Reach::by_network(int a, int b) const noexcept {
@@ -168,14 +165,11 @@ class Linking {
         if (!reach_.by_network(low, high)) continue;
         Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
         if (!found.pairs.empty()) continue;
-        throw Error{{.code = ErrorCode::no_resource,
-                     .peer = offers_[at(low)].endpoints.empty() ? low : high,
-                     .operation = "init",
-                     .cause = fmt::format(
-                         "rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low,
-                         host(low), high, host(high), found.cause,
-                         apart(parts_.identities[at(low)], parts_.identities[at(high)])),
-                     .hint = std::move(found.hint)}};
+        base::throw_error({ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high},
+                          "init", found.hint,
+                          "rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}",
+                          low, host(low), high, host(high), found.cause,
+                          apart(parts_.identities[at(low)], parts_.identities[at(high)]));
       }
     }
   }
@@ -271,11 +265,8 @@ class Linking {
       while (target != parts_.rank && in.ok() && !in.finished())
         in.get_fields(target, address, slot.region, slot.offset);
       if (!in.ok() || target != parts_.rank || address.empty()) {
-        throw Error{{.code = ErrorCode::corrupt,
-                     .peer = peer,
-                     .operation = "init",
-                     .cause = fmt::format("its {} bytes hold no address for this rank",
-                                          addresses[at(peer)].size())}};
+        base::throw_error({ErrorCode::corrupt, peer}, "init", "",
+                          "its {} bytes hold no address for this rank", addresses[at(peer)].size());
       }
       std::byte* const own = memory_.data() + i * per_peer_bytes();
       result_.links[at(peer)] = {
@@ -336,12 +327,8 @@ class Linking {
 
   [[noreturn]] static void fail_link(int peer, ErrorCode code, Explanation why,
                                      int system_error = 0) {
-    throw Error{{.code = code,
-                 .peer = peer,
-                 .operation = "init",
-                 .cause = std::move(why.cause),
-                 .system_error = system_error,
-                 .hint = std::move(why.hint)}};
+    base::throw_error({.code = code, .peer = peer, .system_error = system_error}, "init", why.hint,
+                      "{}", why.cause);
   }
 
   Bootstrap& bootstrap_;

@@ -12,17 +12,14 @@
 #include <new>
 
 #include "base/bytes.hpp"
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh::transport {
 namespace {
 
 [[noreturn]] void fail(const char* what, std::size_t bytes, int error, std::string hint = {}) {
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "arena",
-               .cause = fmt::format("{} of {} bytes failed", what, bytes),
-               .system_error = error,
-               .hint = std::move(hint)}};
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "arena", hint,
+                    "{} of {} bytes failed", what, bytes);
 }
 
 // Beyond RLIMIT_FSIZE ftruncate does not fail, it kills the process with SIGXFSZ: look first.
@@ -32,11 +29,9 @@ void check_limit(int resource, const char* name, const std::string& remedy, std:
       limit.rlim_cur == RLIM_INFINITY)
     return;
   if (limit.rlim_cur >= need) return;
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .operation = "arena",
-       .cause = fmt::format("{} allows {} bytes, the arena needs {}", name, limit.rlim_cur, need),
-       .hint = fmt::format("raise it ({}), or lower QPMESH_ARENA_BYTES_MAX", remedy)}};
+  base::throw_error({ErrorCode::no_resource}, "arena",
+                    fmt::format("raise it ({}), or lower QPMESH_ARENA_BYTES_MAX", remedy),
+                    "{} allows {} bytes, the arena needs {}", name, limit.rlim_cur, need);
 }
 
 base::Mapping map(const base::System& system, std::size_t bytes, int flags, int fd) {

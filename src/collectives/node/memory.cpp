@@ -1,14 +1,12 @@
 #include "collectives/node/memory.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "base/errors.hpp"
 #include "messaging/messaging.hpp"
 #include "messaging/operations.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::collectives {
 
@@ -28,10 +26,9 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
     const std::uint64_t offset = setup.offsets[i];
     std::byte* const slab = member.at(offset, sizeof(NodeSlab));
     if (slab == nullptr || offset % alignof(NodeSlab) != 0) {
-      throw Error{{.code = ErrorCode::corrupt,
-                   .peer = static_cast<int>(i),
-                   .cause = fmt::format("its node slab at {} does not lie in its arena of {} bytes",
-                                        offset, member.arena_bytes())}};
+      base::throw_error({ErrorCode::corrupt, static_cast<int>(i)}, "", "",
+                        "its node slab at {} does not lie in its arena of {} bytes", offset,
+                        member.arena_bytes());
     }
     peers_.push_back(
         {.words = MemberNodeWords<base::ProcessAtomics>{*reinterpret_cast<NodeSlab*>(slab)},
@@ -54,10 +51,9 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
   const transport::Neighbour& member = *peer(rank).memory;
   std::byte* const found = member.at(offset, bytes);
   if (found == nullptr) [[unlikely]] {
-    throw Error{{.code = ErrorCode::corrupt,
-                 .peer = rank,
-                 .cause = fmt::format("{} bytes at {} do not lie in its arena of {} bytes", bytes,
-                                      offset, member.arena_bytes())}};
+    base::throw_error({ErrorCode::corrupt, rank}, "", "",
+                      "{} bytes at {} do not lie in its arena of {} bytes", bytes, offset,
+                      member.arena_bytes());
   }
   return found;
 }
@@ -68,16 +64,12 @@ bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address
   // Withdrawn memory need not even be there.
   if (is_withdrawn(rank) || error == ESRCH) return false;
   if (error == 0) return true;
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .peer = rank,
-       .cause = fmt::format(
-           "{} bytes of its private memory could not be read, although others could at start",
-           bytes),
-       .system_error = error,
-       .hint = error == EFAULT ? "set QPMESH_CMA=no where vectors lie in a device's memory"
-                               : "set QPMESH_CMA=no where processes change their credentials "
-                                 "while they run"}};
+  base::throw_error(
+      {.code = ErrorCode::no_resource, .peer = rank, .system_error = error}, "",
+      error == EFAULT ? "set QPMESH_CMA=no where vectors lie in a device's memory"
+                      : "set QPMESH_CMA=no where processes change their credentials "
+                        "while they run",
+      "{} bytes of its private memory could not be read, although others could at start", bytes);
 }
 
 // Those that a failure ends are not counted: there may be more of them than fit, and nobody may go

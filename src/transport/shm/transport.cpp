@@ -1,19 +1,14 @@
 #include "transport/shm/transport.hpp"
 
-#include <fmt/format.h>
-
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh::transport::shm {
 
 RemoteAddress ShmTransport::register_memory(std::span<const std::byte> memory, RegionKind) {
   if (const auto address = address_of(memory)) return *address;
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .operation = "register_memory",
-       .cause = fmt::format("{} bytes of private memory cannot be opened to peers on this host",
-                            memory.size()),
-       .hint = "use memory from Communicator::allocate"}};
+  base::throw_error(
+      {ErrorCode::no_resource}, "register_memory", "use memory from Communicator::allocate",
+      "{} bytes of private memory cannot be opened to peers on this host", memory.size());
 }
 
 std::optional<RemoteAddress> ShmTransport::address_of(

@@ -7,7 +7,7 @@
 #include <array>
 #include <cassert>
 
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 #include "transport/verbs/transport.hpp"
 
 namespace qpmesh::transport::verbs {
@@ -24,12 +24,9 @@ VerbsConnection::VerbsConnection(Parts parts)
       arrivals_(parts_.receives) {
   fault_.peer = parts_.peer;
   if (parts_.receives > 0 && !post_receives(parts_.receives)) {
-    throw Error{{.code = ErrorCode::no_resource,
-                 .peer = parts_.peer,
-                 .operation = "connect",
-                 .cause = fmt::format("{} receive requests could not be posted on {}",
-                                      parts_.receives, to_string(parts_.link)),
-                 .system_error = errno}};
+    base::throw_error({.code = ErrorCode::no_resource, .peer = parts_.peer, .system_error = errno},
+                      "connect", "", "{} receive requests could not be posted on {}",
+                      parts_.receives, to_string(parts_.link));
   }
   parts_.transport->connections_[parts_.index] = this;
 }

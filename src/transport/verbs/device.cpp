@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 #include "transport/verbs/handles.hpp"
 
 namespace qpmesh::transport::verbs {
@@ -249,13 +249,11 @@ DeviceContext open_device(const base::System& system, std::string_view name) {
   if (there) {
     if (auto context = open(system, *device)) return context;
   }
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = there ? fmt::format("the RDMA device {} cannot be opened", name)
-                              : fmt::format("the RDMA device {} is not there any more", name),
-               .system_error = there ? errno : 0,
-               .hint = "may this process read and write /dev/infiniband/uverbs*? qpmesh-info lists "
-                       "the devices"}};
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = there ? errno : 0}, "init",
+                    "may this process read and write /dev/infiniband/uverbs*? qpmesh-info lists "
+                    "the devices",
+                    "the RDMA device {} {}", name,
+                    there ? "cannot be opened" : "is not there any more");
 }
 
 }  // namespace qpmesh::transport::verbs

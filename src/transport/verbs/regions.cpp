@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 #include "transport/verbs/handles.hpp"
 
 namespace qpmesh::transport::verbs {
@@ -19,16 +19,13 @@ namespace {
   const std::string have =
       memlock ? fmt::format("; this process may lock {} bytes (RLIMIT_MEMLOCK)", limit.rlim_cur)
               : "";
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .operation = "register_memory",
-       .cause = fmt::format("{} bytes could not be registered with the device, {} are already{}",
-                            bytes, registered_bytes, have),
-       .system_error = error,
-       .hint = memlock
-                   ? "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf, or "
-                     "LimitMEMLOCK=infinity in the service"
-                   : ""}};
+  base::throw_error(
+      {.code = ErrorCode::no_resource, .system_error = error}, "register_memory",
+      memlock ? "raise it: ulimit -l unlimited, or memlock in /etc/security/limits.conf, or "
+                "LimitMEMLOCK=infinity in the service"
+              : "",
+      "{} bytes could not be registered with the device, {} are already{}", bytes, registered_bytes,
+      have);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <cassert>
 
 #include "base/bytes.hpp"
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
 #include "transport/verbs/handles.hpp"
@@ -52,30 +52,21 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
                 address.bytes_in_order);
   if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
       std::max(address.small, address.medium) > Notification::immediate) {
-    throw Error{
-        {.code = ErrorCode::corrupt,
-         .peer = peer,
-         .operation = "connect",
-         .cause = fmt::format("{} bytes are not the address of a queue pair", bytes.size())}};
+    base::throw_error({ErrorCode::corrupt, peer}, "connect", "",
+                      "{} bytes are not the address of a queue pair", bytes.size());
   }
   return address;
 }
 
 [[noreturn]] void fail_opening(const std::string& device, std::string_view step, int error) {
-  throw Error{{.code = ErrorCode::no_resource,
-               .operation = "init",
-               .cause = fmt::format("{} failed on device {}", step, device),
-               .system_error = error,
-               .hint = error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : ""}};
+  base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
+                    error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : "",
+                    "{} failed on device {}", step, device);
 }
 
 [[noreturn]] void fail_connecting(int peer, diagnosis::Explanation why, int error = 0) {
-  throw Error{{.code = ErrorCode::link_failed,
-               .peer = peer,
-               .operation = "connect",
-               .cause = std::move(why.cause),
-               .system_error = error,
-               .hint = std::move(why.hint)}};
+  base::throw_error({.code = ErrorCode::link_failed, .peer = peer, .system_error = error},
+                    "connect", why.hint, "{}", why.cause);
 }
 
 template <class Make>

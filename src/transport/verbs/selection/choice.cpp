@@ -8,8 +8,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/errors.hpp"
 #include "base/text.hpp"
-#include "qpmesh/error.hpp"
 
 namespace qpmesh::transport::verbs::selection {
 namespace {
@@ -185,10 +185,9 @@ bool contains(const Subnet& subnet, const Gid& address) noexcept {
 Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
   const auto refuse = [](std::string_view variable, std::string_view value,
                          std::string_view allowed) {
-    throw Error{{.code = ErrorCode::bad_config,
-                 .operation = "options",
-                 .cause = fmt::format("{}='{}', allowed: {}", variable, value, allowed),
-                 .hint = "qpmesh-info lists devices, ports and GIDs"}};
+    base::throw_error({ErrorCode::bad_config}, "options",
+                      "qpmesh-info lists devices, ports and GIDs", "{}='{}', allowed: {}", variable,
+                      value, allowed);
   };
   Wishes wishes;
   wishes.bootstrap_address = parse_address(bootstrap_address).value_or(Gid{});

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/bytes.hpp"
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::transport::verbs::selection {
@@ -237,13 +237,9 @@ Offer decode(BlobView blob, int peer) {
     sound = is_sound(offer.endpoints.back());
   }
   if (in.finished() && sound) return offer;
-  throw Error{
-      {.code = ErrorCode::corrupt,
-       .peer = peer,
-       .operation = "init",
-       .cause = fmt::format("the RDMA endpoints that the rank offers, {} bytes, cannot be read",
-                            blob.size()),
-       .hint = "does every rank run the same version of qpmesh?"}};
+  base::throw_error(
+      {ErrorCode::corrupt, peer}, "init", "does every rank run the same version of qpmesh?",
+      "the RDMA endpoints that the rank offers, {} bytes, cannot be read", blob.size());
 }
 
 }  // namespace qpmesh::transport::verbs::selection

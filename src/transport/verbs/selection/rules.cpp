@@ -1,11 +1,9 @@
 #include "transport/verbs/selection/rules.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
-#include "qpmesh/error.hpp"
+#include "base/errors.hpp"
 
 namespace qpmesh::transport::verbs::selection {
 namespace {
@@ -40,12 +38,10 @@ std::int64_t device_gives_up_ms(const Timers& timers) noexcept {
 void require(const DeviceFacts& device, std::string_view queue, std::uint64_t needed,
              int available) {
   if (available <= 0 || needed <= static_cast<std::uint64_t>(available)) return;  // 0: unknown
-  throw Error{
-      {.code = ErrorCode::no_resource,
-       .operation = "init",
-       .cause = fmt::format("a {} of {} entries is needed, device {} has at most {}", queue, needed,
-                            device.name, available),
-       .hint = "lower QPMESH_NETWORK_RING_BYTES: smaller rings hold fewer messages at once"}};
+  base::throw_error({ErrorCode::no_resource}, "init",
+                    "lower QPMESH_NETWORK_RING_BYTES: smaller rings hold fewer messages at once",
+                    "a {} of {} entries is needed, device {} has at most {}", queue, needed,
+                    device.name, available);
 }
 
 }  // namespace
