@@ -5,7 +5,6 @@
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap/environment.hpp"
 #include "bootstrap/launcher.hpp"
-#include "bootstrap/secret.hpp"
 #include "bootstrap/star.hpp"
 #include "qpmesh/error.hpp"
 

@@ -9,7 +9,6 @@
 
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap/environment.hpp"
-#include "bootstrap/secret.hpp"
 
 // Order of precedence: our own variables, then the launcher nearest to the process. Open MPI and
 // Hydra start their daemons through srun inside a Slurm allocation, so they come before srun;

@@ -19,11 +19,18 @@ namespace qpmesh::bootstrap {
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 Environment process_environment();
 
+// Of a job over TCP.
 struct Secret {
   std::string value;
   std::string source;     // for people, never the value: "the file /home/a/.config/qpmesh/secret"
   bool made_now = false;  // the user's new one, to be copied to hosts without this home
 };
+
+// QPMESH_SECRET_FILE, else QPMESH_SECRET, else the launcher's key for this job (launcher_variable,
+// where it has one), else ~/.config/qpmesh/secret, which is made at first use. Without may_make the
+// value is empty where the file is not there yet. Throws Error{bad_config}.
+Secret find_secret(const Environment& environment, std::string_view launcher_variable,
+                   bool may_make = true);
 
 struct Identity {
   std::string launcher;       // "open_mpi", "hydra", "srun", "torchrun", "qpmesh", "alone"

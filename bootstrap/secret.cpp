@@ -1,5 +1,4 @@
-#include "bootstrap/secret.hpp"
-
+// Where the secret of a job over TCP comes from.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
@@ -15,10 +14,14 @@
 #include "base/owned.hpp"
 #include "bootstrap/environment.hpp"
 #include "bootstrap/init_error.hpp"
+#include "bootstrap/launcher.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {
+
+constexpr std::size_t secret_characters_min = 16;
+constexpr std::size_t secret_characters_max = 4096;
 
 constexpr const char* hint_for_secret =
     "set QPMESH_SECRET_FILE, or QPMESH_SECRET, to one secret for all ranks, for example of openssl "

@@ -1,16 +1,147 @@
 #include "bootstrap/star.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
 
 #include "base/bytes.hpp"
+#include "bootstrap/caller.hpp"
+#include "bootstrap/frame_stream.hpp"
 #include "bootstrap/init_error.hpp"
+#include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
+namespace {
+
+// ---- a rank's half: connect, prove, send the blob, wait for everyone's ----
+
+constexpr std::int64_t answer_ms_max = 500;  // that a root may take to say who is missing
+
+class StarRank final : public Star {
+ public:
+  StarRank(const StarSettings& settings, Endpoint endpoint, const base::System& system,
+           const base::Log& log)
+      : Star{settings, std::move(endpoint), system, log} {}
+
+  std::string local_address() const override { return root_ ? host_of(root_->fd()) : ""; }
+
+ private:
+  std::vector<Blob> gather(BlobView mine, Deadline deadline) override {
+    if (!root_) join(deadline);
+    root_->queue(FrameKind::blob, mine);
+    return receive_everyones(deadline);
+  }
+  void join(Deadline deadline);
+  void hear_of_ended_root();
+  [[noreturn]] void fail_refused(CallEnd end) const;
+  std::vector<Blob> receive_everyones(Deadline deadline);
+
+  std::optional<FrameStream> root_;  // from the welcome on
+};
+
+void StarRank::join(Deadline deadline) {
+  Caller caller{
+      {.peer = 0,
+       .hello =
+           make_hello(system_, settings_.rank, settings_.size, settings_.ordinal, settings_.job),
+       .key = endpoint_.key,
+       .handshake_timeout_ms = settings_.handshake_timeout_ms,
+       .payload_bytes_max = std::max(everyones_bytes_max(settings_.size), std::size_t{8192}),
+       .resolve = endpoint_.resolve},
+      system_,
+      log_};
+  while (system_.now() < deadline) {
+    Deadline wake = deadline;
+    std::array polled{caller.watch(wake),
+                      pollfd{.fd = ended_ranks_.fd(), .events = POLLIN, .revents = 0}};
+    ::poll(polled.data(), polled.size(), base::remaining_ms(system_, wake));
+    hear_of_ended_root();
+    auto end = caller.step(polled[0].revents != 0);
+    if (!end) continue;
+    if (end->kind != CallEnd::Kind::welcome) fail_refused(std::move(*end));
+    log_.debug("joined rank 0 at {} after {} attempts", endpoint_.name, caller.attempts());
+    root_ = std::move(caller.stream());
+    return;
+  }
+  fail_init(ErrorCode::timeout, 0,
+            fmt::format("rank {} did not reach rank 0 at {}: {} attempt{} in {} ms, the last: "
+                        "{}",
+                        settings_.rank, endpoint_.name, caller.attempts(),
+                        caller.attempts() == 1 ? "" : "s", elapsed_ms(), caller.problems()),
+            fmt::format("is rank 0 running? All ranks must {}", endpoint_.terms),
+            caller.last_error());
+}
+
+void StarRank::fail_refused(CallEnd end) const {
+  if (end.kind == CallEnd::Kind::other_service)
+    end.detail.hint = "another service uses this address; choose another one with QPMESH_ROOT";
+  if (end.detail.code == ErrorCode::authentication && end.detail.hint.empty())
+    end.detail.hint = endpoint_.secret_hint;
+  throw Error{std::move(end.detail)};
+}
+
+// A root that has ended ends it all.
+void StarRank::hear_of_ended_root() {
+  for (const EndedRank& ended : ended_ranks_.read(system_)) {
+    if (ended.rank != 0) continue;
+    fail_init(ErrorCode::peer_dead, 0, to_string(ended), hint_for_ended_rank);
+  }
+}
+
+std::vector<Blob> StarRank::receive_everyones(Deadline deadline) {
+  for (bool asked = false;;) {
+    root_->flush(system_);
+    while (const auto frame = root_->read(system_)) {
+      if (frame->kind == FrameKind::failed) throw Error{decode_error(frame->payload, 0)};
+      if (frame->kind == FrameKind::everyones) {
+        if (asked) continue;  // too late: the root will hear that we failed
+        if (auto blobs = decode_everyones(frame->payload, settings_.size)) return std::move(*blobs);
+      }
+      fail_init(ErrorCode::corrupt, 0,
+                fmt::format("rank 0 sent a message of kind {} and {} bytes that no rank 0 sends",
+                            static_cast<std::uint32_t>(frame->kind), frame->payload.size()),
+                same_library_hint);
+    }
+    if (root_->oversize()) {
+      fail_init(ErrorCode::corrupt, 0,
+                fmt::format("rank 0 announced a message of {} bytes; at most {} are possible",
+                            root_->begun()->payload_bytes, everyones_bytes_max(settings_.size)),
+                same_library_hint);
+    }
+    if (root_->ended()) {
+      fail_init(ErrorCode::peer_dead, 0,
+                fmt::format("rank 0 closed the connection at {} during start-up", endpoint_.name),
+                "look at what rank 0 said before it ended", root_->error());
+    }
+    const short events = root_->unsent() ? POLLIN | POLLOUT : POLLIN;
+    const int error = await(system_, root_->fd(), events, deadline);
+    if (error == 0) continue;
+    if (error != ETIMEDOUT) {
+      fail_init(ErrorCode::no_resource, no_peer, "poll failed while waiting for rank 0", {}, error);
+    }
+    ErrorDetail silence =
+        init_error(ErrorCode::timeout, 0,
+                   fmt::format("rank 0 at {} took no notice for {} ms; it is alive", endpoint_.name,
+                               elapsed_ms()),
+                   "look at rank 0: it may be stopped, or busy with something else than init");
+    if (asked) throw Error{std::move(silence)};
+    // Our deadline passed before the root's, which knows who is missing, and tells all.
+    asked = true;
+    root_->queue(FrameKind::failed, encode_error(silence));
+    deadline = base::after_ms(system_, answer_ms_max);
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Bootstrap> make_star(const StarSettings& settings, Endpoint endpoint,
                                      const base::System& system, const base::Log& log) {
-  const auto make_half = settings.rank == 0 ? make_star_root : make_star_rank;
-  return make_half(settings, std::move(endpoint), system, log);
+  if (settings.rank == 0) return make_star_root(settings, std::move(endpoint), system, log);
+  return std::make_unique<StarRank>(settings, std::move(endpoint), system, log);
 }
 
 std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {

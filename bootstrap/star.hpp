@@ -71,8 +71,6 @@ class Star : public Bootstrap {
 };
 std::unique_ptr<Star> make_star_root(const StarSettings&, Endpoint, const base::System&,
                                      const base::Log&);
-std::unique_ptr<Star> make_star_rank(const StarSettings&, Endpoint, const base::System&,
-                                     const base::Log&);
 
 // Every rank's blob, as the root hands them out.
 constexpr std::size_t everyones_bytes_max(int size) {

@@ -88,8 +88,7 @@ constexpr std::array bring_up_table{
     BringUpRow{
         EINVAL,
         "the device refuses the addresses: the GID has gone since it was chosen, or has no route "
-        "to "
-        "the peer's",
+        "to the peer's",
         "compare qpmesh-info on both hosts with this line; set QPMESH_GID_INDEX or QPMESH_SUBNET"},
     BringUpRow{ENETUNREACH, "the host has no route to the peer's address",
                "ip route get ADDRESS; choose GIDs of one network with QPMESH_SUBNET"},

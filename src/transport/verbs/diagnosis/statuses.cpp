@@ -13,8 +13,7 @@ constexpr std::array<StatusRow, 15> statuses{{
     {IBV_WC_LOC_LEN_ERR, "LOC_LEN_ERR", "the local device refused the request's length",
      "a write is longer than the port allows, or a posted receive is too small",
      "report this as a bug of qpmesh, with this line and the message size that ibv_devinfo -v "
-     "shows "
-     "(max_msg_sz)"},
+     "shows (max_msg_sz)"},
     {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "the local queue pair could not carry the request out",
      "the request does not fit the queue pair, such as a read where none may be under way", report},
     {IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR", "the local device may not read the request's source",
@@ -89,8 +88,7 @@ constexpr std::array<EventRow, 15> events{{
      "the port went down; connections fail unless it comes back soon",
      "check the cable, the switch, and on Ethernet the interface (ip link)", Severity::suspicious},
     {IBV_EVENT_LID_CHANGE, "LID_CHANGE",
-     "the subnet manager gave the port another LID; connections that use the "
-     "old one will fail",
+     "the subnet manager gave the port another LID; connections that use the old one will fail",
      "restart the job if links fail; see why the subnet manager swept", Severity::suspicious},
     {IBV_EVENT_PKEY_CHANGE, "PKEY_CHANGE", "the port's partition table changed",
      "restart the job if links fail; ask the fabric's administrator", Severity::suspicious},

@@ -93,8 +93,7 @@ Explanation why_nothing(std::span<const DeviceFacts> devices, const Wishes& wish
   if (devices.empty()) {
     return {"no RDMA device is visible to this process",
             "rdma link lists devices; load the adapter's driver, or set up SoftRoCE as "
-            "docs/softroce.md tells; a "
-            "container needs /dev/infiniband"};
+            "docs/softroce.md tells; a container needs /dev/infiniband"};
   }
   if (auto missing = missing_device(devices, wishes)) return *std::move(missing);
   auto reasons = bare_devices(devices, wishes);

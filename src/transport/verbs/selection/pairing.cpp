@@ -26,8 +26,7 @@ constexpr std::array mismatch_table{
     MismatchRow{Mismatch::gid_type,
                 "no common GID type: RoCE v1 and RoCE v2 do not understand each other",
                 "let both devices offer RoCE v2 (mlx4: cma_roce_mode or the module option "
-                "roce_mode=2), or choose "
-                "entries of one type with QPMESH_GID_INDEX"},
+                "roce_mode=2), or choose entries of one type with QPMESH_GID_INDEX"},
     MismatchRow{Mismatch::address_kind, "no common address family",
                 "give the RDMA interfaces of both hosts an IPv4 address of one network"},
     MismatchRow{Mismatch::same_gid, "two different devices hold the same GID",

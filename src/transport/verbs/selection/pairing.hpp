@@ -24,8 +24,8 @@ struct Pair {
   auto operator<=>(const Pair&) const = default;
 };
 struct Pairs {
-  std::vector<Pair>
-      pairs{};          // best first: same subnet, then the lower rank's order, then the higher's
+  // Best first: same subnet, then the lower rank's order, then the higher's.
+  std::vector<Pair> pairs{};
   std::string cause{};  // why there are none
   std::string hint{};
 };
