@@ -33,13 +33,5 @@ template <class... T>
   throw_formatted({.code = ErrorCode::bad_argument}, operation, hint, cause,
                   fmt::make_format_args(values...));
 }
-template <class... T>
-[[noreturn, gnu::cold, gnu::noinline]] void no_resource(std::string_view operation,
-                                                        std::string_view hint,
-                                                        fmt::format_string<T&...> cause,
-                                                        T... values) {
-  throw_formatted({.code = ErrorCode::no_resource}, operation, hint, cause,
-                  fmt::make_format_args(values...));
-}
 
 }  // namespace qpmesh::base

@@ -137,10 +137,6 @@ constexpr std::array table{
          "What is written to stderr: this level and all more severe ones."),
 };
 
-[[noreturn]] void refuse(std::string cause, std::string hint) {
-  throw_error({ErrorCode::bad_config}, "options", hint, "{}", cause);
-}
-
 // An enumeration, or a bool: named by its value's place in OptionRow::names.
 template <class T>
 inline constexpr bool is_named = std::is_enum_v<T> || std::is_same_v<T, bool>;
@@ -174,8 +170,8 @@ template <class T>
 void override_field(T& field, const OptionRow& row, const std::string& text) {
   const std::optional<T> value = parsed<T>(row, text);
   if (!value || !allows(row, *value)) {
-    refuse(fmt::format("{}='{}', allowed: {}", row.variable, text, allowed_values(row)),
-           "docs/options.md lists every variable");
+    throw_error({ErrorCode::bad_config}, "options", "docs/options.md lists every variable",
+                "{}='{}', allowed: {}", row.variable, text, allowed_values(row));
   }
   field = *value;
 }
@@ -218,9 +214,9 @@ std::string option_value(const OptionRow& row, const Options& options) {
 void validate(const Options& options) {
   for (const auto& row : table) {
     if (std::visit([&](auto member) { return allows(row, options.*member); }, row.member)) continue;
-    refuse(fmt::format("{} ({}) is '{}', allowed: {}", row.field, row.variable,
-                       option_value(row, options), allowed_values(row)),
-           "docs/options.md lists every field");
+    throw_error({ErrorCode::bad_config}, "options", "docs/options.md lists every field",
+                "{} ({}) is '{}', allowed: {}", row.field, row.variable, option_value(row, options),
+                allowed_values(row));
   }
 }
 

@@ -1,9 +1,9 @@
-#include "calls/collective_call.hpp"
-
+// The checks of each collective, and how it starts.
 #include <algorithm>
 #include <numeric>
 
 #include "calls/argument_checks.hpp"
+#include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
 
 namespace qpmesh::calls {

@@ -146,6 +146,11 @@ struct RequestState : PendingOperation, context::HeldRequest {
   int exceptions = std::uncaught_exceptions();  // when it began
 };
 
+// Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws
+// Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
+void start_collective(PendingOperation& request, const detail::AnyCollective& what,
+                      std::string_view algorithm_asked_for);
+
 // Throws what a last call must throw while one of the communicator's requests is in flight.
 void require_no_requests(context::CommunicatorState& communicator, std::string_view operation);
 

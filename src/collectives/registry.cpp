@@ -30,11 +30,6 @@ std::string names_of(Collective collective, const CallShape* shape) {
   return list;
 }
 
-// The caller knows what its call is named.
-[[noreturn]] void refuse(std::string cause, std::string hint) {
-  base::throw_error({ErrorCode::bad_argument}, "", hint, "{}", cause);
-}
-
 std::string unknown_name(Collective collective, std::string_view name) {
   return fmt::format("'{}' is no algorithm of {}", name, name_of(collective));
 }
@@ -113,7 +108,9 @@ const Algorithm& Selector::decide(const CallShape& shape, Collective collective,
                                   std::string_view wanted) {
   if (!wanted.empty()) {
     const Algorithm* const row = find_algorithm(collective, wanted);
-    if (row == nullptr) refuse(unknown_name(collective, wanted), known_names(collective));
+    // The caller knows what its call is named.
+    if (row == nullptr)
+      base::bad_argument("", known_names(collective), "{}", unknown_name(collective, wanted));
     return forced(shape, *row);
   }
   const auto index = static_cast<std::size_t>(collective);
@@ -126,8 +123,8 @@ const Algorithm& Selector::decide(const CallShape& shape, Collective collective,
 
 const Algorithm& Selector::forced(const CallShape& shape, const Algorithm& row) const {
   if (!row.applies(shape)) {
-    refuse(fmt::format("{} does not apply to {}", row.name, reason(shape, row)),
-           "these do: " + names_of(row.collective, &shape));
+    base::bad_argument("", "these do: " + names_of(row.collective, &shape),
+                       "{} does not apply to {}", row.name, reason(shape, row));
   }
   return row;
 }

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "calls/argument_checks.hpp"
-#include "calls/collective_call.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/registry.hpp"
 #include "messaging/elements.hpp"

@@ -162,7 +162,8 @@ std::shared_ptr<context::CommunicatorState> init_over(
   auto private_nonce = std::make_unique<const std::uint64_t>(arena->header().nonce);
   const auto slab_offset = arena->allocate(layout.slab_bytes(size));
   if (!slab_offset) {
-    base::no_resource("init", "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES",
+    base::throw_error({ErrorCode::no_resource}, "init",
+                      "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES",
                       "the rings of {} ranks need {} bytes, the arena has {}", size,
                       layout.slab_bytes(size), arena->bytes());
   }

@@ -53,7 +53,8 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
       fall_back();
       return;
     }
-    base::no_resource("init", "build it where libibverbs-dev is installed",
+    base::throw_error({ErrorCode::no_resource}, "init",
+                      "build it where libibverbs-dev is installed",
                       "QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
                       options.transport == TransportChoice::verbs ? "verbs" : "verbs+shm");
   }
@@ -205,7 +206,8 @@ class Linking {
     const std::size_t bytes = per_peer_bytes() * peers_.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
-      base::no_resource("init", "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES",
+      base::throw_error({ErrorCode::no_resource}, "init",
+                        "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES",
                         "the rings of {} ranks need {} bytes, the arena has {} in all",
                         peers_.size(), bytes, parts_.arena->bytes());
     }
