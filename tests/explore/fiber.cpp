@@ -92,12 +92,12 @@ constexpr std::size_t words_kept = 20;
 }  // namespace
 
 Fiber::Fiber() : stack_{std::make_unique<std::byte[]>(stack_bytes)} {}
-Fiber::~Fiber() = default;
+Fiber::~Fiber() { give_up(); }
 
 void Fiber::start(std::function<void()> body) {
+  give_up();
   body_ = std::move(body);
   ended_ = false;
-  own_fake_stack_ = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(stack_.get(), stack_bytes);  // frames that were given up
 #endif
@@ -106,6 +106,13 @@ void Fiber::start(std::function<void()> body) {
   std::memset(top, 0, words_kept * sizeof *top);
   top[return_place] = reinterpret_cast<std::uintptr_t>(&Fiber::enter);
   own_top_ = top;
+}
+
+// AddressSanitizer frees a fake stack, which is megabytes, only when its fiber leaves it for ever.
+void Fiber::give_up() {
+  if (own_fake_stack_ == nullptr) return;
+  ended_ = true;
+  resume();
 }
 
 void Fiber::resume() {
@@ -130,10 +137,14 @@ void Fiber::enter() {
   std::abort();  // nobody resumes what has ended
 }
 
-void Fiber::yield() { leave(false); }
+void Fiber::yield() {
+  leave(false);
+  if (ended_) leave(true);
+}
 
 void Fiber::leave([[maybe_unused]] bool for_ever) {
 #if defined(__SANITIZE_ADDRESS__)
+  if (for_ever) own_fake_stack_ = nullptr;
   __sanitizer_start_switch_fiber(for_ever ? nullptr : &own_fake_stack_, others_bottom_,
                                  others_bytes_);
 #endif

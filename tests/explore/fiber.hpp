@@ -25,6 +25,7 @@ class Fiber {
 
  private:
   [[noreturn]] static void enter();
+  void give_up();
   void leave(bool for_ever);
 
   std::unique_ptr<std::byte[]> stack_;

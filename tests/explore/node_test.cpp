@@ -2,7 +2,8 @@
 // back: the words of collectives/node, used as NodeMemory and NodeOperation use them.
 #include "collectives/node/words.hpp"
 
-#include <vector>
+#include <array>
+#include <utility>
 
 #include "base/asleep.hpp"
 #include "explore/scenario.hpp"
@@ -15,20 +16,26 @@ using namespace qpmesh::explore;
 using namespace qpmesh::collectives;
 using A = ExploredAtomics;
 
-// One communicator as one rank sees it.
-template <std::uint32_t slots>
+// One communicator as one rank sees it. It owns no memory: an execution that is given up destroys
+// nothing.
+template <std::uint32_t slots, std::size_t ranks>
 struct Membership {
   using Words = NodeWords<A, slots>;
   using Slot = typename Words::Slot;
+  using Member = MemberNodeWords<A, slots>;
   std::size_t rank;
   Words* own_words;
   OwnNodeWords<A, slots> own;
-  std::vector<MemberNodeWords<A, slots>> members;
+  std::array<Member, ranks> members;
 
-  Membership(Words* words_of_all, std::size_t ranks, std::size_t own_rank)
-      : rank{own_rank}, own_words{&words_of_all[own_rank]}, own{*own_words} {
-    for (std::size_t i = 0; i < ranks; ++i) members.emplace_back(words_of_all[i]);
-  }
+  Membership(Words (&words_of_all)[ranks], std::size_t own_rank)
+      : Membership{words_of_all, own_rank, std::make_index_sequence<ranks>{}} {}
+  template <std::size_t... each>
+  Membership(Words (&words_of_all)[ranks], std::size_t own_rank, std::index_sequence<each...>)
+      : rank{own_rank},
+        own_words{&words_of_all[own_rank]},
+        own{*own_words},
+        members{Member{words_of_all[each]}...} {}
 
   static std::uint32_t datum(std::size_t rank, std::uint32_t number) {
     return static_cast<std::uint32_t>(16 * (number + 1) + rank);
@@ -82,7 +89,7 @@ struct AllPublish {
   NodeWords<A, slots> words[ranks]{};
 
   void run(std::size_t rank) {
-    Membership<slots> node{words, ranks, rank};
+    Membership node{words, rank};
     for (std::uint32_t number = 0; number < operations; ++number) {
       node.await_own_slot(number);
       node.publish(number);
@@ -108,7 +115,7 @@ struct RootPublishes {
   NodeWords<A, slots> words[ranks]{};
 
   void run(std::size_t rank) {
-    Membership<slots> node{words, ranks, rank};
+    Membership node{words, rank};
     for (std::uint32_t number = 0; number < operations; ++number) {
       if (rank == 0) {
         node.await_own_slot(number);
@@ -135,8 +142,8 @@ struct InFlight {
   NodeWords<A, 1> second[2]{};
 
   void run(std::size_t rank) {
-    Membership<2> one{first, 2, rank};
-    Membership<1> two{second, 2, rank};
+    Membership one{first, rank};
+    Membership two{second, rank};
     if (rank == 0) {
       one.publish(0);
       one.publish(1);
@@ -171,8 +178,8 @@ struct SleepsForTwo {
   std::uint32_t bell = 0;
 
   void run(std::size_t rank) {
-    Membership<1> one{first, 2, rank};
-    Membership<1> two{second, 2, rank};
+    Membership one{first, rank};
+    Membership two{second, rank};
     if (rank == 0) {
       one.publish(0);
       wake();
@@ -216,7 +223,7 @@ struct Withdrawal {
   std::uint64_t buffer[2]{};
 
   void run(std::size_t rank) {
-    Membership<1> node{words, 2, rank};
+    Membership node{words, rank};
     if (rank == 0) {
       for (std::uint64_t& word : buffer) A::store_relaxed(&word, published);
       node.publish(0);

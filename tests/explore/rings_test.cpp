@@ -1,7 +1,6 @@
 // Record and payload rings between two ranks, and the credits that give them back: messaging/rings,
 // over shared memory.
 #include <array>
-#include <vector>
 
 #include "explore/scenario.hpp"
 #include "explore/wire.hpp"
