@@ -75,8 +75,8 @@ Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byt
       link_failed(core, peer, ErrorCode::link_failed, "the connection failed");
       break;
     case Ring::Sent::no_units: peer.starved = true; break;
-    case Ring::Sent::no_lines:  // the peer returns half of them unasked, which is more than any
-                                // record takes
+    // The peer returns half of the lines unasked, which is more than any record takes.
+    case Ring::Sent::no_lines:
     case Ring::Sent::busy: break;
   }
   return sent;
@@ -122,8 +122,8 @@ void advance(Core& core, Peer& peer) {
 
 void return_credits(Core& core, Peer& peer) {
   if (peer.out.return_credits(peer.in.consumed()) != Ring::Sent::posted) {
-    peer.wants_credit = true;  // owed until it is written: without it a peer that has no line left
-                               // never sends again
+    // Owed until it is written: without it a peer that has no line left never sends again.
+    peer.wants_credit = true;
     return;
   }
   ++core.counters.credit_writes;

@@ -81,8 +81,7 @@ inline RecordFields fields_of(const SendOperation& send, RecordKind kind,
           .signature = send.signature};
 }
 
-// ---- eager.cpp: small and medium messages, matched when they come or kept until their receive
-// does
+// ---- eager.cpp: small and medium messages, matched when they come or kept for their receive
 
 bool try_send(Core& core, Peer& peer, SendOperation& send);
 void handle_message(Core& core, Peer& peer, const TakenMessage& message);

@@ -2,8 +2,7 @@
 //
 // The law of tasks (docs/design.md):
 // - Lazy: a task runs when it is awaited or handed to Engine::start.
-// - It ends only by being resumed: a failure resumes each parked awaitable, which then throws
-// inside
+// - It ends only by being resumed: a failure resumes each parked awaitable, which then throws in
 //   the coroutine.
 // - Nothing is resumed from inside await_suspend: it records who runs next, and one loop in the
 //   engine resumes. Symmetric transfer overflows the stack at -O0 and under sanitizers with gcc 12.

@@ -216,8 +216,8 @@ class ReceiveRing {
     return Take::taken;
   }
 
-  static constexpr std::size_t prefetch_bytes_max =
-      1024;  // more than a core has requests for only waits
+  // More than a core has requests for only waits.
+  static constexpr std::size_t prefetch_bytes_max = 1024;
 
   transport::Connection& connection_;
   const transport::Capabilities& capabilities_;

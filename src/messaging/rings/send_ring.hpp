@@ -461,10 +461,10 @@ class SendRing {
   std::uint32_t send_seed_;
   std::uint32_t receive_seed_;
   std::uint32_t next_message_;
-  Credits told_;                // what the peer knows that we have consumed, for certain
-  CreditCell seen_cell_;        // the last one that was taken
-  std::uint64_t tells_posted_;  // as connection_ counts: it may have been used before, and all of
-                                // that is complete
+  Credits told_;          // what the peer knows that we have consumed, for certain
+  CreditCell seen_cell_;  // the last one that was taken
+  // As connection_ counts: it may have been used before, and all of that is complete.
+  std::uint64_t tells_posted_;
   std::uint64_t staging_free_ = 0;
   std::array<StagedWrite, staged_writes_max> staged_{};
   std::size_t staged_first_ = 0;
