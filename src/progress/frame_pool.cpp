@@ -25,12 +25,13 @@ void* FramePool::allocate_from_heap(std::size_t bytes) {
 }
 
 void* FramePool::allocate(std::size_t bytes) {
-  const std::size_t block_bytes = std::bit_ceil(std::max(bytes, block_bytes_min));
-  const auto size_class = static_cast<std::size_t>(std::countr_zero(block_bytes / block_bytes_min));
+  // How often the smallest block is doubled until it holds so much.
+  const std::size_t beyond = (std::max<std::size_t>(bytes, 1) - 1) / block_bytes_min;
+  const auto size_class = static_cast<std::size_t>(std::bit_width(beyond));
   if (size_class >= class_count) return allocate_from_heap(bytes);  // larger than anything kept
   Header* block = free_[size_class];
   if (block != nullptr) free_[size_class] = block->next;
-  else block = static_cast<Header*>(allocate_from_heap(block_bytes)) - 1;
+  else block = static_cast<Header*>(allocate_from_heap(block_bytes_min << size_class)) - 1;
   block->pool = this;
   block->size_class = size_class;
   return block + 1;
