@@ -328,7 +328,8 @@ class Linker {
   // welcome, and calls again.
   bool hear(UnacknowledgedPeer& peer, bool ready) {
     FrameStream& stream = peer.stream;
-    const auto frame = ready ? stream.read(system_, peer.descriptors) : std::optional<Frame>{};
+    std::optional<Frame> frame;
+    if (ready) frame = stream.read(system_, peer.descriptors);
     const bool acknowledged = frame && frame->kind == FrameKind::acknowledgement;
     const bool failed_here = ready && stream.error() != 0 && !connection_broke(stream.error());
     if ((acknowledged || failed_here) && std::erase(awaited_, peer.rank) != 0) {
