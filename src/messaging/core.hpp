@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -91,7 +91,7 @@ void move_out_of_ring(Core& core, Peer& peer);
 
 // ---- failure.cpp: how operations end when they cannot succeed
 
-void link_failed(Core& core, Peer& peer, ErrorCode code, std::string cause);
+void link_failed(Core& core, Peer& peer, ErrorCode code, std::string_view cause) noexcept;
 void report_failed_links(Core& core);
 const Error* failure_of(Core& core, std::uint64_t communicator) noexcept;
 

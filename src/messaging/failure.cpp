@@ -1,6 +1,7 @@
 // How operations end when they cannot succeed: links that fail, communicators that fail, and who is
 // still awaited.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "messaging/core.hpp"
@@ -47,19 +48,22 @@ void discard_messages(Core& core, std::uint64_t communicator) noexcept {
 }  // namespace
 
 // The listener hears of it at the end of poll: it ends operations, some of which are just being
-// started or moved.
-void link_failed(Core& core, Peer& peer, ErrorCode code, std::string cause) {
+// started or moved. So nothing here may throw: what is being moved would be in two lists, or in
+// none.
+void link_failed(Core& core, Peer& peer, ErrorCode code, std::string_view cause) noexcept {
   if (peer.failed) return;
-  peer.failed = true;
-  peer.failure = {.code = code, .peer = peer.rank, .cause = std::move(cause)};
-  // What the connection saw is nearer to the cause than what became of it.
-  if (const transport::Fault* const fault = peer.connection.fault();
-      fault != nullptr && code == ErrorCode::link_failed) {
-    peer.failure.cause = fault->detail;
-    peer.failure.system_error = fault->system_error;
-    peer.failure.hint = fault->hint;
+  peer.failed = core.links_failed = true;
+  peer.failure = {.code = code, .peer = peer.rank};
+  try {
+    // What the connection saw is nearer to the cause than what became of it.
+    const transport::Fault* const fault = peer.connection.fault();
+    const bool told = fault != nullptr && code == ErrorCode::link_failed;
+    peer.failure.cause = told ? fault->detail : cause;
+    if (told) peer.failure.system_error = fault->system_error;
+    if (told) peer.failure.hint = fault->hint;
+  } catch (const std::bad_alloc&) {
+    peer.failure.cause = "no memory here";  // as short as this it needs none
   }
-  core.links_failed = true;
 }
 
 void Messaging::look_at_links() {
@@ -91,7 +95,7 @@ void report_failed_links(Core& core) {
     if (!peer->failed || peer->reported) continue;
     peer->reported = true;
     tear_down_closing(core, peer->rank, {});
-    core.listener.link_failed(peer->failure);
+    core.listener.link_failed(std::move(peer->failure));
   }
 }
 

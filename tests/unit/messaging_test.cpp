@@ -1068,28 +1068,42 @@ TEST(an_eager_send, looks_at_the_credits_that_came_before_it_falls_back_to_rende
   EXPECT_EQ(target, data);
 }
 
-TEST(a_queued_send, that_throws_while_it_is_tried_again_is_not_lost) {
-  test::LoneRank rank;
-  const std::uint64_t value = 1;
-  std::array<SendOperation, record_ring_lines> sends;
-  std::size_t started = 0;
-  do {
-    sends[started] = rank.group().send_operation(0, std::as_bytes(std::span{&value, 1}));
-    rank.messaging.start(sends[started]);
-  } while (sends[started].done && ++started < sends.size());
-  ASSERT_LT(started, sends.size()) << "the ring took all of them";
-  rank.messaging.poll();  // half of the ring is free, and the send may try again
-  ASSERT_FALSE(sends[started].done);
-  rank.connection->tear_down();
-  {
-    const test::FailingAllocation failing{0};  // of the words about the link
-    EXPECT_THROW(rank.messaging.flush(), std::bad_alloc);
-    ASSERT_TRUE(test::FailingAllocation::fired());
+TEST(a_link_that_fails_where_memory_is_missing, is_told_all_the_same_and_no_send_ends_twice) {
+  bool fired = true;
+  for (std::uint64_t index = 0; fired; ++index) {
+    SCOPED_TRACE(index);
+    test::LoneRank rank;
+    const std::uint64_t value = 1;
+    std::array<SendOperation, record_ring_lines - SendRing<ProcessAtomics>::reserved_lines> sends;
+    for (SendOperation& send : sends) {
+      send = rank.group().send_operation(0, std::as_bytes(std::span{&value, 1}));
+      rank.messaging.start(send);
+      ASSERT_TRUE(send.done);
+    }
+    const std::vector<std::byte> data(2048);
+    progress::Join join{.outstanding = 2};
+    SendOperation large = rank.group().send_operation(0, data);
+    large.join = &join;
+    rank.messaging.start(large);
+    ASSERT_EQ(large.state, SendState::queued);
+    rank.messaging.poll();  // half of the ring is free, and the send may try again
+    ASSERT_EQ(large.state, SendState::queued);
+    rank.connection->tear_down();
+    {
+      const test::FailingAllocation failing{index};
+      EXPECT_NO_THROW(rank.messaging.flush());
+      fired = test::FailingAllocation::fired();
+    }
+    rank.messaging.poll();
+    ASSERT_EQ(rank.failures.size(), 1U);
+    EXPECT_EQ(rank.failures[0].code, ErrorCode::link_failed);
+    EXPECT_EQ(rank.failures[0].peer, 0);
+    ASSERT_FALSE(large.done);
+    rank.communicator_failed(test::LoneRank::communicator, {.code = ErrorCode::no_resource});
+    EXPECT_TRUE(large.done);
+    EXPECT_EQ(large.failure, rank.failure.get());
+    EXPECT_EQ(join.outstanding, 1);
   }
-  ASSERT_FALSE(sends[started].done);
-  rank.communicator_failed(test::LoneRank::communicator, {.code = ErrorCode::no_resource});
-  EXPECT_TRUE(sends[started].done);
-  EXPECT_EQ(sends[started].failure, rank.failure.get());
 }
 
 // ---- the states of operations ----
