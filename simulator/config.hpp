@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::simulator {
 

@@ -13,7 +13,7 @@
 
 #include "simulator/flight.hpp"
 #include "simulator/scheduler.hpp"
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::simulator {
 

@@ -15,9 +15,9 @@
 #include "messaging/messaging.hpp"
 #include "progress/wait.hpp"
 #include "qpmesh/options.hpp"
-#include "transport/connection.hpp"
 #include "transport/memory.hpp"
 #include "transport/neighbour.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::context {
 

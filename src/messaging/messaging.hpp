@@ -27,8 +27,8 @@
 #include "messaging/rings/layout.hpp"
 #include "progress/engine.hpp"
 #include "qpmesh/error.hpp"
-#include "transport/connection.hpp"
 #include "transport/neighbour.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::messaging {
 

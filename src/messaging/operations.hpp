@@ -11,7 +11,7 @@
 
 #include "messaging/rendezvous/states.hpp"
 #include "progress/task.hpp"
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::messaging {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::test {
 

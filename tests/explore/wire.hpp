@@ -11,8 +11,8 @@
 #include "explore/explored_atomics.hpp"
 #include "messaging/rings/receive_ring.hpp"
 #include "messaging/rings/send_ring.hpp"
-#include "transport/connection.hpp"
 #include "transport/shm/store.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::explore {
 

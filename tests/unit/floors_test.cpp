@@ -355,9 +355,9 @@ TEST(good_file, is_not_reported) {
                       "\"qpmesh/error.hpp\"\n"},
            SourceFile{
                "src/transport/shm/x.cpp",
-               "#include \"transport/shm/link.hpp\"\n#include \"transport/connection.hpp\"\n"},
+               "#include \"transport/shm/link.hpp\"\n#include \"transport/transport.hpp\"\n"},
            SourceFile{"src/messaging/x.cpp",
-                      "#include \"transport/connection.hpp\"\n#include \"progress/task.hpp\"\n"},
+                      "#include \"transport/transport.hpp\"\n#include \"progress/task.hpp\"\n"},
            SourceFile{
                "src/startup/init.cpp",
                "#include \"transport/shm/link.hpp\"\n#include \"context/communicator_state.hpp\"\n"
@@ -367,7 +367,7 @@ TEST(good_file, is_not_reported) {
                       "#include \"transport/verbs/diagnosis/x.hpp\"\n"},
            SourceFile{"src/transport/verbs/diagnosis/x.cpp",
                       "#include \"transport/verbs/selection/x.hpp\"\n#include "
-                      "\"transport/connection.hpp\"\n"},
+                      "\"transport/transport.hpp\"\n"},
            SourceFile{"include/qpmesh/mpi.hpp", "#pragma once\n#include <mpi.h>\n"},
            SourceFile{"include/qpmesh/x.h", "#pragma once\n#include <stddef.h>\n"},
            SourceFile{"tests/unit/x.cpp", "#include \"collectives/group.hpp\"\n"},

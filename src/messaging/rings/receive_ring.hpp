@@ -11,7 +11,7 @@
 #include "messaging/rings/layout.hpp"
 #include "messaging/rings/record.hpp"
 #include "messaging/rings/ring.hpp"
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::messaging {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "transport/connection.hpp"
 #include "transport/neighbour.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::transport::shm {
 

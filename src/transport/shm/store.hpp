@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/atomics.hpp"
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::transport::shm {
 

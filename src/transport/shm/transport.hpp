@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include "transport/connection.hpp"
 #include "transport/memory.hpp"
 #include "transport/neighbour.hpp"
 #include "transport/shm/connection.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::transport::shm {
 

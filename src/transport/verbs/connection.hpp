@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 #include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/system.hpp"
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 #include "transport/verbs/handles.hpp"
 
 namespace qpmesh::transport::verbs {

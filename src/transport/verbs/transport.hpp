@@ -15,7 +15,7 @@
 #include "base/log.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 #include "transport/verbs/attributes.hpp"
 #include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "transport/connection.hpp"
+#include "transport/transport.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::transport::verbs::selection {
