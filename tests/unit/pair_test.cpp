@@ -15,7 +15,6 @@
 #include "collectives/real_machine.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/engine.hpp"
-#include "transport/shm/connection.hpp"
 #include "transport/shm/transport.hpp"
 
 namespace qpmesh::messaging {

@@ -1,8 +1,43 @@
 #include "transport/shm/transport.hpp"
 
+#include <cassert>
+#include <cstring>
+
 #include "base/errors.hpp"
+#include "transport/shm/store.hpp"
 
 namespace qpmesh::transport::shm {
+
+Post ShmConnection::post(std::span<const Write> chain) noexcept {
+  if (fault() != nullptr) return Post::failed;
+  for (const Write& write : chain) {
+    assert(!write.immediate);  // capabilities said that there are none
+    std::byte* const to = memory_.at(write.target.offset, write.head.size() + write.body.size());
+    assert(to != nullptr);
+    store_write<base::ProcessAtomics>(to, write);
+    if (write.tell) ++completed_;  // the source has been read
+  }
+  memory_.wake_if_asleep();
+  return Post::posted;
+}
+
+Post ShmConnection::read(std::span<std::byte> target, std::optional<std::uint32_t>,
+                         RemoteAddress source) noexcept {
+  if (fault() != nullptr) return Post::failed;
+  const std::byte* const from = load(source, target.size());
+  assert(from != nullptr);
+  std::memcpy(target.data(), from, target.size());
+  ++completed_;
+  return Post::posted;
+}
+
+const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
+  return source.region == 0 ? memory_.at(source.offset, bytes) : nullptr;
+}
+
+// Peers write rings and Buffers, and private memory only under a guard that its owner settles:
+// there is nothing to fence beyond our own posts.
+void ShmConnection::tear_down() noexcept { fault_.detail = "torn down after an error"; }
 
 RemoteAddress ShmTransport::register_memory(std::span<const std::byte> memory, RegionKind) {
   if (const auto address = address_of(memory)) return *address;
