@@ -9,7 +9,6 @@
 namespace qpmesh::simulator {
 
 using transport::Capabilities;
-using transport::Fault;
 using transport::Notification;
 using transport::Post;
 using transport::RemoteAddress;

@@ -25,6 +25,6 @@ const std::byte* Connection::load(RemoteAddress source, std::size_t bytes) noexc
 
 void Connection::tear_down() noexcept { fabric_.tear_down(endpoint_); }
 
-const Fault* Connection::fault() const noexcept { return fabric_.fault(endpoint_); }
+const ErrorDetail* Connection::fault() const noexcept { return fabric_.fault(endpoint_); }
 
 }  // namespace qpmesh::simulator

@@ -21,7 +21,7 @@ class Connection final : public transport::Connection {
   std::optional<std::uint32_t> poll_immediate() noexcept override;
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
   void tear_down() noexcept override;
-  const Fault* fault() const noexcept override;
+  const ErrorDetail* fault() const noexcept override;
 
  private:
   Fabric& fabric_;

@@ -183,7 +183,10 @@ void Fabric::settle(std::uint32_t endpoint) {
 void Fabric::set_fault(std::uint32_t endpoint, std::string detail, int system_error) {
   Endpoint& mine = endpoints_[endpoint];
   if (mine.fault) return;
-  mine.fault = std::make_unique<Fault>(Fault{mine.peer, std::move(detail), system_error});
+  mine.fault = std::make_unique<ErrorDetail>(ErrorDetail{.code = ErrorCode::link_failed,
+                                                         .peer = mine.peer,
+                                                         .cause = std::move(detail),
+                                                         .system_error = system_error});
   mine.flights.clear();
   scheduler_.touch(mine.rank);
 }
@@ -230,7 +233,10 @@ void Fabric::tear_down(std::uint32_t endpoint) {
   mine.flights.clear();
   if (!mine.fault)
     mine.fault =
-        std::make_unique<Fault>(Fault{mine.peer, "this side tore the connection down", ECANCELED});
+        std::make_unique<ErrorDetail>(ErrorDetail{.code = ErrorCode::link_failed,
+                                                  .peer = mine.peer,
+                                                  .cause = "this side tore the connection down",
+                                                  .system_error = ECANCELED});
 }
 
 void Fabric::fail_link(int from, int to) {
@@ -278,7 +284,7 @@ std::string Fabric::describe(int lines_max) const {
                           first.bytes(), first.target.region, first.target.offset, first.placed,
                           first.pieces.size());
     }
-    if (endpoint.fault) text += fmt::format(", fault: {}", endpoint.fault->detail);
+    if (endpoint.fault) text += fmt::format(", fault: {}", endpoint.fault->cause);
     text += '\n';
   }
   return text;

@@ -46,7 +46,7 @@ class Fabric {
     return endpoints_[endpoint].completed_seen;
   }
   std::optional<std::uint32_t> poll_immediate(std::uint32_t endpoint) noexcept;
-  const Fault* fault(std::uint32_t endpoint) const noexcept {
+  const ErrorDetail* fault(std::uint32_t endpoint) const noexcept {
     return endpoints_[endpoint].fault.get();
   }
 
@@ -92,7 +92,7 @@ class Fabric {
     std::vector<std::uint32_t> arrivals;
     std::size_t arrivals_taken = 0;
     std::size_t arrivals_seen = 0;
-    std::unique_ptr<Fault> fault;
+    std::unique_ptr<ErrorDetail> fault;
   };
   struct Rank {
     bool dead = false;

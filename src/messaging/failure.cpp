@@ -56,11 +56,9 @@ void link_failed(Core& core, Peer& peer, ErrorCode code, std::string_view cause)
   peer.failure = {.code = code, .peer = peer.rank};
   try {
     // What the connection saw is nearer to the cause than what became of it.
-    const transport::Fault* const fault = peer.connection.fault();
-    const bool told = fault != nullptr && code == ErrorCode::link_failed;
-    peer.failure.cause = told ? fault->detail : cause;
-    if (told) peer.failure.system_error = fault->system_error;
-    if (told) peer.failure.hint = fault->hint;
+    const ErrorDetail* const fault = peer.connection.fault();
+    if (fault != nullptr && code == ErrorCode::link_failed) peer.failure = *fault;
+    else peer.failure.cause = cause;
   } catch (const std::bad_alloc&) {
     peer.failure.cause = "no memory here";  // as short as this it needs none
   }

@@ -314,8 +314,8 @@ class Linking {
         }
         ::sched_yield();
       }
-      if (const transport::Fault* const fault = connection.fault()) {
-        Explanation why{.cause = fault->detail, .hint = fault->hint};
+      if (const ErrorDetail* const fault = connection.fault()) {
+        Explanation why{.cause = fault->cause, .hint = fault->hint};
         if (connection.completed() == 1 && connection.unanswered())
           why = describe_cut_path(connection.link(), std::move(why));
         fail_link(peer, ErrorCode::link_failed, std::move(why), fault->system_error);

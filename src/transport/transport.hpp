@@ -8,8 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
+
+#include "qpmesh/error.hpp"
 
 namespace qpmesh::transport {
 
@@ -74,14 +75,6 @@ struct Write {
 
 enum class Post : std::uint8_t { posted, busy, failed };
 
-// The first cause of a connection's failure; never changes afterwards.
-struct Fault {
-  int peer = -1;
-  std::string detail;  // what was observed, with the values
-  int system_error = 0;
-  std::string hint{};  // what to do next; may be empty
-};
-
 // One peer, one ordered lane of writes. Used by one thread at a time, like its context.
 class Connection {
  public:
@@ -121,7 +114,8 @@ class Connection {
   // memory that was open to the peer goes back to its owner with an error.
   virtual void tear_down() noexcept = 0;
 
-  virtual const Fault* fault() const noexcept = 0;  // nullptr while healthy
+  // The first cause of its failure, a link_failed that never changes; nullptr while healthy.
+  virtual const ErrorDetail* fault() const noexcept = 0;
 };
 
 // What registered memory is for.

@@ -29,7 +29,7 @@ void TransportSuite::post(int side, std::span<const Write> chain) {
     answer = connection(side).post(chain);
     if (answer == Post::busy) pump();
   }
-  ASSERT_EQ(answer, Post::posted) << (connection(side).fault() ? connection(side).fault()->detail
+  ASSERT_EQ(answer, Post::posted) << (connection(side).fault() ? connection(side).fault()->cause
                                                                : "busy for ever");
   for (const Write& write : chain) told(side) += write.tell ? 1U : 0U;
 }
@@ -245,10 +245,10 @@ TEST_P(TransportConformance, posts_nothing_after_its_own_end_and_says_why) {
   connection(1).tear_down();
   EXPECT_EQ(connection(1).post(std::array{Write{.head = source, .target = at(0, 0)}}),
             Post::failed);
-  const transport::Fault* const fault = connection(1).fault();
+  const ErrorDetail* const fault = connection(1).fault();
   ASSERT_NE(fault, nullptr);
   EXPECT_EQ(fault->peer, 0);
-  EXPECT_FALSE(fault->detail.empty());
+  EXPECT_FALSE(fault->cause.empty());
   pump(1000);
   EXPECT_TRUE(all_are(memory(0, 0, source.size()), std::byte{0}));
   connection(1).tear_down();  // again: nothing more to do
@@ -366,7 +366,7 @@ TEST_P(Registrations, that_are_gone_fail_the_link_of_who_reads_and_say_so) {
   end(1).transport->deregister_memory(there.region);
   EXPECT_EQ(connection(0).read(memory(0, 0, 1'000), std::nullopt, there), Post::posted);
   wait_for([&] { return connection(0).fault() != nullptr; }, "the fault");
-  const std::string& detail = connection(0).fault()->detail;
+  const std::string& detail = connection(0).fault()->cause;
   EXPECT_TRUE(detail.find("RDMA read") != std::string::npos || detail.starts_with("a read of"))
       << detail;
   EXPECT_TRUE(all_are(memory(0, 0, 1'000), std::byte{0}));

@@ -67,7 +67,7 @@ class Wire final : public transport::Connection {
   std::optional<std::uint32_t> poll_immediate() noexcept override { return {}; }
   const std::byte* load(transport::RemoteAddress, std::size_t) noexcept override { return nullptr; }
   void tear_down() noexcept override {}
-  const transport::Fault* fault() const noexcept override { return nullptr; }
+  const ErrorDetail* fault() const noexcept override { return nullptr; }
 
  private:
   std::byte* memory_;

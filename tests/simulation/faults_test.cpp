@@ -22,14 +22,14 @@ TEST(simulated_faults, fails_the_link_of_a_write_outside_the_region_with_the_num
   const auto source = filled(100, 1);
   ASSERT_EQ(post(mesh, 0, 1, {.head = source, .target = mesh.address(1, 4000)}), Post::posted);
   mesh.network.run_for(1'000'000);
-  const transport::Fault* const fault = mesh.connection(0, 1).fault();
+  const ErrorDetail* const fault = mesh.connection(0, 1).fault();
   ASSERT_NE(fault, nullptr);
   EXPECT_EQ(fault->peer, 1);
   EXPECT_EQ(fault->system_error, EFAULT);
-  EXPECT_NE(fault->detail.find("100 bytes at offset 4000 is outside region"), std::string::npos)
-      << fault->detail;
-  EXPECT_NE(fault->detail.find("of rank 1, which has 4096 bytes"), std::string::npos)
-      << fault->detail;
+  EXPECT_NE(fault->cause.find("100 bytes at offset 4000 is outside region"), std::string::npos)
+      << fault->cause;
+  EXPECT_NE(fault->cause.find("of rank 1, which has 4096 bytes"), std::string::npos)
+      << fault->cause;
   EXPECT_EQ(count(mesh[1].memory, 1), 0U);
   EXPECT_EQ(post(mesh, 0, 1, {.head = source, .target = mesh.address(1, 0)}), Post::failed);
   EXPECT_EQ(post(mesh, 1, 0, {.head = source, .target = mesh.address(0, 0)}), Post::failed);
@@ -43,7 +43,7 @@ TEST(simulated_faults, fails_the_link_of_a_write_to_memory_that_was_closed) {
   ASSERT_EQ(post(mesh, 0, 1, {.head = source, .target = target}), Post::posted);
   mesh.network.run_for(1'000'000);
   ASSERT_NE(mesh.connection(0, 1).fault(), nullptr);
-  EXPECT_NE(mesh.connection(0, 1).fault()->detail.find("is not registered at rank 1"),
+  EXPECT_NE(mesh.connection(0, 1).fault()->cause.find("is not registered at rank 1"),
             std::string::npos);
   EXPECT_EQ(count(mesh[1].memory, 1), 0U);
 }

@@ -384,7 +384,7 @@ class MemoryConnection final : public transport::Connection {
   }
   const std::byte* load(transport::RemoteAddress, std::size_t) noexcept override { return nullptr; }
   void tear_down() noexcept override {}
-  const transport::Fault* fault() const noexcept override { return nullptr; }
+  const ErrorDetail* fault() const noexcept override { return nullptr; }
 
  private:
   const transport::Capabilities& capabilities_;

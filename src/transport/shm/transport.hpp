@@ -24,6 +24,7 @@ inline constexpr Capabilities capabilities{
 class ShmConnection final : public Connection {
  public:
   ShmConnection(int peer, const Neighbour& memory) noexcept : memory_{memory} {
+    fault_.code = ErrorCode::link_failed;
     fault_.peer = peer;
   }
 
@@ -35,12 +36,14 @@ class ShmConnection final : public Connection {
   std::optional<std::uint32_t> poll_immediate() noexcept override { return std::nullopt; }
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
   void tear_down() noexcept override;
-  const Fault* fault() const noexcept override { return fault_.detail.empty() ? nullptr : &fault_; }
+  const ErrorDetail* fault() const noexcept override {
+    return fault_.cause.empty() ? nullptr : &fault_;
+  }
 
  private:
   const Neighbour& memory_;
   std::uint64_t completed_ = 0;
-  Fault fault_;
+  ErrorDetail fault_;
 };
 
 class ShmTransport final : public Transport {

@@ -22,9 +22,10 @@ VerbsConnection::VerbsConnection(Parts parts)
       requests_(send_depth),
       pieces_(2 * send_depth),
       arrivals_(parts_.receives) {
+  fault_.code = ErrorCode::link_failed;
   fault_.peer = parts_.peer;
-  if (parts_.receives > 0 && !post_receives(parts_.receives)) {
-    base::throw_error({.code = ErrorCode::no_resource, .peer = parts_.peer, .system_error = errno},
+  if (const int error = post_receives(parts_.receives); error != 0) {
+    base::throw_error({.code = ErrorCode::no_resource, .peer = parts_.peer, .system_error = error},
                       "connect", "", "{} receive requests could not be posted on {}",
                       parts_.receives, to_string(parts_.link));
   }
@@ -103,11 +104,8 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noex
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused);
       error != 0) {
-    // Room was counted, so this is a broken queue pair. What came before the refused one was
-    // posted.
-    posted_ += static_cast<std::uint64_t>(refused - requests_.data());
-    fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link)), .hint = {}},
-         error);
+    // Room was counted, so this is a broken queue pair.
+    fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link))}, error);
     return Post::failed;
   }
   posted_ += count;
@@ -135,14 +133,13 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   if (completion.status == IBV_WC_WR_FLUSH_ERR && failed_) return;
   unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
   fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write",
-                parts_.link),
-       0);
+                parts_.link));
 }
 
 void VerbsConnection::on_arrival(const ibv_wc& completion) noexcept {
   if (completion.status != IBV_WC_SUCCESS) {
     if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
-    return fail(describe(completion.status, completion.vendor_err, "receive", parts_.link), 0);
+    return fail(describe(completion.status, completion.vendor_err, "receive", parts_.link));
   }
   assert(arrived_ - taken_ < arrivals_.size());
   arrivals_[arrived_++ % arrivals_.size()] = ntohl(completion.imm_data);
@@ -154,15 +151,14 @@ std::optional<std::uint32_t> VerbsConnection::poll_immediate() noexcept {
   if (taken_ == arrived_) return std::nullopt;
   const std::uint32_t immediate = arrivals_[taken_++ % arrivals_.size()];
   if (taken_ - reposted_ >= repost_batch && !failed_) {
-    if (!post_receives(static_cast<std::uint32_t>(taken_ - reposted_)))
-      fail({.cause = fmt::format("ibv_post_recv failed on {}", to_string(parts_.link)), .hint = {}},
-           errno);
+    if (const int error = post_receives(static_cast<std::uint32_t>(taken_ - reposted_)); error != 0)
+      fail({.cause = fmt::format("ibv_post_recv failed on {}", to_string(parts_.link))}, error);
     reposted_ = taken_;
   }
   return immediate;
 }
 
-bool VerbsConnection::post_receives(std::uint32_t count) noexcept {
+int VerbsConnection::post_receives(std::uint32_t count) noexcept {
   std::array<ibv_recv_wr, repost_batch> requests{};
   while (count > 0) {
     const std::uint32_t batch = std::min(count, repost_batch);
@@ -172,20 +168,18 @@ bool VerbsConnection::post_receives(std::uint32_t count) noexcept {
     }
     ibv_recv_wr* refused = nullptr;
     if (const int error = ibv_post_recv(parts_.queue_pair.get(), requests.data(), &refused);
-        error != 0) {
-      errno = error;
-      return false;
-    }
+        error != 0)
+      return error;
     count -= batch;
   }
-  return true;
+  return 0;
 }
 
 // Responder and requester both stop: no write of the peer lands here any more.
 void VerbsConnection::fail(diagnosis::Explanation explanation, int system_error) noexcept {
   if (failed_) return;
   failed_ = true;
-  fault_.detail = std::move(explanation.cause);
+  fault_.cause = std::move(explanation.cause);
   fault_.hint = std::move(explanation.hint);
   fault_.system_error = system_error;
   ibv_qp_attr attributes{};
@@ -226,17 +220,14 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
   } else if (timers.silence_ms_max != 0 && silence_.count() >= timers.silence_ms_max) {
     unanswered_ = true;
     fail(describe_silence(fmt::format("RDMA requests were repeated for {} ms", silence_.count()),
-                          parts_.link),
-         0);
+                          parts_.link));
   }
 }
 
 // A queue pair that is destroyed touches no memory any more, the peer's writes as little as our
 // sources.
 void VerbsConnection::tear_down() noexcept {
-  fail(
-      {.cause = fmt::format("torn down after an error, on {}", to_string(parts_.link)), .hint = {}},
-      0);
+  fail({.cause = fmt::format("torn down after an error, on {}", to_string(parts_.link))});
   if (awaits_completion()) --parts_.transport->awaiting_;
   parts_.queue_pair.reset();
   signalled_ = retired_ = posted_;

@@ -69,7 +69,7 @@ class VerbsConnection final : public Connection {
   std::optional<std::uint32_t> poll_immediate() noexcept override;
   const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
   void tear_down() noexcept override;
-  const Fault* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
+  const ErrorDetail* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 
   const diagnosis::LinkDescription& link() const noexcept { return parts_.link; }
   // The fault is that the peer's device did not answer a request.
@@ -80,7 +80,7 @@ class VerbsConnection final : public Connection {
   void on_sent(const ibv_wc& completion) noexcept;
   void on_arrival(const ibv_wc& completion) noexcept;
   // The first cause stays.
-  void fail(diagnosis::Explanation explanation, int system_error) noexcept;
+  void fail(diagnosis::Explanation explanation, int system_error = 0) noexcept;
   // Now and then, after the completion queue was emptied: counts how long the peer's device is
   // silent while it owes an answer, gives up in the device's stead where that never does, and asks
   // on an idle link.
@@ -90,7 +90,7 @@ class VerbsConnection final : public Connection {
   Post hand_over(std::size_t count, std::uint64_t signalled) noexcept;
   bool has_room() const noexcept { return posted_ - retired_ < send_depth; }
   void post_marker() noexcept;
-  bool post_receives(std::uint32_t count) noexcept;
+  int post_receives(std::uint32_t count) noexcept;  // 0, or the errno
   bool awaits_completion() const noexcept { return signalled_ > retired_; }
 
   Parts parts_;
@@ -112,7 +112,7 @@ class VerbsConnection final : public Connection {
   std::uint64_t reposted_ = 0;
   bool failed_ = false;
   bool unanswered_ = false;
-  Fault fault_;
+  ErrorDetail fault_;
 };
 
 }  // namespace qpmesh::transport::verbs

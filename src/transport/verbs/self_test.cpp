@@ -73,9 +73,8 @@ class Loop {
     const auto payload = std::as_bytes(std::span{outgoing.payload});
     const auto record = std::as_bytes(std::span{outgoing.record});
     const std::array chain{
-        Write{.body = payload, .target = at(offsetof(Memory, payload)), .immediate = {}},
-        Write{
-            .head = record, .target = at(offsetof(Memory, record)), .immediate = {}, .tell = true}};
+        Write{.body = payload, .target = at(offsetof(Memory, payload))},
+        Write{.head = record, .target = at(offsetof(Memory, record)), .tell = true}};
     ++told_;
     return sender_->post(chain) == Post::posted;
   }
