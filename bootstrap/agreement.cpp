@@ -113,6 +113,7 @@ std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const Report& m
       read_reports(bootstrap.all_gather(encode(mine), deadline), bootstrap.size());
   throw_agreed_failure(reports);
   std::vector<Blob> results;
+  results.reserve(reports.size());
   for (Report& report : reports) results.push_back(std::move(report.result));
   return results;
 }

@@ -80,6 +80,7 @@ Blob neighbours_of(std::span<const Link> links) {
 std::unique_ptr<base::ControlChannel> open_control(const base::System& system,
                                                    std::vector<Link>& links) {
   std::vector<ControlLink> control;
+  control.reserve(links.size());
   for (Link& link : links) control.push_back(std::move(link.control));
   return std::make_unique<SocketControlChannel>(system, std::move(control));
 }

@@ -25,10 +25,10 @@ static_assert(std::endian::native == std::endian::little,
 
 template <class T>
 inline constexpr bool is_byte_array = false;
-template <std::size_t Bytes>
-inline constexpr bool is_byte_array<std::array<std::byte, Bytes>> = true;
-template <std::size_t Bytes>
-inline constexpr bool is_byte_array<std::array<std::uint8_t, Bytes>> = true;
+template <std::size_t bytes>
+inline constexpr bool is_byte_array<std::array<std::byte, bytes>> = true;
+template <std::size_t bytes>
+inline constexpr bool is_byte_array<std::array<std::uint8_t, bytes>> = true;
 
 template <class T>
 concept Scalar = std::integral<T> || std::is_enum_v<T> || is_byte_array<T>;
