@@ -71,6 +71,8 @@ void a_neighbour_is_held(Arguments arguments) {
   const bool dies = arguments[2] == "dies";
   constexpr std::size_t count = std::size_t{8} << 20;
   constexpr int attempts_max = 500;  // who comes too late to fill is not held
+  // Longer than a busy machine keeps a rank waiting, and shorter than this one is held.
+  constexpr std::int64_t timeout_ms_of_owner = 1'500;
   Communicator world = init();
   Communicator group = world.duplicate();
   Bytes data(count);
@@ -92,7 +94,7 @@ void a_neighbour_is_held(Arguments arguments) {
   for (int i = 0; i < attempts_max && !failed; ++i) {
     const auto begin = Clock::now();
     try {
-      move(500);
+      move(timeout_ms_of_owner);
     } catch (const Error& error) {
       failed = true;
       const auto waited = Clock::now() - begin;
