@@ -6,8 +6,8 @@
 #include <ostream>
 #include <streambuf>
 
+#include "base/text.hpp"
 #include "bench/harness/refuse.hpp"
-#include "bench/harness/sizes.hpp"
 
 namespace qpmesh::bench {
 namespace {
@@ -99,9 +99,11 @@ void initialize(const std::string& program, const std::vector<std::string>& flag
     const std::string unknown = pointers[1];
     const std::string name = unknown.substr(0, unknown.find('='));
     const std::string near =
-        nearest(name, {"--benchmark_filter", "--benchmark_list_tests", "--benchmark_out",
+        base::nearest(name,
+                      {"--benchmark_filter", "--benchmark_list_tests", "--benchmark_out",
                        "--benchmark_out_format", "--benchmark_repetitions",
-                       "--benchmark_report_aggregates_only", "--benchmark_context"});
+                       "--benchmark_report_aggregates_only", "--benchmark_context"},
+                      2);
     refuse("Google Benchmark does not know, or cannot read, " + unknown,
            near.empty() ? program + " --help lists the options" : "did you mean " + near + "?");
   }

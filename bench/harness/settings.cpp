@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
 #include "bench/harness/refuse.hpp"
 #include "bench/harness/sizes.hpp"
 #include "bench/harness/statistics.hpp"
@@ -98,7 +99,7 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   }
   if (const auto unknown = app.remaining(); !unknown.empty()) {
     const std::string name = unknown.front().substr(0, unknown.front().find('='));
-    const std::string near = nearest(name, long_option_names(app));
+    const std::string near = base::nearest(name, long_option_names(app), 2);
     refuse(fmt::format("unknown option {}", name),
            near.empty() ? fmt::format("{} --help lists the options", program)
                         : fmt::format("did you mean {}?", near));

@@ -40,18 +40,4 @@ std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_
   return sizes;
 }
 
-std::string nearest(std::string_view text, const std::vector<std::string>& candidates) {
-  if (text.size() > base::edit_distance_bytes_max) return {};
-  std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
-  for (const auto& candidate : candidates) {
-    if (const std::size_t distance = base::edit_distance(text, candidate);
-        distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
-
 }  // namespace qpmesh::bench

@@ -18,7 +18,4 @@ std::size_t parse_bytes(std::string_view text);
 std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
                                        std::size_t element_bytes, std::size_t blocks = 1);
 
-// The candidate nearest to text by edit distance, or empty when none is near.
-std::string nearest(std::string_view text, const std::vector<std::string>& candidates);
-
 }  // namespace qpmesh::bench

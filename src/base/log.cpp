@@ -3,20 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <exception>
+#include <string>
 
 namespace qpmesh::base {
-namespace {
-
-constexpr std::array<std::string_view, 5> level_names{"off", "error", "warning", "info", "debug"};
-
-}  // namespace
-
 void Log::write(LogLevel level, fmt::string_view format, fmt::format_args values) const noexcept {
   if (!enabled(level)) return;
   try {
-    const auto name = level_names[static_cast<std::size_t>(level)];
+    const auto name = log_level_names[static_cast<std::size_t>(level)];
     std::string line = rank_ < 0 ? fmt::format("qpmesh {}: ", name)
                                  : fmt::format("qpmesh rank {} {}: ", rank_, name);
     line += fmt::vformat(format, values);

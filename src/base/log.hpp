@@ -4,8 +4,7 @@
 
 #include <fmt/core.h>
 
-#include <cstdint>
-#include <string>
+#include <array>
 #include <string_view>
 
 #include "qpmesh/options.hpp"
@@ -13,6 +12,8 @@
 namespace qpmesh::base {
 
 using qpmesh::LogLevel;
+inline constexpr std::array<std::string_view, 5> log_level_names{"off", "error", "warning", "info",
+                                                                 "debug"};
 
 class Log {
  public:

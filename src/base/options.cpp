@@ -6,9 +6,11 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <type_traits>
 
+#include "base/bytes.hpp"
 #include "base/errors.hpp"
 #include "base/log.hpp"
 #include "base/options_table.hpp"
@@ -30,7 +32,6 @@ constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immedi
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 2> bool_names{"no", "yes"};
 constexpr std::span<const std::string_view> any;
-constexpr std::array<std::string_view, 5> log_names{"off", "error", "warning", "info", "debug"};
 
 // Whether all ranks must hold it alike.
 enum class Held : bool { own, agreed };
@@ -133,7 +134,7 @@ constexpr std::array table{
     name("tuning", "QPMESH_TUNING", &Options::tuning, any, own,
          "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it "
          "for all. Empty: built-in constants."),
-    name("log", "QPMESH_LOG", &Options::log, log_names, own,
+    name("log", "QPMESH_LOG", &Options::log, log_level_names, own,
          "What is written to stderr: this level and all more severe ones."),
 };
 
@@ -188,6 +189,32 @@ std::string text_of(const OptionRow& row, const T& value) {
   }
 }
 
+// Read by the bootstrap, not options: who this rank is.
+constexpr std::array<std::string_view, 7> identity_names{
+    "QPMESH_RANK",       "QPMESH_SIZE",   "QPMESH_ROOT",       "QPMESH_JOB",
+    "QPMESH_LOCAL_SIZE", "QPMESH_SECRET", "QPMESH_SECRET_FILE"};
+
+std::map<std::string, std::string> read_values(BlobView blob, int peer) {
+  std::map<std::string, std::string> values;
+  ByteReader reader{blob};
+  const auto count = reader.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    std::string name{reader.get_text()};
+    values[std::move(name)] = reader.get_text();
+  }
+  if (!reader.finished()) {
+    throw_error({ErrorCode::corrupt, peer}, "init",
+                "does every rank run the same version of qpmesh?",
+                "the options of the rank, {} bytes, cannot be read", blob.size());
+  }
+  return values;
+}
+
+std::string quoted(const std::map<std::string, std::string>& values, const std::string& name) {
+  const auto value = values.find(name);
+  return value == values.end() ? "unknown" : fmt::format("'{}'", value->second);
+}
+
 }  // namespace
 
 std::span<const OptionRow> option_table() noexcept { return table; }
@@ -228,6 +255,44 @@ Options parse_options(const ReadVariable& read) {
   }
   validate(options);
   return options;
+}
+
+// A misspelt variable would otherwise be silently without effect.
+std::vector<std::string> unknown_variables(std::span<const std::string> names) {
+  constexpr std::string_view prefix = "QPMESH_";
+  std::vector<std::string> known{identity_names.begin(), identity_names.end()};
+  for (const auto& row : table) known.emplace_back(row.variable);
+  std::vector<std::string> sentences;
+  for (const auto& name : names) {
+    if (!name.starts_with(prefix) || std::ranges::find(known, name) != known.end()) continue;
+    sentences.push_back(fmt::format("{} is set, but nothing reads it", name));
+    if (const std::string meant = nearest(name, known, prefix.size()); !meant.empty())
+      sentences.back() += fmt::format("; did you mean {}?", meant);
+  }
+  return sentences;
+}
+
+Blob agreed_options(const Options& options) {
+  ByteWriter writer;
+  writer.put(static_cast<std::uint32_t>(std::ranges::count_if(table, &OptionRow::agreed)));
+  for (const auto& row : table) {
+    if (row.agreed) writer.put_text(row.variable).put_text(option_value(row, options));
+  }
+  return std::move(writer).blob();
+}
+
+void require_same_options(BlobView mine, BlobView theirs, int peer) {
+  const auto here = read_values(mine, no_peer);
+  const auto there = read_values(theirs, peer);
+  auto names = here;
+  names.insert(there.begin(), there.end());
+  for (const auto& [name, value] : names) {
+    const auto ours = quoted(here, name);
+    const auto others = quoted(there, name);
+    if (ours == others) continue;
+    throw_error({ErrorCode::mismatch, peer}, "init", "give every rank the same value",
+                "{} is {} on this rank and {} on rank {}", name, ours, others, peer);
+  }
 }
 
 }  // namespace qpmesh::base

@@ -1,8 +1,6 @@
 #include "base/text.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cassert>
 #include <charconv>
 #include <numeric>
 #include <utility>
@@ -27,9 +25,10 @@ std::optional<std::int64_t> parse_integer(std::string_view text, bool with_suffi
   return value;
 }
 
+namespace {
+
 std::size_t edit_distance(std::string_view from, std::string_view to) {
-  assert(to.size() <= edit_distance_bytes_max);
-  std::array<std::size_t, edit_distance_bytes_max + 1> row{};
+  std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < from.size(); ++i) {
     std::size_t diagonal = std::exchange(row[0], i + 1);
@@ -39,7 +38,18 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
       row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
     }
   }
-  return row[to.size()];
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest(std::string_view typed, const std::vector<std::string>& known,
+                    std::size_t prefix_bytes) {
+  constexpr std::size_t typed_bytes_max = 64;  // beyond, the distance would not be worth its time
+  if (typed.size() > typed_bytes_max) return {};
+  const auto distance = [&](const std::string& name) { return edit_distance(typed, name); };
+  const auto best = std::ranges::min_element(known, {}, distance);
+  return distance(*best) * 2 <= best->size() - prefix_bytes ? *best : std::string{};
 }
 
 }  // namespace qpmesh::base

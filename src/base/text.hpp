@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace qpmesh::base {
 
@@ -12,11 +14,10 @@ namespace qpmesh::base {
 // all other text (KB and K too: half of the world reads them as 1000) and for what does not fit.
 std::optional<std::int64_t> parse_integer(std::string_view text, bool with_suffix);
 
-// Longer texts are near to nothing: the distance would not be worth its time.
-inline constexpr std::size_t edit_distance_bytes_max = 64;
-
-// Levenshtein's: insertions, deletions and substitutions that turn one text into the other. Neither
-// may be longer than edit_distance_bytes_max.
-std::size_t edit_distance(std::string_view from, std::string_view to);
+// The known name that somebody who typed this may have meant, or empty: the one that takes the
+// fewest insertions, deletions and substitutions (Levenshtein), which are at most half as many as
+// its bytes behind the prefix that all share.
+std::string nearest(std::string_view typed, const std::vector<std::string>& known,
+                    std::size_t prefix_bytes = 0);
 
 }  // namespace qpmesh::base

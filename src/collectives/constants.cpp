@@ -74,16 +74,11 @@ std::string shown(std::string_view text) {
 }
 
 std::string nearest_names(std::string_view name) {
-  const auto near = [&](const ConstantRow& row) {
-    return name.size() <= base::edit_distance_bytes_max &&
-           base::edit_distance(name, row.name) * 2 <= row.name.size();
-  };
-  if (const auto row = std::ranges::find_if(table, near); row != table.end())
-    return fmt::format("did you mean {}?", row->name);
-  std::string names;
-  for (const ConstantRow& row : table)
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-  return "known: " + names;
+  std::vector<std::string> names;
+  for (const ConstantRow& row : table) names.emplace_back(row.name);
+  const std::string near = base::nearest(name, names);
+  return near.empty() ? fmt::format("known: {}", fmt::join(names, ", "))
+                      : fmt::format("did you mean {}?", near);
 }
 
 struct Line {
