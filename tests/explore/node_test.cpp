@@ -215,7 +215,7 @@ TEST(a_member_that_sleeps, is_woken_for_operations_of_two_communicators) {
 
 // A member copies out of another's Buffer, which goes back to its owner when the communicator
 // fails.
-struct Withdrawal {
+struct RevokedMember {
   static constexpr std::size_t threads = 2;
   static constexpr std::uint64_t published = 7;
   static constexpr std::uint64_t overwritten = 8;
@@ -227,21 +227,21 @@ struct Withdrawal {
     if (rank == 0) {
       for (std::uint64_t& word : buffer) A::store_relaxed(&word, published);
       node.publish(0);
-      node.own.withdraw();
+      words[0].revocations.revoke();
       for (std::uint64_t& word : buffer) A::store_relaxed(&word, overwritten);
     } else {
       while (!node.has_come(0, 0)) wait_for_news();
       std::uint64_t copy[2];
       A::copy_unproven(reinterpret_cast<std::byte*>(copy), reinterpret_cast<std::byte*>(buffer),
                        sizeof copy);
-      if (node.members[0].is_withdrawn()) return;
-      require(copy[0] == published && copy[1] == published, "a copy of what was withdrawn");
+      if (words[0].revocations.has_changed_since(0)) return;
+      require(copy[0] == published && copy[1] == published, "a copy of what was revoked");
     }
   }
   void check() {}
 };
 TEST(a_copy_out_of_a_member, is_whole_where_its_communicator_has_not_failed) {
-  expect_right_and_every_mutant_found<Withdrawal>(
+  expect_right_and_every_mutant_found<RevokedMember>(
       {nobody_sleeps, told_by_stage[0], told_by_stage[1],
        Harmless{Damage::late, "put", 0, "nobody reads what is in the slot"},
        Harmless{Damage::late, "put_kind", 0, "nor the kind of its memory"}});

@@ -244,7 +244,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   const auto unread =
       reduce_exposed(group, node, arguments, memory, arguments.out, own, arguments.bytes());
   if (unread) co_await node.failure_of(*unread);
-  co_await node.none_withdrawn();  // of Buffers, which were reduced where they lie
+  co_await node.none_revoked();  // of Buffers, which were reduced where they lie
   node.advance(2);
   co_await node.all(2);  // others still read ours
 }

@@ -105,7 +105,7 @@ Task reduction(Group group, const Arguments& arguments) {
       group.copy(arguments.out + first, node.result_of(from, first, slices.length_bytes(from)),
                  slices.length_bytes(from));
     }
-    co_await node.none_withdrawn();
+    co_await node.none_revoked();
     node.advance(3);
     co_await node.all(3);  // others still read our Buffers
     co_return;
@@ -182,7 +182,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   co_await share(node, {arguments.in, blocks.bytes()}, nullptr, own_in_arena, stage);
   if (node.all_in_arena()) {
     reduce_buffers(group, node, arguments, arguments.out, own, arguments.bytes());
-    co_await node.none_withdrawn();
+    co_await node.none_revoked();
     node.advance(2);
     co_await node.all(2);  // others still read our Buffer
     co_return;

@@ -42,7 +42,7 @@ Task broadcast(Group group, const Arguments& arguments) {
   co_await node.member(root, 1);
   if (node.is_in_arena(root)) {
     group.copy(arguments.out, node.data_of(root, 0, bytes), bytes);
-    if (node.is_withdrawn(root)) co_await node.failure_of(root);
+    if (node.is_revoked(root)) co_await node.failure_of(root);
     node.publish_staged();
     co_return;
   }
@@ -113,7 +113,7 @@ Task take_blocks(Group group, const Arguments& arguments) {
     if (node.is_in_arena(from)) {
       const std::size_t bytes = blocks.length_bytes(from);
       group.copy(arguments.out + blocks.first_bytes(from), node.data_of(from, begin, bytes), bytes);
-      if (node.is_withdrawn(from)) co_await node.failure_of(from);
+      if (node.is_revoked(from)) co_await node.failure_of(from);
     } else {
       some_staged = true;
       take(from, 0);

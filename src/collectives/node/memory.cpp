@@ -61,8 +61,8 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
 bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address,
                               std::size_t bytes) const {
   const int error = peer(rank).memory->copy_private(target, address, bytes);
-  // Withdrawn memory need not even be there.
-  if (is_withdrawn(rank) || error == ESRCH) return false;
+  // Revoked memory need not even be there.
+  if (is_revoked(rank) || error == ESRCH) return false;
   if (error == 0) return true;
   base::throw_error(
       {.code = ErrorCode::no_resource, .peer = rank, .system_error = error}, "",
@@ -134,7 +134,7 @@ bool NodeMemory::poll() {
 
 void NodeMemory::fail(const Error& failure) noexcept {
   failure_ = &failure;
-  own_.withdraw();
+  own_slab().revocations.revoke();  // before its owner writes what others may read
   for (NodeWait* wait = waits_; wait != nullptr;) {
     NodeWait* const following = wait->next_wait;
     if (wait->what == NodeWait::For::fill) {

@@ -91,8 +91,8 @@ class NodeMemory final : public progress::Pollable {
   // Do all members read each other's private memory? The same on all of them.
   bool cma() const noexcept { return cma_; }
   // After a copy out of a member's Buffer or private memory: may it have been written meanwhile?
-  bool is_withdrawn(int rank) const noexcept { return peer(rank).words.is_withdrawn(); }
-  // Of a member's private memory. False: the member is gone, or has withdrawn what it gave. Throws
+  bool is_revoked(int rank) const noexcept { return slab(rank).revocations.has_changed_since(0); }
+  // Of a member's private memory. False: the member is gone, or has revoked what it gave. Throws
   // Error{no_resource} where the system forbids it by now.
   bool copy_private(int rank, std::byte* target, std::uint64_t address, std::size_t bytes) const;
 

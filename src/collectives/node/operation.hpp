@@ -69,16 +69,16 @@ class NodeOperation {
   // Until every member, or one of them, has come to a step.
   Awaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
   Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
-  // Until this rank learns of the failure for which a member withdrew its Buffers.
+  // Until this rank learns of the failure for which a member revoked its Buffers.
   Awaiter failure_of(int rank) noexcept {
     return member(rank, std::numeric_limits<std::uint32_t>::max());
   }
-  // After reads of all members' Buffers: nothing to wait for, unless one was withdrawn and may have
+  // After reads of all members' Buffers: nothing to wait for, unless one was revoked and may have
   // been written meanwhile. Also where a last step of all follows: who gave up may have come to it
   // already.
-  Awaiter none_withdrawn() noexcept {
+  Awaiter none_revoked() noexcept {
     for (int rank = 0; rank < memory_.size(); ++rank) {
-      if (rank != memory_.rank() && is_withdrawn(rank)) return failure_of(rank);
+      if (rank != memory_.rank() && is_revoked(rank)) return failure_of(rank);
     }
     return members(0, 0, 1);
   }
@@ -111,7 +111,7 @@ class NodeOperation {
     return (rank == memory_.rank() ? kind_ : slot_of(rank).data_kind()) == MemoryKind::buffer;
   }
   // After a copy out of a member's Buffer: may it have been written meanwhile?
-  bool is_withdrawn(int rank) const noexcept { return memory_.is_withdrawn(rank); }
+  bool is_revoked(int rank) const noexcept { return memory_.is_revoked(rank); }
   bool all_in_arena() const noexcept { return count_in_arena() == memory_.size(); }
   bool none_in_arena() const noexcept { return count_in_arena() == 0; }
 
@@ -124,7 +124,7 @@ class NodeOperation {
   const std::byte* result_of(int rank, std::size_t begin, std::size_t bytes) const {
     return memory_.data(rank, slot_of(rank).result_address + begin, bytes);
   }
-  // Copies the bytes from `begin` on of what a member exposed. False: the member has withdrawn it,
+  // Copies the bytes from `begin` on of what a member exposed. False: the member has revoked it,
   // or is gone.
   bool copy_exposed(int rank, std::byte* target, std::size_t begin, std::size_t bytes) const {
     const NodeSlot& slot = slot_of(rank);
@@ -190,7 +190,7 @@ class NodeOperation {
     if (bytes == 0) return true;
     if (kind != MemoryKind::buffer) return memory_.copy_private(rank, target, address, bytes);
     std::memcpy(target, memory_.data(rank, address, bytes), bytes);
-    return !is_withdrawn(rank);
+    return !is_revoked(rank);
   }
   void publish_slot(MemoryKind kind) noexcept {
     NodeSlot& slot = own();

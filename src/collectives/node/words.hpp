@@ -8,6 +8,7 @@
 
 #include "base/atomics.hpp"
 #include "base/fill_guard.hpp"
+#include "base/revocation.hpp"
 
 namespace qpmesh::collectives {
 
@@ -65,9 +66,9 @@ struct NodeWords {
   // So many operations, the first ones without a hole, are finished here: nothing of a peer's is
   // read for them any more.
   alignas(128) std::uint32_t done;
-  // Not 0: the communicator has failed here, and its Buffers may be their owner's again: what is
-  // copied out of them is looked at after this one only.
-  std::uint32_t withdrawn;
+  // Changed: the communicator has failed here, and its Buffers and private memory may be their
+  // owner's again.
+  base::RevocationCount<Atomics> revocations;
   Slot slots[slot_count];  // NOLINT(*-avoid-c-arrays)
 
   // A slot is written again when every member has finished the operation that used it before.
@@ -114,11 +115,6 @@ class OwnNodeWords {
     Atomics::store_release(&slot.done, done_);  // after our last load of the members' data
     Atomics::store_seq_cst(&slot.stage, stage);
   }
-  // Before the caller writes its Buffers.
-  void withdraw() noexcept {
-    Atomics::store_relaxed(&words_->withdrawn, 1U);
-    Atomics::order_stores();
-  }
 
  private:
   Words* words_ = nullptr;
@@ -158,11 +154,6 @@ class MemberNodeWords {
     if (Atomics::load_acquire(&slot.stage) == 0) return false;
     call = Atomics::load_relaxed(&slot.call);
     return true;
-  }
-  // Behind a copy out of its Buffers or private memory: may they have been written meanwhile?
-  bool is_withdrawn() const noexcept {
-    Atomics::order_loads();
-    return Atomics::load_relaxed(&words_->withdrawn) != 0;
   }
 
  private:
