@@ -15,10 +15,9 @@ template <Collective collective>
 Task send_blocks(Group group, const Arguments& arguments) {
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const Blocks& blocks = arguments.out_blocks;
-  const auto block_for = [&](int rank) -> std::span<const std::byte> {
-    if constexpr (!is_alltoall) return {arguments.in, arguments.bytes()};
-    const Blocks& in = arguments.in_blocks;
-    return {arguments.in + in.first_bytes(rank), in.length_bytes(rank)};
+  const auto block_for = [&](int rank) {
+    return is_alltoall ? arguments.in_blocks.of(arguments.in, rank)
+                       : std::span{arguments.in, arguments.bytes()};
   };
   const auto own = block_for(group.rank());
   group.copy(arguments.out + blocks.first_bytes(group.rank()), own.data(), own.size());
@@ -26,7 +25,7 @@ Task send_blocks(Group group, const Arguments& arguments) {
   for (int distance = 1; distance < group.size(); ++distance) {
     const int from = group.minus(distance);
     round.send(group.plus(distance), block_for(group.plus(distance)));
-    round.receive(from, {arguments.out + blocks.first_bytes(from), blocks.length_bytes(from)});
+    round.receive(from, blocks.of(arguments.out, from));
     if (round.full()) co_await round;
   }
   co_await round;
@@ -74,7 +73,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   for (int distance = 1; distance < size; ++distance) {
     const int to = group.plus(distance);
     const int from = group.minus(distance);
-    round.send(to, {arguments.in + blocks.first_bytes(to), blocks.length_bytes(to)});
+    round.send(to, blocks.of(arguments.in, to));
     round.receive(from, {arrived(from), bytes});
     if (round.full()) co_await round;
   }

@@ -10,6 +10,7 @@
 // 2 log2 N of them; where N is no power of two, two messages of the whole vector more.
 // Source: R. Rabenseifner, "Optimization of collective reduction operations", 2004, with radix k.
 #include "collectives/algorithm.hpp"
+#include "collectives/algorithms/phases.hpp"
 #include "collectives/patterns/recursive_multiplying.hpp"
 
 namespace qpmesh::collectives {
@@ -49,43 +50,23 @@ struct Cut {
   int distance;
 };
 
-Task run(Group group, const Arguments& arguments) {
+Task take_part(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
+               const std::byte* sums) {
   const int rank = group.rank();
-  const RecursiveMultiplying pattern{group.size(), radix_max};
-  const std::size_t bytes = arguments.bytes();
-  const std::span<std::byte> out{arguments.out, bytes};
   Round<radix_max - 1> round{group};
-  if (pattern.is_folded(rank)) {
-    round.send(rank - 1, {arguments.in, bytes});
-    co_await round;
-    round.receive(rank - 1, out);
-    co_await round;
-    co_return;
-  }
-  const std::byte* sums = arguments.in;  // of the ranks that this one speaks for
-  if (pattern.has_folded(rank)) {
-    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
-    co_await round;
-    sums = out.data();
-  }
   const auto bytes_of = [&](const Part& part) { return part.count * arguments.element_bytes; };
   const auto offset_of = [&](const Part& part) { return part.first * arguments.element_bytes; };
   const auto target = [&](const Part& part) {
     return std::span{arguments.out + offset_of(part), bytes_of(part)};
   };
-  const int position = pattern.position_of(rank);
-  const auto digit_of = [&](int distance, int radix) { return position / distance % radix; };
-  const auto at_digit = [&](int digit, int distance, int radix) {
-    return pattern.rank_at(position + (digit - digit_of(distance, radix)) * distance);
-  };
 
   Part mine{0, arguments.element_count};
   std::array<Cut, rounds_max> cuts;
   std::size_t cut_count = 0;
-  std::size_t part_bytes = bytes;  // the same on all ranks
+  std::size_t part_bytes = arguments.bytes();  // the same on all ranks
   for (int distance = 1; distance < pattern.participants();) {
     const auto [radix, is_cut] = step_of(pattern.participants() / distance, part_bytes);
-    const int digit = digit_of(distance, radix);
+    const int digit = pattern.digit_of(rank, distance, radix);
     const Part whole = mine;
     if (is_cut) {
       cuts[cut_count++] = {whole, radix, distance};
@@ -97,46 +78,41 @@ Task run(Group group, const Arguments& arguments) {
     std::byte* unused = arrived.data();
     std::array<const std::byte*, radix_max> operands;
     operands[static_cast<std::size_t>(digit)] = sums + offset_of(mine);
-    for (int step = 1; step < radix; ++step) {
-      const int to = (digit + step) % radix;
-      const int from = (digit + radix - step) % radix;
-      const Part sent = is_cut ? cut(whole, radix, to) : whole;
-      round.send(at_digit(to, distance, radix), {sums + offset_of(sent), bytes_of(sent)});
+    pattern.for_each_exchange(rank, distance, radix, [&](auto to, auto from) {
+      const Part sent = is_cut ? cut(whole, radix, to.digit) : whole;
+      round.send(to.rank, {sums + offset_of(sent), bytes_of(sent)});
       if (streams) {
-        round.receive_reduce(at_digit(from, distance, radix), target(mine), sums + offset_of(mine),
-                             arguments.reducer, from > digit ? Arriving::right : Arriving::left);
-        continue;
+        round.receive_reduce(from.rank, target(mine), sums + offset_of(mine), arguments.reducer,
+                             from.digit > digit ? Arriving::right : Arriving::left);
+        return;
       }
-      round.receive(at_digit(from, distance, radix), {unused, bytes_of(mine)});
-      operands[static_cast<std::size_t>(from)] = unused;
+      round.receive(from.rank, {unused, bytes_of(mine)});
+      operands[static_cast<std::size_t>(from.digit)] = unused;
       unused += bytes_of(mine);
-    }
+    });
     co_await round;
     if (!streams) {
       group.reduce(arguments.reducer, target(mine).data(),
                    {operands.data(), static_cast<std::size_t>(radix)}, bytes_of(mine));
     }
-    sums = out.data();
+    sums = arguments.out;
     distance *= radix;
   }
 
   while (cut_count > 0) {
     const Cut& last = cuts[--cut_count];
-    const int digit = digit_of(last.distance, last.radix);
-    for (int step = 1; step < last.radix; ++step) {
-      const int to = (digit + step) % last.radix;
-      const int from = (digit + last.radix - step) % last.radix;
-      round.send(at_digit(to, last.distance, last.radix), target(mine));
-      round.receive(at_digit(from, last.distance, last.radix),
-                    target(cut(last.whole, last.radix, from)));
-    }
+    pattern.for_each_exchange(rank, last.distance, last.radix, [&](auto to, auto from) {
+      round.send(to.rank, target(mine));
+      round.receive(from.rank, target(cut(last.whole, last.radix, from.digit)));
+    });
     co_await round;
     mine = last.whole;
   }
-  if (pattern.has_folded(rank)) {
-    round.send(rank + 1, out);
-    co_await round;
-  }
+}
+
+Task run(Group group, const Arguments& arguments) {
+  const RecursiveMultiplying pattern{group.size(), radix_max};
+  return allreduce_folded(group, arguments, pattern, take_part);
 }
 
 Cost cost(const CallShape& shape, const CostModel& model) {

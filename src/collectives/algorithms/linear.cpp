@@ -41,7 +41,7 @@ Task gather(Group group, const Arguments& arguments) {
   group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
   for (int distance = 1; distance < group.size(); ++distance) {
     const int from = group.plus(distance);
-    round.receive(from, {arguments.out + blocks.first_bytes(from), blocks.length_bytes(from)});
+    round.receive(from, blocks.of(arguments.out, from));
     if (round.full()) co_await round;
   }
   co_await round;
@@ -66,7 +66,7 @@ Task scatter(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   for (int distance = 1; distance < group.size(); ++distance) {
     const int to = group.plus(distance);
-    round.send(to, {arguments.in + blocks.first_bytes(to), blocks.length_bytes(to)});
+    round.send(to, blocks.of(arguments.in, to));
     if (round.full()) co_await round;
   }
   co_await round;

@@ -11,9 +11,7 @@ namespace {
 
 Task run(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
-  const auto block = [&](int index) {
-    return std::span{arguments.in + blocks.first_bytes(index), blocks.length_bytes(index)};
-  };
+  const auto block = [&](int index) { return blocks.of(arguments.in, index); };
   const std::byte* operand = block(group.rank()).data();
   if (group.size() == 1) group.copy(arguments.out, operand, arguments.bytes());
   Round<1> round{group};

@@ -1,7 +1,9 @@
-// Algorithms that are phases of others, too, in circulant.cpp and binomial.cpp.
+// Algorithms that are phases of others, too, in circulant.cpp, binomial.cpp and
+// recursive_multiplying.cpp.
 #pragma once
 
 #include "collectives/algorithm.hpp"
+#include "collectives/patterns/recursive_multiplying.hpp"
 
 namespace qpmesh::collectives {
 
@@ -37,5 +39,13 @@ Cost binomial_gather_cost(const CallShape& shape, const CostModel& model);
 // The root has all blocks; afterwards every rank has those of its subtree.
 Task binomial_scatter(Group group, int root, Blocks blocks, SubtreeBlocks mine);
 Cost binomial_scatter_cost(const CallShape& shape, const CostModel& model);
+
+// An allreduce by those that take part; what they reduce first are `sums`, arguments.in or
+// arguments.out, and the result is in arguments.out.
+using Participant = Task (*)(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
+                             const std::byte* sums);
+// The same with the ranks that are folded, before and after it.
+Task allreduce_folded(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
+                      Participant take_part);
 
 }  // namespace qpmesh::collectives

@@ -9,7 +9,9 @@
 // radix k J. Bruck, C.-T. Ho, "Efficient global combine operations in multi-port message-passing
 // systems", 1993.
 #include "collectives/patterns/recursive_multiplying.hpp"
+
 #include "collectives/algorithm.hpp"
+#include "collectives/algorithms/phases.hpp"
 
 namespace qpmesh::collectives {
 namespace {
@@ -20,58 +22,38 @@ RecursiveMultiplying pattern_of(int size, std::size_t bytes) {
   return {size, bytes <= high_radix_bytes_max ? 8 : 4};
 }
 
-Task run(Group group, const Arguments& arguments) {
+Task take_part(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
+               const std::byte* sum) {
   constexpr int radix_max = RecursiveMultiplying::one_round_max;
   const std::size_t bytes = arguments.bytes();
   const int rank = group.rank();
-  const RecursiveMultiplying pattern = pattern_of(group.size(), bytes);
-  const std::span<std::byte> out{arguments.out, bytes};
-  if (group.size() == 1) group.copy(out.data(), arguments.in, bytes);
-
+  if (group.size() == 1) group.copy(arguments.out, arguments.in, bytes);
   Round<radix_max - 1> round{group};
-  if (pattern.is_folded(rank)) {
-    round.send(rank - 1, {arguments.in, bytes});
-    co_await round;
-    round.receive(rank - 1, out);
-    co_await round;
-    co_return;
-  }
-  const std::byte* sum = arguments.in;  // of the ranks that this one speaks for
-  if (pattern.has_folded(rank)) {
-    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
-    co_await round;
-    sum = out.data();
-  }
-  const int position = pattern.position_of(rank);
   const int largest_radix = pattern.round_radix(1);
   Scratch arrived{group, bytes * static_cast<std::size_t>(largest_radix - 1)};
   for (int distance = 1; distance < pattern.participants();) {
     const int radix = pattern.round_radix(distance);
-    const int digit = position / distance % radix;
     std::array<const std::byte*, radix_max> operands;
-    operands[static_cast<std::size_t>(digit)] = sum;
+    operands[static_cast<std::size_t>(pattern.digit_of(rank, distance, radix))] = sum;
     std::byte* unused = arrived.data();
-    for (int step = 1; step < radix; ++step) {
-      const auto peer = [&](int its_digit) {
-        return pattern.rank_at(position + (its_digit - digit) * distance);
-      };
-      const int to = (digit + step) % radix;
-      const int from = (digit + radix - step) % radix;
-      round.send(peer(to), {sum, bytes});
-      round.receive(peer(from), {unused, bytes});
-      operands[static_cast<std::size_t>(from)] = unused;
+    pattern.for_each_exchange(rank, distance, radix, [&](auto to, auto from) {
+      round.send(to.rank, {sum, bytes});
+      round.receive(from.rank, {unused, bytes});
+      operands[static_cast<std::size_t>(from.digit)] = unused;
       unused += bytes;
-    }
+    });
     co_await round;
-    group.reduce(arguments.reducer, out.data(), {operands.data(), static_cast<std::size_t>(radix)},
-                 bytes);
-    sum = out.data();
+    group.reduce(arguments.reducer, arguments.out,
+                 {operands.data(), static_cast<std::size_t>(radix)}, bytes);
+    sum = arguments.out;
     distance *= radix;
   }
-  if (pattern.has_folded(rank)) {
-    round.send(rank + 1, out);
-    co_await round;
-  }
+}
+
+Task run(Group group, const Arguments& arguments) {
+  const RecursiveMultiplying pattern = pattern_of(group.size(), arguments.bytes());
+  return pattern.folded() == 0 ? take_part(group, arguments, pattern, arguments.in)
+                               : allreduce_folded(group, arguments, pattern, take_part);
 }
 
 Cost cost(const CallShape& shape, const CostModel& model) {
@@ -91,6 +73,27 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 }
 
 }  // namespace
+
+Task allreduce_folded(Group group, const Arguments& arguments, RecursiveMultiplying pattern,
+                      Participant take_part) {
+  const int rank = group.rank();
+  const std::span<std::byte> out{arguments.out, arguments.bytes()};
+  Round<1> round{group};
+  if (pattern.is_folded(rank)) {
+    round.send(rank - 1, {arguments.in, out.size()});
+    co_await round;
+    round.receive(rank - 1, out);
+    co_await round;
+  } else if (pattern.has_folded(rank)) {
+    round.receive_reduce(rank + 1, out, arguments.in, arguments.reducer);
+    co_await round;
+    co_await take_part(group, arguments, pattern, out.data());
+    round.send(rank + 1, out);
+    co_await round;
+  } else {
+    co_await take_part(group, arguments, pattern, arguments.in);
+  }
+}
 
 extern constexpr Algorithm allreduce_recursive_multiplying{
     Collective::allreduce, "recursive_multiplying", always, cost, run};

@@ -14,9 +14,7 @@ namespace {
 
 Task allgather(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
-  const auto block = [&](int index) {
-    return std::span{arguments.out + blocks.first_bytes(index), blocks.length_bytes(index)};
-  };
+  const auto block = [&](int index) { return blocks.of(arguments.out, index); };
   group.copy(block(group.rank()).data(), arguments.in, arguments.bytes());
   Round<1> round{group};
   for (int step = 0; step < group.size() - 1; ++step) {
@@ -36,9 +34,7 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
 
 Task allreduce(Group group, const Arguments& arguments) {
   const Blocks blocks = even_blocks(arguments.element_count, group.size(), arguments.element_bytes);
-  const auto block = [&](int index) {
-    return std::span{arguments.out + blocks.first_bytes(index), blocks.length_bytes(index)};
-  };
+  const auto block = [&](int index) { return blocks.of(arguments.out, index); };
   const auto input = [&](int index) { return arguments.in + blocks.first_bytes(index); };
   if (group.size() == 1) group.copy(arguments.out, arguments.in, arguments.bytes());
   Round<1> round{group};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 namespace qpmesh::collectives {
 
@@ -29,6 +30,10 @@ struct Blocks {
   }
   std::size_t first_bytes(int block) const noexcept { return first(block) * element_bytes; }
   std::size_t length_bytes(int block) const noexcept { return length(block) * element_bytes; }
+  template <class Byte>
+  std::span<Byte> of(Byte* vector, int block) const noexcept {
+    return {vector + first_bytes(block), length_bytes(block)};
+  }
   // Of consecutive blocks, where there are no gaps.
   std::size_t run_bytes(int block, int count) const noexcept {
     return first_bytes(block + count) - first_bytes(block);

@@ -35,17 +35,37 @@ class RecursiveMultiplying {
   int position_of(int rank) const noexcept {
     return rank < 2 * folded_ ? rank / 2 : rank - folded_;
   }
-  int rank_at(int position) const noexcept {
-    return position < folded_ ? 2 * position : position + folded_;
-  }
 
   // Ranks of a round's groups, whose members are `distance` positions apart; the next round's
   // distance is distance * radix.
   int round_radix(int distance) const noexcept {
     return std::min(radix_, participants_ / distance);
   }
+  // A rank's number in its group.
+  int digit_of(int rank, int distance, int radix) const noexcept {
+    return position_of(rank) / distance % radix;
+  }
+  // f(to, from) for every message of a rank to another one of its group, and the one that comes
+  // meanwhile.
+  struct Peer {
+    int rank;
+    int digit;
+  };
+  template <class F>
+  void for_each_exchange(int rank, int distance, int radix, F&& f) const {
+    const int digit = digit_of(rank, distance, radix);
+    const auto peer = [&](int its_digit) {
+      return Peer{rank_at(position_of(rank) + (its_digit - digit) * distance), its_digit};
+    };
+    for (int step = 1; step < radix; ++step)
+      f(peer((digit + step) % radix), peer((digit + radix - step) % radix));
+  }
 
  private:
+  int rank_at(int position) const noexcept {
+    return position < folded_ ? 2 * position : position + folded_;
+  }
+
   int participants_;
   int folded_;
   int radix_;
