@@ -124,10 +124,6 @@ DivideKernel divide_kernel(ElementType type) noexcept {
                    []<class T>(T) -> DivideKernel { return divide<T>; });
 }
 
-std::size_t element_bytes(ElementType type) noexcept {
-  return with_type(type, std::size_t{0}, []<class T>(T) { return sizeof(T); });
-}
-
 // The function overwrites its right operand: the result grows from the last source to the first in
 // a buffer of its own, some elements at a time, so that no source is damaged and target may be one
 // of them.

@@ -32,8 +32,6 @@ ReduceKernel scalar_reduce_kernel(ReductionKind kind, ElementType type) noexcept
 using DivideKernel = void (*)(std::byte* data, std::size_t element_count, int divisor);
 DivideKernel divide_kernel(ElementType type) noexcept;
 
-std::size_t element_bytes(ElementType type) noexcept;
-
 // What a user's function threw, on its way to the call that brought the function.
 struct UserFailure {
   std::exception_ptr cause;
