@@ -283,22 +283,14 @@ collectives::Task run_planned(collectives::Group group, const Plan& plan,
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
-const collectives::Algorithm& select(const Plan& plan, std::string_view asked_for) {
-  try {
-    return plan.request.communicator->selector().select(plan.shape, plan.what.collective,
-                                                        asked_for);
-  } catch (const Error& error) {
-    context::throw_failure(error, plan.request.operation);
-  }
-}
-
 }  // namespace
 
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for) {
   Plan plan{request, what};
   plan.check_and_fill_in();
-  const collectives::Algorithm& algorithm = select(plan, algorithm_asked_for);
+  const collectives::Algorithm& algorithm = request.communicator->selector().select(
+      plan.shape, what.collective, algorithm_asked_for, request.operation);
   plan.call.algorithm = &algorithm;
   plan.call.algorithm_asked_for = !algorithm_asked_for.empty();
   const collectives::Group group = request.communicator->begin();

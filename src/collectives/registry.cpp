@@ -71,10 +71,9 @@ std::span<const Algorithm* const> algorithms(Collective collective) noexcept {
 }
 
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept {
-  for (const Algorithm* const row : algorithms(collective)) {
-    if (row->name == name) return row;
-  }
-  return nullptr;
+  const auto rows = algorithms(collective);
+  const auto row = std::ranges::find(rows, name, &Algorithm::name);
+  return row == rows.end() ? nullptr : *row;
 }
 
 Forced parse_forced(std::string_view text) {
@@ -105,28 +104,20 @@ Forced parse_forced(std::string_view text) {
 }
 
 const Algorithm& Selector::decide(const CallShape& shape, Collective collective,
-                                  std::string_view wanted) {
-  if (!wanted.empty()) {
-    const Algorithm* const row = find_algorithm(collective, wanted);
-    // The caller knows what its call is named.
-    if (row == nullptr)
-      base::bad_argument("", known_names(collective), "{}", unknown_name(collective, wanted));
-    return forced(shape, *row);
+                                  std::string_view wanted, std::string_view operation) {
+  const Algorithm* const forced = wanted.empty() ? forced_[static_cast<std::size_t>(collective)]
+                                                 : find_algorithm(collective, wanted);
+  if (forced == nullptr && !wanted.empty())
+    base::bad_argument(operation, known_names(collective), "{}", unknown_name(collective, wanted));
+  if (forced != nullptr && !forced->applies(shape)) {
+    base::bad_argument(operation, "these do: " + names_of(collective, &shape),
+                       "{} does not apply to {}", forced->name, reason(shape, *forced));
   }
-  const auto index = static_cast<std::size_t>(collective);
-  if (forced_[index] != nullptr) return forced(shape, *forced_[index]);
+  if (forced != nullptr) return *forced;
   if (is_unusual(shape)) return cheapest(shape, collective);
   const Algorithm*& decided = remembered(shape, collective);
   if (decided == nullptr) decided = &cheapest(representative(shape), collective);
   return decided->applies(shape) ? *decided : cheapest(shape, collective);
-}
-
-const Algorithm& Selector::forced(const CallShape& shape, const Algorithm& row) const {
-  if (!row.applies(shape)) {
-    base::bad_argument("", "these do: " + names_of(row.collective, &shape),
-                       "{} does not apply to {}", row.name, reason(shape, row));
-  }
-  return row;
 }
 
 const Algorithm& Selector::cheapest(const CallShape& shape, Collective collective) const noexcept {

@@ -65,13 +65,15 @@ class Selector {
   Selector(const TopologyParams& topology, const Forced& forced) noexcept
       : topology_{topology}, forced_{forced} {}
 
-  // wanted: by this call, or empty. Throws Error{bad_argument}, without an operation, where what is
+  // wanted: by this call, or empty. operation: for errors. Throws Error{bad_argument} where what is
   // forced is unknown or does not apply; nothing is remembered then.
-  const Algorithm& select(const CallShape& shape, Collective collective, std::string_view wanted) {
+  const Algorithm& select(const CallShape& shape, Collective collective, std::string_view wanted,
+                          std::string_view operation = {}) {
     // Nothing is decided where a row is forced, and a limit may lie inside the bucket.
     const Algorithm* const decided = remembered(shape, collective);
     const bool usual = wanted.empty() && !is_unusual(shape) && decided != nullptr;
-    return usual && decided->applies(shape) ? *decided : decide(shape, collective, wanted);
+    return usual && decided->applies(shape) ? *decided
+                                            : decide(shape, collective, wanted, operation);
   }
   double predicted_s(const CallShape& shape, const Algorithm& row) const noexcept {
     return row.cost(shape, topology_.model(shape)).time_s;
@@ -89,8 +91,8 @@ class Selector {
     return decided_[static_cast<std::size_t>(collective)]
                    [static_cast<std::size_t>(std::bit_width(shape.bytes))];
   }
-  const Algorithm& decide(const CallShape& shape, Collective collective, std::string_view wanted);
-  const Algorithm& forced(const CallShape& shape, const Algorithm& row) const;
+  const Algorithm& decide(const CallShape& shape, Collective collective, std::string_view wanted,
+                          std::string_view operation);
   const Algorithm& cheapest(const CallShape& shape, Collective collective) const noexcept;
 
   TopologyParams topology_;

@@ -285,7 +285,8 @@ void Communicator::abort(std::string_view reason) noexcept { state_->context().a
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
   collectives::CallShape shape = state_->shape();
   shape.bytes = bytes;
-  const collectives::Algorithm& chosen = state_->selector().select(shape, collective, {});
+  const collectives::Algorithm& chosen =
+      state_->selector().select(shape, collective, {}, "explain");
   std::vector<Candidate> candidates;
   for (const collectives::Algorithm* const row : collectives::algorithms(collective)) {
     const bool applies = row->applies(shape);

@@ -181,11 +181,15 @@ TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
 TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
   Selector selector{network, parse_forced("allreduce=ring,gather=binomial")};
   const CallShape ordered{.size = 4, .bytes = 8, .ordered = true};
-  const ExpectedError no_ring{ErrorCode::bad_argument, no_peer, "",
+  const ExpectedError no_ring{ErrorCode::bad_argument, no_peer, "explain",
                               "ring does not apply to an ordered reduction",
                               "these do: recursive_multiplying"};
-  EXPECT_EQ(refusal([&] { selector.select(ordered, Collective::allreduce, {}); }, no_ring), "");
-  EXPECT_EQ(refusal([&] { selector.select(ordered, Collective::allreduce, "ring"); }, no_ring), "");
+  EXPECT_EQ(
+      refusal([&] { selector.select(ordered, Collective::allreduce, {}, "explain"); }, no_ring),
+      "");
+  EXPECT_EQ(
+      refusal([&] { selector.select(ordered, Collective::allreduce, "ring", "explain"); }, no_ring),
+      "");
   EXPECT_EQ(&selector.select(ordered, Collective::allreduce, "recursive_multiplying"),
             row(Collective::allreduce, "recursive_multiplying"));
   EXPECT_EQ(refusal([&] { selector.select({.size = 4, .uneven = true}, Collective::gather, {}); },
