@@ -1,6 +1,7 @@
 // The face for C: handles for objects, codes for exceptions, and enumerations for types. Everything
 // else is the C++ face's.
 #include <array>
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <string>
@@ -102,11 +103,10 @@ Range vector_of(Pointer data, std::size_t count, qpmesh_type type, std::string_v
 constexpr auto source = vector_of<ConstElements, const void*>;
 constexpr auto target = vector_of<Elements, void*>;
 
-// Elements of one block for every rank.
-std::size_t count_of_all(const qpmesh_communicator& world, std::size_t count,
-                         std::string_view operation) {
+// Elements of one block for every rank. So many that they cannot be counted no memory holds.
+std::size_t count_of_all(const qpmesh_communicator& world, std::size_t count) {
   const auto ranks = static_cast<std::size_t>(world.communicator.size());
-  return qpmesh::calls::checked_bytes(count, ranks, operation);
+  return qpmesh::base::checked_multiply(count, ranks).value_or(SIZE_MAX);
 }
 
 AnyCollective reduction_call(Collective collective, std::string_view operation, const void* in,
@@ -185,7 +185,7 @@ int qpmesh_broadcast(qpmesh_communicator* world, void* data, size_t count, qpmes
 int qpmesh_allgather(qpmesh_communicator* world, const void* in, void* out, size_t count,
                      qpmesh_type type) {
   return guarded(world, "allgather", [&](auto& calls) {
-    const std::size_t all = count_of_all(calls, count, "allgather");
+    const std::size_t all = count_of_all(calls, count);
     calls.run(AnyCollective{Collective::allgather, source(in, count, type, "allgather"),
                             target(out, all, type, "allgather")});
   });
@@ -212,7 +212,7 @@ int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t 
 int qpmesh_alltoall(qpmesh_communicator* world, const void* in, void* out, size_t count,
                     qpmesh_type type) {
   return guarded(world, "alltoall", [&](auto& calls) {
-    const std::size_t all = count_of_all(calls, count, "alltoall");
+    const std::size_t all = count_of_all(calls, count);
     calls.run(AnyCollective{Collective::alltoall, source(in, all, type, "alltoall"),
                             target(out, all, type, "alltoall")});
   });
