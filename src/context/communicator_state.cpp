@@ -140,7 +140,7 @@ std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& 
     if (peer && *peer != context_->rank()) ask_awaited(*peer);
   }
   if (stall_ms != times.tell_ms) return times.next_ms();
-  if (filler() && stall_ms >= warning_ms) {
+  if (warning_ms > 0 && stall_ms >= warning_ms && filler()) {
     warn_filled(operation);
   } else if (stall_ms == warning_ms) {
     context_->log().warning("{} has waited {} ms{}{}; last operations here: {}", operation,

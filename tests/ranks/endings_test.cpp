@@ -190,6 +190,20 @@ TEST_P(HeldNeighbour, keeps_the_call_and_is_named_until_it_goes_on_or_ends) {
   EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].output();
 }
 
+// At the deadline, which the call outlasts, and not before.
+TEST(endings, a_neighbour_that_is_held_is_named_once_where_nobody_asks_for_warnings) {
+  if (std::thread::hardware_concurrency() < 2 || !base::ProcessMemory::stores_in_order)
+    GTEST_SKIP() << "nobody fills here";
+  auto ranks = start_ranks(2, rank_program("a_neighbour_is_held", {"message", "1500", "goes_on"}),
+                           {.variables = {"QPMESH_STALL_WARNING_MS=0"}});
+  expect_success(ranks);
+  const std::string text = ranks[0].output();
+  const std::string warning = "held up while it copies into the buffer of this call";
+  const std::size_t first = text.find(warning);
+  EXPECT_NE(first, std::string::npos) << text;
+  EXPECT_EQ(text.find(warning, first + 1), std::string::npos) << text;
+}
+
 TEST(endings, a_sender_that_sleeps_returns_with_its_last_credit) {
   const Folder folder;
   auto ranks =
