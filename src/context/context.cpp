@@ -120,12 +120,7 @@ void Context::add(CommunicatorState& communicator) {
     cause.peer = communicator.rank_of(cause.peer);
     return communicator.fail(std::move(cause), true);
   }
-  auto early = health_.take_early_failure(communicator.id());
-  if (!early) return;
-  if (early->teller != rank())
-    return fail_as_told(communicator, early->teller, std::move(early->detail), early->says_who_saw);
-  early->detail.peer = communicator.rank_of(early->detail.peer);
-  communicator.fail(std::move(early->detail), true);
+  if (auto early = health_.take_early(communicator.id())) take_failure(std::move(*early));
 }
 
 void Context::remove(CommunicatorState& communicator) noexcept {

@@ -28,9 +28,7 @@ class CommunicatorState;
 struct ControlFrame;
 
 // One thread at a time. Implements what messaging and the engine ask of the floor above.
-class Context final : public messaging::Listener,
-                      public progress::Pollable,
-                      public std::enable_shared_from_this<Context> {
+class Context final : public messaging::Listener, public progress::Pollable {
  public:
   // In a forked child its last owner leaves it as it is: to take it down would say goodbye in the
   // parent's name, and give back the memory and the queue pairs that the parent uses.
@@ -79,6 +77,7 @@ class Context final : public messaging::Listener,
   const PeerHealth& health() const noexcept { return health_; }
   // The caller's last error: what it says when it leaves.
   void remember_error(ErrorDetail detail) { health_.remember(std::move(detail)); }
+
   // Ends a communicator one of whose operations waits for a rank that left with a goodbye.
   void fail_for_departed(CommunicatorState& communicator, int member);
 
@@ -120,15 +119,12 @@ class Context final : public messaging::Listener,
   // failures.cpp: what is learnt of peers, and what follows for communicators
   void handle(const base::ControlEvent& event);
   void handle_frame(int peer, BlobView bytes);
-  void handle_failure(int peer, const ControlFrame& frame);
-  void fail_as_told(CommunicatorState& communicator, int peer, ErrorDetail detail,
-                    bool says_who_saw);
+  void take_failure(CommunicatorFailure failure);
   void handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame);
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void peer_lost(ErrorDetail detail);
   void end_waits_for_departed();
   void send_control_to_all(BlobView frame);
-  void tell_abort(const ErrorDetail& detail);
   void take_abort();
   void descriptor_lost();
   void abort_with(const ErrorDetail& detail);

@@ -57,11 +57,27 @@ void Context::link_failed(ErrorDetail detail) {
 
 void Context::communicator_failed(std::uint64_t communicator, ErrorDetail detail) {
   if (detail.peer == no_peer) detail.peer = rank();  // nobody else: it is ours
-  CommunicatorState* const state = find(communicator);
-  if (state == nullptr)
-    return health_.keep_early_failure({communicator, rank(), std::move(detail)});
-  detail.peer = state->rank_of(detail.peer);
-  state->fail(std::move(detail), true);
+  take_failure({communicator, rank(), std::move(detail)});
+}
+
+// The rank that saw it is named, once, however often it is passed on; not where it blames itself.
+void Context::take_failure(CommunicatorFailure failure) {
+  CommunicatorState* const state = find(failure.communicator);
+  if (state == nullptr) return health_.keep_early(std::move(failure));
+  ErrorDetail& detail = failure.detail;
+  if (failure.teller == rank()) {
+    detail.peer = state->rank_of(detail.peer);
+    return state->fail(std::move(detail), true);
+  }
+  if (!failure.says_who_saw && detail.peer != state->rank_of(failure.teller)) {
+    detail.cause += fmt::format(", seen by {}", name_of(failure.teller));
+    if (!detail.operation.empty()) detail.cause += fmt::format(" in {}", detail.operation);
+    detail.operation.clear();
+  }
+  // Of calls that differ each side is told by the other, and a third rank's word must not come
+  // first.
+  const bool pass_on = detail.code != ErrorCode::mismatch;
+  state->fail(std::move(detail), pass_on, true);
 }
 
 void Context::peer_lost(ErrorDetail detail) {
@@ -192,7 +208,8 @@ void Context::handle_frame(int peer, BlobView bytes) {
                       .cause = "a control frame that no rank of this version sends"});
   using Kind = ControlFrame::Kind;
   switch (frame->kind) {
-    case Kind::failure: return handle_failure(peer, *frame);
+    case Kind::failure:
+      return take_failure({frame->communicator, peer, frame->detail, frame->says_who_saw});
     case Kind::abort:
       if (health_.begin_abort(frame->detail)) take_abort();
       return;
@@ -216,26 +233,6 @@ void Context::handle_frame(int peer, BlobView bytes) {
     case Kind::awaits: return state->hear_awaited(peer, frame->awaited);
     default: return;
   }
-}
-
-void Context::handle_failure(int peer, const ControlFrame& frame) {
-  if (CommunicatorState* const state = find(frame.communicator))
-    return fail_as_told(*state, peer, frame.detail, frame.says_who_saw);
-  health_.keep_early_failure({frame.communicator, peer, frame.detail, frame.says_who_saw});
-}
-
-// The rank that saw it is named, once, however often it is passed on; not where it blames itself.
-void Context::fail_as_told(CommunicatorState& communicator, int peer, ErrorDetail detail,
-                           bool says_who_saw) {
-  if (!says_who_saw && detail.peer != communicator.rank_of(peer)) {
-    detail.cause += fmt::format(", seen by {}", name_of(peer));
-    if (!detail.operation.empty()) detail.cause += fmt::format(" in {}", detail.operation);
-    detail.operation.clear();
-  }
-  // Of calls that differ each side is told by the other, and a third rank's word must not come
-  // first.
-  const bool pass_on = detail.code != ErrorCode::mismatch;
-  communicator.fail(std::move(detail), pass_on, true);
 }
 
 void Context::handle_mismatch(CommunicatorState& state, int peer, const ControlFrame& frame) {
@@ -304,12 +301,8 @@ void Context::descriptor_lost() {
 
 void Context::abort_with(const ErrorDetail& detail) {
   if (!health_.begin_abort(detail)) return;
-  tell_abort(detail);
-  if (parts_.doorbell) transport::Neighbour::ring(parts_.doorbell.get());
-}
-
-void Context::tell_abort(const ErrorDetail& detail) {
   send_control_to_all(encode({.kind = ControlFrame::Kind::abort, .detail = detail}));
+  if (parts_.doorbell) transport::Neighbour::ring(parts_.doorbell.get());
 }
 
 // This rank's share of an abort, on the thread that uses the context. It is passed on before
@@ -317,7 +310,7 @@ void Context::tell_abort(const ErrorDetail& detail) {
 // abort.
 void Context::take_abort() {
   ErrorDetail detail = health_.take_abort();
-  tell_abort(detail);
+  send_control_to_all(encode({.kind = ControlFrame::Kind::abort, .detail = detail}));
   const int aborter = detail.peer;
   for (const auto& [id, state] : communicators_) {
     detail.peer = state->rank_of(aborter);

@@ -52,19 +52,19 @@ Deadline PeerHealth::next_verdict() const noexcept {
 }
 
 // The newest are kept: what comes for communicators that are gone here already would fill any list.
-void PeerHealth::keep_early_failure(EarlyFailure failure) {
-  const bool known = std::ranges::any_of(early_failures_, [&](const EarlyFailure& earlier) {
-    return earlier.communicator == failure.communicator;
-  });
-  if (known) return;
+void PeerHealth::keep_early(CommunicatorFailure failure) {
+  const auto known =
+      std::ranges::find(early_failures_, failure.communicator, &CommunicatorFailure::communicator);
+  if (known != early_failures_.end()) return;
   if (early_failures_.size() == early_failures_max) early_failures_.erase(early_failures_.begin());
   early_failures_.push_back(std::move(failure));
 }
 
-std::optional<PeerHealth::EarlyFailure> PeerHealth::take_early_failure(std::uint64_t communicator) {
-  const auto early = std::ranges::find(early_failures_, communicator, &EarlyFailure::communicator);
+std::optional<CommunicatorFailure> PeerHealth::take_early(std::uint64_t communicator) {
+  const auto early =
+      std::ranges::find(early_failures_, communicator, &CommunicatorFailure::communicator);
   if (early == early_failures_.end()) return std::nullopt;
-  EarlyFailure failure = std::move(*early);
+  CommunicatorFailure failure = std::move(*early);
   early_failures_.erase(early);
   return failure;
 }

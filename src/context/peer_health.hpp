@@ -25,6 +25,14 @@ struct Farewell {
   std::optional<ErrorDetail> last_error{};  // that ended an operation or a communicator there
 };
 
+// What ends a communicator, as this rank learns of it.
+struct CommunicatorFailure {
+  std::uint64_t communicator;
+  int teller;          // who told it; this rank: it found it, and the others have not heard of it
+  ErrorDetail detail;  // its peer is a rank of the communicator; of the context where it is ours
+  bool says_who_saw = false;
+};
+
 class PeerHealth {
  public:
   enum class State : std::uint8_t {
@@ -66,15 +74,9 @@ class PeerHealth {
   void remember(ErrorDetail last_error) { last_error_ = std::move(last_error); }
   const std::optional<ErrorDetail>& last_error() const noexcept { return last_error_; }
 
-  // Of a communicator that does not exist here yet.
-  struct EarlyFailure {
-    std::uint64_t communicator;
-    int teller;          // who told it; this rank: it found it, and the others have not heard of it
-    ErrorDetail detail;  // its peer is a rank of the communicator; of the context where it is ours
-    bool says_who_saw = false;
-  };
-  void keep_early_failure(EarlyFailure failure);
-  std::optional<EarlyFailure> take_early_failure(std::uint64_t communicator);
+  // Of communicators that do not exist here yet.
+  void keep_early(CommunicatorFailure failure);
+  std::optional<CommunicatorFailure> take_early(std::uint64_t communicator);
 
   // ---- abort: begun by any thread, once; taken by the one that uses the context ----
 
@@ -95,7 +97,7 @@ class PeerHealth {
   };
   std::vector<Doubt> doubts_;
   std::optional<ErrorDetail> last_error_;
-  std::vector<EarlyFailure> early_failures_;
+  std::vector<CommunicatorFailure> early_failures_;
 
   std::mutex abort_mutex_;
   std::atomic<bool> aborting_{false};  // released after abort_ is written
