@@ -369,7 +369,6 @@ class QPMESH_API Communicator {
   Request sendrecv_elements_async(const detail::ConstElements& sent, int to,
                                   const detail::Elements& received, int from, int tag,
                                   const CallOptions& options);
-  std::optional<Status> find_message(int source, int tag, std::string_view operation);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);
   Request start_collective(const detail::AnyCollective& what, const CallOptions& options);
 

@@ -96,7 +96,21 @@ std::uint64_t CommunicatorState::next_child_id() noexcept {
   return base::mix64(id_ ^ base::mix64(++next_child_));
 }
 
+void CommunicatorState::wait_for_message(const messaging::ReceiveOperation& pattern,
+                                         std::string_view operation, std::int64_t timeout_ms) {
+  const auto over = [&] { return failure_ != nullptr || context_->messaging().probe(pattern); };
+  if (over()) return;
+  probed_ = &pattern;
+  const std::unique_ptr<CommunicatorState, void (*)(CommunicatorState*)> until_it_ends{
+      this, [](CommunicatorState* state) { state->probed_ = nullptr; }};
+  if (wait(over, operation, timeout_ms)) return;
+  const ErrorDetail detail = timeout_detail(operation, timeout_ms);
+  remember_error(detail);
+  throw Error{detail};
+}
+
 std::optional<int> CommunicatorState::awaited_context_rank() const {
+  if (probed_ != nullptr && probed_->source != messaging::any_peer) return probed_->source;
   if (const auto peer = context_->messaging().awaited(id_)) return peer;
   const auto member = node_ ? node_->awaited() : std::nullopt;
   return member ? std::optional{context_rank(*member)} : std::nullopt;

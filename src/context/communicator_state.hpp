@@ -23,7 +23,7 @@ struct HeldRequest {
   HeldRequest* next = nullptr;
 };
 
-class CommunicatorState : public std::enable_shared_from_this<CommunicatorState> {
+class CommunicatorState {
  public:
   // node_slabs: where each rank's NodeSlab lies in its arena, by rank here; 0 for one that could
   // not make it. Ours is this object's from now on.
@@ -108,6 +108,14 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
         done, {.timeout_ms = timeout_ms, .stall_ms = times.next_ms()},
         [&] { return stalled(operation, times); }, others);
   }
+  // Until a message is there that fits, or the communicator has failed. Throws Error{timeout}.
+  void wait_for_message(const messaging::ReceiveOperation& pattern, std::string_view operation,
+                        std::int64_t timeout_ms);
+  // Is there a probe of this rank of the context, or of messaging::any_peer? What had come before
+  // the rank left is found first.
+  bool probes(int peer) const noexcept {
+    return probed_ != nullptr && probed_->source == peer && !context_->messaging().probe(*probed_);
+  }
   // The rank in the context that fills a buffer of an operation here.
   std::optional<int> filler() const noexcept;
   void warn_filled(std::string_view operation);
@@ -150,6 +158,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   // Ranks of the context.
   std::vector<int> asked_;
   std::unique_ptr<const Error> failure_;
+  const messaging::ReceiveOperation* probed_ = nullptr;  // what a probe waits for
   CallHistory history_;
   messaging::List<HeldRequest> requests_;
 };

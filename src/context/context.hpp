@@ -74,12 +74,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void remove(CommunicatorState& communicator) noexcept;
 
   void send_control(int peer, BlobView frame);
-  const PeerHealth& health() const noexcept { return health_; }
   // The caller's last error: what it says when it leaves.
   void remember_error(ErrorDetail detail) { health_.remember(std::move(detail)); }
-
-  // Ends a communicator one of whose operations waits for a rank that left with a goodbye.
-  void fail_for_departed(CommunicatorState& communicator, int member);
 
   // From any thread: peers learn it at once, this rank's operations end when its thread next
   // progresses.
@@ -124,6 +120,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void answer_calls(CommunicatorState& state, int peer, const ControlFrame& frame);
   void peer_lost(ErrorDetail detail);
   void end_waits_for_departed();
+  void fail_for_departed(CommunicatorState& communicator, int member);
   void send_control_to_all(BlobView frame);
   void take_abort();
   void descriptor_lost();

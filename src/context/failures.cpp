@@ -157,20 +157,23 @@ void Context::end_waits_for_departed() {
   if (!health_.any_left()) return;
   for (const auto& [id, state] : communicators_) {
     if (state->failure() != nullptr) continue;
+    const auto waits_for = [&](int peer) {
+      return messaging_.waits_for(id, peer) || state->waits_on_node_for(peer) ||
+             state->probes(peer);
+    };
     int here = 0;
     for (const int member : state->context_ranks()) {
       if (!health_.has_left(member)) {
         ++here;
-      } else if (messaging_.waits_for(id, member) || state->waits_on_node_for(member)) {
+      } else if (waits_for(member)) {
         fail_for_departed(*state, member);
         break;
       }
     }
     // Who receives from anybody, and is the last one here, waits for nobody.
     const bool alone = here == 1 && state->size() > 1;
-    if (alone && state->failure() == nullptr && messaging_.waits_for(id, messaging::any_peer)) {
+    if (alone && state->failure() == nullptr && waits_for(messaging::any_peer))
       fail_for_departed(*state, state->context_rank(state->rank() == 0 ? 1 : 0));
-    }
   }
 }
 

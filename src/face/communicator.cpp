@@ -70,6 +70,25 @@ void start_both(PendingOperation& request, const ConstElements& sent, int to,
   messaging.start(request.send);
 }
 
+// What a probe looks for.
+messaging::ReceiveOperation pattern_of(const CommunicatorState& state, int source, int tag,
+                                       std::string_view operation) {
+  check_peer(source, state.size(), true, operation, "source");
+  check_tag(tag, true, operation);
+  messaging::ReceiveOperation pattern;
+  set_pattern(pattern, state, source, tag);
+  return pattern;
+}
+
+std::optional<Status> find_message(CommunicatorState& state,
+                                   const messaging::ReceiveOperation& pattern) {
+  const auto envelope = state.context().messaging().probe(pattern);
+  if (!envelope) return std::nullopt;
+  return Status{.source = state.rank_of(envelope->source),
+                .tag = static_cast<int>(envelope->key),
+                .bytes = envelope->bytes};
+}
+
 // ---- collectives ----
 
 std::string_view async_name_of(Collective collective) noexcept {
@@ -187,47 +206,19 @@ Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
 
 Status Communicator::probe(int source, int tag, const CallOptions& options) {
   const CallScope scope{*state_, "probe", options};
-  std::optional<Status> found;
-  const auto look = [&] {
-    found = find_message(source, tag, "probe");
-    return found.has_value();
-  };
-  // What a departed rank had sent before it went is found first; nothing comes from it any more.
-  const auto source_left = [&] {
-    if (source == any_source || !state_->context().health().has_left(state_->context_rank(source)))
-      return false;
-    state_->context().fail_for_departed(*state_, state_->context_rank(source));
-    return true;
-  };
-  const auto looked_or_failed = [&] {
-    return look() || state_->failure() != nullptr || source_left();
-  };
-  if (!looked_or_failed() &&
-      !state_->wait(looked_or_failed, "probe", state_->timeout_ms_of(options))) {
-    throw Error{state_->timeout_detail("probe", state_->timeout_ms_of(options))};
-  }
-  if (!found) state_->require_usable("probe");
-  return *found;
+  const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "probe");
+  state_->wait_for_message(pattern, "probe", state_->timeout_ms_of(options));
+  state_->require_usable("probe");
+  return *find_message(*state_, pattern);
 }
 
 std::optional<Status> Communicator::try_probe(int source, int tag) {
   const CallScope scope{*state_, "try_probe", {}};
-  if (auto found = find_message(source, tag, "try_probe")) return found;
+  const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "try_probe");
+  if (const auto found = find_message(*state_, pattern)) return found;
   state_->context().engine().step();
-  return find_message(source, tag, "try_probe");
-}
-
-std::optional<Status> Communicator::find_message(int source, int tag, std::string_view operation) {
-  state_->require_usable(operation);  // while it waited, too
-  check_peer(source, state_->size(), true, operation, "source");
-  check_tag(tag, true, operation);
-  messaging::ReceiveOperation pattern;
-  set_pattern(pattern, *state_, source, tag);
-  const auto envelope = state_->context().messaging().probe(pattern);
-  if (!envelope) return std::nullopt;
-  return Status{.source = state_->rank_of(envelope->source),
-                .tag = static_cast<int>(envelope->key),
-                .bytes = envelope->bytes};
+  state_->require_usable("try_probe");
+  return find_message(*state_, pattern);
 }
 
 void Communicator::run_collective(const detail::AnyCollective& what, const CallOptions& options) {

@@ -120,10 +120,12 @@ TEST(endings, ranks_that_both_wait_because_their_roots_differ_are_told_after_a_w
   expect_success(ranks);
 }
 
-TEST(endings, a_receive_from_anybody_ends_when_all_others_have_left) {
-  for (const int size : {2, 4}) {
-    auto ranks = start_ranks(size, rank_program("all_others_leave"));
-    expect_success(ranks);
+TEST(endings, what_waits_for_a_message_of_anybody_ends_when_all_others_have_left) {
+  for (const std::string how : {"receive", "probe"}) {
+    for (const int size : {2, 4}) {
+      auto ranks = start_ranks(size, rank_program("all_others_leave", {how}));
+      expect_success(ranks);
+    }
   }
 }
 

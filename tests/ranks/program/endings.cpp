@@ -151,14 +151,25 @@ void the_last_rank_is_late(Communicator& world, Arguments arguments) {
   world.barrier();
 }
 
-void all_others_leave(Arguments) {
+// arguments[0]: receive or probe. What the others had sent before is there.
+void all_others_leave(Arguments arguments) {
   Communicator world = init();
   world.barrier();
-  if (world.rank() != 0) return;
   std::vector<int> data(1);
+  if (world.rank() != 0) return world.send(data, 0, 1);
+  const bool probes = arguments[0] == "probe";
+  for (int others = 1; others < world.size(); ++others) {
+    if (probes) world.probe(any_source, 1);
+    world.receive(data, any_source, 1);
+  }
+  const CallOptions within{.timeout_ms = 10'000};
   const int peer = world.size() == 2 ? 1 : any_peer_at_all;
-  expect_error([&] { world.receive(data, any_source, any_tag, {.timeout_ms = 10'000}); },
-               {ErrorCode::peer_dead, peer, "receive", "rank * (pid * on *)" + left, left_hint});
+  expect_error(
+      [&] {
+        if (probes) world.probe(any_source, any_tag, within);
+        else world.receive(data, any_source, any_tag, within);
+      },
+      {ErrorCode::peer_dead, peer, arguments[0], "rank * (pid * on *)" + left, left_hint});
 }
 
 // Rank 1 receives when arguments[0] exists: the sender has given up then, and its memory says

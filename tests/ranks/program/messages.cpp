@@ -157,6 +157,13 @@ void probe_tells_and_leaves(Communicator& world, Arguments) {
     check(!world.try_probe().has_value(), "all was taken");
     expect_error([&] { world.probe(0, 6, {.timeout_ms = 30}); },
                  {.code = ErrorCode::timeout,
+                  .peer = 0,
+                  .operation = "probe",
+                  .cause = "rank 0 (pid * on *) did not do its part within 30 ms; it is alive as "
+                           "far as the kernel knows",
+                  .hint = timeout_hint});
+    expect_error([&] { world.probe(any_source, 6, {.timeout_ms = 30}); },
+                 {.code = ErrorCode::timeout,
                   .peer = no_peer,
                   .operation = "probe",
                   .cause = "nothing came within 30 ms",
