@@ -100,7 +100,9 @@ std::optional<CallEnd> Caller::shake_hands() {
   const auto frame =
       stream_->read(system_, greeted ? std::span{descriptors_} : std::span<base::UniqueFd>{});
   if (frame && greeted) return hear_verdict(*frame);
-  const auto header = frame ? FrameHeader{frame->kind, sizeof challenge_} : stream_->begun();
+  const auto header =
+      frame ? FrameHeader{frame->kind, static_cast<std::uint32_t>(frame->payload.size())}
+            : stream_->begun();
   const bool strange = header && (header->kind != FrameKind::challenge ||
                                   header->payload_bytes != sizeof challenge_);
   // Another service may say less than a challenge has, and then wait for us.
