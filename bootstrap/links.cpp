@@ -290,9 +290,10 @@ class Linker {
   bool acknowledge(Caller& caller) {
     const Introduction& peer = about(caller.peer());
     FrameStream& stream = caller.stream();
+    stream.read(system_);  // its end, where the listener has given us up meanwhile
     stream.queue(FrameKind::acknowledgement, {});
     stream.flush(system_, offered_to(peer.rank));
-    if (stream.unsent() || stream.ended()) {
+    if (stream.unsent() || stream.send_error() != 0) {
       caller.try_next_address("could not acknowledge the welcome", stream.error());
       return false;
     }
@@ -328,10 +329,11 @@ class Linker {
   // welcome, and calls again.
   bool hear(UnacknowledgedPeer& peer, bool ready) {
     FrameStream& stream = peer.stream;
-    std::optional<Frame> frame;
-    if (ready) frame = stream.read(system_, peer.descriptors);
+    const bool expired = system_.now() >= peer.until;  // read all the same: it may be here by now
+    if (!ready && !expired) return false;
+    const auto frame = stream.read(system_, peer.descriptors);
     const bool acknowledged = frame && frame->kind == FrameKind::acknowledgement;
-    const bool failed_here = ready && stream.error() != 0 && !connection_broke(stream.error());
+    const bool failed_here = stream.error() != 0 && !connection_broke(stream.error());
     if ((acknowledged || failed_here) && std::erase(awaited_, peer.rank) != 0) {
       if (acknowledged) {
         add_link(about(peer.rank), stream, peer.descriptors);
@@ -339,7 +341,7 @@ class Linker {
         report_.attempt(settings_.rank, [&] { fail_call("recvmsg", stream.error(), peer.rank); });
       }
     }
-    return frame || stream.ended() || stream.oversize() || system_.now() >= peer.until;
+    return frame || stream.ended() || stream.oversize() || expired;
   }
 
   // A rank that shows something else than it announced fails alone.

@@ -13,6 +13,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <optional>
 #include <string>
@@ -506,33 +507,43 @@ TEST(remote_links, do_not_count_a_rank_whose_connection_breaks_before_it_acknowl
   });
 }
 
+// Answers one caller as a listener does, with this proof and nothing behind it.
+using MakeProof =
+    std::function<bootstrap::Proof(const bootstrap::Challenge&, const bootstrap::Hello&)>;
+base::UniqueFd welcome_one_caller(int listener, int flags, const MakeProof& proof) {
+  pollfd caller{.fd = listener, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&caller, 1, 10'000), 1);
+  base::UniqueFd socket{::accept(listener, nullptr, nullptr)};
+  struct {
+    bootstrap::FrameHeader header{bootstrap::FrameKind::challenge, sizeof(bootstrap::Challenge)};
+    bootstrap::Challenge challenge;
+  } challenge;
+  EXPECT_EQ(::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL),
+            ssize_t{sizeof challenge});
+  struct {
+    bootstrap::FrameHeader header;
+    bootstrap::Hello hello;
+  } said;
+  EXPECT_EQ(::recv(socket.get(), &said, sizeof said, MSG_WAITALL), ssize_t{sizeof said});
+  struct {
+    bootstrap::FrameHeader header{bootstrap::FrameKind::welcome, sizeof(bootstrap::Proof)};
+    bootstrap::Proof proof;
+  } welcome;
+  welcome.proof = proof(challenge.challenge, said.hello);
+  EXPECT_EQ(::send(socket.get(), &welcome, sizeof welcome, MSG_NOSIGNAL | flags),
+            ssize_t{sizeof welcome});
+  return socket;
+}
+
 TEST(remote_links, are_not_made_with_an_impostor_who_lets_anybody_in) {
   const base::System system;
   const auto listening = bootstrap::listen_at(system, *bootstrap::numeric({"127.0.0.1", 0}));
   const HostPort address = bootstrap::host_port(bootstrap::local_address(listening.socket.get()));
   ThreadGathering gathering{2};
   std::thread impostor{[&] {
-    pollfd caller{.fd = listening.socket.get(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(::poll(&caller, 1, 10'000), 1);
-    const base::UniqueFd socket{::accept(caller.fd, nullptr, nullptr)};
-    struct {
-      bootstrap::FrameHeader header{bootstrap::FrameKind::challenge, sizeof(bootstrap::Challenge)};
-      bootstrap::Challenge challenge;
-    } challenge;
-    ASSERT_EQ(::send(socket.get(), &challenge, sizeof challenge, MSG_NOSIGNAL),
-              ssize_t{sizeof challenge});
-    struct {
-      bootstrap::FrameHeader header;
-      bootstrap::Hello hello;
-    } said;
-    ASSERT_EQ(::recv(socket.get(), &said, sizeof said, MSG_WAITALL), ssize_t{sizeof said});
-    struct {
-      bootstrap::FrameHeader header{bootstrap::FrameKind::welcome, sizeof(bootstrap::Proof)};
-      bootstrap::Proof proof;  // the caller's own, sent back
-    } welcome;
-    welcome.proof = said.hello.proof;
-    ASSERT_EQ(::send(socket.get(), &welcome, sizeof welcome, MSG_NOSIGNAL),
-              ssize_t{sizeof welcome});
+    const base::UniqueFd socket = welcome_one_caller(
+        listening.socket.get(), 0,
+        [](const auto&, const bootstrap::Hello& hello) { return hello.proof; });  // sent back
     std::byte more{};
     EXPECT_LE(::recv(socket.get(), &more, 1, 0), 0);
   }};
@@ -545,6 +556,36 @@ TEST(remote_links, are_not_made_with_an_impostor_who_lets_anybody_in) {
     wait_for_all(ranks);
   });
   impostor.join();
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+// A caller that was stopped too long finds the welcome and, behind it, the end of the connection.
+TEST(remote_links, are_not_made_with_a_listener_that_hung_up_behind_its_welcome) {
+  const base::System system;
+  const auto listening = bootstrap::listen_at(system, *bootstrap::numeric({"127.0.0.1", 0}));
+  const HostPort address = bootstrap::host_port(bootstrap::local_address(listening.socket.get()));
+  ThreadGathering gathering{2};
+  std::promise<bootstrap::Key> key;
+  std::thread impatient{[&] {
+    welcome_one_caller(
+        listening.socket.get(), MSG_MORE, [&](const auto& challenge, const auto& hello) {
+          return prove(key.get_future().get(), bootstrap::Role::listener, challenge, hello);
+        });
+  }};
+  const auto errors = run_ranks(2, [&](int rank) {
+    Tampered ranks{gathering, rank};
+    ranks.be_elsewhere(rank);
+    ranks.say_addresses = [&](Addresses& mine) { mine.insert(mine.begin(), address); };
+    if (rank == 0) {
+      ranks.heard = [&](std::span<const Introduction> everybody) {
+        key.set_value(bootstrap::key_of_listener(everybody, 0));
+      };
+    }
+    MetRank me;
+    me.meet(ranks, {}, 4'000);
+    wait_for_all(ranks);
+  });
+  impatient.join();
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
