@@ -69,10 +69,11 @@ Resolved resolve(const HostPort& address, const base::System& system) {
     return ::getaddrinfo(address.host.c_str(), port.c_str(), &wish, &found);
   });
   if (result != 0) {
+    const int error = result == EAI_SYSTEM ? errno : 0;
     return {.addresses = {},
             .problem = fmt::format("the name {} gives no address: {}", address.host,
                                    ::gai_strerror(result)),
-            .error = result == EAI_SYSTEM ? errno : 0};
+            .error = error};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list{found, &::freeaddrinfo};
   Resolved resolved;

@@ -43,9 +43,9 @@ void check_length(std::string_view name, std::string_view secret) {
 // A file that others could read or replace is no secret: it must be a plain file of ours, for us
 // alone.
 std::string read_secret_file(const std::string& what, const std::string& path) {
-  const base::UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   const std::string wanted =
       fmt::format("it must be a file of uid {}, mode 0600, that holds the secret", ::geteuid());
+  const base::UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   if (!fd)
     fail_file(what, path, errno == ELOOP ? "is a symbolic link" : "cannot be opened", errno,
               wanted);
