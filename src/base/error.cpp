@@ -15,8 +15,9 @@ std::string describe(const ErrorDetail& detail) {
   if (!detail.operation.empty()) text += fmt::format(" in {}", detail.operation);
   if (detail.peer != no_peer) text += fmt::format(", rank {}", detail.peer);
   text += fmt::format(": {}", detail.cause);
-  if (detail.system_error != 0)
-    text += fmt::format(" ({})", base::describe_errno(detail.system_error));
+  const std::string reason = base::describe_errno(detail.system_error);
+  if (detail.system_error != 0 && detail.cause.find(reason) == std::string::npos)
+    text += fmt::format(" ({})", reason);
   if (!detail.hint.empty()) text += fmt::format(" [hint: {}]", detail.hint);
   return text;
 }

@@ -543,6 +543,11 @@ TEST(error, leaves_out_what_is_not_known) {
   EXPECT_STREQ(error.what(), "qpmesh: timeout: 30000 ms passed");
 }
 
+TEST(error, says_once_what_its_cause_says_of_errno) {
+  const Error error{{.cause = "10.0.0.1:1 (Connection refused)", .system_error = ECONNREFUSED}};
+  EXPECT_STREQ(error.what(), "qpmesh: internal: 10.0.0.1:1 (Connection refused)");
+}
+
 TEST(error, gives_the_number_of_an_error_that_the_system_cannot_name) {
   const Error error{{.cause = "odd", .system_error = 99999}};
   EXPECT_STREQ(error.what(), "qpmesh: internal: odd (errno 99999)");
