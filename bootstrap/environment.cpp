@@ -49,14 +49,15 @@ std::optional<std::int64_t> parse_number(std::string_view text) noexcept {
   return text.starts_with('-') ? std::nullopt : base::parse_integer(text, false);
 }
 
-std::string Variables::required_text(std::string_view name, std::string_view launcher) const {
-  if (auto value = text(name)) return *std::move(value);
+std::string required_text(const Environment& environment, std::string_view name,
+                          std::string_view launcher) {
+  if (auto value = environment(name)) return *std::move(value);
   fail_missing(name, launcher, "a word");
 }
 
-std::optional<std::int64_t> Variables::number(std::string_view name, std::int64_t least,
-                                              std::int64_t most) const {
-  const auto value = text(name);
+std::optional<std::int64_t> number(const Environment& environment, std::string_view name,
+                                   std::int64_t least, std::int64_t most) {
+  const auto value = environment(name);
   if (!value) return std::nullopt;
   const auto parsed = parse_number(*value);
   if (!parsed || *parsed < least || *parsed > most)
@@ -64,9 +65,9 @@ std::optional<std::int64_t> Variables::number(std::string_view name, std::int64_
   return parsed;
 }
 
-std::int64_t Variables::required_number(std::string_view name, std::int64_t least,
-                                        std::int64_t most, std::string_view launcher) const {
-  if (const auto value = number(name, least, most)) return *value;
+std::int64_t required_number(const Environment& environment, std::string_view name,
+                             std::int64_t least, std::int64_t most, std::string_view launcher) {
+  if (const auto value = number(environment, name, least, most)) return *value;
   fail_missing(name, launcher, fmt::format("a number from {} to {}", least, most));
 }
 

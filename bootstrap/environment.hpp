@@ -21,21 +21,13 @@ inline constexpr std::int64_t ranks_max = 65'536;
 // All of text as a decimal number, or nothing. No sign, no blanks, no "0x".
 std::optional<std::int64_t> parse_number(std::string_view text) noexcept;
 
-class Variables {
- public:
-  explicit Variables(const Environment& environment) : environment_{environment} {}
-
-  bool has(std::string_view name) const { return environment_(name).has_value(); }
-  std::optional<std::string> text(std::string_view name) const { return environment_(name); }
-  // Throws Error{bad_config} when the variable is missing: launcher says that it should be there.
-  std::string required_text(std::string_view name, std::string_view launcher) const;
-  std::optional<std::int64_t> number(std::string_view name, std::int64_t least,
-                                     std::int64_t most) const;
-  std::int64_t required_number(std::string_view name, std::int64_t least, std::int64_t most,
-                               std::string_view launcher) const;
-
- private:
-  const Environment& environment_;
-};
+// Throws Error{bad_config} when the variable is missing: launcher says that it should be there.
+std::string required_text(const Environment& environment, std::string_view name,
+                          std::string_view launcher);
+// Nothing where the variable is missing.
+std::optional<std::int64_t> number(const Environment& environment, std::string_view name,
+                                   std::int64_t least, std::int64_t most);
+std::int64_t required_number(const Environment& environment, std::string_view name,
+                             std::int64_t least, std::int64_t most, std::string_view launcher);
 
 }  // namespace qpmesh::bootstrap

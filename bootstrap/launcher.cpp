@@ -10,10 +10,9 @@
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap/environment.hpp"
 
-// Order of precedence: our own variables, then the launcher nearest to the process. Open MPI and
-// Hydra start their daemons through srun inside a Slurm allocation, so they come before srun;
-// torchrun's names are the least specific and come last. QPMESH_ROOT, QPMESH_JOB and the secret's
-// variables hold under every launcher.
+// The launcher nearest to the process comes first. Open MPI and Hydra start their daemons through
+// srun inside a Slurm allocation, so they come before srun; torchrun's names are the least specific
+// and come last.
 
 namespace qpmesh::bootstrap {
 namespace {
@@ -28,9 +27,9 @@ struct LauncherVariables {
 };
 
 // All but the job.
-Identity read_identity(const Variables& variables, const LauncherVariables& names) {
-  const auto size = variables.required_number(names.size, 1, ranks_max, names.title);
-  const auto rank = variables.required_number(names.rank, 0, ranks_max - 1, names.title);
+Identity read_identity(const Environment& environment, const LauncherVariables& names) {
+  const auto size = required_number(environment, names.size, 1, ranks_max, names.title);
+  const auto rank = required_number(environment, names.rank, 0, ranks_max - 1, names.title);
   if (rank >= size) {
     fail_variable(
         names.rank, fmt::format("{}", rank),
@@ -42,31 +41,32 @@ Identity read_identity(const Variables& variables, const LauncherVariables& name
   identity.rank = static_cast<int>(rank);
   identity.size = static_cast<int>(size);
   identity.local_size =
-      static_cast<int>(variables.number(names.local_size, 1, size).value_or(size));
+      static_cast<int>(number(environment, names.local_size, 1, size).value_or(size));
   return identity;
 }
 
 // QPMESH_RANK, QPMESH_SIZE: set by hand or by qpmesh-run.
-std::optional<Identity> from_qpmesh(const Variables& variables) {
-  if (!variables.has("QPMESH_RANK") && !variables.has("QPMESH_SIZE")) return std::nullopt;
-  Identity identity = read_identity(variables, {.launcher = "qpmesh",
-                                                .title = "a rank started by hand or by qpmesh-run",
-                                                .rank = "QPMESH_RANK",
-                                                .size = "QPMESH_SIZE",
-                                                .local_size = "QPMESH_LOCAL_SIZE"});
+std::optional<Identity> from_qpmesh(const Environment& environment) {
+  if (!environment("QPMESH_RANK") && !environment("QPMESH_SIZE")) return std::nullopt;
+  Identity identity =
+      read_identity(environment, {.launcher = "qpmesh",
+                                  .title = "a rank started by hand or by qpmesh-run",
+                                  .rank = "QPMESH_RANK",
+                                  .size = "QPMESH_SIZE",
+                                  .local_size = "QPMESH_LOCAL_SIZE"});
   identity.job = "default";
   return identity;
 }
 
-std::optional<Identity> from_open_mpi(const Variables& variables) {
-  if (!variables.has("OMPI_COMM_WORLD_RANK") && !variables.has("OMPI_COMM_WORLD_SIZE"))
+std::optional<Identity> from_open_mpi(const Environment& environment) {
+  if (!environment("OMPI_COMM_WORLD_RANK") && !environment("OMPI_COMM_WORLD_SIZE"))
     return std::nullopt;
-  Identity identity = read_identity(variables, {.launcher = "open_mpi",
-                                                .title = "Open MPI's mpirun",
-                                                .rank = "OMPI_COMM_WORLD_RANK",
-                                                .size = "OMPI_COMM_WORLD_SIZE",
-                                                .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  identity.job = variables.text("PMIX_NAMESPACE").value_or("");
+  Identity identity = read_identity(environment, {.launcher = "open_mpi",
+                                                  .title = "Open MPI's mpirun",
+                                                  .rank = "OMPI_COMM_WORLD_RANK",
+                                                  .size = "OMPI_COMM_WORLD_SIZE",
+                                                  .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  identity.job = environment("PMIX_NAMESPACE").value_or("");
   return identity;
 }
 
@@ -89,8 +89,8 @@ std::optional<std::string> process_name(pid_t pid) {
 // that Hydra expects to finalise, and kills the whole job over when it does not (seen with 4.0.2).
 // But PMI_FD is one end of a socket pair that this host's proxy made, and the kernel remembers who:
 // the proxy's process is the job's name, also through `sh -c './a; ./b'`.
-std::string hydra_job(const Variables& variables) {
-  const auto fd = variables.number("PMI_FD", 0, 1 << 20);
+std::string hydra_job(const Environment& environment) {
+  const auto fd = number(environment, "PMI_FD", 0, 1 << 20);
   if (!fd) return {};
   const int socket = static_cast<int>(*fd);
   Credentials peer;
@@ -101,16 +101,16 @@ std::string hydra_job(const Variables& variables) {
   return name ? "hydra-" + *name : std::string{};
 }
 
-std::optional<Identity> from_hydra(const Variables& variables) {
-  if (!variables.has("PMI_RANK") && !variables.has("PMI_SIZE")) return std::nullopt;
+std::optional<Identity> from_hydra(const Environment& environment) {
+  if (!environment("PMI_RANK") && !environment("PMI_SIZE")) return std::nullopt;
   // Under srun with a PMI plugin the two are set as well; only Hydra adds the local size.
-  if (!variables.has("MPI_LOCALNRANKS") && variables.has("SLURM_STEP_ID")) return std::nullopt;
-  Identity identity = read_identity(variables, {.launcher = "hydra",
-                                                .title = "Hydra's mpiexec",
-                                                .rank = "PMI_RANK",
-                                                .size = "PMI_SIZE",
-                                                .local_size = "MPI_LOCALNRANKS"});
-  identity.job = hydra_job(variables);
+  if (!environment("MPI_LOCALNRANKS") && environment("SLURM_STEP_ID")) return std::nullopt;
+  Identity identity = read_identity(environment, {.launcher = "hydra",
+                                                  .title = "Hydra's mpiexec",
+                                                  .rank = "PMI_RANK",
+                                                  .size = "PMI_SIZE",
+                                                  .local_size = "MPI_LOCALNRANKS"});
+  identity.job = hydra_job(environment);
   return identity;
 }
 
@@ -133,11 +133,11 @@ std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t no
   return std::nullopt;
 }
 
-int srun_local_size(const Variables& variables, int size) {
+int srun_local_size(const Environment& environment, int size) {
   for (const std::string_view name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
-    const auto list = variables.text(name);
+    const auto list = environment(name);
     if (!list) continue;
-    const auto node = variables.number("SLURM_NODEID", 0, ranks_max).value_or(0);
+    const auto node = number(environment, "SLURM_NODEID", 0, ranks_max).value_or(0);
     const auto tasks = tasks_of_node(*list, node);
     if (!tasks || *tasks > size) {
       fail_variable(
@@ -146,23 +146,24 @@ int srun_local_size(const Variables& variables, int size) {
     }
     return static_cast<int>(*tasks);
   }
-  return static_cast<int>(variables.number("SLURM_NTASKS_PER_NODE", 1, size).value_or(size));
+  return static_cast<int>(number(environment, "SLURM_NTASKS_PER_NODE", 1, size).value_or(size));
 }
 
-std::optional<Identity> from_srun(const Variables& variables) {
+std::optional<Identity> from_srun(const Environment& environment) {
   // A batch script has a SLURM_PROCID too, but is no step of srun's: it is alone. Its step id is
   // missing or a large constant.
   constexpr std::int64_t largest_step = 0xfffffff0 - 1;
-  const auto step = variables.text("SLURM_STEP_ID");
-  if (!step || !variables.has("SLURM_PROCID")) return std::nullopt;
-  const auto step_number = variables.required_number("SLURM_STEP_ID", 0, 0xffffffff, "srun");
+  const auto step = environment("SLURM_STEP_ID");
+  if (!step || !environment("SLURM_PROCID")) return std::nullopt;
+  const auto step_number = required_number(environment, "SLURM_STEP_ID", 0, 0xffffffff, "srun");
   if (step_number > largest_step) return std::nullopt;
   const std::string_view size_name =
-      variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+      environment("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   Identity identity = read_identity(
-      variables, {.launcher = "srun", .title = "srun", .rank = "SLURM_PROCID", .size = size_name});
-  const std::string job = variables.required_text("SLURM_JOB_ID", "srun");
-  identity.local_size = srun_local_size(variables, identity.size);
+      environment,
+      {.launcher = "srun", .title = "srun", .rank = "SLURM_PROCID", .size = size_name});
+  const std::string job = required_text(environment, "SLURM_JOB_ID", "srun");
+  identity.local_size = srun_local_size(environment, identity.size);
   identity.job = fmt::format("slurm-{}.{}", job, step_number);
   return identity;
 }
@@ -177,40 +178,40 @@ std::uint16_t port_beside(std::int64_t master_port) {
   return static_cast<std::uint16_t>(first + (master_port + shift) % count);
 }
 
-std::optional<Identity> from_torchrun(const Variables& variables) {
+std::optional<Identity> from_torchrun(const Environment& environment) {
   // RANK alone may be anybody's variable.
-  if (!variables.has("RANK") || !variables.has("WORLD_SIZE") || !variables.has("MASTER_ADDR"))
+  if (!environment("RANK") || !environment("WORLD_SIZE") || !environment("MASTER_ADDR"))
     return std::nullopt;
-  Identity identity = read_identity(variables, {.launcher = "torchrun",
-                                                .title = "torchrun",
-                                                .rank = "RANK",
-                                                .size = "WORLD_SIZE",
-                                                .local_size = "LOCAL_WORLD_SIZE"});
-  const auto master_port = variables.required_number("MASTER_PORT", 1, 65'535, "torchrun");
-  const std::string address = *variables.text("MASTER_ADDR");
+  Identity identity = read_identity(environment, {.launcher = "torchrun",
+                                                  .title = "torchrun",
+                                                  .rank = "RANK",
+                                                  .size = "WORLD_SIZE",
+                                                  .local_size = "LOCAL_WORLD_SIZE"});
+  const auto master_port = required_number(environment, "MASTER_PORT", 1, 65'535, "torchrun");
+  const std::string address = *environment("MASTER_ADDR");
   identity.job = fmt::format("torchrun-{}-{}-{}-{}", address, master_port,
-                             variables.text("TORCHELASTIC_RUN_ID").value_or("none"),
-                             variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
+                             environment("TORCHELASTIC_RUN_ID").value_or("none"),
+                             environment("TORCHELASTIC_RESTART_COUNT").value_or("0"));
   // Without a local size nothing says that this is one host; the address holds then, too.
-  if (identity.local_size < identity.size || !variables.has("LOCAL_WORLD_SIZE"))
+  if (identity.local_size < identity.size || !environment("LOCAL_WORLD_SIZE"))
     identity.root = to_string(HostPort{address, port_beside(master_port)});
   return identity;
 }
 
-Identity detect(const Variables& variables) {
+Identity detect(const Environment& environment) {
   for (const auto read : {from_qpmesh, from_open_mpi, from_hydra, from_srun, from_torchrun}) {
-    if (auto identity = read(variables)) return *std::move(identity);
+    if (auto identity = read(environment)) return *std::move(identity);
   }
   Identity alone;
   alone.launcher = alone.job = "alone";
   return alone;
 }
 
-void apply_own_variables(const Variables& variables, Identity& identity) {
-  if (const auto root = variables.text("QPMESH_ROOT")) {
+void apply_own_variables(const Environment& environment, Identity& identity) {
+  if (const auto root = environment("QPMESH_ROOT")) {
     identity.root = to_string(parse_host_port(*root, "QPMESH_ROOT"));
   }
-  if (const auto job = variables.text("QPMESH_JOB")) {
+  if (const auto job = environment("QPMESH_JOB")) {
     if (job->empty() || !is_plain_name(*job))
       fail_variable("QPMESH_JOB", *job, "1 to 64 characters out of letters, digits and . _ : @ -");
     identity.job = *job;
@@ -220,9 +221,8 @@ void apply_own_variables(const Variables& variables, Identity& identity) {
 }  // namespace
 
 Identity identify(const Environment& environment) {
-  const Variables variables{environment};
-  Identity identity = detect(variables);
-  apply_own_variables(variables, identity);
+  Identity identity = detect(environment);
+  apply_own_variables(environment, identity);
   if (identity.size == 1) {
     identity.root.clear();
     return identity;
@@ -242,7 +242,7 @@ Identity identify(const Environment& environment) {
     return identity;
   }
   // Over TCP the job must be the same on every host, and Hydra's proxies are one per host.
-  if (identity.launcher == "hydra" && !variables.has("QPMESH_JOB")) identity.job = "hydra";
+  if (identity.launcher == "hydra" && !environment("QPMESH_JOB")) identity.job = "hydra";
   identity.secret = find_secret(
       environment, identity.launcher == "open_mpi" ? "OMPI_MCA_orte_precondition_transports" : "");
   return identity;
@@ -252,6 +252,6 @@ Identity identify(const Environment& environment) {
 
 qpmesh::detail::ClaimedSize qpmesh::detail::claimed_size() {
   const bootstrap::Environment environment = bootstrap::process_environment();
-  bootstrap::Identity claimed = bootstrap::detect(bootstrap::Variables{environment});
+  bootstrap::Identity claimed = bootstrap::detect(environment);
   return {claimed.size, std::move(claimed.size_variable)};
 }
