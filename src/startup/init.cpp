@@ -15,7 +15,6 @@
 #include "context/communicator_state.hpp"
 #include "messaging/rings/layout.hpp"
 #include "startup/init.hpp"
-#include "startup/tuning.hpp"
 #include "startup/verbs_bring_up.hpp"
 #include "topology/cores.hpp"
 #include "transport/shm/transport.hpp"
@@ -109,16 +108,13 @@ progress::WaitPolicy wait_policy(const Options& options, bool own_core, bool bus
 }
 
 // A peer's rings must lie in its arena: we are going to write there.
-void require_slabs(const Meeting& meeting, const std::vector<Facts>& facts,
-                   std::size_t slab_bytes) {
-  for (const bootstrap::LocalPeer& peer : meeting.local_peers) {
-    const std::uint64_t offset = facts[at(peer.rank)].slab_offset;
-    const bool inside = offset <= peer.arena_bytes && slab_bytes <= peer.arena_bytes - offset;
-    if (inside && offset % transport::Arena::alignment == 0) continue;
-    base::throw_error({ErrorCode::corrupt, peer.rank}, "init", "",
-                      "its rings of {} bytes at {} do not lie in its arena of {} bytes", slab_bytes,
-                      offset, peer.arena_bytes);
-  }
+void require_slab(const transport::Neighbour& neighbour, int peer, std::uint64_t offset,
+                  std::size_t slab_bytes) {
+  if (neighbour.at(offset, slab_bytes) != nullptr && offset % transport::Arena::alignment == 0)
+    return;
+  base::throw_error({ErrorCode::corrupt, peer}, "init", "",
+                    "its rings of {} bytes at {} do not lie in its arena of {} bytes", slab_bytes,
+                    offset, neighbour.arena_bytes());
 }
 
 base::UniqueFd make_doorbell(const base::System& system) {
@@ -188,7 +184,6 @@ std::shared_ptr<context::CommunicatorState> init_over(
     facts.push_back(decode(meeting.ranks[at(peer)].facts, peer));
     base::require_same_options(mine.options, facts.back().options, peer);
   }
-  require_slabs(meeting, facts, layout.slab_bytes(size));
   const collectives::Constants constants =
       inherited ? *inherited : tuned_constants(facts.front().tuning);
   if (rank == 0 && !inherited && !options.tuning.empty())
@@ -200,6 +195,8 @@ std::shared_ptr<context::CommunicatorState> init_over(
         meeting.ranks[at(rank)].reads_neighbours && meeting.ranks[at(peer.rank)].reads_neighbours;
     shm->add_peer(peer.rank, {*system, peer.arena.get(), peer.arena_bytes, std::move(peer.doorbell),
                               both_read ? peer.private_memory : base::ProcessMemory{}});
+    require_slab(shm->neighbour(peer.rank), peer.rank, facts[at(peer.rank)].slab_offset,
+                 layout.slab_bytes(size));
   }
   context::ContextParts parts{.rank = rank,
                               .options = options,

@@ -1,5 +1,3 @@
-#include "startup/tuning.hpp"
-
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -11,6 +9,7 @@
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
 #include "base/system.hpp"
+#include "startup/init.hpp"
 
 namespace qpmesh::startup {
 namespace {

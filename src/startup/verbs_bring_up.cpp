@@ -84,11 +84,7 @@ bool Reach::is_one_node() const noexcept {
 
 #ifndef QPMESH_WITH_VERBS
 
-NetworkLinks link_network(Bootstrap&, Reach&, const context::ContextParts& parts, Deadline) {
-  NetworkLinks nothing;
-  nothing.links.resize(parts.identities.size());
-  return nothing;
-}
+NetworkLinks link_network(Bootstrap&, Reach&, const context::ContextParts&, Deadline) { return {}; }
 
 #else
 
@@ -352,9 +348,7 @@ class Linking {
 
 NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
                           Deadline deadline) {
-  NetworkLinks nothing;
-  nothing.links.resize(parts.identities.size());
-  if (!reach.any_by_network()) return nothing;
+  if (!reach.any_by_network()) return {};
   try {
     return Linking{bootstrap, reach, parts, deadline}.run();
   } catch (const Error& error) {
@@ -363,7 +357,7 @@ NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const context::Con
     if (parts.rank == 0)
       parts.log.warning("{}; shared memory is used instead of verbs", error.what());
     reach.fall_back();
-    return nothing;
+    return {};
   }
 }
 

@@ -35,7 +35,7 @@ class Reach {
 
 struct NetworkLinks {
   std::unique_ptr<transport::Transport> transport;  // empty: no rank needs one
-  // By rank; without connection where the network is not used.
+  // By rank, where one needs it; without connection where a pair does not use the network.
   std::vector<context::PeerLink> links;
   bool busy_neighbour = false;  // the device's work is done by this host's processors
 };

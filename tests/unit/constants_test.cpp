@@ -9,7 +9,7 @@
 
 #include "collectives/cost.hpp"
 #include "collectives/registry.hpp"
-#include "startup/tuning.hpp"
+#include "startup/init.hpp"
 #include "support/expected_error.hpp"
 
 namespace {
