@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "bootstrap/init_error.hpp"
-#include "bootstrap/limits.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace qpmesh::bootstrap {
@@ -25,13 +24,17 @@ pollfd Caller::watch(Deadline& wake) const {
   return {.fd = stream_ ? stream_->fd() : -1, .events = events, .revents = 0};
 }
 
-std::optional<CallEnd> Caller::step(bool ready) {
-  if (state_ == State::waiting) return system_.now() < begin_ ? std::nullopt : begin_attempt();
-  if (ready) {
-    if (auto end = state_ == State::connecting ? finish_connecting() : shake_hands()) return end;
+bool Caller::step(bool ready) {
+  const Deadline now = system_.now();
+  if (state_ == State::waiting) {
+    if (now >= begin_) begin_attempt();
+    return false;
   }
-  if (state_ == State::waiting || system_.now() < until_) return std::nullopt;
-  return retry(silence(), state_ == State::connecting ? ETIMEDOUT : 0, true);
+  if (ready) state_ == State::connecting ? finish_connecting() : shake_hands();
+  const bool goes_on = state_ != State::waiting && state_ != State::ended;
+  if (goes_on && now >= until_)
+    try_next_address(silence(), state_ == State::connecting ? ETIMEDOUT : 0, true);
+  return state_ == State::ended;
 }
 
 void Caller::try_next_address(std::string problem, int error, bool silence) {
@@ -41,6 +44,7 @@ void Caller::try_next_address(std::string problem, int error, bool silence) {
   silence_in_round_ |= silence;
   stream_.reset();
   descriptors_ = {};
+  refusal_.reset();
   state_ = State::waiting;
   begin_ = {};
   if (++next_ < addresses_.size()) return;
@@ -51,51 +55,45 @@ void Caller::try_next_address(std::string problem, int error, bool silence) {
   begin_ = base::after_ms(system_, pause_ms_);
 }
 
-std::optional<CallEnd> Caller::retry(std::string problem, int error, bool silence) {
-  try_next_address(std::move(problem), error, silence);
-  return std::nullopt;
-}
-
-std::optional<CallEnd> Caller::begin_attempt() {
+void Caller::begin_attempt() {
   ++attempts_;
   if (next_ == 0) {
     Resolved found = settings_.resolve(taken_);
     addresses_ = std::move(found.addresses);
     problems_.resize(std::max<std::size_t>(1, addresses_.size()));
-    if (addresses_.empty()) return retry(std::move(found.problem), found.error);
+    if (addresses_.empty()) return try_next_address(std::move(found.problem), found.error);
   }
   Opened opened = connect_to(system_, addresses_[next_]);
   if (opened.error == EMFILE || opened.error == ENFILE) {
-    return CallEnd{.kind = CallEnd::Kind::no_descriptor,
-                   .detail = init_error(ErrorCode::no_resource, settings_.hello.rank,
-                                        fmt::format("rank {} has no descriptor left: connect to {}",
-                                                    settings_.hello.rank, address()),
-                                        hint_for_descriptors(opened.error), opened.error)};
+    fail_init(ErrorCode::no_resource, settings_.hello.rank,
+              fmt::format("rank {} has no descriptor left: connect to {}", settings_.hello.rank,
+                          address()),
+              hint_for_descriptors(opened.error), opened.error);
   }
-  const bool full_queue = opened.error == EAGAIN;
-  if (opened.error != 0) return retry(base::describe_errno(opened.error), opened.error, full_queue);
+  if (opened.error != 0) {
+    const bool full_queue = opened.error == EAGAIN;
+    return try_next_address(base::describe_errno(opened.error), opened.error, full_queue);
+  }
   stream_.emplace(std::move(opened.socket), sizeof challenge_);
   state_ = State::connecting;
   until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
-  return std::nullopt;
 }
 
-std::optional<CallEnd> Caller::finish_connecting() {
+void Caller::finish_connecting() {
   if (const int error = bootstrap::finish_connecting(system_, stream_->fd()); error != 0)
-    return retry(base::describe_errno(error), error);
+    return try_next_address(base::describe_errno(error), error);
   if (std::string reason = reject_reason(system_, stream_->fd()); !reason.empty()) {
     taken_ = true;
-    if (settings_.resolve(taken_).addresses.size() > 1) return retry(std::move(reason));
-    return refusal(ErrorCode::authentication,
-                   fmt::format("what answers at {} is not of this job: {}", address(), reason),
-                   "somebody else took the name: give the job a QPMESH_JOB of its own");
+    if (settings_.resolve(taken_).addresses.size() > 1) return try_next_address(std::move(reason));
+    return refuse(ErrorCode::authentication,
+                  fmt::format("what answers at {} is not of this job: {}", address(), reason),
+                  "somebody else took the name: give the job a QPMESH_JOB of its own");
   }
   state_ = State::connected;
   until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
-  return std::nullopt;
 }
 
-std::optional<CallEnd> Caller::shake_hands() {
+void Caller::shake_hands() {
   const bool greeted = state_ == State::greeted;
   const auto frame =
       stream_->read(system_, greeted ? std::span{descriptors_} : std::span<base::UniqueFd>{});
@@ -109,72 +107,70 @@ std::optional<CallEnd> Caller::shake_hands() {
   if (!greeted && strange) {
     std::uint64_t beginning = 0;
     std::memcpy(&beginning, &*header, sizeof beginning);
-    CallEnd end =
-        refusal(ErrorCode::authentication,
-                fmt::format("what answers at {} is no rank {} of qpmesh: it began with {:#018x}",
-                            address(), settings_.peer, beginning));
-    end.kind = CallEnd::Kind::other_service;
-    return end;
+    return refuse(ErrorCode::authentication,
+                  fmt::format("what answers at {} is no rank {} of qpmesh: it began with {:#018x}",
+                              address(), settings_.peer, beginning),
+                  "another service uses this address; choose another one with QPMESH_ROOT");
   }
   if (frame) {
     std::memcpy(&challenge_, frame->payload.data(), sizeof challenge_);
     return answer();
   }
   if (stream_->oversize()) {
-    return refusal(ErrorCode::corrupt,
-                   fmt::format("rank {} announced a message of {} bytes", settings_.peer,
-                               header->payload_bytes),
-                   same_library_hint);
+    return refuse(ErrorCode::corrupt,
+                  fmt::format("rank {} announced a message of {} bytes", settings_.peer,
+                              header->payload_bytes),
+                  same_library_hint);
   }
-  if (!stream_->ended()) return std::nullopt;
-  return retry(fmt::format("rank {} closed the connection during the handshake", settings_.peer),
-               stream_->error());
+  if (!stream_->ended()) return;
+  try_next_address(
+      fmt::format("rank {} closed the connection during the handshake", settings_.peer),
+      stream_->error());
 }
 
-std::optional<CallEnd> Caller::answer() {
+void Caller::answer() {
   Hello& hello = settings_.hello;
   if (challenge_.version != handshake_version) {
-    return refusal(ErrorCode::mismatch,
-                   fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
-                               hello.rank, handshake_version, settings_.peer, challenge_.version),
-                   same_library_hint);
+    return refuse(ErrorCode::mismatch,
+                  fmt::format("rank {} speaks bootstrap version {}, rank {} speaks version {}",
+                              hello.rank, handshake_version, settings_.peer, challenge_.version),
+                  same_library_hint);
   }
   hello.proof = prove(settings_.key, Role::caller, challenge_, hello);
   stream_->limit(settings_.payload_bytes_max);
   stream_->queue(FrameKind::hello, std::as_bytes(std::span{&hello, 1}));
   stream_->flush(system_);  // a new socket takes a hello at once; one that does not is broken
   if (stream_->unsent() || stream_->ended())
-    return retry("could not send the hello", stream_->error());
+    return try_next_address("could not send the hello", stream_->error());
   state_ = State::greeted;
   until_ = base::after_ms(system_, settings_.handshake_timeout_ms);
-  return std::nullopt;
 }
 
-std::optional<CallEnd> Caller::hear_verdict(const Frame& frame) {
+void Caller::hear_verdict(const Frame& frame) {
   if (frame.kind == FrameKind::later)
-    return retry(fmt::format("rank {} is still busy with an earlier start", settings_.peer));
-  if (frame.kind != FrameKind::welcome) {
-    return CallEnd{.kind = CallEnd::Kind::refusal,
-                   .detail = decode_error(frame.payload, settings_.peer)};
-  }
+    return try_next_address(
+        fmt::format("rank {} is still busy with an earlier start", settings_.peer));
+  if (frame.kind != FrameKind::welcome) return end(decode_error(frame.payload, settings_.peer));
   if (proves(frame.payload, settings_.key, Role::listener, challenge_, settings_.hello))
-    return CallEnd{};
-  return refusal(ErrorCode::authentication,
-                 fmt::format("what answers at {} does not know the secret of this job", address()));
+    return end({});
+  refuse(ErrorCode::authentication,
+         fmt::format("what answers at {} does not know the secret of this job", address()));
 }
 
-CallEnd Caller::refusal(ErrorCode code, std::string cause, std::string hint) const {
-  return {.kind = CallEnd::Kind::refusal,
-          .detail = init_error(code, settings_.peer, std::move(cause), std::move(hint))};
+void Caller::end(std::optional<ErrorDetail> refusal) {
+  refusal_ = std::move(refusal);
+  state_ = State::ended;
+}
+
+void Caller::refuse(ErrorCode code, std::string cause, std::string hint) {
+  end(init_error(code, settings_.peer, std::move(cause), std::move(hint)));
 }
 
 std::string Caller::silence() const {
-  switch (state_) {
-    case State::waiting: return "not yet";
-    case State::connecting: return "no answer";
-    case State::connected: break;
-    case State::greeted: return fmt::format("rank {} did not answer the hello", settings_.peer);
-  }
+  if (state_ == State::waiting) return "not yet";
+  if (state_ == State::connecting) return "no answer";
+  if (state_ == State::greeted)
+    return fmt::format("rank {} did not answer the hello", settings_.peer);
   if (stream_->bytes_here() == 0)
     return fmt::format("connected, but rank {} said nothing", settings_.peer);
   return fmt::format("connected, but rank {} said only {} bytes", settings_.peer,
@@ -184,8 +180,9 @@ std::string Caller::silence() const {
 std::string Caller::problems() const {
   std::string text;
   for (std::size_t i = 0; i < problems_.size(); ++i) {
-    const bool running = i == next_ && state_ != State::waiting;
-    const std::string problem = running || problems_[i].empty() ? silence() : problems_[i];
+    // An attempt that has just begun says less than the last one.
+    const bool connected = i == next_ && state_ >= State::connected;
+    const std::string problem = connected || problems_[i].empty() ? silence() : problems_[i];
     text += text.empty() ? "" : ", ";
     text +=
         i < addresses_.size() ? fmt::format("{} ({})", to_string(addresses_[i]), problem) : problem;

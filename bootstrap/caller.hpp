@@ -29,18 +29,6 @@ struct CallerSettings {
   Resolve resolve;                            // asked before every round of addresses
 };
 
-// What ended an attempt for good. After any but a welcome the owner may try the next address.
-struct CallEnd {
-  enum class Kind : std::uint8_t {
-    welcome,        // both sides have proven themselves
-    other_service,  // what answers does not speak as we do
-    refusal,        // by them, or of them: another attempt would end alike
-    no_descriptor,  // this process may not open a socket
-  };
-  Kind kind = Kind::welcome;
-  ErrorDetail detail{};
-};
-
 class Caller {
  public:
   Caller(CallerSettings settings, const base::System& system, const base::Log& log)
@@ -48,9 +36,13 @@ class Caller {
 
   // What poll must watch until wake, or until the earlier time that it is set to.
   pollfd watch(Deadline& wake) const;
-  // As far as it gets now; ready: poll found something. Nothing: it goes on.
-  std::optional<CallEnd> step(bool ready);
-  void try_next_address(std::string problem, int error, bool silence = false);
+  // As far as it gets now; ready: poll found something. True: the call has ended, by a welcome
+  // with which both sides have proven themselves, or by a refusal. Throws Error{no_resource} where
+  // this process may not open a socket.
+  bool step(bool ready);
+  // By them, or of them: another attempt at this address would end alike. Nothing after a welcome.
+  const std::optional<ErrorDetail>& refusal() const noexcept { return refusal_; }
+  void try_next_address(std::string problem, int error = 0, bool silence = false);
 
   // After a welcome: the connection, and the descriptors that came with it.
   FrameStream& stream() noexcept { return *stream_; }
@@ -67,13 +59,13 @@ class Caller {
   std::string problems() const;
 
  private:
-  std::optional<CallEnd> begin_attempt();
-  std::optional<CallEnd> finish_connecting();
-  std::optional<CallEnd> shake_hands();
-  std::optional<CallEnd> answer();
-  std::optional<CallEnd> hear_verdict(const Frame& frame);
-  CallEnd refusal(ErrorCode code, std::string cause, std::string hint = {}) const;
-  std::optional<CallEnd> retry(std::string problem, int error = 0, bool silence = false);
+  void begin_attempt();
+  void finish_connecting();
+  void shake_hands();
+  void answer();
+  void hear_verdict(const Frame& frame);
+  void end(std::optional<ErrorDetail> refusal);
+  void refuse(ErrorCode code, std::string cause, std::string hint = {});
   std::string silence() const;
 
   CallerSettings settings_;
@@ -90,12 +82,13 @@ class Caller {
   std::int64_t pause_ms_ = 0;
 
   // One attempt begins at begin_. Each of its states lasts until until_ at most.
-  enum class State : std::uint8_t { waiting, connecting, connected, greeted };
+  enum class State : std::uint8_t { waiting, connecting, connected, greeted, ended };
   State state_ = State::waiting;
   Deadline begin_{};
   Deadline until_ = no_deadline;
   std::optional<FrameStream> stream_;
   Challenge challenge_{};
+  std::optional<ErrorDetail> refusal_;
   std::array<base::UniqueFd, 2> descriptors_;
 };
 

@@ -4,7 +4,6 @@
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -14,7 +13,6 @@
 
 #include "base/bytes.hpp"
 #include "bootstrap/init_error.hpp"
-#include "bootstrap/limits.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
 
@@ -79,7 +77,6 @@ bool is_sound(const FrameHeader& header, bool remote) {
 SocketControlChannel::SocketControlChannel(const base::System& system,
                                            std::vector<ControlLink> links)
     : system_{system},
-      owner_{::getpid()},
       epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
   if (!epoll_) fail("epoll_create1", errno);
   const auto watch = [&](int descriptor, std::uint64_t name) {
@@ -102,8 +99,6 @@ SocketControlChannel::SocketControlChannel(const base::System& system,
   process_ended_.resize(peers_.size());
 }
 
-SocketControlChannel::~SocketControlChannel() = default;
-
 SocketControlChannel::Peer* SocketControlChannel::find(int peer) noexcept {
   const auto found = std::find_if(peers_.begin(), peers_.end(),
                                   [&](const Peer& each) { return each.link.peer == peer; });
@@ -114,7 +109,7 @@ void SocketControlChannel::send(int peer, BlobView frame) {
   assert(frame.size() <= frame_bytes_max);
   Peer* const found = find(peer);
   if (found == nullptr || found->state == State::dead || found->said_goodbye ||
-      ::getpid() != owner_)
+      mark_.is_inherited())
     return;
   queue(*found, FrameKind::message, frame);
   flush(*found);
@@ -264,7 +259,7 @@ void SocketControlChannel::end(Peer& peer, State state, std::string detail,
 }
 
 void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
-  if (::getpid() != owner_) return;
+  if (mark_.is_inherited()) return;
   try {
     std::vector<Peer*> waiting;
     for (Peer& peer : peers_) {

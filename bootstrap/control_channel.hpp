@@ -4,10 +4,10 @@
 // of the peer is its pidfd (which a forked child of the peer cannot hold back, unlike the socket),
 // or the end of its stream (which is all there is where ranks are threads of one process),
 // whichever comes first. To a rank elsewhere it is a TCP connection that the kernel keeps alive:
-// the peer ends when its end is closed or reset, or when its host was silent for three to four
-// seconds. A forked child that outlives its rank keeps that news from other hosts; the rank's
-// neighbours have it and pass it on. In every case the end waits until everything that had come
-// from the peer was delivered.
+// the peer ends when its end is closed or reset, or when its host was silent for too long
+// (set_silence_max in socket.hpp). A forked child that outlives its rank keeps that news from other
+// hosts; the rank's neighbours have it and pass it on. In every case the end waits until everything
+// that had come from the peer was delivered.
 //
 // What is sent to a rank without a link is dropped, and nothing is ever reported about it.
 //
@@ -28,6 +28,7 @@
 
 #include "base/control_channel.hpp"
 #include "base/owned.hpp"
+#include "base/process_mark.hpp"
 #include "base/system.hpp"
 #include "bootstrap/frame_stream.hpp"
 
@@ -47,7 +48,6 @@ class SocketControlChannel final : public base::ControlChannel {
  public:
   // Throws Error{no_resource}. system outlives the channel.
   SocketControlChannel(const base::System& system, std::vector<ControlLink> links);
-  ~SocketControlChannel() override;
 
   void send(int peer, BlobView frame) override;
   std::vector<base::ControlEvent> poll() override;
@@ -87,7 +87,7 @@ class SocketControlChannel final : public base::ControlChannel {
   void lose_descriptor() noexcept { descriptor_ = std::max(descriptor_, Descriptor::lost); }
 
   const base::System& system_;
-  const pid_t owner_;
+  const base::ProcessMark mark_;
   base::UniqueFd epoll_;
   enum class Descriptor : std::uint8_t { kept, lost, told_of } descriptor_ = Descriptor::kept;
   std::vector<Peer> peers_;

@@ -14,24 +14,24 @@ std::string ended_ranks_socket(const std::string& job) {
   return one_host_name(::geteuid(), "run:" + job, 0);
 }
 
-EndedRanks::EndedRanks(const base::System& system, const std::string& socket) {
-  if (socket.empty()) return;
+base::UniqueFd connect_to_ended_ranks(const base::System& system, const std::string& socket) {
+  if (socket.empty()) return {};
   Opened opened = connect_to(system, unix_address(socket));
-  if (opened.socket && reject_reason(system, opened.socket.get()).empty())
-    socket_ = std::move(opened.socket);
+  const bool ours = opened.socket && reject_reason(system, opened.socket.get()).empty();
+  return ours ? std::move(opened.socket) : base::UniqueFd{};
 }
 
-std::vector<EndedRank> EndedRanks::read(const base::System& system) {
+std::vector<EndedRank> read_ended_ranks(const base::System& system, base::UniqueFd& socket) {
   std::vector<EndedRank> news;
-  while (socket_) {
+  while (socket) {
     EndedRank ended;
     const auto received =
-        receive(system, socket_.get(), std::as_writable_bytes(std::span{&ended, 1}));
+        receive(system, socket.get(), std::as_writable_bytes(std::span{&ended, 1}));
     if (received.error == EAGAIN) break;
     if (received.count == sizeof ended) {
       news.push_back(ended);
     } else {
-      socket_.reset();  // qpmesh-run is gone
+      socket.reset();
     }
   }
   return news;

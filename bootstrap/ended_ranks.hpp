@@ -21,18 +21,10 @@ struct EndedRank {
 // The abstract Unix socket at which the job's qpmesh-run listens.
 std::string ended_ranks_socket(const std::string& job);
 
-class EndedRanks {
- public:
-  // Without a socket, or where nobody of our user listens at it, there is never any news.
-  EndedRanks(const base::System& system, const std::string& socket);
-
-  int fd() const noexcept { return socket_.get(); }  // readable when there is news; -1: never
-  // Those that have ended since the last call. Never waits.
-  std::vector<EndedRank> read(const base::System& system);
-
- private:
-  base::UniqueFd socket_;
-};
+// Readable when there is news. Empty without a socket, or where nobody of our user listens at it.
+base::UniqueFd connect_to_ended_ranks(const base::System& system, const std::string& socket);
+// Those that have ended since the last call. Never waits; closes what qpmesh-run has closed.
+std::vector<EndedRank> read_ended_ranks(const base::System& system, base::UniqueFd& socket);
 
 // How it ended, for people: "rank 2 (pid 123) ended with code 0 before it joined the start-up".
 std::string to_string(const EndedRank& ended);

@@ -12,9 +12,7 @@
 #include <utility>
 
 #include "bootstrap/environment.hpp"
-#include "bootstrap/hash.hpp"
 #include "bootstrap/init_error.hpp"
-#include "bootstrap/limits.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {

@@ -1,14 +1,12 @@
 #include "bootstrap/handshake.hpp"
 
 #include <fmt/format.h>
-#include <sodium.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/bytes.hpp"
-#include "bootstrap/hash.hpp"
 #include "bootstrap/init_error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -20,6 +18,14 @@ constexpr std::size_t error_text_bytes_max = 2000;
 
 static_assert(crypto_auth_BYTES == sizeof(Proof) && crypto_auth_KEYBYTES == sizeof(Key));
 
+std::string host_name(const base::System& system) {
+  std::array<char, 256> name{};
+  // Names longer than the buffer are cut without a terminator: the last byte stays ours.
+  const int result =
+      system.call("gethostname", [&] { return ::gethostname(name.data(), name.size() - 1); });
+  return result == 0 ? name.data() : "";
+}
+
 Hello make_hello(const base::System& system, int rank, int size, int ordinal,
                  std::string_view job) {
   Hello hello;
@@ -28,11 +34,8 @@ Hello make_hello(const base::System& system, int rank, int size, int ordinal,
   hello.pid = ::getpid();
   hello.ordinal = ordinal;
   hello.job = hash_of_job(job);
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) {
-    std::copy_n(name.begin(), std::min(std::strlen(name.data()), hello.host.size()),
-                hello.host.begin());
-  }
+  const std::string name = host_name(system);
+  std::copy_n(name.begin(), std::min(name.size(), hello.host.size()), hello.host.begin());
   system.random(hello.nonce);
   return hello;
 }
@@ -89,6 +92,12 @@ ErrorDetail decode_error(BlobView payload, int sender) {
   return init_error(ErrorCode::corrupt, sender,
                     fmt::format("rank {} sent {} bytes that should be an error and are not", sender,
                                 payload.size()));
+}
+
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
 }
 
 }  // namespace qpmesh::bootstrap

@@ -8,9 +8,12 @@
 //   caller -> listener   acknowledgement  of a link (links.hpp), which does not count before it
 #pragma once
 
+#include <sodium.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -48,6 +51,7 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 120 && std::is_trivially_copyable_v<Hello>);
 
+std::string host_name(const base::System& system);  // empty where it cannot be read
 // Without a proof yet.
 Hello make_hello(const base::System& system, int rank, int size, int ordinal, std::string_view job);
 std::uint32_t hash_of_job(std::string_view job);
@@ -63,5 +67,25 @@ bool proves(BlobView proof, const Key& key, Role role, const Challenge& challeng
 // An Error on its way to another rank. Decoding something that is no error gives Error{corrupt}.
 Blob encode_error(const ErrorDetail& detail);
 ErrorDetail decode_error(BlobView payload, int sender);
+
+// ---- hashes of secrets and names (BLAKE2b) ----
+
+// use: a text by which hashes of equal bytes for different uses differ.
+template <std::size_t hash_bytes>
+std::array<std::byte, hash_bytes> hash(std::span<const std::byte> bytes,
+                                       std::string_view use = {}) {
+  std::array<std::byte, hash_bytes> result;
+  crypto_generichash(reinterpret_cast<unsigned char*>(result.data()), hash_bytes,
+                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+                     reinterpret_cast<const unsigned char*>(use.data()), use.size());
+  return result;
+}
+template <std::size_t hash_bytes>
+std::array<std::byte, hash_bytes> hash(std::string_view text, std::string_view use = {}) {
+  return hash<hash_bytes>(std::as_bytes(std::span{text}), use);
+}
+
+// How a hash is written into a name.
+std::string hexadecimal(std::span<const std::byte> bytes);
 
 }  // namespace qpmesh::bootstrap

@@ -8,7 +8,7 @@
 #include "base/bytes.hpp"
 #include "base/owned.hpp"
 #include "bootstrap/agreement.hpp"
-#include "bootstrap/hash.hpp"
+#include "bootstrap/handshake.hpp"
 #include "bootstrap/init_error.hpp"
 #include "qpmesh/error.hpp"
 
@@ -38,16 +38,6 @@ std::uint64_t namespace_inode(const base::System& system, const char* path) {
   struct stat status {};
   if (system.call("stat", [&] { return ::stat(path, &status); }) != 0) fail_reading(path, errno);
   return status.st_ino;
-}
-
-std::string host_name(const base::System& system) {
-  std::array<char, 256> name{};
-  // Names longer than the buffer are cut without a terminator: the last byte stays ours.
-  if (system.call("gethostname", [&] { return ::gethostname(name.data(), name.size() - 1); }) !=
-      0) {
-    fail_reading("the host's name", errno);
-  }
-  return name.data();
 }
 
 // All that travels behind the protocol's number, in its order, for writing and reading alike.
@@ -93,6 +83,7 @@ void look_around(const base::System& system, Introduction& mine) {
   mine.place.net_namespace = namespace_inode(system, "/proc/thread-self/ns/net");
   mine.place.user_namespace = namespace_inode(system, "/proc/self/ns/user");
   mine.host = host_name(system);
+  if (mine.host.empty()) fail_reading("the host's name", errno);
 }
 
 Blob encode(const Introduction& introduction) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,14 +13,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <list>
 
 #include "base/bytes.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/caller.hpp"
-#include "bootstrap/hash.hpp"
 #include "bootstrap/init_error.hpp"
-#include "bootstrap/limits.hpp"
 #include "bootstrap/listener.hpp"
 
 namespace qpmesh::bootstrap {
@@ -272,14 +272,10 @@ class Linker {
 
   // True when there is no more to do for this one.
   bool step(Caller& caller, bool ready) {
-    if (auto end = caller.step(ready)) {
-      switch (end->kind) {
-        case CallEnd::Kind::welcome:
-          if (acknowledge(caller)) return true;
-          break;
-        case CallEnd::Kind::no_descriptor: report_.fail(std::move(end->detail)); return true;
-        default: caller.try_next_address(std::move(end->detail.cause), end->detail.system_error);
-      }
+    if (caller.step(ready)) {
+      if (const auto refusal = caller.refusal())
+        caller.try_next_address(refusal->cause, refusal->system_error);
+      else if (acknowledge(caller)) return true;
     }
     if (caller.refused_rounds() < refused_rounds_max) return false;
     fail_unreachable(caller, ErrorCode::link_failed);
@@ -421,6 +417,23 @@ Key key_of_listener(std::span<const Introduction> everybody, int rank) {
   return hash<sizeof(Key)>(writer.blob(), "qpmesh control link, version 1");
 }
 
+// The first number of statm: pages of address space.
+void require_address_space(int arenas, std::uint64_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  std::uint64_t pages = 0;
+  std::ifstream{"/proc/self/statm"} >> pages;
+  const std::uint64_t used = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (used + bytes <= limit.rlim_cur) return;
+  fail_init(
+      ErrorCode::no_resource, no_peer,
+      fmt::format("RLIMIT_AS allows {} bytes: this process uses {}, and the arenas of {} other "
+                  "ranks of this host need {} together",
+                  limit.rlim_cur, used, arenas, bytes),
+      fmt::format("raise it to {} at least (ulimit -v {}), or lower QPMESH_ARENA_BYTES_MAX",
+                  used + bytes, (used + bytes) / 1024 + 1));
+}
+
 std::vector<Link> link_peers(const LinkSettings& settings, std::vector<base::UniqueFd> listeners,
                              std::span<const Introduction> everybody,
                              std::span<const std::vector<HostPort>> addresses, Report& report,
@@ -434,7 +447,7 @@ std::vector<Link> link_peers(const LinkSettings& settings, std::vector<base::Uni
     ++arenas;
     bytes += other.arena_bytes;
   }
-  require_address_space(system, arenas, bytes);
+  require_address_space(arenas, bytes);
   return Linker{settings, std::move(listeners), everybody, addresses, report, system, log}.run();
 }
 

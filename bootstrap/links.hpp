@@ -46,6 +46,10 @@ struct LinkSettings {
   Deadline deadline{};
 };
 
+// Before the arenas of so many other ranks are mapped, together of so many bytes. Throws
+// Error{no_resource} naming RLIMIT_AS, what is in use and the sum.
+void require_address_space(int arenas, std::uint64_t bytes);
+
 // Links with every other rank, and reports what went wrong: never throws for the doings of a peer.
 // Throws Error{no_resource} where the arenas exceed RLIMIT_AS. listeners: all at which this rank is
 // called. addresses: by rank, of those in other places; they are tried in turn, in several rounds.

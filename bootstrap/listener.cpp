@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "base/bytes.hpp"
 #include "bootstrap/init_error.hpp"
@@ -53,26 +55,18 @@ std::vector<std::string> interface_addresses(const base::System& system) {
               "the addresses of this host cannot be read: getifaddrs failed", {}, errno);
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
-  struct Found {
-    Address address;
-    bool carrier = false;
-  };
-  std::vector<Found> found;
+  std::vector<std::pair<int, std::string>> found;  // worth, host
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
     const Address address = address_of(*each->ifa_addr);
     if (address.bytes == 0 || scope_of(address) == Scope::link_local) continue;
-    found.push_back({.address = address, .carrier = (each->ifa_flags & IFF_RUNNING) != 0});
+    const bool carrier = (each->ifa_flags & IFF_RUNNING) != 0;
+    found.emplace_back(2 * int{carrier} + int{address.family() == AF_INET},
+                       host_port(address).host);
   }
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    const auto worth = [](const Found& each) {
-      return 2 * int{each.carrier} + int{each.address.storage.ss_family == AF_INET};
-    };
-    return worth(a) > worth(b);
-  });
+  std::ranges::stable_sort(found, std::greater{}, [](const auto& each) { return each.first; });
   std::vector<std::string> hosts;
-  hosts.reserve(found.size());
-  for (const Found& each : found) hosts.push_back(host_port(each.address).host);
+  for (auto& [worth, host] : found) hosts.push_back(std::move(host));
   return hosts;
 }
 
@@ -84,10 +78,10 @@ std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap
     return {bootstrap_address};
   std::vector<std::string> chosen;
   const auto take = [&](bool loopback) {
-    std::copy_if(interface_addresses.begin(), interface_addresses.end(), std::back_inserter(chosen),
-                 [&](const std::string& each) {
-                   return (scope_of(read(each)) == Scope::loopback) == loopback;
-                 });
+    std::ranges::copy_if(
+        interface_addresses, std::back_inserter(chosen),
+        [&](Scope scope) { return (scope == Scope::loopback) == loopback; },
+        [](const std::string& each) { return scope_of(read(each)); });
   };
   if (reach.same_network) take(true);
   if (reach.beyond || chosen.empty()) take(false);

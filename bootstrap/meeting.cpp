@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/control_channel.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/introduction.hpp"
-#include "bootstrap/limits.hpp"
 #include "bootstrap/links.hpp"
 #include "bootstrap/listener.hpp"
-#include "bootstrap/nodes.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
 
@@ -77,14 +77,6 @@ Blob neighbours_of(std::span<const Link> links) {
   return encode(neighbours);
 }
 
-std::unique_ptr<base::ControlChannel> open_control(const base::System& system,
-                                                   std::vector<Link>& links) {
-  std::vector<ControlLink> control;
-  control.reserve(links.size());
-  for (Link& link : links) control.push_back(std::move(link.control));
-  return std::make_unique<SocketControlChannel>(system, std::move(control));
-}
-
 }  // namespace
 
 void check_place(int rank, int size) {
@@ -92,6 +84,50 @@ void check_place(int rank, int size) {
   fail_init(ErrorCode::bad_config, no_peer,
             fmt::format("the bootstrap says rank {} of {}", rank, size),
             "a rank is at least 0 and less than the number of ranks");
+}
+
+Blob encode(const Neighbours& neighbours) {
+  base::ByteWriter writer;
+  writer.put_fields(neighbours.are_read, neighbours.proved);
+  return std::move(writer).blob();
+}
+
+std::vector<Neighbours> read_neighbours(std::span<const Blob> blobs) {
+  const int size = static_cast<int>(blobs.size());
+  std::vector<Neighbours> all;
+  for (int rank = 0; rank < size; ++rank) {
+    base::ByteReader reader{blobs[static_cast<std::size_t>(rank)]};
+    Neighbours& its = all.emplace_back();
+    const std::vector<int>& proved = its.proved;
+    reader.get_fields(its.are_read, its.proved);
+    const bool ascending = std::ranges::adjacent_find(proved, std::greater_equal{}) == proved.end();
+    const bool others = proved.empty() || (proved.front() >= 0 && proved.back() < size &&
+                                           !std::ranges::binary_search(proved, rank));
+    if (reader.finished() && ascending && others) continue;
+    fail_corrupt_blob(rank, fmt::format("rank {} does not say with whom it shares memory", rank));
+  }
+  return all;
+}
+
+std::vector<int> number_nodes(std::span<const Neighbours> neighbours) {
+  const auto proved = [&](int rank, int peer) {
+    return std::ranges::binary_search(neighbours[static_cast<std::size_t>(rank)].proved, peer);
+  };
+  std::vector<int> node_of;
+  int nodes = 0;
+  for (int rank = 0; rank < static_cast<int>(neighbours.size()); ++rank) {
+    const std::vector<int>& mine = neighbours[static_cast<std::size_t>(rank)].proved;
+    const int lowest = mine.empty() ? rank : std::min(rank, mine.front());
+    node_of.push_back(lowest == rank ? nodes++ : node_of[static_cast<std::size_t>(lowest)]);
+    for (int other = 0; other < rank; ++other) {
+      const bool same_node = node_of[static_cast<std::size_t>(other)] == node_of.back();
+      if (same_node == proved(rank, other) && same_node == proved(other, rank)) continue;
+      fail_init(ErrorCode::mismatch, rank,
+                fmt::format("ranks {} and {} disagree on whether they share memory", other, rank),
+                "QPMESH_LOG=info says what each rank saw of its neighbours");
+    }
+  }
+  return node_of;
 }
 
 // Two gathers where all ranks are in one place, three where they are not, on every path: a rank
@@ -150,7 +186,11 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
                           .deadline = linking_deadline(system, deadline)},
                          std::move(listeners), everybody, addresses, report, system, log);
       report.result = neighbours_of(links);
-      if (!report.failure) meeting.control = open_control(system, links);
+      if (report.failure) return;
+      std::vector<ControlLink> control;
+      control.reserve(links.size());
+      for (Link& link : links) control.push_back(std::move(link.control));
+      meeting.control = std::make_unique<SocketControlChannel>(system, std::move(control));
     });
   }
   listeners.clear();

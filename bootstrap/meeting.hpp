@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "base/control_channel.hpp"
@@ -56,5 +56,21 @@ void check_place(int rank, int size);
 // behind on failure.
 Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& system,
              const base::Log& log, const LocalOffer& offer, BlobView facts, Deadline deadline);
+
+// ---- which ranks share memory ----
+
+// What a rank tells the others of those with whom it shares memory.
+struct Neighbours {
+  std::vector<int> proved{};  // they hold our memory as we hold theirs; ascending
+  bool are_read = false;      // their private memory, of all of them, and there are some
+};
+Blob encode(const Neighbours& neighbours);
+// Of every rank. Throws Error{corrupt} naming the rank whose blob makes no sense.
+std::vector<Neighbours> read_neighbours(std::span<const Blob> blobs);
+
+// Node of each rank, by mutual proof; nodes are numbered by their lowest rank. Throws
+// Error{mismatch} where rank a proved rank b but not the reverse, or two ranks proved a third but
+// not each other.
+std::vector<int> number_nodes(std::span<const Neighbours> neighbours);
 
 }  // namespace qpmesh::bootstrap

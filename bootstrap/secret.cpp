@@ -2,17 +2,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
-#include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <vector>
 
 #include "base/owned.hpp"
 #include "bootstrap/environment.hpp"
+#include "bootstrap/handshake.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/launcher.hpp"
 #include "qpmesh/error.hpp"
@@ -98,11 +97,9 @@ void make_directory(const std::string& path) {
 // Returns whether it was us who made it. Ranks may race: the secret is complete under another name
 // before link, which lets exactly one of them win.
 bool make_secret_file(const std::string& directory, const std::string& path) {
-  std::array<unsigned char, 32> bits{};
-  randombytes_buf(bits.data(), bits.size());
-  std::string text;
-  for (const unsigned char byte : bits) text += fmt::format("{:02x}", byte);
-  text += '\n';
+  Nonce bits{};
+  base::System{}.random(bits);
+  const std::string text = hexadecimal(bits) + '\n';
   std::string draft = directory + "/secret.XXXXXX";
   const base::UniqueFd fd{::mkostemp(draft.data(), O_CLOEXEC)};  // 0600
   if (!fd) fail_file("the file", path, "cannot be made", errno, hint_for_secret);

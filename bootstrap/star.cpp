@@ -37,7 +37,7 @@ class StarRank final : public Star {
   }
   void join(Deadline deadline);
   void hear_of_ended_root();
-  [[noreturn]] void fail_refused(CallEnd end) const;
+  [[noreturn]] void fail_refused(ErrorDetail refusal) const;
   std::vector<Blob> receive_everyones(Deadline deadline);
 
   std::optional<FrameStream> root_;  // from the welcome on
@@ -57,12 +57,11 @@ void StarRank::join(Deadline deadline) {
   while (system_.now() < deadline) {
     Deadline wake = deadline;
     std::array polled{caller.watch(wake),
-                      pollfd{.fd = ended_ranks_.fd(), .events = POLLIN, .revents = 0}};
+                      pollfd{.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0}};
     ::poll(polled.data(), polled.size(), base::remaining_ms(system_, wake));
     hear_of_ended_root();
-    auto end = caller.step(polled[0].revents != 0);
-    if (!end) continue;
-    if (end->kind != CallEnd::Kind::welcome) fail_refused(std::move(*end));
+    if (!caller.step(polled[0].revents != 0)) continue;
+    if (caller.refusal()) fail_refused(*caller.refusal());
     log_.debug("joined rank 0 at {} after {} attempts", endpoint_.name, caller.attempts());
     root_ = std::move(caller.stream());
     return;
@@ -76,17 +75,15 @@ void StarRank::join(Deadline deadline) {
             caller.last_error());
 }
 
-void StarRank::fail_refused(CallEnd end) const {
-  if (end.kind == CallEnd::Kind::other_service)
-    end.detail.hint = "another service uses this address; choose another one with QPMESH_ROOT";
-  if (end.detail.code == ErrorCode::authentication && end.detail.hint.empty())
-    end.detail.hint = endpoint_.secret_hint;
-  throw Error{std::move(end.detail)};
+void StarRank::fail_refused(ErrorDetail refusal) const {
+  if (refusal.code == ErrorCode::authentication && refusal.hint.empty())
+    refusal.hint = endpoint_.secret_hint;
+  throw Error{std::move(refusal)};
 }
 
 // A root that has ended ends it all.
 void StarRank::hear_of_ended_root() {
-  for (const EndedRank& ended : ended_ranks_.read(system_)) {
+  for (const EndedRank& ended : read_ended_ranks(system_, ended_ranks_)) {
     if (ended.rank != 0) continue;
     fail_init(ErrorCode::peer_dead, 0, to_string(ended), hint_for_ended_rank);
   }

@@ -52,7 +52,7 @@ class Star : public Bootstrap {
         endpoint_{std::move(endpoint)},
         system_{system},
         log_{log},
-        ended_ranks_{system, settings.ended_ranks_socket} {}
+        ended_ranks_{connect_to_ended_ranks(system, settings.ended_ranks_socket)} {}
 
   virtual std::vector<Blob> gather(BlobView mine, Deadline deadline) = 0;
   // What to look into when fellow ranks do not come.
@@ -63,7 +63,7 @@ class Star : public Bootstrap {
   const Endpoint endpoint_;
   const base::System& system_;
   const base::Log& log_;
-  EndedRanks ended_ranks_;
+  base::UniqueFd ended_ranks_;
 
  private:
   Deadline started_;

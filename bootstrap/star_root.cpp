@@ -13,7 +13,6 @@
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
 #include "bootstrap/init_error.hpp"
-#include "bootstrap/limits.hpp"
 #include "bootstrap/socket.hpp"
 #include "bootstrap/star.hpp"
 
@@ -22,25 +21,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Ranks that the root still waits for; so many of them are named at most.
-constexpr std::size_t missing_named_max = 64;
-struct Missing {
-  std::size_t count = 0;
-  std::vector<int> named{};
+constexpr std::size_t ranks_named_max = 64;
 
-  void add(int rank) {
-    ++count;
-    if (named.size() < missing_named_max) named.push_back(rank);
-  }
-};
-
-std::string to_string(const Missing& missing) {  // "ranks 2, 5 and 3 more"
-  std::string text = missing.count == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < missing.named.size(); ++i)
-    text += fmt::format("{} {}", i == 0 ? "" : ",", missing.named[i]);
-  if (missing.count > missing.named.size())
-    text += fmt::format(" and {} more", missing.count - missing.named.size());
-  return text;
+std::string name_ranks(std::span<const int> ranks) {  // "ranks 2, 5 and 3 more"
+  const auto named = ranks.first(std::min(ranks.size(), ranks_named_max));
+  const std::size_t more = ranks.size() - named.size();
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
 struct Member {
@@ -87,15 +74,15 @@ class StarRoot final : public Star {
   void read_member(int rank);
   void hear_of_ended_ranks();
 
-  Missing ranks_for_which(const std::function<bool(const Member&)>& holds) const;
-  Missing missing() const;
+  std::vector<int> ranks_for_which(const std::function<bool(const Member&)>& holds) const;
+  std::vector<int> missing() const;
   void report_progress();
   std::vector<Blob> hand_out(Deadline deadline);
 
   [[noreturn]] void fail_everyone(ErrorDetail detail);
   [[noreturn]] void fail_dead(int rank);
   [[noreturn]] void fail_poll(int error);
-  [[noreturn]] void fail_timeout(const Missing& absent, std::string_view remark);
+  [[noreturn]] void fail_timeout(std::span<const int> absent, std::string_view remark);
 
   Acceptor acceptor_;
   std::string host_;             // at which it listens
@@ -112,7 +99,7 @@ std::vector<Blob> StarRoot::gather(BlobView mine, Deadline deadline) {
       read_member(static_cast<int>(rank));  // poll does not tell of what was read already
   }
 
-  while (missing().count > 0) {
+  while (!missing().empty()) {
     if (system_.now() >= deadline) fail_timeout(missing(), "");
     report_progress();
     turn(std::min(deadline, progress_due_));
@@ -131,7 +118,7 @@ void StarRoot::turn(Deadline wake) {
     if (member.stream)
       polled_.push_back({.fd = member.stream->fd(), .events = POLLIN, .revents = 0});
   }
-  polled_.push_back({.fd = ended_ranks_.fd(), .events = POLLIN, .revents = 0});
+  polled_.push_back({.fd = ended_ranks_.get(), .events = POLLIN, .revents = 0});
   const int ready = system_.call("poll", [&] {
     return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
   });
@@ -152,7 +139,7 @@ void StarRoot::turn(Deadline wake) {
 
 // The end of a member is told by its connection.
 void StarRoot::hear_of_ended_ranks() {
-  for (const EndedRank& ended : ended_ranks_.read(system_)) {
+  for (const EndedRank& ended : read_ended_ranks(system_, ended_ranks_)) {
     const bool awaited = ended.rank > 0 && ended.rank < settings_.size &&
                          !members_[static_cast<std::size_t>(ended.rank)].stream;
     if (!awaited) continue;
@@ -275,21 +262,21 @@ std::vector<Blob> StarRoot::hand_out(Deadline deadline) {
   return blobs;
 }
 
-Missing StarRoot::ranks_for_which(const std::function<bool(const Member&)>& holds) const {
-  Missing missing;
+std::vector<int> StarRoot::ranks_for_which(const std::function<bool(const Member&)>& holds) const {
+  std::vector<int> ranks;
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-    if (holds(members_[rank])) missing.add(static_cast<int>(rank));
+    if (holds(members_[rank])) ranks.push_back(static_cast<int>(rank));
   }
-  return missing;
+  return ranks;
 }
-Missing StarRoot::missing() const {
+std::vector<int> StarRoot::missing() const {
   return ranks_for_which([](const Member& member) { return !member.blob; });
 }
 
 void StarRoot::report_progress() {
   if (system_.now() < progress_due_) return;
   progress_due_ += milliseconds{settings_.progress_ms};
-  log_.info("start-up at {}: waiting for {} of {} for {} ms", endpoint_.name, to_string(missing()),
+  log_.info("start-up at {}: waiting for {} of {} for {} ms", endpoint_.name, name_ranks(missing()),
             settings_.size, elapsed_ms());
 }
 
@@ -308,14 +295,13 @@ void StarRoot::fail_poll(int error) {
   fail_everyone(init_error(ErrorCode::no_resource, 0, "poll failed at rank 0", {}, error));
 }
 
-void StarRoot::fail_timeout(const Missing& absent, std::string_view remark) {
+void StarRoot::fail_timeout(std::span<const int> absent, std::string_view remark) {
   std::string cause =
-      fmt::format("{} of {} missing after {} ms", to_string(absent), settings_.size, elapsed_ms());
+      fmt::format("{} of {} missing after {} ms", name_ranks(absent), settings_.size, elapsed_ms());
   if (!remark.empty()) cause += fmt::format(" ({})", remark);
   if (!acceptor_.last_refusal().empty()) cause += fmt::format("; {}", acceptor_.last_refusal());
-  fail_everyone(init_error(ErrorCode::timeout,
-                           absent.named.empty() ? no_peer : absent.named.front(), std::move(cause),
-                           hint_for_missing()));
+  fail_everyone(init_error(ErrorCode::timeout, absent.empty() ? no_peer : absent.front(),
+                           std::move(cause), hint_for_missing()));
 }
 
 }  // namespace

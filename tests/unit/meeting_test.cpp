@@ -23,8 +23,8 @@
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/introduction.hpp"
-#include "bootstrap/limits.hpp"
-#include "bootstrap/nodes.hpp"
+#include "bootstrap/links.hpp"
+#include "bootstrap/meeting.hpp"
 #include "bootstrap/socket.hpp"
 #include "tests/support/expected_error.hpp"
 #include "tests/support/met_rank.hpp"
@@ -313,8 +313,7 @@ TEST(meeting, numbers_nodes_by_their_lowest_rank_and_shares_memory_only_inside) 
 
 TEST(meeting, asks_for_the_sum_of_all_arenas_where_the_address_space_is_limited) {
   constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
-  const base::System system;
-  bootstrap::require_address_space(system, 7, 7'000 * gibibyte);  // no limit
+  bootstrap::require_address_space(7, 7'000 * gibibyte);  // no limit
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
   std::uint64_t used_pages = 0;  // sanitizers use terabytes
@@ -322,9 +321,9 @@ TEST(meeting, asks_for_the_sum_of_all_arenas_where_the_address_space_is_limited)
   limit.rlim_cur =
       used_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + 100 * gibibyte;
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
-  bootstrap::require_address_space(system, 1, 64 * gibibyte);
+  bootstrap::require_address_space(1, 64 * gibibyte);
   try {
-    bootstrap::require_address_space(system, 2, 128 * gibibyte);
+    bootstrap::require_address_space(2, 128 * gibibyte);
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(
