@@ -59,7 +59,7 @@ class Verbs final : public Baseline {
     const int peer = world.rank() ^ 1;
     const bool paired = peer < world.size();
     Offer offer = make_offer(discover(system_), wishes_of(Options::from_environment()), "");
-    if (offer.endpoints.empty()) refuse(offer.cause, 0, offer.hint);
+    if (offer.endpoints.empty()) refuse(offer.why_none.cause, 0, offer.why_none.hint);
     offer.endpoints.resize(1);
     local_ = offer.endpoints.front();
     if (paired) open();

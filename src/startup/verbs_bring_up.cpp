@@ -163,9 +163,9 @@ class Linking {
         Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
         if (!found.pairs.empty()) continue;
         base::throw_error({ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high},
-                          "init", found.hint,
+                          "init", found.why_none.hint,
                           "rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}",
-                          low, host(low), high, host(high), found.cause,
+                          low, host(low), high, host(high), found.why_none.cause,
                           apart(parts_.identities[at(low)], parts_.identities[at(high)]));
       }
     }
@@ -183,8 +183,8 @@ class Linking {
                            .receives = layout_.immediates_max()});
     const Endpoint& here = offers_[at(parts_.rank)].endpoints.front();
     const Placement seen = test_placement(*parts_.system, here);
-    const Findings found =
-        judge_placement(notification(default_notification(*device, here.link_layer)), seen);
+    const Notifications left =
+        judge_placement(notifications(default_notifications(*device, here.link_layer)), seen);
     parts_.log.info(
         "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
         "payload{}{}",
@@ -197,8 +197,7 @@ class Linking {
                  .peers = static_cast<std::uint32_t>(peers_.size()),
                  .receives = layout_.immediates_max(),
                  .link_timeout_ms = parts_.options.link_timeout_ms,
-                 .notification = found.notification,
-                 .bytes_in_order = found.bytes_in_order});
+                 .notifications = left});
     const std::size_t bytes = per_peer_bytes() * peers_.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
@@ -215,7 +214,7 @@ class Linking {
     result_.transport = std::move(transport);
   }
 
-  DefaultNotification notification(DefaultNotification by_device) const {
+  Notifications notifications(Notifications by_device) const {
     using transport::Notification;
     switch (parts_.options.notification) {
       case NotificationChoice::automatic: break;

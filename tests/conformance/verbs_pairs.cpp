@@ -24,9 +24,9 @@ using transport::Notification;
 
 class VerbsPair final : public ConnectedPair {
  public:
-  explicit VerbsPair(DefaultNotification notification) {
+  explicit VerbsPair(Notifications notifications) {
     const Offer offer = make_offer(discover(system_), Wishes{}, "here");
-    if (offer.endpoints.empty()) throw std::runtime_error{offer.cause};
+    if (offer.endpoints.empty()) throw std::runtime_error{offer.why_none.cause};
     const Endpoint& here = offer.endpoints.front();
     for (const int side : {0, 1}) {
       at(transports_, side) =
@@ -36,7 +36,7 @@ class VerbsPair final : public ConnectedPair {
                                                     .peers = 1,
                                                     .receives = 512,
                                                     .link_timeout_ms = 500,
-                                                    .notification = notification});
+                                                    .notifications = notifications});
     }
     const PeerPaths paths{.peer_host = "here", .choices = {{here, here}}};
     const std::array addresses{transports_[0]->address_for(1, paths),
@@ -80,7 +80,7 @@ class VerbsPair final : public ConnectedPair {
 
 PairFactory factory(std::string name, Notification small, Notification medium) {
   return {std::move(name), [=] {
-            return std::make_unique<VerbsPair>(DefaultNotification{small, medium, "tested"});
+            return std::make_unique<VerbsPair>(Notifications{small, medium, "tested"});
           }};
 }
 

@@ -38,8 +38,8 @@ class Table : public ::testing::TestWithParam<Shape> {};
 TEST_P(Table, gives_these_endpoints_in_this_order) {
   const auto& shape = GetParam();
   const auto offer = make_offer(devices(shape.table), shape.wishes, "a");
-  EXPECT_EQ(offered(offer), shape.expected) << offer.cause;
-  EXPECT_TRUE(offer.cause.empty()) << offer.cause;
+  EXPECT_EQ(offered(offer), shape.expected) << offer.why_none.cause;
+  EXPECT_TRUE(offer.why_none.cause.empty()) << offer.why_none.cause;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -392,8 +392,8 @@ TEST_P(UselessTable, says_precisely_why_and_what_to_do) {
   const auto& shape = GetParam();
   const auto offer = make_offer(devices(shape.table), shape.wishes, "a");
   EXPECT_EQ(offered(offer), "");
-  for (const auto& part : shape.cause) EXPECT_THAT(offer.cause, HasSubstr(part));
-  for (const auto& part : shape.hint) EXPECT_THAT(offer.hint, HasSubstr(part));
+  for (const auto& part : shape.cause) EXPECT_THAT(offer.why_none.cause, HasSubstr(part));
+  for (const auto& part : shape.hint) EXPECT_THAT(offer.why_none.hint, HasSubstr(part));
 }
 
 constexpr const char* two_adapters = R"(
@@ -558,8 +558,8 @@ TEST(an_offer, that_is_empty_never_grows_beyond_a_message) {
     table += fmt::format(
         "device mlx5_{} driver=mlx5_core\nport 1 down ethernet\ngid 0 fe80::1 v2 ens{}\n", i, i);
   const auto offer = make_offer(devices(table), {}, "a");
-  EXPECT_THAT(offer.cause, HasSubstr("and 32 more"));
-  EXPECT_LT(offer.cause.size(), 600U);
+  EXPECT_THAT(offer.why_none.cause, HasSubstr("and 32 more"));
+  EXPECT_LT(offer.why_none.cause.size(), 600U);
 }
 
 TEST(judgements, explain_the_score_of_every_entry_in_order) {

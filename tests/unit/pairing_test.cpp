@@ -6,8 +6,8 @@
 #include <random>
 
 #include "support/device_tables.hpp"
-#include "transport/verbs/selection/rules.hpp"
 #include "transport/verbs/selection/pairing.hpp"
+#include "transport/verbs/selection/rules.hpp"
 
 namespace qpmesh::transport::verbs::selection {
 namespace {
@@ -97,10 +97,11 @@ TEST(pairs_of_gids, without_a_common_type_name_both_hosts_and_all_they_offer) {
   const auto high = offer("b", ethernet("mlx5_0", "ens2", "10.0.0.2", 2));
   const auto found = pairs(low, high);
   EXPECT_TRUE(found.pairs.empty());
-  EXPECT_THAT(found.cause, AllOf(HasSubstr("host a (mlx4_0 port 1, GID 0 ::ffff:10.0.0.1 (RoCE v1"),
-                                 HasSubstr("host b (mlx5_0 port 1, GID 0 ::ffff:10.0.0.2 (RoCE v2"),
-                                 HasSubstr("no common GID type")));
-  EXPECT_THAT(found.hint, HasSubstr("QPMESH_GID_INDEX"));
+  EXPECT_THAT(found.why_none.cause,
+              AllOf(HasSubstr("host a (mlx4_0 port 1, GID 0 ::ffff:10.0.0.1 (RoCE v1"),
+                    HasSubstr("host b (mlx5_0 port 1, GID 0 ::ffff:10.0.0.2 (RoCE v2"),
+                    HasSubstr("no common GID type")));
+  EXPECT_THAT(found.why_none.hint, HasSubstr("QPMESH_GID_INDEX"));
 }
 
 TEST(pairs_of_gids, without_a_common_address_family_name_it) {
@@ -111,8 +112,8 @@ TEST(pairs_of_gids, without_a_common_address_family_name_it) {
             "netdev ens5 up 2001:db8::2/64\n");
   const auto found = pairs(low, high);
   EXPECT_TRUE(found.pairs.empty());
-  EXPECT_THAT(found.cause, HasSubstr("no common address family"));
-  EXPECT_THAT(found.hint, HasSubstr("IPv4 address"));
+  EXPECT_THAT(found.why_none.cause, HasSubstr("no common address family"));
+  EXPECT_THAT(found.why_none.hint, HasSubstr("IPv4 address"));
 }
 
 TEST(pairs_of_gids, name_every_reason_and_hint_at_the_nearest_miss) {
@@ -122,9 +123,9 @@ TEST(pairs_of_gids, name_every_reason_and_hint_at_the_nearest_miss) {
   const auto high = offer("b", "device mlx4_0 guid=3\nport 1 active ethernet\ngid 0 10.0.0.2 v1\n");
   const auto found = pairs(low, high);
   EXPECT_TRUE(found.pairs.empty());
-  EXPECT_THAT(found.cause,
+  EXPECT_THAT(found.why_none.cause,
               AllOf(HasSubstr("InfiniBand, the other Ethernet"), HasSubstr("no common GID type")));
-  EXPECT_THAT(found.hint, HasSubstr("RoCE v2"));
+  EXPECT_THAT(found.why_none.hint, HasSubstr("RoCE v2"));
 }
 
 TEST(pairs_of_gids, of_two_devices_with_the_same_address_are_none) {
@@ -132,7 +133,7 @@ TEST(pairs_of_gids, of_two_devices_with_the_same_address_are_none) {
   const auto high = offer("b", ethernet("mlx5_0", "ens2", "192.168.1.1", 2));
   const auto found = pairs(low, high);
   EXPECT_TRUE(found.pairs.empty());
-  EXPECT_THAT(found.cause, HasSubstr("the same GID"));
+  EXPECT_THAT(found.why_none.cause, HasSubstr("the same GID"));
 }
 
 TEST(pairs_of_gids, with_a_host_that_offers_nothing_pass_on_its_reason) {
@@ -140,9 +141,9 @@ TEST(pairs_of_gids, with_a_host_that_offers_nothing_pass_on_its_reason) {
   const auto high = offer("b", "");
   for (const auto& found : {pairs(low, high), pairs(high, low)}) {
     EXPECT_TRUE(found.pairs.empty());
-    EXPECT_THAT(found.cause,
+    EXPECT_THAT(found.why_none.cause,
                 AllOf(HasSubstr("host b offers no RDMA endpoint"), HasSubstr("no RDMA device")));
-    EXPECT_THAT(found.hint, HasSubstr("docs/softroce.md"));
+    EXPECT_THAT(found.why_none.hint, HasSubstr("docs/softroce.md"));
   }
 }
 
@@ -168,7 +169,7 @@ TEST(pairs_of_infiniband_ports, of_two_fabrics_name_the_reason) {
   const auto found =
       pairs(offer("a", infiniband("fe80::1", 1, 1)), offer("b", infiniband("fec0:0:0:2::2", 2, 2)));
   EXPECT_TRUE(found.pairs.empty());
-  EXPECT_THAT(found.cause, HasSubstr("different prefixes"));
+  EXPECT_THAT(found.why_none.cause, HasSubstr("different prefixes"));
 }
 
 // Which port each rank was given: "mlx5_0:1 mlx5_1:1".
@@ -227,7 +228,7 @@ TEST(ports, of_a_rank_without_any_are_none_and_do_not_hinder_the_rest) {
   const auto choices = choose_ports(offers, {});
   EXPECT_EQ(told(choices), "mlx5_0:1 none:0 mlx5_0:1");
   EXPECT_TRUE(restrict_to(offers[1], choices[1]).endpoints.empty());
-  EXPECT_FALSE(restrict_to(offers[1], choices[1]).cause.empty());
+  EXPECT_FALSE(restrict_to(offers[1], choices[1]).why_none.cause.empty());
 }
 
 TEST(ports, narrow_an_offer_to_their_own_gids) {
@@ -336,7 +337,7 @@ class Notified : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(Notified, by_default_in_this_way) {
   const auto facts = devices(GetParam().device);
-  const auto chosen = default_notification(facts[0], GetParam().link_layer, GetParam().x86);
+  const auto chosen = default_notifications(facts[0], GetParam().link_layer, GetParam().x86);
   const auto word = [](Notification each) {
     return each == Notification::poll ? "poll" : "immediate";
   };

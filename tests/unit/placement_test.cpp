@@ -8,26 +8,26 @@ namespace {
 
 using namespace selection;
 
-constexpr DefaultNotification polled{Notification::poll, Notification::poll, "tested"};
-constexpr DefaultNotification immediate{Notification::immediate, Notification::immediate, "tested"};
+constexpr Notifications polled{Notification::poll, Notification::poll, "tested"};
+constexpr Notifications immediate{Notification::immediate, Notification::immediate, "tested"};
 
 Placement clean(bool vouched) {
   return {.records = 256, .partial = 3, .vouched_in_order = vouched, .failure = {}};
 }
 
 TEST(placement, that_keeps_its_promises_keeps_them) {
-  const Findings found = judge_placement(polled, clean(true));
-  EXPECT_EQ(found.notification.small, Notification::poll);
-  EXPECT_EQ(found.notification.medium, Notification::poll);
+  const Notifications found = judge_placement(polled, clean(true));
+  EXPECT_EQ(found.small, Notification::poll);
+  EXPECT_EQ(found.medium, Notification::poll);
   EXPECT_TRUE(found.bytes_in_order) << "records seen in part are how every device works";
 }
 
 TEST(placement, of_a_record_before_its_payload_leaves_only_immediates) {
   Placement seen = clean(true);
   seen.overtaken = 1;
-  const Findings found = judge_placement(polled, seen);
-  EXPECT_EQ(found.notification.small, Notification::immediate);
-  EXPECT_EQ(found.notification.medium, Notification::immediate);
+  const Notifications found = judge_placement(polled, seen);
+  EXPECT_EQ(found.small, Notification::immediate);
+  EXPECT_EQ(found.medium, Notification::immediate);
 }
 
 TEST(placement, of_an_end_before_its_beginning_means_that_bytes_come_in_any_order) {
@@ -37,9 +37,9 @@ TEST(placement, of_an_end_before_its_beginning_means_that_bytes_come_in_any_orde
 }
 
 TEST(placement, promotes_nothing) {
-  const Findings found = judge_placement(immediate, clean(false));
-  EXPECT_EQ(found.notification.small, Notification::immediate);
-  EXPECT_EQ(found.notification.medium, Notification::immediate);
+  const Notifications found = judge_placement(immediate, clean(false));
+  EXPECT_EQ(found.small, Notification::immediate);
+  EXPECT_EQ(found.medium, Notification::immediate);
   EXPECT_FALSE(found.bytes_in_order);
 }
 

@@ -40,20 +40,20 @@ ordered_json describe(const GidFacts& gid, const Judgement& judgement) {
   auto terms = ordered_json::array();
   for (const auto& [name, points] : judgement.terms)
     terms.push_back({{"name", name}, {"points", points}});
-  const bool offered = judgement.refused.empty();
+  const bool offered = judgement.why_refused.cause.empty();
   return {{"index", gid.index},
           {"gid", to_string(gid.gid)},
           {"type", to_string(gid.type)},
           {"netdev", text_or_null(gid.netdev)},
           {"netdev_up", gid.netdev.empty() ? ordered_json{} : ordered_json(gid.netdev_up)},
           {"usable", offered},
-          {"refused", text_or_null(judgement.refused)},
+          {"refused", text_or_null(judgement.why_refused.cause)},
           {"score", offered ? ordered_json(judgement.score) : ordered_json{}},
           {"score_terms", std::move(terms)}};
 }
 
 ordered_json describe(const DeviceFacts& device, const PortFacts& port) {
-  const auto notification = default_notification(device, port.link_layer);
+  const auto notification = default_notifications(device, port.link_layer);
   return {{"number", port.number},
           {"state", port.state_name},
           {"link_layer", to_string(port.link_layer)},
@@ -147,8 +147,8 @@ std::string to_json(const Facts& facts) {
       {"transports", std::move(ways)},
       {"devices", devices(facts)},
       {"choice", offer.endpoints.empty() ? ordered_json{} : describe(offer.endpoints.front())},
-      {"cause", text_or_null(offer.cause)},
-      {"hint", text_or_null(offer.hint)}};
+      {"cause", text_or_null(offer.why_none.cause)},
+      {"hint", text_or_null(offer.why_none.hint)}};
   return whole.dump(2) + '\n';
 }
 

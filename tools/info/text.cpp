@@ -112,10 +112,11 @@ std::string of_gids(const Facts& facts, std::span<const Judgement> judgements, s
     const auto& each = judgements[i];
     if (each.device != device || each.port != port) continue;
     const auto& gid = facts.devices[device].ports[port].gids[each.gid];
-    const bool chosen = i == 0 && each.refused.empty();
-    rows.push_back({chosen ? "*" : " ", std::to_string(gid.index), std::string{to_string(gid.type)},
-                    to_string(gid.gid), interface_of(gid),
-                    each.refused.empty() ? score_of(each) : "no: " + each.refused});
+    const bool chosen = i == 0 && each.why_refused.cause.empty();
+    rows.push_back(
+        {chosen ? "*" : " ", std::to_string(gid.index), std::string{to_string(gid.type)},
+         to_string(gid.gid), interface_of(gid),
+         each.why_refused.cause.empty() ? score_of(each) : "no: " + each.why_refused.cause});
   }
   return rows.size() == 1 ? "      no GIDs\n" : aligned(rows, "    ");
 }
@@ -131,7 +132,7 @@ std::string of_port(const Facts& facts, std::span<const Judgement> judgements, s
   if (port.link_layer == transport::verbs::selection::LinkLayer::infiniband)
     text += fmt::format(", LID {}{}", port.lid, port.grh_required ? ", GRH required" : "");
   text += fmt::format(", messages up to {}\n", bytes(port.message_bytes_max));
-  const auto notification = default_notification(facts.devices[device], port.link_layer);
+  const auto notification = default_notifications(facts.devices[device], port.link_layer);
   text += fmt::format("    small messages {}, larger ones {}: {}\n", word(notification.small),
                       word(notification.medium), notification.reason);
   return text + of_gids(facts, judgements, device, index);
@@ -169,7 +170,8 @@ std::string to_text(const Facts& facts) {
   if (!facts.has_verbs) return text;
   const auto offer = make_offer(facts.devices, facts.wishes, facts.host);
   if (offer.endpoints.empty())
-    return text + fmt::format("RDMA cannot be used: {}\n  {}\n", offer.cause, offer.hint);
+    return text + fmt::format("RDMA cannot be used: {}\n  {}\n", offer.why_none.cause,
+                              offer.why_none.hint);
   return text + fmt::format("* would be chosen, where the peers can reach it: {}\n",
                             to_string(offer.endpoints[0]));
 }

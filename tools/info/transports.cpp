@@ -12,7 +12,7 @@ std::vector<TransportFacts> transports(const Facts& facts) {
   } else {
     const auto offer = make_offer(facts.devices, facts.wishes, facts.host);
     verbs.usable = !offer.endpoints.empty();
-    verbs.reason = verbs.usable ? to_string(offer.endpoints.front()) : offer.cause;
+    verbs.reason = verbs.usable ? to_string(offer.endpoints.front()) : offer.why_none.cause;
   }
   found.push_back(std::move(verbs));
   return found;

@@ -50,7 +50,7 @@ class Loop {
                     .peers = 2,
                     .receives = 1,
                     .link_timeout_ms = link_timeout_ms,
-                    .notification = {Notification::poll, Notification::poll, "self-test"}}} {
+                    .notifications = {Notification::poll, Notification::poll, "self-test"}}} {
     const PeerPaths paths{.peer_host = "self-test", .choices = {{endpoint, endpoint}}};
     const Blob sender = transport_.address_for(1, paths);
     const Blob receiver = transport_.address_for(0, paths);
@@ -136,15 +136,13 @@ Placement test_placement(const base::System& system, const selection::Endpoint& 
   return seen;
 }
 
-Findings judge_placement(const selection::DefaultNotification& believed,
-                         const Placement& seen) noexcept {
-  Findings left{
-      .notification = believed,
-      .bytes_in_order = seen.vouched_in_order && seen.records > 0 && seen.out_of_order == 0};
+selection::Notifications judge_placement(selection::Notifications believed,
+                                         const Placement& seen) noexcept {
   if (seen.overtaken > 0)
-    left.notification = {Notification::immediate, Notification::immediate,
-                         "self-test: a record overtook its payload"};
-  return left;
+    believed = {Notification::immediate, Notification::immediate,
+                "self-test: a record overtook its payload"};
+  believed.bytes_in_order = seen.vouched_in_order && seen.records > 0 && seen.out_of_order == 0;
+  return believed;
 }
 
 }  // namespace qpmesh::transport::verbs

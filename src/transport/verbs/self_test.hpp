@@ -24,12 +24,8 @@ struct Placement {
 // Never throws for the device's doings: a test that cannot run is a finding too.
 Placement test_placement(const base::System& system, const selection::Endpoint& endpoint);
 
-struct Findings {
-  selection::DefaultNotification notification;
-  bool bytes_in_order = false;
-};
 // What is left to rely on.
-Findings judge_placement(const selection::DefaultNotification& believed,
-                         const Placement& seen) noexcept;
+selection::Notifications judge_placement(selection::Notifications believed,
+                                         const Placement& seen) noexcept;
 
 }  // namespace qpmesh::transport::verbs

@@ -176,9 +176,9 @@ Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
   return encode({.qpn = pending_.back().queue_pair->qp_num,
                  .psn = pending_.back().psn,
                  .unroutable = pending_.back().unroutable,
-                 .small = settings_.notification.small,
-                 .medium = settings_.notification.medium,
-                 .bytes_in_order = settings_.bytes_in_order});
+                 .small = settings_.notifications.small,
+                 .medium = settings_.notifications.medium,
+                 .bytes_in_order = settings_.notifications.bytes_in_order});
 }
 
 std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {
@@ -202,11 +202,11 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
   to_state(mine, to_rts(link), "RTS", link);
   const Capabilities capabilities{
       .name = name,
-      .bytes_in_order = settings_.bytes_in_order && theirs.bytes_in_order,
+      .bytes_in_order = settings_.notifications.bytes_in_order && theirs.bytes_in_order,
       .registers_user_memory = true,
       .registered_sources = true,
-      .small = std::max(settings_.notification.small, theirs.small),
-      .medium = std::max(settings_.notification.medium, theirs.medium),
+      .small = std::max(settings_.notifications.small, theirs.small),
+      .medium = std::max(settings_.notifications.medium, theirs.medium),
       .inline_bytes_max = mine.inline_bytes_max,
       .write_bytes_max = write_bytes_max};
   const bool immediates = capabilities.small == Notification::immediate ||

@@ -35,9 +35,7 @@ struct Settings {
   std::uint32_t peers = 0;           // how many connections there will be at most
   std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
   std::int64_t link_timeout_ms = 0;  // option of that name
-  selection::DefaultNotification notification;  // what this rank, as a receiver, can rely on
-  // The device vouches for it, and the self-test did not see otherwise.
-  bool bytes_in_order = false;
+  selection::Notifications notifications;
 };
 
 // Two endpoints that can be connected.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 #include "base/errors.hpp"
 #include "base/text.hpp"
@@ -49,8 +48,7 @@ std::string_view interface_of(const GidFacts& gid) noexcept {
 
 struct Verdict {
   Refusal refusal = Refusal::none;
-  std::string reason{};
-  std::string hint{};
+  Explanation why{};
 };
 
 // Wishes first: what the user did not ask for needs no other reason.
@@ -58,10 +56,10 @@ Verdict check_wishes(const Entry& entry, const Wishes& wishes) {
   const auto& [device, port, gid] = entry;
   if (!wishes.device.empty() && device.name != wishes.device)
     return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for {}", wishes.device),
-            std::string{other_device_hint}};
+            other_device_hint};
   if (wishes.port != 0 && port.number != wishes.port)
     return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for port {}", wishes.port),
-            std::string{other_device_hint}};
+            other_device_hint};
   if (wishes.gid_index >= 0 && gid.index != wishes.gid_index)
     return {Refusal::other_gid_index, fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index),
             "set QPMESH_GID_INDEX to an index that qpmesh-info lists, or unset it: the index is "
@@ -173,13 +171,7 @@ std::string to_string(const Subnet& subnet) {
 }
 
 bool contains(const Subnet& subnet, const Gid& address) noexcept {
-  const auto whole = static_cast<std::size_t>(subnet.prefix_bits / 8);
-  if (!std::ranges::equal(std::span{subnet.network.bytes}.first(whole),
-                          std::span{address.bytes}.first(whole)))
-    return false;
-  const int rest = subnet.prefix_bits % 8;
-  if (rest == 0) return true;
-  return ((subnet.network.bytes[whole] ^ address.bytes[whole]) >> (8 - rest)) == 0;
+  return prefix_of(subnet.network, subnet.prefix_bits) == prefix_of(address, subnet.prefix_bits);
 }
 
 Wishes wishes_of(const Options& options, const std::string& bootstrap_address) {
@@ -223,8 +215,7 @@ std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes&
                             .port = port,
                             .gid = gid,
                             .refusal = verdict.refusal,
-                            .refused = std::move(verdict.reason),
-                            .hint = std::move(verdict.hint)};
+                            .why_refused = std::move(verdict.why)};
         if (judgement.refusal == Refusal::none) judgement.terms = score(entry, wishes);
         for (const auto& term : judgement.terms) judgement.score += term.points;
         all.push_back(std::move(judgement));

@@ -69,12 +69,11 @@ struct Endpoint {
 // For messages: "rxe0 port 1, GID 1 ::ffff:10.0.0.1 (RoCE v2, eth0), MTU 1024".
 std::string to_string(const Endpoint& endpoint);
 
-// What a rank tells all others. Without endpoints it says why.
+// What a rank tells all others.
 struct Offer {
   std::string host{};
   std::vector<Endpoint> endpoints{};  // best first, at most endpoints_max
-  std::string cause{};
-  std::string hint{};
+  Explanation why_none{};
   bool operator==(const Offer&) const = default;
 };
 
@@ -105,8 +104,7 @@ struct Judgement {
   std::size_t port = 0;
   std::size_t gid = 0;
   Refusal refusal = Refusal::none;
-  std::string refused{};  // the reason in words; empty when it can be offered
-  std::string hint{};     // what to do about it
+  Explanation why_refused{};
   std::vector<ScoreTerm> terms{};
   int score = 0;  // the sum of the terms
 };
@@ -114,7 +112,7 @@ struct Judgement {
 // Every GID of every device: first those that can be offered, best first, then the refused ones in
 // order.
 std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes);
-inline constexpr std::string_view other_device_hint =
+inline constexpr const char* other_device_hint =
     "set QPMESH_DEVICE to a device and port that qpmesh-info lists, or unset it";
 std::string port_down_hint(std::string_view netdev);  // empty: unknown
 // The best GID of every port, then the next best ones, by score.

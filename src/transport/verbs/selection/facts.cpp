@@ -22,6 +22,14 @@ AddressKind kind_of(const Gid& gid) noexcept {
   return link_local ? AddressKind::ipv6_link_local : AddressKind::ipv6;
 }
 
+Gid prefix_of(Gid gid, int bits) noexcept {
+  for (std::uint8_t& byte : gid.bytes) {
+    byte = static_cast<std::uint8_t>(byte & (0xff00 >> std::clamp(bits, 0, 8)));
+    bits -= 8;
+  }
+  return gid;
+}
+
 std::string_view to_string(GidType type) noexcept {
   constexpr std::array<std::string_view, 3> names{"InfiniBand", "RoCE v1", "RoCE v2"};
   return names.at(static_cast<std::size_t>(type));

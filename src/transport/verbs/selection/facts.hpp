@@ -30,11 +30,14 @@ std::string_view to_string(GidType type) noexcept;
 std::string_view to_string(LinkLayer layer) noexcept;
 std::string to_string(const Gid& gid);     // "fe80::1", "::ffff:10.0.0.1"
 std::string address_text(const Gid& gid);  // "fe80::1", "10.0.0.1"
+// Its first so many bits, the rest zero.
+Gid prefix_of(Gid gid, int bits) noexcept;
 
 // Of what failed, for Error::cause and Error::hint.
 struct Explanation {
   std::string cause{};
   std::string hint{};
+  bool operator==(const Explanation&) const = default;
 };
 
 // An address of a network interface, IPv4 mapped as in a GID. prefix_bits counts in that family: 24

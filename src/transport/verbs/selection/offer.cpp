@@ -29,13 +29,13 @@ std::optional<Explanation> missing_device(std::span<const DeviceFacts> devices,
     for (const auto& each : devices) names.push_back(each.name);
     return Explanation{
         fmt::format("there is no RDMA device {}; there are: {}", wishes.device, joined(names)),
-        std::string{other_device_hint}};
+        other_device_hint};
   }
   if (wishes.port == 0 || std::ranges::count(device->ports, wishes.port, &PortFacts::number) > 0)
     return std::nullopt;
   return Explanation{
       fmt::format("{} has no port {}, it has {}", wishes.device, wishes.port, device->ports.size()),
-      std::string{other_device_hint}};
+      other_device_hint};
 }
 
 // What no judgement tells of: devices that cannot be read, ports without a single GID.
@@ -62,8 +62,8 @@ std::vector<std::string> furthest_refusals(std::span<const DeviceFacts> devices,
   for (const auto& each : judgements) {
     if (each.refusal != furthest) continue;
     const auto& device = devices[each.device];
-    auto text =
-        fmt::format("{} port {}: {}", device.name, device.ports[each.port].number, each.refused);
+    auto text = fmt::format("{} port {}: {}", device.name, device.ports[each.port].number,
+                            each.why_refused.cause);
     if (std::ranges::find(found, text) == found.end()) found.push_back(std::move(text));
   }
   return found;
@@ -115,7 +115,7 @@ Explanation why_nothing(std::span<const DeviceFacts> devices, const Wishes& wish
     });
     return {std::move(cause), down ? port_down_hint({}) : "may this process use /dev/infiniband?"};
   }
-  return {std::move(cause), nearest->hint};
+  return {std::move(cause), nearest->why_refused.hint};
 }
 
 Endpoint endpoint_of(const DeviceFacts& device, const PortFacts& port, const GidFacts& gid,
@@ -206,18 +206,15 @@ Offer make_offer(std::span<const DeviceFacts> devices, const Wishes& wishes, std
     const auto& port = device.ports[each->port];
     offer.endpoints.push_back(endpoint_of(device, port, port.gids[each->gid], each->score));
   }
-  if (offer.endpoints.empty()) {
-    auto [cause, hint] = why_nothing(devices, wishes, judgements);
-    offer.cause = std::move(cause);
-    offer.hint = std::move(hint);
-  }
+  if (offer.endpoints.empty()) offer.why_none = why_nothing(devices, wishes, judgements);
   return offer;
 }
 
 Blob encode(const Offer& offer) {
   base::ByteWriter out;
-  out.put_fields(offer.host.substr(0, name_bytes_max), offer.cause.substr(0, sentence_bytes_max),
-                 offer.hint.substr(0, sentence_bytes_max),
+  out.put_fields(offer.host.substr(0, name_bytes_max),
+                 offer.why_none.cause.substr(0, sentence_bytes_max),
+                 offer.why_none.hint.substr(0, sentence_bytes_max),
                  static_cast<std::uint8_t>(offer.endpoints.size()));
   for (const Endpoint& endpoint : offer.endpoints)
     use_fields(endpoint, [&](const auto&... fields) { out.put_fields(fields...); });
@@ -228,9 +225,10 @@ Offer decode(BlobView blob, int peer) {
   base::ByteReader in{blob};
   Offer offer;
   std::uint8_t count = 0;
-  in.get_fields(offer.host, offer.cause, offer.hint, count);
+  in.get_fields(offer.host, offer.why_none.cause, offer.why_none.hint, count);
   bool sound = count <= endpoints_max && is_text(offer.host, name_bytes_max) &&
-               is_text(offer.cause, sentence_bytes_max) && is_text(offer.hint, sentence_bytes_max);
+               is_text(offer.why_none.cause, sentence_bytes_max) &&
+               is_text(offer.why_none.hint, sentence_bytes_max);
   for (int i = 0; i < count && sound && in.ok(); ++i) {
     use_fields(offer.endpoints.emplace_back(), [&](auto&... fields) { in.get_fields(fields...); });
     sound = is_sound(offer.endpoints.back());

@@ -55,36 +55,32 @@ Mismatch compare(const Endpoint& a, const Endpoint& b) noexcept {
 }
 
 std::string listed(const Offer& offer) {
-  std::string text;
-  for (const auto& endpoint : offer.endpoints) {
-    if (!text.empty()) text += "; ";
-    text += to_string(endpoint);
-  }
-  return text;
+  std::vector<std::string> endpoints;
+  for (const auto& endpoint : offer.endpoints) endpoints.push_back(to_string(endpoint));
+  return fmt::format("{}", fmt::join(endpoints, "; "));
 }
 
 // Where nothing can be connected: both ends' endpoints and every reason, with the hint of the pair
 // that came nearest to working.
-void explain(const Offer& low, const Offer& high, Pairs& found) {
-  for (const auto* empty : {&low, &high}) {
-    if (!empty->endpoints.empty()) continue;
-    found.cause = fmt::format("host {} offers no RDMA endpoint: {}", empty->host, empty->cause);
-    found.hint = empty->hint;
-    return;
+Explanation why_no_pair(const Offer& low, const Offer& high) {
+  for (const auto& [host, endpoints, why] : {low, high}) {
+    if (endpoints.empty())
+      return {fmt::format("host {} offers no RDMA endpoint: {}", host, why.cause), why.hint};
   }
   std::set<Mismatch> mismatches;
   for (const auto& a : low.endpoints) {
     for (const auto& b : high.endpoints) mismatches.insert(compare(a, b));
   }
   std::vector<std::string_view> reasons;
+  std::string hint;
   for (const auto& row : mismatch_table) {
     if (!mismatches.contains(row.mismatch)) continue;
     reasons.push_back(row.reason);
-    found.hint = row.hint;
+    hint = row.hint;
   }
-  found.cause =
-      fmt::format("host {} ({}) and host {} ({}) have no GIDs that can be connected: {}", low.host,
-                  listed(low), high.host, listed(high), fmt::join(reasons, "; "));
+  return {fmt::format("host {} ({}) and host {} ({}) have no GIDs that can be connected: {}",
+                      low.host, listed(low), high.host, listed(high), fmt::join(reasons, "; ")),
+          hint};
 }
 
 }  // namespace
@@ -105,7 +101,7 @@ Pairs pairs(const Offer& low, const Offer& high) {
   std::stable_partition(found.pairs.begin(), found.pairs.end(), [&](const Pair& pair) {
     return proximity(low.endpoints[pair.low], high.endpoints[pair.high]) == Proximity::same_subnet;
   });
-  if (found.pairs.empty()) explain(low, high, found);
+  if (found.pairs.empty()) found.why_none = why_no_pair(low, high);
   return found;
 }
 

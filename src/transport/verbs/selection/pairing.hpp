@@ -26,8 +26,7 @@ struct Pair {
 struct Pairs {
   // Best first: same subnet, then the lower rank's order, then the higher's.
   std::vector<Pair> pairs{};
-  std::string cause{};  // why there are none
-  std::string hint{};
+  Explanation why_none{};
 };
 // Both ends call it alike, with the lower rank's offer first.
 Pairs pairs(const Offer& low, const Offer& high);

@@ -31,17 +31,11 @@ struct Attachment {
 };
 
 Attachment attachment_of(const Endpoint& endpoint) {
-  Attachment found{.link_layer = endpoint.link_layer,
-                   .gid_type = endpoint.gid_type,
-                   .kind = kind_of(endpoint.gid),
-                   .prefix_bits = endpoint.prefix_bits};
-  for (int bit = 0; bit < endpoint.prefix_bits; ++bit) {
-    const auto byte = static_cast<std::size_t>(bit / 8);
-    const auto mask = 0x80 >> (bit % 8);
-    found.subnet.bytes[byte] =
-        static_cast<std::uint8_t>(found.subnet.bytes[byte] | (endpoint.gid.bytes[byte] & mask));
-  }
-  return found;
+  return {.link_layer = endpoint.link_layer,
+          .gid_type = endpoint.gid_type,
+          .kind = kind_of(endpoint.gid),
+          .prefix_bits = endpoint.prefix_bits,
+          .subnet = prefix_of(endpoint.gid, endpoint.prefix_bits)};
 }
 
 // Ports that are attached alike reach the same others, so that thousands of ports are a few

@@ -46,8 +46,7 @@ void require(const DeviceFacts& device, std::string_view queue, std::uint64_t ne
 
 }  // namespace
 
-DefaultNotification default_notification(const DeviceFacts& device, LinkLayer link_layer,
-                                         bool x86) {
+Notifications default_notifications(const DeviceFacts& device, LinkLayer link_layer, bool x86) {
   constexpr auto poll = Notification::poll;
   constexpr auto immediate = Notification::immediate;
   if (!x86) return {immediate, immediate, "this processor may see writes out of order"};

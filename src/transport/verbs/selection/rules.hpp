@@ -16,16 +16,18 @@ inline constexpr bool x86_host = true;
 inline constexpr bool x86_host = false;
 #endif
 
-struct DefaultNotification {
+// What a receiver can rely on.
+struct Notifications {
   Notification small = Notification::immediate;
   Notification medium = Notification::immediate;
-  std::string_view reason;
+  std::string_view reason{};
+  bool bytes_in_order = false;  // the device vouches for it, and the self-test saw nothing else
 };
 // poll relies on writes of one connection becoming visible in order, which no specification
 // promises: it is for devices known to keep it, seen from processors that keep it too. Everything
 // else gets immediates.
-DefaultNotification default_notification(const DeviceFacts& device, LinkLayer link_layer,
-                                         bool x86 = x86_host);
+Notifications default_notifications(const DeviceFacts& device, LinkLayer link_layer,
+                                    bool x86 = x86_host);
 
 // Of the local end; the first four as ibv_qp_attr encodes them.
 struct Timers {
