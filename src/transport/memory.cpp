@@ -17,7 +17,7 @@
 namespace qpmesh::transport {
 namespace {
 
-[[noreturn]] void fail(const char* what, std::size_t bytes, int error, std::string hint = {}) {
+[[noreturn]] void fail(const char* what, std::size_t bytes, int error, std::string_view hint = {}) {
   base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "arena", hint,
                     "{} of {} bytes failed", what, bytes);
 }
@@ -34,11 +34,14 @@ void check_limit(int resource, const char* name, const std::string& remedy, std:
                     "{} allows {} bytes, the arena needs {}", name, limit.rlim_cur, need);
 }
 
-base::Mapping map(const base::System& system, std::size_t bytes, int flags, int fd) {
+}  // namespace
+
+base::Mapping map_arena(const base::System& system, int descriptor, std::size_t bytes) {
   check_limit(RLIMIT_AS, "RLIMIT_AS",
               "ulimit -v; every other rank of this host needs as much again", bytes);
+  const int sharing = descriptor >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* address = system.call("mmap", [&] {
-    return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+    return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, descriptor, 0);
   });
   if (address == MAP_FAILED) fail("mmap", bytes, errno, "lower QPMESH_ARENA_BYTES_MAX");
   // A dump would fault in every hole of every rank's arena: gigabytes, while the peers wait for
@@ -46,8 +49,6 @@ base::Mapping map(const base::System& system, std::size_t bytes, int flags, int 
   ::madvise(address, bytes, MADV_DONTDUMP);
   return base::Mapping{address, bytes};
 }
-
-}  // namespace
 
 Arena::Arena(base::UniqueFd fd, base::Mapping mapping)
     : fd_{std::move(fd)}, mapping_{std::move(mapping)} {
@@ -72,12 +73,12 @@ Arena Arena::create_shared(const base::System& system, std::size_t bytes) {
       }) != 0) {
     fail("sealing", bytes, errno);
   }
-  auto mapping = map(system, bytes, MAP_SHARED, fd.get());
+  auto mapping = map_arena(system, fd.get(), bytes);
   return Arena{std::move(fd), std::move(mapping)};
 }
 
 Arena Arena::create_private(const base::System& system, std::size_t bytes) {
-  return Arena{base::UniqueFd{}, map(system, bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1)};
+  return Arena{base::UniqueFd{}, map_arena(system, -1, bytes)};
 }
 
 std::optional<std::uint64_t> Arena::allocate(std::size_t bytes) {
@@ -166,10 +167,6 @@ void populate(std::byte* data, std::size_t bytes) noexcept {
   const std::uintptr_t skipped = reinterpret_cast<std::uintptr_t>(data) % page_bytes;
   ::madvise(data - skipped, bytes + skipped, MADV_POPULATE_WRITE);
 #endif
-}
-
-base::Mapping map_arena(const base::System& system, int descriptor, std::size_t bytes) {
-  return map(system, bytes, MAP_SHARED, descriptor);
 }
 
 }  // namespace qpmesh::transport

@@ -26,11 +26,11 @@ struct alignas(128) ArenaHeader {
 
 class Arena {
  public:
-  static constexpr std::size_t alignment =
-      128;  // adjacent-line prefetch: two writers never share a pair of lines
+  // Cache lines are prefetched in pairs: two writers never share one.
+  static constexpr std::size_t alignment = 128;
 
-  // A sparse memfd of the given size, sealed against resizing. Throws
-  // Error{no_resource} naming limit and need.
+  // A sparse memfd of the given size, sealed against resizing. Throws Error{no_resource} naming
+  // limit and need.
   static Arena create_shared(const base::System& system, std::size_t bytes);
   // Private memory, for the simulator: lazily touched, so that hundreds fit in one process.
   static Arena create_private(const base::System& system, std::size_t bytes);
@@ -72,7 +72,7 @@ class Arena {
 // only advice, since Linux 5.14.
 void populate(std::byte* data, std::size_t bytes) noexcept;
 
-// Maps a peer's arena. Throws Error{no_resource}.
+// Maps an arena, a peer's or our own; -1: private memory. Throws Error{no_resource}.
 base::Mapping map_arena(const base::System& system, int descriptor, std::size_t bytes);
 
 }  // namespace qpmesh::transport
