@@ -71,8 +71,8 @@ class Waiter {
   // asked after every step; on_stall when the limit's stall time has come, and again so many ms
   // after the begin as it returns. The contexts of the others are progressed as well, and what
   // wakes one of them ends the sleep.
-  template <class Done, class OnStall>
-  bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall, Others others = {}) {
+  template <class Done, class OnStall = decltype([] { return std::int64_t{0}; })>
+  bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall = {}, Others others = {}) {
     std::uint32_t steps = 0;
     for (std::uint32_t idle = 0; !done();) {
       Passed passed = Passed::on;
@@ -92,10 +92,6 @@ class Waiter {
       }
     }
     return true;
-  }
-  template <class Done>
-  bool wait_until(Done&& done, WaitLimit limit) {
-    return wait_until(done, limit, [] { return std::int64_t{0}; });
   }
 
  private:
