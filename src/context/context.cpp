@@ -26,8 +26,7 @@ messaging::MessagingConfig messaging_config(const ContextParts& parts) {
   const Options& options = parts.options;
   return {.eager_bytes_max = static_cast<std::size_t>(options.eager_bytes_max),
           .register_bytes_min = static_cast<std::size_t>(options.register_bytes_min),
-          .rendezvous = options.rendezvous == RendezvousChoice::read ? messaging::Rendezvous::read
-                                                                     : messaging::Rendezvous::write,
+          .rendezvous = options.rendezvous,
           .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
           .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
           .spins_max = parts.spins_max,

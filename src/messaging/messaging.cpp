@@ -98,7 +98,7 @@ bool Messaging::poll() {
   for (Peer* const peer : core_->connected) {
     if (peer->in.has_news() || peer->has_more_to_do()) worked |= poll_peer(*core_, *peer);
   }
-  if (core_->fillings > 0) look_at_fillings(*core_);
+  if (core_->fillings > 0) look_at_fillings(*core_, false);
   if (core_->links_failed) report_failed_links(*core_);
   return worked;
 }

@@ -27,6 +27,7 @@
 #include "messaging/rings/layout.hpp"
 #include "progress/engine.hpp"
 #include "qpmesh/error.hpp"
+#include "qpmesh/options.hpp"
 #include "transport/neighbour.hpp"
 #include "transport/transport.hpp"
 
@@ -50,16 +51,13 @@ class Listener : public CallChecker {
   virtual void communicator_failed(std::uint64_t communicator, ErrorDetail detail) = 0;
 };
 
-// Who moves the bytes of a large message, where a device can do it.
-enum class Rendezvous : std::uint8_t { write, read };
-
 struct MessagingConfig {
   // At most a quarter of a peer's payload ring, whatever is asked for.
   std::size_t eager_bytes_max = 0;
   // Private buffers are registered for one message from this size on; smaller ones are cheaper to
   // copy.
   std::size_t register_bytes_min = 0;
-  Rendezvous rendezvous = Rendezvous::write;
+  RendezvousChoice rendezvous = RendezvousChoice::write;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
   int spins_max = 0;                         // of spin_for; 0 where ranks share cores

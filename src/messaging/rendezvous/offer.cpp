@@ -46,7 +46,7 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
   const std::span source{send.data, send.bytes};
   auto address = peer.transport.address_of(source);
   bool readable =
-      core.config.rendezvous == Rendezvous::read && peer.capabilities.registers_user_memory;
+      core.config.rendezvous == RendezvousChoice::read && peer.capabilities.registers_user_memory;
   if (readable && !address) {
     if (!send.opened)  // kept from attempt to attempt
       send.opened = try_to_open(core, peer, source, transport::RegionKind::source);
@@ -74,8 +74,9 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
 
 void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
                   std::uint8_t flags) {
-  if ((flags & (flag_source_open | flag_source_private)) != 0 &&
-      pull(core, peer, receive, offered, flags))
+  const bool is_private = (flags & flag_source_private) != 0;
+  if ((is_private || (flags & flag_source_open) != 0) &&
+      pull(core, peer, receive, offered, is_private))
     return;
   if ((flags & flag_source_readable) != 0 && begin_read(core, peer, receive, offered)) return;
   answer(core, peer, receive, offered.sender_operation);

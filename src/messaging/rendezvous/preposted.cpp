@@ -36,7 +36,7 @@ void prepost(Core& core, ReceiveOperation& receive) {
   // Where the peer's memory is loaded instead the offer says what the receiver must know.
   if (!peer.capabilities.registers_user_memory || receive.capacity_bytes <= peer.eager_bytes_limit)
     return;
-  if (peer.failed || core.config.rendezvous == Rendezvous::read) return;
+  if (peer.failed || core.config.rendezvous == RendezvousChoice::read) return;
   receive.message_source = receive.source;
   receive.message_key = receive.key;
   receive.message_bytes = receive.capacity_bytes;

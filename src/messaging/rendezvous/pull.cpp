@@ -36,7 +36,7 @@ bool is_revoked(Peer& peer, const OfferBody& offered) {
 bool take_source(Peer& peer, const Pull& pull, std::size_t begin, std::size_t bytes) {
   const ReceiveOperation& receive = *pull.receive;
   const std::uint64_t offset = pull.offered.offset + begin;
-  if ((pull.flags & flag_source_private) != 0)
+  if (pull.is_private)
     return peer.neighbour->copy_private(receive.data + begin, offset, bytes) == 0;
   const std::byte* const source = peer.connection.load({pull.offered.region, offset}, bytes);
   if (source == nullptr) return false;
@@ -133,28 +133,23 @@ void end_filling(Core& core, Peer& peer) {
 }  // namespace
 
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
-          std::uint8_t flags) {
+          bool is_private) {
   if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
-  const Pull pull{.receive = &receive, .offered = offered, .flags = flags};
+  const Pull pull{.receive = &receive, .offered = offered, .is_private = is_private};
   // A reduction works on what is in the cache, as it comes through the ring: not out of private
   // memory.
-  const bool is_private = (flags & flag_source_private) != 0;
   if (is_private && (!peer.copies_private() || receive.combine != nullptr)) return false;
   if (receive.combine == nullptr && wants_help(core, peer, receive.message_bytes))
     return pull_together(core, peer, pull);
   return take_source(peer, pull, 0, receive.message_bytes) && end_pull(core, peer, pull);
 }
 
-void look_at_fillings(Core& core) {
+void look_at_fillings(Core& core, bool for_the_dead) {
   for (Peer* const peer : core.connected) {
-    const bool filling = peer->filling.receive != nullptr;
-    if (filling && peer->guard.phase_of(peer->helps) != FillGuard::begun) end_filling(core, *peer);
-  }
-}
-
-void end_fillings_of_the_dead(Core& core) {
-  for (Peer* const peer : core.connected) {
-    if (peer->filling.receive != nullptr && peer->neighbour->has_ended()) end_filling(core, *peer);
+    if (peer->filling.receive == nullptr) continue;
+    const bool writes = peer->guard.phase_of(peer->helps) == FillGuard::begun &&
+                        !(for_the_dead && peer->neighbour->has_ended());
+    if (!writes) end_filling(core, *peer);
   }
 }
 

@@ -50,12 +50,11 @@ void close_memory(Peer& peer, std::optional<transport::RemoteAddress>& opened) n
 
 // False: answer the offer in another way.
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
-          std::uint8_t flags);
+          bool is_private);
 void handle_help(Core& core, Peer& peer, const HelpBody& body);
-// Ends receives whose senders have ended filling them.
-void look_at_fillings(Core& core);
-// And those whose senders are gone. Costs calls of the system.
-void end_fillings_of_the_dead(Core& core);
+// Ends receives whose senders have ended filling them, and, at the cost of calls of the system,
+// those whose senders are gone.
+void look_at_fillings(Core& core, bool for_the_dead);
 
 // ---- zero_copy.cpp: a device moves the message, the receiver's by reads or the sender's by writes
 

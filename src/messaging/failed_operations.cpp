@@ -73,7 +73,7 @@ void Messaging::look_at_links() {
     messaging::link_failed(core, *peer, ErrorCode::link_failed, "the connection failed");
   }
   if (core.links_failed) report_failed_links(core);
-  if (core.fillings > 0) end_fillings_of_the_dead(core);
+  if (core.fillings > 0) look_at_fillings(core, true);
   if (core.closing > 0 && core.system.now() >= core.closing_until) tear_down_closing(core, {}, {});
 }
 
