@@ -11,8 +11,7 @@
 
 namespace qpmesh::messaging {
 
-// Type in the low byte, size in bytes above it. 0: bytes, or nothing at all, which agree with
-// everything.
+// Type in the low byte, size in bytes above it. 0: bytes, or nothing, which agree with everything.
 constexpr std::uint32_t element_signature(ElementType type, std::size_t element_bytes,
                                           std::size_t element_count) noexcept {
   constexpr std::size_t element_bytes_max = 0xffffff;  // beyond, sizes are not told apart

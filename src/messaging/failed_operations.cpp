@@ -1,5 +1,4 @@
-// How operations end when they cannot succeed: links that fail, communicators that fail, and who is
-// still awaited.
+// How operations end when a link or a communicator has failed, and who is still awaited.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -48,8 +47,7 @@ void discard_messages(Core& core, std::uint64_t communicator) noexcept {
 }  // namespace
 
 // The listener hears of it at the end of poll: it ends operations, some of which are just being
-// started or moved. So nothing here may throw: what is being moved would be in two lists, or in
-// none.
+// started or moved. Nothing here may throw: what is being moved may be in two lists, or in none.
 void link_failed(Core& core, Peer& peer, ErrorCode code, std::string_view cause) noexcept {
   if (peer.failed) return;
   peer.failed = core.links_failed = true;

@@ -1,5 +1,4 @@
-// Who gets which message: posted receives on one side, unexpected messages on the other, both in
-// order.
+// Who gets which message: posted receives and unexpected messages, both in order.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +21,7 @@ struct Envelope {
   std::uint32_t signature = 0;
 };
 
-// The receive learns what its message is. False: it cannot take that, and knows why; the message
-// stays first in line.
+// The receive learns what its message is. False: it cannot take that, and knows why.
 inline bool take_envelope(ReceiveOperation& receive, const Envelope& envelope) noexcept {
   receive.message_source = envelope.source;
   receive.message_key = envelope.key;
@@ -35,8 +33,7 @@ inline bool take_envelope(ReceiveOperation& receive, const Envelope& envelope) n
   return !receive.mistyped && !receive.truncated;
 }
 
-// A message that came before its receive. Its payload lies in one of three places, or is still at
-// the sender (offer).
+// A message that came before its receive. Its payload is here, or is still at the sender (offer).
 struct Unexpected {
   Envelope envelope;
   RecordKind kind = RecordKind::eager_inline;

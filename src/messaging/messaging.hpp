@@ -54,8 +54,7 @@ class Listener : public CallChecker {
 struct MessagingConfig {
   // At most a quarter of a peer's payload ring, whatever is asked for.
   std::size_t eager_bytes_max = 0;
-  // Private buffers are registered for one message from this size on; smaller ones are cheaper to
-  // copy.
+  // From this size on private buffers are registered for one message; copying less is cheaper.
   std::size_t register_bytes_min = 0;
   RendezvousChoice rendezvous = RendezvousChoice::write;
   std::size_t unexpected_bytes_max = 0;
@@ -121,8 +120,7 @@ class Messaging final : public progress::Pollable {
   // The message that a receive with these fields would get.
   std::optional<Envelope> probe(const ReceiveOperation& pattern) const noexcept;
 
-  // The rank that an operation of this communicator waits for, for messages to people; nothing:
-  // none, or any.
+  // A rank that an operation of this communicator waits for; nothing: none, or any.
   std::optional<int> awaited(std::uint64_t communicator);
 
   // The rank that still writes into the buffer of a receive which would otherwise have ended.
@@ -139,15 +137,14 @@ class Messaging final : public progress::Pollable {
   void tear_down(std::uint64_t communicator) noexcept;
   // Forgets the messages and the failure of a communicator that is gone.
   void forget(std::uint64_t communicator) noexcept;
-  // The messages of one collective that came before the call: asks the listener about each. For the
-  // begin of an operation.
+  // For the begin of a collective: asks the listener about each of its messages that came before.
   void recheck_signatures(std::uint64_t communicator, std::uint32_t operation);
 
   // Finds connections that have failed while we only wait: posting would have told. What had
   // arrived before is taken first. A virtual call for each peer, so not at every poll.
   void look_at_links();
-  // The rank is gone: nothing is sent to it or taken from it any more. Its operations are the
-  // caller's to end.
+  // The rank is gone: nothing is sent to it or taken from it. Its operations are the caller's to
+  // end.
   void give_up(int rank) noexcept;
 
   // How long a sleep may last before a connection has to be torn down.
@@ -160,8 +157,8 @@ class Messaging final : public progress::Pollable {
 
   bool poll() override;
   // Looks at nothing but what its source sends, for so long as a peer with a core of its own takes
-  // to answer: the message is seen at once. True: the receive is done. Failures end it later, in
-  // poll.
+  // to answer: the message is seen at once. True: the receive is done. Only poll ends it by
+  // failure.
   bool spin_for(const ReceiveOperation& receive);
 
   Counters counters() const noexcept;

@@ -44,9 +44,8 @@ class Engine {
   void poll_also(Pollable& source) { more_.push_back(&source); }
   void poll_no_longer(Pollable& source) noexcept { std::erase(more_, &source); }
 
-  // Runs a task until it first waits; operation is done when the task ends. The task's frame
-  // belongs to the engine until then. make() must return the Task, so that its frame comes from
-  // this engine's pool.
+  // Runs a task until it first waits; operation is done when the task ends, whose frame belongs to
+  // the engine until then. make() returns the Task: its frame comes from this engine's pool.
   template <class Make>
   void start(TaskOperation& operation, Make&& make) {
     const FramePool::Scope scope{pool_};

@@ -116,8 +116,7 @@ void Waiter::wake_up(bool rung) noexcept {
   if (drained < 0 && base::descriptor_lost(errno)) descriptor_lost_ = true;
 }
 
-// epoll_wait counts in milliseconds. For ppoll an epoll descriptor is readable when something in it
-// is.
+// epoll_wait counts in milliseconds. For ppoll an epoll is as readable as what is in it.
 void Waiter::block(std::chrono::microseconds length, Others others) {
   if (others.empty() && length >= std::chrono::milliseconds{1}) {
     epoll_event event{};

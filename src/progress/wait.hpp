@@ -1,5 +1,4 @@
-// The one function that waits: spin, then yield, then sleep. Nothing else in the library blocks
-// after start-up.
+// The one function that waits: spin, yield, sleep. After start-up nothing else blocks.
 #pragma once
 
 #include <chrono>
@@ -31,8 +30,7 @@ struct WaitPolicy {
   static WaitPolicy spin_for(std::int64_t spin_us);  // QPMESH_SPIN_US
 };
 
-// How long a wait may last. The clock is first read when spinning did not help, so that short waits
-// do not pay for it.
+// How long a wait may last. Short waits do not pay for the clock: it is read after spinning.
 struct WaitLimit {
   std::int64_t timeout_ms = 0;  // 0 = for ever
   std::int64_t stall_ms = 0;    // a wait that lasts so long has stalled; 0 = none does
@@ -59,12 +57,10 @@ class Waiter {
 
   Waiter(Engine& engine, const base::System& system, WaitPolicy policy, Doorbell doorbell);
 
-  // Another descriptor that ends a sleep when it is readable (control channel, transport). Throws
-  // Error{no_resource}.
+  // Another descriptor that ends a sleep when it is readable. Throws Error{no_resource}.
   void watch(int descriptor);
 
-  // The application has closed a descriptor that sleeps depend on: what looks like sleeping would
-  // spin.
+  // The application has closed a descriptor that sleeps depend on: they would spin.
   bool descriptor_lost() const noexcept { return descriptor_lost_; }
 
   // Progresses the whole context until done() or the limit; false: the limit passed first. done is

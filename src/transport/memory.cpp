@@ -44,8 +44,8 @@ base::Mapping map_arena(const base::System& system, int descriptor, std::size_t 
     return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, descriptor, 0);
   });
   if (address == MAP_FAILED) fail("mmap", bytes, errno, "lower QPMESH_ARENA_BYTES_MAX");
-  // A dump would fault in every hole of every rank's arena: gigabytes, while the peers wait for
-  // news of this death.
+  // A dump would fault in every hole of every rank's arena, while peers wait for news of this
+  // death.
   ::madvise(address, bytes, MADV_DONTDUMP);
   return base::Mapping{address, bytes};
 }
@@ -87,8 +87,7 @@ std::optional<std::uint64_t> Arena::allocate(std::size_t bytes) {
   if (bytes < huge_page_bytes) return take(bytes, alignment);
   auto offset = take(bytes, huge_page_bytes);
   if (!offset) return take(bytes, alignment);
-  // Of private memory too it is only advice; what is left over behind whole pages stays as small as
-  // it is.
+  // It is only advice. What is left over behind whole pages stays as small as it is.
   ::madvise(data() + *offset, bytes / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE);
   return offset;
 }
@@ -123,8 +122,7 @@ std::uint64_t Arena::untouched_bytes() const noexcept {
 void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
   bytes = base::round_up(bytes == 0 ? 1 : bytes, alignment);
   given_bytes_ -= bytes;
-  // The next owner relies on zeroes. Whole pages go back to the system, the ragged ends are cleared
-  // by hand.
+  // The next owner relies on zeroes. Whole pages go back to the system, the ends are cleared here.
   constexpr std::uint64_t page = 4096;
   const std::uint64_t first_page = base::round_up(offset, page);
   const std::uint64_t end_page = (offset + bytes) / page * page;

@@ -1,6 +1,5 @@
 // A rank's arena: the one sparse memory it shares. Control line, rings, staging and Buffers are
-// carved from it, so that a peer maps (or registers) it once and later allocations need no
-// descriptor to travel.
+// carved from it, so that a peer maps (or registers) it once and no descriptor travels later.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +28,7 @@ class Arena {
   // Cache lines are prefetched in pairs: two writers never share one.
   static constexpr std::size_t alignment = 128;
 
-  // A sparse memfd of the given size, sealed against resizing. Throws Error{no_resource} naming
-  // limit and need.
+  // A sparse memfd, sealed against resizing. Throws Error{no_resource} naming limit and need.
   static Arena create_shared(const base::System& system, std::size_t bytes);
   // Private memory, for the simulator: lazily touched, so that hundreds fit in one process.
   static Arena create_private(const base::System& system, std::size_t bytes);
@@ -40,8 +38,7 @@ class Arena {
   std::size_t bytes() const noexcept { return mapping_.bytes(); }
   int descriptor() const noexcept { return fd_.get(); }
 
-  // From here on memory begins with a page of this length where there is room for that, and may lie
-  // in such pages.
+  // Memory that is as long begins with such a page where there is room, and may lie in such pages.
   static constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
   // Offset of zeroed memory, first fit; nothing when the arena is full.

@@ -24,8 +24,7 @@ void Neighbour::ring(int doorbell) noexcept {
 
 // The proof comes before the guard: between the two calls the id would have to be given again, and
 // nothing else may pass between `begun` and the call that ends with `done`. A process that is
-// stopped between the two keeps its neighbour's buffer until it goes on or ends; see
-// docs/errors.md.
+// stopped between the two keeps its neighbour's buffer until it goes on or ends (docs/errors.md).
 bool Neighbour::fill(FillGuard& guard, const FillTarget& target,
                      std::span<const std::byte> source) const noexcept {
   if (!fills_private() || private_memory_.copy(nullptr, 0, 0) != 0) return false;

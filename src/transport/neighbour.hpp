@@ -22,13 +22,11 @@ using base::FillTarget;
 // Made at start-up, read by everybody, never changed: the memory changes, not where it is.
 class Neighbour {
  public:
-  // A peer that proved to share memory with us: maps its arena. The descriptor of the arena may be
-  // closed afterwards. private_memory: where it and we copy each other's. Throws
-  // Error{no_resource}.
+  // A peer that proved to share memory with us: maps its arena, whose descriptor may be closed
+  // afterwards. private_memory: where it and we copy each other's. Throws Error{no_resource}.
   Neighbour(const base::System& system, int arena_fd, std::size_t arena_bytes,
             base::UniqueFd doorbell, base::ProcessMemory private_memory = {});
-  // A rank of this process, whose arena is mapped already. It does not own the doorbell; -1: nobody
-  // sleeps.
+  // A rank of this process, whose arena is mapped. Does not own the doorbell; -1: nobody sleeps.
   explicit Neighbour(const Arena& arena, int doorbell = -1) noexcept
       : Neighbour{{arena.data(), arena.bytes()}, arena.header().asleep, doorbell} {}
   Neighbour(std::span<std::byte> arena, const base::Asleep& asleep, int doorbell) noexcept
@@ -75,8 +73,7 @@ class Neighbour {
   // forbids it, and the rank knows.
   virtual bool fill(FillGuard& guard, const FillTarget& target,
                     std::span<const std::byte> source) const noexcept;
-  // What it had begun to fill it fills no more: the process has ended, with all its threads. Never
-  // blocks.
+  // The process has ended, with all its threads: it fills nothing any more. Never blocks.
   virtual bool has_ended() const noexcept { return private_memory_.has_ended(); }
 
  private:

@@ -27,8 +27,7 @@ struct RemoteAddress {
 enum class Notification : std::uint8_t {
   // A flag inside the written memory. Relies on the connection's order of writes.
   poll,
-  // The write carries a 32-bit immediate, and the receiver's completion is the flag. Relies on
-  // nothing.
+  // The write carries a 32-bit immediate; the receiver's completion is the flag. Relies on nothing.
   immediate,
 };
 
@@ -43,11 +42,9 @@ struct Capabilities {
   // devices): a record is complete when its tail is there, and needs no CRC.
   bool bytes_in_order = false;
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
-  // Any memory of a process can be registered, for the peer's writes and its reads: zero-copy
-  // rendezvous.
+  // Any memory of a process can be registered, for the peer's writes and reads.
   bool registers_user_memory = false;
-  // Sources beyond inline_bytes_max must lie in memory that this rank registered: a device reads
-  // them.
+  // A device reads sources beyond inline_bytes_max: they must lie in memory that is registered.
   bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them
   Notification medium = Notification::poll;  // records with payload behind them
@@ -65,8 +62,7 @@ struct Write {
   // Where registered_sources and neither inline nor in lasting memory: the body's region.
   std::optional<std::uint32_t> source_region = {};
   RemoteAddress target = {};
-  // Of aligned bytes inside head, which the receiver polls. Where flags are ordered they are stored
-  // at once.
+  // Of aligned bytes inside head, which the receiver polls: stored at once where flags are ordered.
   std::uint32_t flag_offset = no_flag;
   std::uint32_t flag_bytes = 4;                 // or 8
   std::optional<std::uint32_t> immediate = {};  // delivered by poll_immediate at the other end
@@ -102,8 +98,7 @@ class Connection {
   // lost, and after a failure.
   virtual bool delivered() noexcept { return true; }
 
-  // The next immediate of the peer's writes, in order; the bytes of its write and of all earlier
-  // ones are visible.
+  // The next immediate of the peer's writes, in order; all bytes up to its write are visible.
   virtual std::optional<std::uint32_t> poll_immediate() noexcept = 0;
 
   // Where this process can load the peer's registered memory [source, source + bytes); nullptr
@@ -134,9 +129,8 @@ class Transport {
   // Returns how peers name the first byte. Regions may overlap. Throws Error{no_resource}.
   virtual RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) = 0;
   virtual void deregister_memory(std::uint32_t region) noexcept = 0;
-  // How a peer names this memory, when it lies in lasting memory. Total: nothing for any other
-  // memory. Regions of one message are used by that message alone: another one of the same memory
-  // may outlast them.
+  // How a peer names this memory; nothing where it is not lasting. A region of one message is that
+  // message's alone: another one of the same memory may outlast it.
   virtual std::optional<RemoteAddress> address_of(
       std::span<const std::byte> memory) const noexcept = 0;
 
@@ -144,8 +138,7 @@ class Transport {
   // Readable when progress has something to do; -1: none.
   virtual int wake_descriptor() const noexcept = 0;
   // Before this thread sleeps on the descriptor: news from here on make it readable; progress looks
-  // once more for what came before. Returns how long a sleep may last: what is only seen by looking
-  // at memory wakes nobody.
+  // once more for what came before. Returns how long a sleep may last: memory wakes nobody.
   virtual std::chrono::microseconds request_notification() noexcept {
     return std::chrono::microseconds::max();
   }

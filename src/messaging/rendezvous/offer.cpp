@@ -127,8 +127,7 @@ void handle_clear_to_send(Core& core, Peer& peer, const Record& record) {
 void proceed(Core& core, Peer& peer, SendOperation& send, const Record& answer) {
   const RendezvousBody body = answer.rendezvous();
   const bool zero_copy = (answer.header().flags & flag_zero_copy) != 0;
-  // Where a write is a store into a mapping, no device checks the target: another's word must not
-  // make us write beside it.
+  // Where a write is a store into a mapping no device checks it: a wrong word must do no harm.
   const bool checked_by_device = !peer.capabilities.loads_peer_memory;
   if (zero_copy && !checked_by_device &&
       peer.connection.load({body.region, body.offset}, send.bytes) == nullptr) {

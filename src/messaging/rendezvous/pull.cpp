@@ -44,9 +44,8 @@ bool take_source(Peer& peer, const Pull& pull, std::size_t begin, std::size_t by
   return true;
 }
 
-// The message is here. The sender may take its source back (its communicator failed) at any moment;
-// it raises its count before, so a count that is still the offer's after the copy says that the
-// copy is the message.
+// The message is here. The sender may take its source back (its communicator failed) at any moment,
+// and raises its count before: the copy is the message when the count is still the offer's.
 bool end_pull(Core& core, Peer& peer, const Pull& pull) {
   ReceiveOperation& receive = *pull.receive;
   const std::uint64_t communicator = receive.communicator;
@@ -136,8 +135,7 @@ bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& of
           bool is_private) {
   if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
   const Pull pull{.receive = &receive, .offered = offered, .is_private = is_private};
-  // A reduction works on what is in the cache, as it comes through the ring: not out of private
-  // memory.
+  // A reduction works on what is in the cache, as it comes through the ring.
   if (is_private && (!peer.copies_private() || receive.combine != nullptr)) return false;
   if (receive.combine == nullptr && wants_help(core, peer, receive.message_bytes))
     return pull_together(core, peer, pull);

@@ -11,8 +11,7 @@
 //
 // Who may touch the buffers: the source belongs to the operation until it is done (pull and read:
 // until finished comes; write: until the last write's completion). The target is written by the
-// peer only between clear_to_send and finished, and by our own device until the completion of the
-// last read.
+// peer only between clear_to_send and finished, and by our own device until its last read is done.
 #pragma once
 
 #include <cstdint>
@@ -81,14 +80,12 @@ void take_preposted(Core& core, Peer& peer, SendOperation& send);
 
 // ---- revoke.cpp: memory comes back to its owner ----
 
-// Ends an operation of a failed communicator, at once or when no device touches its buffer any
-// more.
+// Ends an operation of a failed communicator, once no device touches its buffer any more.
 void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept;
 void close(Core& core, SendOperation& send, const Error& failure) noexcept;
 void handle_revoke(Core& core, Peer& peer, const RendezvousBody& body);
 void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body);
-// Ends at once, by tearing down connections, what is closing: of one rank, or of one communicator,
-// where it is said.
+// Ends what is closing by tearing down connections: all, or that of a rank or a communicator.
 void tear_down_closing(Core& core, std::optional<int> rank,
                        std::optional<std::uint64_t> communicator) noexcept;
 // What this communicator offers for loading is void from here on.

@@ -1,5 +1,4 @@
-// How a write reaches the memory of a neighbour. A template over its atomics: tests/explore runs
-// the rings over it.
+// How a write reaches a neighbour's memory. A template over its atomics, for tests/explore.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// What ibv_modify_qp is told on the way from RESET to RTS: pure functions of what the two ends
-// agreed on.
+// What ibv_modify_qp is told on the way from RESET to RTS, from what the two ends agreed on.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,7 +16,7 @@ Attributes to_init(const selection::Endpoint& local, unsigned access);
 Attributes to_rtr(const diagnosis::LinkDescription& link);
 Attributes to_rts(const diagnosis::LinkDescription& link);
 
-// How the local end addresses the peer: what to_rtr uses, and what ibv_create_ah proves to have a
+// How the local end addresses the peer: to_rtr uses it, and ibv_create_ah proves that it has a
 // route.
 ibv_ah_attr route_to(const selection::Endpoint& local, const selection::Endpoint& peer);
 

@@ -98,8 +98,7 @@ Post VerbsConnection::read(std::span<std::byte> target, std::optional<std::uint3
   return hand_over(1, number);
 }
 
-// Posts the first `count` of requests_; signalled: up to which request completions will have been
-// asked for.
+// Posts the first `count` of requests_; signalled: the last one that asks for a completion.
 Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noexcept {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused);
@@ -128,8 +127,7 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
     if (id.tell) ++told_;
     return;
   }
-  // A flush follows another error: that one tells the cause, and comes first or from the receive
-  // side.
+  // A flush follows another error, which comes first or from the receive side.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && failed_) return;
   unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
   fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write",
@@ -187,8 +185,7 @@ void VerbsConnection::fail(diagnosis::Explanation explanation, int system_error)
   ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
 }
 
-// An empty write: it names no memory, and its completion says that all before it has been
-// acknowledged.
+// An empty write: it names no memory, and completes when all before it has been acknowledged.
 void VerbsConnection::post_marker() noexcept {
   ibv_send_wr& request = requests_.front();
   request = {};
@@ -198,8 +195,7 @@ void VerbsConnection::post_marker() noexcept {
   hand_over(1, posted_ + 1);
 }
 
-// A completion says that the peer's device has acknowledged. The last writes may have asked for
-// none.
+// Completions are the peer's acknowledgements, and the last writes may have asked for none.
 bool VerbsConnection::delivered() noexcept {
   if (failed_ || retired_ == posted_) return true;
   if (signalled_ != posted_ && has_room()) post_marker();
@@ -224,8 +220,7 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
   }
 }
 
-// A queue pair that is destroyed touches no memory any more, the peer's writes as little as our
-// sources.
+// A queue pair that is destroyed touches no memory any more: no target here, and no source.
 void VerbsConnection::tear_down() noexcept {
   fail({.cause = fmt::format("torn down after an error, on {}", to_string(parts_.link))});
   if (awaits_completion()) --parts_.transport->awaiting_;

@@ -2,8 +2,7 @@
 // and reads from it.
 //
 // Nothing here allocates or locks; what a post costs is the provider's affair (rxe: one system
-// call). Bytes that fit are inline. Others are read by the device until their completion, and again
-// when it retransmits.
+// call). Bytes that fit are inline. Others the device reads until they complete, perhaps twice.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -81,9 +80,8 @@ class VerbsConnection final : public Connection {
   void on_arrival(const ibv_wc& completion) noexcept;
   // The first cause stays.
   void fail(diagnosis::Explanation explanation, int system_error = 0) noexcept;
-  // Now and then, after the completion queue was emptied: counts how long the peer's device is
-  // silent while it owes an answer, gives up in the device's stead where that never does, and asks
-  // on an idle link.
+  // Now and then, after the completion queue was emptied: counts how long the peer's device owes an
+  // answer, gives up where our device never does, and asks on an idle link.
   void watch(std::chrono::milliseconds passed) noexcept;
 
  private:
@@ -104,8 +102,7 @@ class VerbsConnection final : public Connection {
   std::uint64_t retired_at_last_watch_ = 0;
   // Since the peer's device last answered, or since it was asked.
   std::chrono::milliseconds silence_{0};
-  // Immediates that arrived and were not taken; as many as there are receives, so it cannot
-  // overflow.
+  // Immediates that arrived and were not taken: there is room for those of all receives.
   std::vector<std::uint32_t> arrivals_;
   std::uint64_t arrived_ = 0;  // cumulative
   std::uint64_t taken_ = 0;    // cumulative

@@ -22,8 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The bytes of an address or netmask inside its sockaddr; empty for families that GIDs are not made
-// from.
+// The bytes of an address or netmask in its sockaddr; empty for families that make no GIDs.
 std::span<const std::uint8_t> address_bytes(const sockaddr* address, sa_family_t family) noexcept {
   if (address == nullptr) return {};
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(address);
@@ -118,8 +117,7 @@ void name_interface(selection::GidFacts& gid, unsigned index, std::span<const In
 void read_gids(const base::System& system, ibv_context* context, selection::DeviceFacts& facts,
                std::size_t entries_max) {
   std::vector<ibv_gid_entry> entries(entries_max);
-  // One call for all ports, which leaves empty entries out; reading them one by one is 1024 calls
-  // on rxe.
+  // One call for all ports, without empty entries; one by one it would be 1024 calls on rxe.
   const auto count = system.call("ibv_query_gid_table", [&] {
     return ibv_query_gid_table(context, entries.data(), entries.size(), 0);
   });
@@ -206,9 +204,8 @@ selection::DeviceFacts read_device(const base::System& system, ibv_device* devic
 }
 
 // On kernels before 5.12 a child's first write to a registered page would leave the parent with a
-// copy that the device does not know. Must come before any registration of the process; where
-// something else in it registered first, nothing can be done any more, and nothing is worse than
-// before.
+// copy that the device does not know. Must come before any registration of the process: where
+// something else in it registered first, nothing can be done any more.
 void protect_forks() {
   if (ibv_is_fork_initialized() == IBV_FORK_DISABLED) ibv_fork_init();
 }

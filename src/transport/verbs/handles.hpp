@@ -1,6 +1,5 @@
-// Verbs objects that own: each goes with its owner. A queue pair goes before its completion queues,
-// a region and a queue pair before their protection domain, all before the device: declare members
-// in the opposite order.
+// Verbs objects that own. Declare members in this order, so that they go in the opposite one:
+// device, protection domain, completion queues, then queue pairs and regions.
 #pragma once
 
 #include <infiniband/verbs.h>

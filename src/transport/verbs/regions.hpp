@@ -17,8 +17,7 @@ class Regions {
  public:
   Regions(const base::System& system, ibv_pd& domain) noexcept : system_{system}, domain_{domain} {}
 
-  // Throws Error{no_resource} telling need, have and remedy where the limit of locked memory is the
-  // cause.
+  // Throws Error{no_resource}, with need, have and remedy where locked memory is limited.
   RemoteAddress add(std::span<const std::byte> memory, RegionKind kind);
   void remove(std::uint32_t remote_key) noexcept;
 

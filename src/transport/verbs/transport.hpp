@@ -1,9 +1,8 @@
 // RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
 //
 // Bring-up, per peer: address_for (queue pair in INIT) → the bootstrap carries the addresses →
-// connect (RTR, RTS). Both ends reach RTS before the first write, because nothing is posted until
-// every rank has connected: a packet that meets a queue pair in INIT is dropped and costs a
-// retransmission timeout.
+// connect (RTR, RTS). Nothing is posted until every rank has connected: a packet that meets a queue
+// pair in INIT is dropped and costs a retransmission timeout.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +49,7 @@ struct PeerPaths {
 
 class VerbsTransport final : public Transport {
  public:
-  // Opens the device. Throws Error{no_resource} naming it and the step that failed; leaves nothing
-  // behind.
+  // Opens the device. Throws Error{no_resource} naming it and the step that failed.
   VerbsTransport(const base::System& system, const base::Log& log, Settings settings);
   ~VerbsTransport() override;
   VerbsTransport(const VerbsTransport&) = delete;

@@ -1,5 +1,4 @@
-// Sentences for people who must find out why a link failed, with everything they would otherwise
-// collect from both hosts.
+// Sentences for people who must find out why a link failed, with the facts of both hosts.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// What completion statuses and asynchronous events mean, what usually causes them, and what to do
-// next.
+// What completion statuses and events mean, what usually causes them, and what to do next.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -56,8 +55,7 @@ struct LinkDescription {
 std::string to_string(const LinkDescription& link);
 
 using selection::Explanation;
-// Of a failed completion. operation is what was posted ("RDMA write"): a failed completion itself
-// does not say.
+// Of a failed completion, which does not say what was posted: operation does ("RDMA write").
 Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::string_view operation,
                      const LinkDescription& link);
 // Of an event of a device and, where it concerns one, its port (0: none).

@@ -29,8 +29,7 @@ std::optional<Subnet> parse_subnet(std::string_view text);
 std::string to_string(const Subnet& subnet);
 bool contains(const Subnet& subnet, const Gid& address) noexcept;
 
-// What narrows or guides the choice. A wish that is not met leaves nothing to offer: it is never
-// put aside.
+// What narrows or guides the choice. A wish that is not met leaves nothing to offer.
 struct Wishes {
   std::string device{};  // empty: any
   int port = 0;          // 0: any
@@ -109,8 +108,7 @@ struct Judgement {
   int score = 0;  // the sum of the terms
 };
 
-// Every GID of every device: first those that can be offered, best first, then the refused ones in
-// order.
+// Every GID of every device: those that can be offered, best first, then the refused ones in order.
 std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes);
 inline constexpr const char* other_device_hint =
     "set QPMESH_DEVICE to a device and port that qpmesh-info lists, or unset it";

@@ -40,8 +40,7 @@ struct Explanation {
   bool operator==(const Explanation&) const = default;
 };
 
-// An address of a network interface, IPv4 mapped as in a GID. prefix_bits counts in that family: 24
-// of 10.0.0.1/24.
+// An address of a network interface, IPv4 mapped as in a GID. prefix_bits: 24 of 10.0.0.1/24.
 struct InterfaceAddress {
   Gid address{};
   int prefix_bits = 0;

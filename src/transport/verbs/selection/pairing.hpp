@@ -39,8 +39,7 @@ struct PortChoice {
 };
 // For every rank: ports that together let all ranks reach each other where there is a network that
 // all share, and otherwise many; within one subnet where that is possible; then the best scores.
-// Ranks with the same node_ids[rank] need no verbs between them; empty: every rank needs every
-// other.
+// Ranks with the same node_ids[rank] need no verbs between them; empty: all need all others.
 std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> node_ids);
 // The endpoints of that port alone, in order.
 Offer restrict_to(const Offer& offer, const PortChoice& choice);

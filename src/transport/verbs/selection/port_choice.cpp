@@ -1,7 +1,6 @@
 // Which port each rank uses. A rank has one, so the ranks' choices depend on each other: start from
 // several simple assignments, let one rank after the other improve its own until nobody can, and
-// take the best. Because reaching is mutual, what is better for one rank is better for the whole:
-// it ends.
+// take the best. It ends: reaching is mutual, so what is better for one rank is better for all.
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -38,8 +37,7 @@ Attachment attachment_of(const Endpoint& endpoint) {
           .subnet = prefix_of(endpoint.gid, endpoint.prefix_bits)};
 }
 
-// Ports that are attached alike reach the same others, so that thousands of ports are a few
-// networks.
+// Ports that are attached alike reach the same others: thousands of ports are a few networks.
 struct Network {
   std::vector<Attachment> attachments;  // sorted
   std::vector<Endpoint> sample;         // the endpoints of one of its ports
@@ -98,8 +96,7 @@ Cluster survey(std::span<const Offer> offers) {
   return cluster;
 }
 
-// How many ranks use each network: all of them, and those of each node, who do not count for one
-// another.
+// How many ranks use each network: in all, and of each node, whose ranks do not count for it.
 struct Users {
   Users(const Cluster& cluster, const Assignment& assignment, std::span<const int> node_ids)
       : all(cluster.networks.size()) {

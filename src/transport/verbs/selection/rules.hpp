@@ -24,8 +24,7 @@ struct Notifications {
   bool bytes_in_order = false;  // the device vouches for it, and the self-test saw nothing else
 };
 // poll relies on writes of one connection becoming visible in order, which no specification
-// promises: it is for devices known to keep it, seen from processors that keep it too. Everything
-// else gets immediates.
+// promises: it is for devices and processors that are known to keep it. Others get immediates.
 Notifications default_notifications(const DeviceFacts& device, LinkLayer link_layer,
                                     bool x86 = x86_host);
 
@@ -35,8 +34,7 @@ struct Timers {
   std::uint8_t retry_count = 7;     // on rxe this means for ever
   std::uint8_t rnr_retry = 6;       // 7 means for ever by definition
   std::uint8_t min_rnr_timer = 12;  // 0.64 ms
-  // The connection gives up by its own clock after this silence, because its device never does. 0:
-  // the device gives up.
+  // After this silence the connection gives up, because its device never does. 0: the device does.
   std::int64_t silence_ms_max = 0;
 };
 // link_timeout_ms: how long a peer's device may stay silent before the link has failed. 0 chooses:
