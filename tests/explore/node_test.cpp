@@ -45,7 +45,7 @@ struct Membership {
   // Until the slot may be written: every member has finished the operation that used it before.
   void await_own_slot(std::uint32_t number) {
     for (std::size_t i = 0; i < members.size(); ++i) {
-      while (i != rank && !members[i].is_done(number + 1 - slots)) wait_for_news();
+      while (i != rank && !members[i].is_done(number + 1 - slots, own.done())) wait_for_news();
     }
   }
   void publish(std::uint32_t number) {
@@ -58,7 +58,8 @@ struct Membership {
   }
   bool has_come(std::size_t i, std::uint32_t number) {
     std::uint64_t call = 0;
-    if (!members[i].has_come(members[i].words().slot(number), node_stage(number, 1), call))
+    if (!members[i].has_come(members[i].words().slot(number), node_stage(number, 1), own.done(),
+                             call))
       return false;
     require(call == call_of(number), "the call of another operation");
     return true;

@@ -74,7 +74,7 @@ bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address
 
 // Those that a failure ends are not counted: there may be more of them than fit, and nobody may go
 // on because of them.
-void NodeMemory::end(std::uint32_t number) noexcept {
+void NodeMemory::end(std::uint64_t number) noexcept {
   if (failure_ == nullptr) own_.end(number);
 }
 

@@ -83,7 +83,7 @@ class NodeMemory final : public progress::Pollable {
   NodeSlab& slab(int rank) const noexcept {
     return static_cast<NodeSlab&>(peer(rank).words.words());
   }
-  NodeSlab& own_slab() const noexcept { return slab(rank_); }
+  NodeSlab& own_slab() const noexcept { return static_cast<NodeSlab&>(own_.words()); }
   OwnNodeWords<base::ProcessAtomics>& own_words() noexcept { return own_; }
   std::optional<std::uint64_t> offset_in_arena(const void* data, std::size_t bytes) const noexcept;
   // Of a member's data. Throws Error{corrupt} for what does not lie in its arena.
@@ -104,23 +104,23 @@ class NodeMemory final : public progress::Pollable {
   }
   base::FillShare& fill_share() noexcept { return fill_share_; }
 
-  std::uint32_t begin() noexcept { return next_number_++; }
+  std::uint64_t begin() noexcept { return next_number_++; }
   // A set of staging buffers for this operation, and which operation must be done before it is
   // written.
   struct StagingSet {
     std::size_t set = 0;
-    std::uint32_t done_before = 0;  // as NodeSlab::done
+    std::uint64_t done_before = 0;  // as NodeSlab::done
   };
-  StagingSet take_staging(std::uint32_t number) noexcept {
+  StagingSet take_staging(std::uint64_t number) noexcept {
     const std::size_t set = next_staging_set_;
     next_staging_set_ ^= 1;
     return {set, std::exchange(staging_done_before_[set], number + 1)};
   }
-  void end(std::uint32_t number) noexcept;
+  void end(std::uint64_t number) noexcept;
   void publish(NodeSlot& slot, std::uint64_t stage) noexcept;
   // The slot that this rank writes next, for so many bytes of data: its lines are taken from the
   // members that read them last, while we wait anyway.
-  void prefetch_slot(std::uint32_t number, std::size_t data_bytes) noexcept {
+  void prefetch_slot(std::uint64_t number, std::size_t data_bytes) noexcept {
     NodeSlot& slot = own_slab().slot(number);
     const std::size_t bytes =
         offsetof(NodeSlot, data) + std::min(data_bytes, node_prefetch_bytes_max);
@@ -175,19 +175,20 @@ class NodeMemory final : public progress::Pollable {
     // would be fetched back from the members who read it, which doubled the time of a small
     // allreduce.
     if (rank == rank_)
-      return wait.what == NodeWait::For::stage ||
-             has_reached(own_.done(), static_cast<std::uint32_t>(wait.stage));
-    if (wait.what == NodeWait::For::end)
-      return member.words.is_done(static_cast<std::uint32_t>(wait.stage));
-    if (wait.what == NodeWait::For::fill)
-      return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
+      return wait.what == NodeWait::For::stage || has_reached(own_.done(), wait.stage);
+    if (wait.what != NodeWait::For::stage) return is_over(member, wait);
     std::uint64_t call = 0;
-    if (!member.words.has_come(member.words.words().slots[wait.slot], wait.stage, call))
+    if (!member.words.has_come(member.words.words().slots[wait.slot], wait.stage, own_.done(),
+                               call))
       return false;
     if (call == wait.call) [[likely]]
       return true;
     report(member, call);
     return false;
+  }
+  bool is_over(Peer& member, const NodeWait& wait) const noexcept {
+    if (wait.what == NodeWait::For::end) return member.words.is_done(wait.stage, own_.done());
+    return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
   }
   // Admits the call, or tells the listener of a difference.
   void report(const Peer& member, std::uint64_t call) noexcept;
@@ -204,9 +205,9 @@ class NodeMemory final : public progress::Pollable {
   bool fills_together_;
   base::FillShare fill_share_;
   int spins_max_;
-  std::uint32_t next_number_ = 0;
+  std::uint64_t next_number_ = 0;
   std::size_t next_staging_set_ = 0;
-  std::array<std::uint32_t, 2> staging_done_before_{};  // the users of the sets, plus one
+  std::array<std::uint64_t, 2> staging_done_before_{};  // the users of the sets, plus one
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;
   bool reported_ = false;  // a difference, once

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -39,7 +38,7 @@ class NodeOperation {
             int end) noexcept
         : memory_{operation.memory_} {
       wait_.what = what;
-      wait_.slot = operation.number_ % node_slot_count;
+      wait_.slot = static_cast<std::uint32_t>(operation.number_ % node_slot_count);
       wait_.stage = stage;
       wait_.call = operation.call_;
       wait_.next = first;
@@ -70,9 +69,7 @@ class NodeOperation {
   Awaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
   Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
   // Until this rank learns of the failure for which a member revoked its Buffers.
-  Awaiter failure_of(int rank) noexcept {
-    return member(rank, std::numeric_limits<std::uint32_t>::max());
-  }
+  Awaiter failure_of(int rank) noexcept { return member(rank, node_step_max); }
   // After reads of all members' Buffers: nothing to wait for, unless one was revoked and may have
   // been written meanwhile. Also where a last step of all follows: who gave up may have come to it
   // already.
@@ -203,7 +200,7 @@ class NodeOperation {
     for (int rank = 0; rank < memory_.size(); ++rank) count += is_in_arena(rank) ? 1 : 0;
     return count;
   }
-  Awaiter all_done(std::uint32_t done) noexcept {
+  Awaiter all_done(std::uint64_t done) noexcept {
     return {*this, NodeWait::For::end, done, 0, memory_.size()};
   }
   Awaiter members(int first, int end, std::uint32_t step) noexcept {
@@ -211,7 +208,7 @@ class NodeOperation {
   }
 
   NodeMemory& memory_;
-  std::uint32_t number_;
+  std::uint64_t number_;
   std::uint64_t call_;
   NodeMemory::StagingSet staging_{};
   MemoryKind kind_ = MemoryKind::slab;  // what this rank published

@@ -2,6 +2,7 @@
 // written and read. Templates over their atomics: tests/explore runs them in every interleaving.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,7 +27,7 @@ enum class MemoryKind : std::uint32_t {
 // Where an operation stands at one rank. Written by the owner, read by all members.
 template <class Atomics>
 struct alignas(128) NodeSlotWords {
-  // Low half of the operation's number plus one, and its step. Stored last: releases the fields
+  // The operation's number plus one, and its step (node_stage). Stored last: releases the fields
   // below and the data. Sequentially consistent, so that sleepers are woken as by the flag of a
   // record. Equality of numbers is enough: a member cannot come to the next operation of this slot
   // before we have finished this one.
@@ -72,16 +73,26 @@ struct NodeWords {
   Slot slots[slot_count];  // NOLINT(*-avoid-c-arrays)
 
   // A slot is written again when every member has finished the operation that used it before.
-  Slot& slot(std::uint32_t number) noexcept { return slots[number % slot_count]; }
-  const Slot& slot(std::uint32_t number) const noexcept { return slots[number % slot_count]; }
+  Slot& slot(std::uint64_t number) noexcept { return slots[number % slot_count]; }
+  const Slot& slot(std::uint64_t number) const noexcept { return slots[number % slot_count]; }
 };
 
-constexpr std::uint64_t node_stage(std::uint32_t number, std::uint32_t step) noexcept {
-  return std::uint64_t{number + 1} << 32 | step;
+// Numbers of operations never come again here. Of a stage the number's upper bits are dropped.
+inline constexpr int node_step_bits = 24;
+inline constexpr std::uint32_t node_step_max = (1U << node_step_bits) - 1;
+constexpr std::uint64_t node_stage(std::uint64_t number, std::uint32_t step) noexcept {
+  assert(step <= node_step_max);
+  return (number + 1) << node_step_bits | step;
 }
-// Numbers come again after 2^32 operations.
-constexpr bool has_reached(std::uint32_t done, std::uint32_t target) noexcept {
-  return static_cast<std::int32_t>(done - target) >= 0;
+constexpr bool has_reached(std::uint64_t done, std::uint64_t target) noexcept {
+  return static_cast<std::int64_t>(done - target) >= 0;  // the first operations wait for none
+}
+// The count of operations whose low half a member tells. `near`: a count of this rank's, of now.
+// Members are never further apart than they have slots, but what this rank learnt of one may be
+// older than any number of operations: so no low halves are kept.
+constexpr std::uint64_t whole_count(std::uint32_t low, std::uint64_t near) noexcept {
+  const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(near));
+  return near + static_cast<std::uint64_t>(std::int64_t{ahead});
 }
 
 // What this rank says of itself.
@@ -94,10 +105,11 @@ class OwnNodeWords {
   OwnNodeWords() = default;  // of nobody
   explicit OwnNodeWords(Words& words) noexcept : words_{&words} {}
 
-  std::uint32_t done() const noexcept { return done_; }
+  Words& words() const noexcept { return *words_; }
+  std::uint64_t done() const noexcept { return done_; }
   // Several operations may be in flight, and end in any order.
-  void end(std::uint32_t number) noexcept {
-    const std::uint32_t ahead = number - done_;
+  void end(std::uint64_t number) noexcept {
+    const std::uint64_t ahead = number - done_;
     if (ahead != 0) {
       finished_beyond_ |= std::uint64_t{1} << (ahead - 1);
       return;
@@ -105,20 +117,22 @@ class OwnNodeWords {
     ++done_;
     for (; (finished_beyond_ & 1) != 0; finished_beyond_ >>= 1) ++done_;
     finished_beyond_ >>= 1;
-    Atomics::store_release(&words_->done, done_);  // after our last load of the members' data
+    // After our last load of the members' data.
+    Atomics::store_release(&words_->done, static_cast<std::uint32_t>(done_));
   }
   void name_call(Slot& slot, std::uint64_t call) noexcept {
     Atomics::store_relaxed(&slot.call, call);
   }
   // Everything before is seen by who sees the stage. Sleepers are woken by the caller.
   void publish(Slot& slot, std::uint64_t stage) noexcept {
-    Atomics::store_release(&slot.done, done_);  // after our last load of the members' data
+    // After our last load of the members' data.
+    Atomics::store_release(&slot.done, static_cast<std::uint32_t>(done_));
     Atomics::store_seq_cst(&slot.stage, stage);
   }
 
  private:
   Words* words_ = nullptr;
-  std::uint32_t done_ = 0;
+  std::uint64_t done_ = 0;
   std::uint64_t finished_beyond_ = 0;  // bit i: operation done_ + 1 + i
 };
 
@@ -133,22 +147,23 @@ class MemberNodeWords {
 
   Words& words() const noexcept { return *words_; }
   // Has it come to this step of the slot's operation? If it has, what it published is visible, and
-  // call is what it called.
-  bool has_come(const Slot& slot, std::uint64_t stage, std::uint64_t& call) noexcept {
+  // call is what it called. own_done: OwnNodeWords::done.
+  bool has_come(const Slot& slot, std::uint64_t stage, std::uint64_t own_done,
+                std::uint64_t& call) noexcept {
     const std::uint64_t seen = Atomics::load_acquire(&slot.stage);
-    if (seen >> 32 != stage >> 32 || seen < stage) return false;
-    const std::uint32_t done = Atomics::load_acquire(&slot.done);
+    if (seen >> node_step_bits != stage >> node_step_bits || seen < stage) return false;
+    const std::uint64_t done = whole_count(Atomics::load_acquire(&slot.done), own_done);
     if (!has_reached(known_done_, done)) known_done_ = done;
     call = Atomics::load_relaxed(&slot.call);
     return true;
   }
   // Has it finished so many operations? What it read for them may be written.
-  bool is_done(std::uint32_t target) noexcept {
+  bool is_done(std::uint64_t target, std::uint64_t own_done) noexcept {
     if (has_reached(known_done_, target)) return true;
-    known_done_ = Atomics::load_acquire(&words_->done);
+    known_done_ = whole_count(Atomics::load_acquire(&words_->done), own_done);
     return has_reached(known_done_, target);
   }
-  std::uint32_t known_done() const noexcept { return known_done_; }
+  std::uint64_t known_done() const noexcept { return known_done_; }
   // What it called, if it has used the slot.
   bool has_called(const Slot& slot, std::uint64_t& call) const noexcept {
     if (Atomics::load_acquire(&slot.stage) == 0) return false;
@@ -158,7 +173,7 @@ class MemberNodeWords {
 
  private:
   Words* words_;
-  std::uint32_t known_done_ = 0;
+  std::uint64_t known_done_ = 0;
 };
 
 }  // namespace qpmesh::collectives

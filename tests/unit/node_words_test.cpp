@@ -1,0 +1,76 @@
+// Counts of a node's operations over longer times than low halves of them tell. What the words say
+// in every interleaving is tests/explore's.
+#include "collectives/node/words.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace qpmesh::collectives;
+using Words = NodeWords<qpmesh::base::ProcessAtomics>;
+using Own = OwnNodeWords<qpmesh::base::ProcessAtomics>;
+using Member = MemberNodeWords<qpmesh::base::ProcessAtomics>;
+
+constexpr std::uint64_t half_turn = std::uint64_t{1} << 31;
+
+class NodeCounts : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(NodeCounts, wait_for_a_member_that_was_not_looked_at_for_so_many_operations) {
+  Words words{};
+  Member member{words};
+  const std::uint64_t number = GetParam();
+  words.done = static_cast<std::uint32_t>(number - 3);
+  EXPECT_FALSE(member.is_done(number - 2, number));
+  EXPECT_TRUE(member.is_done(number - 3, number));
+  words.done = static_cast<std::uint32_t>(number - 2);
+  EXPECT_TRUE(member.is_done(number - 2, number));
+}
+
+TEST_P(NodeCounts, do_not_wait_for_what_was_over_so_many_operations_ago) {
+  Words words{};
+  Member member{words};
+  words.done = static_cast<std::uint32_t>(GetParam());
+  EXPECT_TRUE(member.is_done(2, GetParam()));
+}
+
+TEST_P(NodeCounts, are_learnt_whole_with_a_stage_of_a_member_that_is_ahead_or_behind) {
+  const std::uint64_t number = GetParam();
+  for (const std::uint64_t done : {number - 2, number, number + 2}) {
+    Words words{};
+    Member member{words};
+    auto& slot = words.slot(number);
+    slot.stage = node_stage(number, 1);
+    slot.done = static_cast<std::uint32_t>(done);
+    std::uint64_t call = 0;
+    EXPECT_TRUE(member.has_come(slot, node_stage(number, 1), number, call));
+    EXPECT_EQ(member.known_done(), done);
+  }
+}
+
+TEST_P(NodeCounts, of_another_turn_are_no_stage_that_is_awaited) {
+  const std::uint64_t number = GetParam();
+  Words words{};
+  Member member{words};
+  auto& slot = words.slot(number);
+  slot.stage = node_stage(number - 2 * half_turn, 1);
+  std::uint64_t call = 0;
+  EXPECT_FALSE(member.has_come(slot, node_stage(number, 1), number, call));
+}
+
+INSTANTIATE_TEST_SUITE_P(Near, NodeCounts,
+                         testing::Values(half_turn - 1, half_turn + 5, 2 * half_turn - 1,
+                                         2 * half_turn, 2 * half_turn + 1, 3 * half_turn + 5,
+                                         4 * half_turn + 2));
+
+TEST(node_counts, go_on_while_operations_end_in_another_order_than_they_began) {
+  Words words{};
+  Own own{words};
+  own.end(1);
+  own.end(2);
+  EXPECT_EQ(own.done(), 0U);
+  own.end(0);
+  EXPECT_EQ(own.done(), 3U);
+  EXPECT_EQ(words.done, 3U);
+}
+
+}  // namespace
