@@ -79,9 +79,12 @@ void NodeMemory::end(std::uint64_t number) noexcept {
 }
 
 void NodeMemory::publish(NodeSlot& slot, std::uint64_t stage) noexcept {
+  // Loaded before the stage is stored: every load behind that waits until other cores can see it.
+  const std::span members{peers_};
+  const Peer* const own = &peer(rank_);
   own_.publish(slot, stage);
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) peer(rank).memory->wake_if_asleep();
+  for (const Peer& member : members) {
+    if (&member != own) member.memory->wake_if_asleep();
   }
 }
 
