@@ -34,13 +34,14 @@ inline const detail::ConstElements& as_const(const detail::ConstElements& range)
 inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_bytes,
                                  std::string_view operation) {
   constexpr auto bytes_max = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  const auto bytes = base::checked_multiply(element_count, element_bytes);
-  if (!bytes || *bytes > bytes_max) [[unlikely]] {
+  const std::size_t bytes =
+      base::checked_multiply(element_count, element_bytes).value_or(bytes_max + 1);
+  if (bytes > bytes_max) [[unlikely]] {
     bad_argument(operation, "a negative count, turned unsigned, looks like this",
                  "{} elements of {} bytes are more than memory can hold", element_count,
                  element_bytes);
   }
-  return *bytes;
+  return bytes;
 }
 
 // The bytes of a caller's range.

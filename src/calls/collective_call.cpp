@@ -296,7 +296,7 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
   const collectives::Group group = request.communicator->begin();
   request.has_task = true;
   progress::Engine& engine = request.communicator->context().engine();
-  if (plan.divide == nullptr && !what.has_layout()) {
+  if (plan.divide == nullptr && !plan.call.has_layout) {
     engine.start(request.task, [&] { return algorithm.run(group, request.arguments); });
   } else {
     engine.start(request.task, [&] { return run_planned(group, plan, algorithm); });

@@ -67,10 +67,8 @@ struct PendingOperation {
   bool done() const noexcept {
     return (!has_send || send.done) && (!has_receive || receive.done) && (!has_task || task.done);
   }
-  // A task alone that has ended and thrown nothing: there is nothing to settle.
-  bool task_ended_well() const noexcept {
-    return has_task && task.done && !task.error && !has_send && !has_receive;
-  }
+  // There is nothing to settle then: what has a task has no messages beside it.
+  bool task_ended_well() const noexcept { return task.done && !task.error; }
 };
 
 // Ends an operation that something else than itself brought down, such as std::bad_alloc while it

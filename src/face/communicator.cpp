@@ -102,10 +102,10 @@ std::string_view async_name_of(Collective collective) noexcept {
 // ---- blocking and not: the same preparation, on the stack or in the pool ----
 
 template <class Prepare>
-Status run(const std::shared_ptr<CommunicatorState>& state, std::string_view operation,
-           const CallOptions& options, Prepare&& prepare) {
-  const CallScope scope{*state, operation, options};
-  PendingOperation request{*state, operation, options};
+Status run(CommunicatorState& state, std::string_view operation, const CallOptions& options,
+           Prepare&& prepare) {
+  const CallScope scope{state, operation, options};
+  PendingOperation request{state, operation, options};
   prepare(request);
   if (request.task_ended_well()) return {};  // the usual end of a small collective
   return finish_waiting(request);
@@ -173,7 +173,7 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
 
 Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received,
                                        int from, int tag, const CallOptions& options) {
-  return run(state_, "sendrecv", options, [&](PendingOperation& request) {
+  return run(*state_, "sendrecv", options, [&](PendingOperation& request) {
     start_both(request, sent, to, received, from, tag);
   });
 }
@@ -222,7 +222,7 @@ std::optional<Status> Communicator::try_probe(int source, int tag) {
 }
 
 void Communicator::run_collective(const detail::AnyCollective& what, const CallOptions& options) {
-  run(state_, collectives::collective_name(what.collective), options,
+  run(*state_, collectives::collective_name(what.collective), options,
       [&](PendingOperation& request) {
         calls::start_collective(request, what, options.algorithm);
       });
@@ -258,7 +258,7 @@ collectives::Task finish_on_node(collectives::Group group) {
 }  // namespace
 
 void Communicator::finish(const CallOptions& options) {
-  run(state_, "finish", options, [&](PendingOperation& request) {
+  run(*state_, "finish", options, [&](PendingOperation& request) {
     require_no_requests(*state_, "finish");
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;

@@ -197,13 +197,24 @@ void move_out_of_ring(Core& core, Peer& peer) {
   }
 }
 
-void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
-  core_->matching.for_each_unexpected_collective([&](Unexpected& message) {
+namespace {
+
+// Not inlined: every collective would save registers for what there hardly ever is.
+[[gnu::noinline]] void recheck_unexpected(Core& core, std::uint64_t communicator,
+                                          std::uint32_t operation) {
+  core.matching.for_each_unexpected_collective([&](Unexpected& message) {
     const Envelope& envelope = message.envelope;
     if (envelope.communicator != communicator || operation_of(envelope.key) != operation) return;
-    if (!core_->listener.agrees(envelope.source, communicator, operation, envelope.signature))
-      discard(*core_, message);
+    if (!core.listener.agrees(envelope.source, communicator, operation, envelope.signature))
+      discard(core, message);
   });
+}
+
+}  // namespace
+
+void Messaging::recheck_signatures(std::uint64_t communicator, std::uint32_t operation) {
+  if (core_->matching.has_unexpected_collectives())
+    recheck_unexpected(*core_, communicator, operation);
 }
 
 }  // namespace qpmesh::messaging

@@ -92,6 +92,7 @@ class Matching {
     for (auto& list : unexpected_) list.for_each(f);
   }
 
+  bool has_unexpected_collectives() const noexcept { return !unexpected_[1].empty(); }
   template <class F>
   void for_each_unexpected_collective(F&& f) {
     unexpected_[1].for_each(f);

@@ -47,7 +47,7 @@ void Engine::run_all() {
     if (ended_root_ != nullptr) {
       TaskPromise& ended = *std::exchange(ended_root_, nullptr);
       TaskOperation& operation = *ended.root;
-      operation.error = std::move(ended.error);
+      if (ended.error) operation.error = std::move(ended.error);
       Task::Handle::from_promise(ended).destroy();
       --tasks_in_flight_;
       complete(operation);

@@ -89,26 +89,29 @@ ReduceKernel kernel_for(ReductionKind kind) noexcept {
   return nullptr;
 }
 
+constexpr auto kind_count = static_cast<std::size_t>(ReductionKind::logical_xor) + 1;
+constexpr auto type_count = static_cast<std::size_t>(ElementType::bfloat16) + 1;
+using FastestKernels = std::array<std::array<ReduceKernel, type_count>, kind_count>;
+
+// On this processor. Not inlined: every call of a reduction would save registers for it.
+[[gnu::noinline]] FastestKernels fastest_kernels() noexcept {
+  FastestKernels kernels;
+  for (std::size_t row = 0; row < kind_count; ++row) {
+    for (std::size_t column = 0; column < type_count; ++column) {
+      const auto kind = static_cast<ReductionKind>(row);
+      const auto type = static_cast<ElementType>(column);
+      const ReduceKernel vectors = vector_reduce_kernel(kind, type);
+      kernels[row][column] = vectors == nullptr ? scalar_reduce_kernel(kind, type) : vectors;
+    }
+  }
+  return kernels;
+}
+
 }  // namespace
 
-// Chosen once for this processor: the choice itself costs more than the reduction of a few
-// elements.
 ReduceKernel reduce_kernel(ReductionKind kind, ElementType type) noexcept {
-  constexpr auto kind_count = static_cast<std::size_t>(ReductionKind::logical_xor) + 1;
-  constexpr auto type_count = static_cast<std::size_t>(ElementType::bfloat16) + 1;
-  static const auto fastest = [] {
-    std::array<std::array<ReduceKernel, type_count>, kind_count> kernels;
-    for (std::size_t row = 0; row < kind_count; ++row) {
-      for (std::size_t column = 0; column < type_count; ++column) {
-        const auto each_kind = static_cast<ReductionKind>(row);
-        const auto each_type = static_cast<ElementType>(column);
-        const ReduceKernel vectors = vector_reduce_kernel(each_kind, each_type);
-        kernels[row][column] =
-            vectors == nullptr ? scalar_reduce_kernel(each_kind, each_type) : vectors;
-      }
-    }
-    return kernels;
-  }();
+  // Chosen once: the choice itself costs more than the reduction of a few elements.
+  static const FastestKernels fastest = fastest_kernels();
   const auto row = static_cast<std::size_t>(kind);
   const auto column = static_cast<std::size_t>(type);
   if (row >= kind_count || column >= type_count) return nullptr;  // a caller's cast
