@@ -21,6 +21,23 @@ namespace {
 
 constexpr std::int64_t answer_ms_max = 500;  // that a root may take to say who is missing
 
+// Every rank's blob, as the root hands them out.
+constexpr std::size_t everyones_bytes_max(int size) {
+  return static_cast<std::size_t>(size) * (blob_bytes_max + 4);
+}
+std::optional<std::vector<Blob>> decode_everyones(BlobView payload, int size) {
+  base::ByteReader reader{payload};
+  std::vector<Blob> blobs;
+  blobs.reserve(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    const BlobView bytes = reader.get_bytes();
+    if (bytes.size() > blob_bytes_max) return std::nullopt;
+    blobs.emplace_back(bytes.begin(), bytes.end());
+  }
+  if (!reader.finished()) return std::nullopt;
+  return blobs;
+}
+
 class StarRank final : public Star {
  public:
   StarRank(const StarSettings& settings, Endpoint endpoint, const base::System& system,
@@ -158,32 +175,8 @@ std::vector<Blob> Star::all_gather(BlobView mine, Deadline deadline) {
   }
 }
 
-std::string Star::hint_for_missing() const {
-  return fmt::format("{} says {} ranks: was every one started? They must {}",
-                     settings_.size_variable, settings_.size, endpoint_.terms);
-}
-
 long long Star::elapsed_ms() const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(system_.now() - started_).count();
-}
-
-Blob encode_everyones(const std::vector<Blob>& blobs) {
-  base::ByteWriter writer;
-  for (const Blob& blob : blobs) writer.put_bytes(blob);
-  return std::move(writer).blob();
-}
-
-std::optional<std::vector<Blob>> decode_everyones(BlobView payload, int size) {
-  base::ByteReader reader{payload};
-  std::vector<Blob> blobs;
-  blobs.reserve(static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) {
-    const BlobView bytes = reader.get_bytes();
-    if (bytes.size() > blob_bytes_max) return std::nullopt;
-    blobs.emplace_back(bytes.begin(), bytes.end());
-  }
-  if (!reader.finished()) return std::nullopt;
-  return blobs;
 }
 
 }  // namespace qpmesh::bootstrap

@@ -55,8 +55,6 @@ class Star : public Bootstrap {
         ended_ranks_{connect_to_ended_ranks(system, settings.ended_ranks_socket)} {}
 
   virtual std::vector<Blob> gather(BlobView mine, Deadline deadline) = 0;
-  // What to look into when fellow ranks do not come.
-  std::string hint_for_missing() const;
   long long elapsed_ms() const;  // of this all_gather
 
   const StarSettings settings_;
@@ -71,12 +69,5 @@ class Star : public Bootstrap {
 };
 std::unique_ptr<Star> make_star_root(const StarSettings&, Endpoint, const base::System&,
                                      const base::Log&);
-
-// Every rank's blob, as the root hands them out.
-constexpr std::size_t everyones_bytes_max(int size) {
-  return static_cast<std::size_t>(size) * (blob_bytes_max + 4);
-}
-Blob encode_everyones(const std::vector<Blob>& blobs);
-std::optional<std::vector<Blob>> decode_everyones(BlobView payload, int size);
 
 }  // namespace qpmesh::bootstrap

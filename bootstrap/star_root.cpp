@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "bootstrap/acceptor.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/frame_stream.hpp"
@@ -242,10 +243,11 @@ std::vector<Blob> StarRoot::hand_out(Deadline deadline) {
     blobs.push_back(std::move(*member.blob));
     member.blob.reset();
   }
-  const Blob everyones = encode_everyones(blobs);
+  base::ByteWriter writer;
+  for (const Blob& blob : blobs) writer.put_bytes(blob);
   for (Member& member : members_) {
     if (!member.stream) continue;
-    member.stream->queue(FrameKind::everyones, everyones);
+    member.stream->queue(FrameKind::everyones, writer.blob());
     member.stream->flush(system_);
   }
   const auto unsent = [](const Member& member) {
@@ -301,7 +303,9 @@ void StarRoot::fail_timeout(std::span<const int> absent, std::string_view remark
   if (!remark.empty()) cause += fmt::format(" ({})", remark);
   if (!acceptor_.last_refusal().empty()) cause += fmt::format("; {}", acceptor_.last_refusal());
   fail_everyone(init_error(ErrorCode::timeout, absent.empty() ? no_peer : absent.front(),
-                           std::move(cause), hint_for_missing()));
+                           std::move(cause),
+                           fmt::format("{} says {} ranks: was every one started? They must {}",
+                                       settings_.size_variable, settings_.size, endpoint_.terms)));
 }
 
 }  // namespace
