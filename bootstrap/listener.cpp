@@ -66,6 +66,7 @@ std::vector<std::string> interface_addresses(const base::System& system) {
   }
   std::ranges::stable_sort(found, std::greater{}, [](const auto& each) { return each.first; });
   std::vector<std::string> hosts;
+  hosts.reserve(found.size());
   for (auto& [worth, host] : found) hosts.push_back(std::move(host));
   return hosts;
 }
