@@ -3,7 +3,6 @@
 
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/endpoint.hpp"
-#include "bootstrap/environment.hpp"
 #include "bootstrap/launcher.hpp"
 #include "bootstrap/star.hpp"
 #include "qpmesh/error.hpp"

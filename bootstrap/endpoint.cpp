@@ -11,8 +11,8 @@
 #include <memory>
 #include <utility>
 
-#include "bootstrap/environment.hpp"
 #include "bootstrap/init_error.hpp"
+#include "bootstrap/launcher.hpp"
 
 namespace qpmesh::bootstrap {
 namespace {

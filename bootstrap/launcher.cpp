@@ -1,14 +1,17 @@
 #include "bootstrap/launcher.hpp"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <string>
 
+#include "base/text.hpp"
 #include "bootstrap/endpoint.hpp"
-#include "bootstrap/environment.hpp"
+#include "bootstrap/init_error.hpp"
 
 // The launcher nearest to the process comes first. Open MPI and Hydra start their daemons through
 // srun inside a Slurm allocation, so they come before srun; torchrun's names are the least specific
@@ -16,6 +19,45 @@
 
 namespace qpmesh::bootstrap {
 namespace {
+
+constexpr std::int64_t ranks_max = 65'536;
+
+// What to do about a variable, by whose it is.
+std::string hint_for(std::string_view name) {
+  if (name.starts_with("QPMESH_")) return "docs/options.md lists every variable";
+  return "the launcher sets it; where QPMESH_RANK and QPMESH_SIZE are set, no launcher is asked";
+}
+
+[[noreturn]] void fail_missing(std::string_view name, std::string_view launcher,
+                               std::string_view allowed) {
+  fail_config(fmt::format("{} is not set, although the environment is that of {}; allowed is {}",
+                          name, launcher, allowed),
+              name.starts_with("QPMESH_")
+                  ? "QPMESH_RANK and QPMESH_SIZE are set together, or neither"
+                  : hint_for(name));
+}
+
+std::string required_text(const Environment& environment, std::string_view name,
+                          std::string_view launcher) {
+  if (auto value = environment(name)) return *std::move(value);
+  fail_missing(name, launcher, "a word");
+}
+
+std::optional<std::int64_t> number(const Environment& environment, std::string_view name,
+                                   std::int64_t least, std::int64_t most) {
+  const auto value = environment(name);
+  if (!value) return std::nullopt;
+  const auto parsed = parse_number(*value);
+  if (!parsed || *parsed < least || *parsed > most)
+    fail_variable(name, *value, fmt::format("a number from {} to {}", least, most));
+  return parsed;
+}
+
+std::int64_t required_number(const Environment& environment, std::string_view name,
+                             std::int64_t least, std::int64_t most, std::string_view launcher) {
+  if (const auto value = number(environment, name, least, most)) return *value;
+  fail_missing(name, launcher, fmt::format("a number from {} to {}", least, most));
+}
 
 // In which variables a launcher says who we are.
 struct LauncherVariables {
@@ -76,13 +118,10 @@ std::optional<std::string> process_name(pid_t pid) {
   std::ifstream file{fmt::format("/proc/{}/stat", pid)};
   std::string text;
   if (!std::getline(file, text)) return std::nullopt;
-  std::size_t at = text.rfind(')');
-  if (at == std::string::npos) return std::nullopt;
-  for (int field = 2; field < 22; ++field) {
-    at = text.find(' ', at + 1);
-    if (at == std::string::npos) return std::nullopt;
-  }
-  return fmt::format("{}-{}", pid, text.substr(at + 1, text.find(' ', at + 1) - at - 1));
+  std::istringstream fields{text.substr(text.rfind(')') + 1)};
+  std::string start;
+  for (int field = 3; field <= 22; ++field) fields >> start;
+  return fields ? std::optional{fmt::format("{}-{}", pid, start)} : std::nullopt;
 }
 
 // Hydra puts no job id into the environment. Asking for it over PMI-1 would make this a process
@@ -219,6 +258,26 @@ void apply_own_variables(const Environment& environment, Identity& identity) {
 }
 
 }  // namespace
+
+Environment process_environment() {
+  return [](std::string_view name) -> std::optional<std::string> {
+    const char* value = ::secure_getenv(std::string{name}.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+  };
+}
+
+void fail_config(std::string cause, std::string hint) {
+  fail_init(ErrorCode::bad_config, no_peer, std::move(cause), std::move(hint));
+}
+
+void fail_variable(std::string_view name, std::string_view value, std::string_view allowed) {
+  fail_config(fmt::format("{} is \"{}\"; allowed is {}", name, value.substr(0, 80), allowed),
+              hint_for(name));
+}
+
+std::optional<std::int64_t> parse_number(std::string_view text) noexcept {
+  return text.starts_with('-') ? std::nullopt : base::parse_integer(text, false);
+}
 
 Identity identify(const Environment& environment) {
   Identity identity = detect(environment);

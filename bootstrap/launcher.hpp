@@ -1,6 +1,7 @@
 // Who this process is, as its launcher says in the environment.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +19,14 @@ namespace qpmesh::bootstrap {
 // How the environment is read; tests pass a table.
 using Environment = std::function<std::optional<std::string>(std::string_view name)>;
 Environment process_environment();
+
+[[noreturn]] void fail_config(std::string cause, std::string hint = {});
+// It is read strictly. The hint says where the variable is explained, or who sets it.
+[[noreturn]] void fail_variable(std::string_view name, std::string_view value,
+                                std::string_view allowed);
+
+// All of text as a decimal number, or nothing. No sign, no blanks, no "0x".
+std::optional<std::int64_t> parse_number(std::string_view text) noexcept;
 
 // Of a job over TCP.
 struct Secret {

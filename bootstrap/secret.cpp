@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/owned.hpp"
-#include "bootstrap/environment.hpp"
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/launcher.hpp"
@@ -103,12 +102,10 @@ bool make_secret_file(const std::string& directory, const std::string& path) {
   std::string draft = directory + "/secret.XXXXXX";
   const base::UniqueFd fd{::mkostemp(draft.data(), O_CLOEXEC)};  // 0600
   if (!fd) fail_file("the file", path, "cannot be made", errno, hint_for_secret);
-  const bool written =
+  const bool linked =
       ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::fsync(fd.get()) == 0;
-  int error = written ? 0 : errno;
-  const bool linked = written && ::link(draft.c_str(), path.c_str()) == 0;
-  if (written && !linked) error = errno;
+      ::fsync(fd.get()) == 0 && ::link(draft.c_str(), path.c_str()) == 0;
+  const int error = linked ? 0 : errno;
   ::unlink(draft.c_str());
   if (!linked && error != EEXIST)
     fail_file("the file", path, "cannot be made", error, hint_for_secret);
