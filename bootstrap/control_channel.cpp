@@ -161,8 +161,7 @@ std::vector<base::ControlEvent> SocketControlChannel::poll() {
     return ::epoll_wait(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), 0);
   });
   if (count < 0 && errno != EINTR) lose_descriptor();
-  // A process whose pidfd is readable sends nothing more: reading its socket after this look finds
-  // everything.
+  // A process whose pidfd is readable sends nothing more: its socket, read from now on, has all.
   const auto readable = std::span{ready_}.first(static_cast<std::size_t>(std::max(count, 0)));
   std::fill(process_ended_.begin(), process_ended_.end(), false);
   for (const epoll_event& event : readable) {
@@ -293,8 +292,7 @@ void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
 }
 
 // What a Unix socket took is at the peer. TCP may still lose it, and sends it again only while the
-// connection lives: closed over bytes that we did not read, it would be reset, and the goodbye
-// gone.
+// connection lives: one that is closed over unread bytes is reset, and the goodbye gone.
 SocketControlChannel::Farewell SocketControlChannel::farewell(Peer& peer) noexcept {
   flush(peer);
   if (peer.stream.unsent()) return Farewell::room;

@@ -54,8 +54,7 @@ base::UniqueFd listen_on_host(std::string name, const PrivateName& private_name,
             listening.error);
 }
 
-// Blocks as long as the resolver does: getaddrinfo knows no deadline. Numeric addresses never
-// block.
+// Blocks for a name as long as the resolver does: getaddrinfo knows no deadline.
 Resolved resolve(const HostPort& address, const base::System& system) {
   addrinfo wish{};
   wish.ai_family = AF_UNSPEC;

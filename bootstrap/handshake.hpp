@@ -57,8 +57,7 @@ Hello make_hello(const base::System& system, int rank, int size, int ordinal, st
 std::uint32_t hash_of_job(std::string_view job);
 std::string sender_of(const Hello& hello);  // "pid 12 on host a"
 
-// The two proofs differ in their first byte, so that neither side's can be sent back as the
-// other's.
+// The two proofs differ in their first byte: neither side's can be sent back as the other's.
 enum class Role : std::uint8_t { listener = 'R', caller = 'r' };
 Proof prove(const Key& key, Role role, const Challenge& challenge, const Hello& hello);
 bool proves(BlobView proof, const Key& key, Role role, const Challenge& challenge,

@@ -50,8 +50,7 @@ Blob encode(const Introduction& introduction);
 
 // Reads what all ranks sent. The answer, and the Error, depend on the blobs alone: ranks that
 // gathered the same blobs come to the same end. Throws Error{corrupt} naming the rank whose blob
-// makes no sense, Error{mismatch} naming both ranks and values where sizes, protocols or versions
-// differ.
+// makes no sense, Error{mismatch} naming both ranks and values that differ.
 std::vector<Introduction> read_introductions(std::span<const Blob> blobs, int size);
 
 // Random where one rank's contribution is, and equal on every rank.

@@ -38,8 +38,7 @@ void check_length(std::string_view name, std::string_view secret) {
               "for example: openssl rand -hex 32");
 }
 
-// A file that others could read or replace is no secret: it must be a plain file of ours, for us
-// alone.
+// What others could read or replace is no secret: it must be a plain file of ours, for us alone.
 std::string read_secret_file(const std::string& what, const std::string& path) {
   const std::string wanted =
       fmt::format("it must be a file of uid {}, mode 0600, that holds the secret", ::geteuid());

@@ -97,8 +97,7 @@ struct Received {
   bool truncated = false;  // the kernel dropped descriptors: this process has no room for them
   int error = 0;           // EAGAIN: nothing now
 };
-// Puts descriptors that travelled with the bytes into the first empty places; surplus ones are
-// closed.
+// Descriptors that came with the bytes fill the first empty places; surplus ones are closed.
 Received receive(const base::System& system, int socket, std::span<std::byte> into,
                  std::span<base::UniqueFd> descriptors = {});
 

@@ -179,8 +179,7 @@ std::optional<Refusal> StarRoot::refusal_of(const Hello& hello) const {
            own_rank}};
 }
 
-// An authenticated peer becomes a member, or learns why not; the root goes on waiting in either
-// case.
+// An authenticated peer becomes a member, or learns why not; the root goes on waiting.
 void StarRoot::judge(AuthenticatedPeer caller) {
   const Hello hello = caller.hello;
   if (const auto refusal = refusal_of(hello))

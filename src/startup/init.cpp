@@ -257,8 +257,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
 }
 
 std::shared_ptr<context::CommunicatorState> init_from_environment(const Options& options) {
-  // Of the process, not of a context: a second init of the same job must not meet the first one's
-  // sockets.
+  // Of the process: a second init of the same job must not meet the sockets of the first.
   static std::atomic<int> ordinal{0};
   const base::System system;
   const bootstrap::Identity identity = bootstrap::identify(bootstrap::process_environment());
