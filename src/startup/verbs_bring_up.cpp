@@ -322,7 +322,7 @@ class Linking {
     return static_cast<VerbsConnection&>(*result_.links[at(peer)].connection);
   }
 
-  [[noreturn]] static void fail_link(int peer, ErrorCode code, Explanation why,
+  [[noreturn]] static void fail_link(int peer, ErrorCode code, const Explanation& why,
                                      int system_error = 0) {
     base::throw_error({.code = code, .peer = peer, .system_error = system_error}, "init", why.hint,
                       "{}", why.cause);
