@@ -33,25 +33,23 @@ struct QueuePairAddress {
   std::uint32_t qpn = 0;
   std::uint32_t psn = 0;
   std::uint64_t unroutable = 0;
-  Notification small = Notification::immediate;
-  Notification medium = Notification::immediate;
-  bool bytes_in_order = false;
+  selection::Notifications notifications{};
 };
 
 Blob encode(const QueuePairAddress& address) {
   base::ByteWriter out;
-  out.put_fields(address.qpn, address.psn, address.unroutable, address.small, address.medium,
-                 address.bytes_in_order);
+  const auto& [small, medium, reason, bytes_in_order] = address.notifications;
+  out.put_fields(address.qpn, address.psn, address.unroutable, small, medium, bytes_in_order);
   return std::move(out).blob();
 }
 
 QueuePairAddress decode_address(BlobView bytes, int peer) {
   base::ByteReader in{bytes};
   QueuePairAddress address;
-  in.get_fields(address.qpn, address.psn, address.unroutable, address.small, address.medium,
-                address.bytes_in_order);
+  auto& [small, medium, reason, bytes_in_order] = address.notifications;
+  in.get_fields(address.qpn, address.psn, address.unroutable, small, medium, bytes_in_order);
   if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
-      std::max(address.small, address.medium) > Notification::immediate) {
+      std::max(small, medium) > Notification::immediate) {
     base::throw_error({ErrorCode::corrupt, peer}, "connect", "",
                       "{} bytes are not the address of a queue pair", bytes.size());
   }
@@ -176,9 +174,7 @@ Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
   return encode({.qpn = pending_.back().queue_pair->qp_num,
                  .psn = pending_.back().psn,
                  .unroutable = pending_.back().unroutable,
-                 .small = settings_.notifications.small,
-                 .medium = settings_.notifications.medium,
-                 .bytes_in_order = settings_.notifications.bytes_in_order});
+                 .notifications = settings_.notifications});
 }
 
 std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_address) {
@@ -201,12 +197,13 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
   to_state(mine, to_rtr(link), "RTR", link);
   to_state(mine, to_rts(link), "RTS", link);
   const Capabilities capabilities{
-      .name = name,
-      .bytes_in_order = settings_.notifications.bytes_in_order && theirs.bytes_in_order,
+      .name = "verbs",
+      .bytes_in_order =
+          settings_.notifications.bytes_in_order && theirs.notifications.bytes_in_order,
       .registers_user_memory = true,
       .registered_sources = true,
-      .small = std::max(settings_.notifications.small, theirs.small),
-      .medium = std::max(settings_.notifications.medium, theirs.medium),
+      .small = std::max(settings_.notifications.small, theirs.notifications.small),
+      .medium = std::max(settings_.notifications.medium, theirs.notifications.medium),
       .inline_bytes_max = mine.inline_bytes_max,
       .write_bytes_max = write_bytes_max};
   const bool immediates = capabilities.small == Notification::immediate ||

@@ -26,8 +26,6 @@ namespace qpmesh::transport::verbs {
 
 class VerbsConnection;
 
-inline constexpr std::string_view name = "verbs";
-
 struct Settings {
   std::string host;
   selection::PortChoice port;        // of the device that is opened
