@@ -1,5 +1,4 @@
 // How operations end when a link or a communicator has failed, and who is still awaited.
-#include <algorithm>
 #include <new>
 #include <utility>
 

@@ -98,8 +98,7 @@ class Matching {
     unexpected_[1].for_each(f);
   }
 
-  // Kept between messages, so that an unexpected small message allocates nothing once the first few
-  // have come. Throws std::bad_alloc.
+  // Kept between messages: small ones soon allocate nothing. Throws std::bad_alloc.
   Unexpected& new_message() {
     if (free_.empty()) free_.push_back(messages_.emplace_back());
     Unexpected& message = *free_.first();

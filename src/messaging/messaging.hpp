@@ -9,7 +9,6 @@
 //   rendezvous lasts.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "base/log.hpp"
 #include "base/revocation.hpp"

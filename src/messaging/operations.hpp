@@ -110,8 +110,7 @@ struct ReceiveOperation : progress::Operation {
   std::uint32_t signature = 0;  // of the collective call, or of the elements (elements.hpp)
 
   State state = State::idle;
-  // Done, but the message is still first in line: message_bytes > capacity_bytes, or it holds
-  // elements of another type.
+  // Done, but the message is still first in line: it is too long, or of elements of another type.
   bool truncated = false;
   bool mistyped = false;
   int message_source = -1;

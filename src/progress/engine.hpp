@@ -1,5 +1,4 @@
-// One engine per context drives everything: it polls what may have news and resumes what became
-// ready. No hidden threads.
+// One engine per context drives everything: it polls for news and resumes what became ready.
 #pragma once
 
 #include <cassert>

@@ -18,8 +18,7 @@ namespace {
 
 // A poll of a few rings and a pause: about 50 ns; only the order matters.
 constexpr std::uint32_t spins_per_us = 20;
-// A pause costs up to 40 ns, which a message that is nearly here would wait for; a long wait leaves
-// the core's other thread alone.
+// A pause costs up to 40 ns, for which a message that is nearly here would wait.
 constexpr std::uint32_t pauseless_spins = 2'000;
 // A lost wake-up would be a bug; it costs a second, not a hang.
 constexpr std::chrono::seconds sleep_max{1};

@@ -13,8 +13,7 @@
 
 namespace qpmesh::progress {
 
-// Looks at what one peer writes, about as many as it takes to answer from a core of its own; longer
-// waits belong to the engine.
+// Looks at what one peer writes: about as many as an answer takes from a core of its own.
 inline constexpr int spins_on_own_core = 400;
 
 // How long a wait spins and yields before it sleeps; by usable cores. A sleep costs 35 µs across
@@ -65,8 +64,7 @@ class Waiter {
 
   // Progresses the whole context until done() or the limit; false: the limit passed first. done is
   // asked after every step; on_stall when the limit's stall time has come, and again so many ms
-  // after the begin as it returns. The contexts of the others are progressed as well, and what
-  // wakes one of them ends the sleep.
+  // after the begin as it returns. The others' contexts are progressed and wake the sleeper, too.
   template <class Done, class OnStall = decltype([] { return std::int64_t{0}; })>
   bool wait_until(Done&& done, WaitLimit limit, OnStall&& on_stall = {}, Others others = {}) {
     std::uint32_t steps = 0;

@@ -154,9 +154,8 @@ void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
 }
 
 bool Arena::contains(const void* address, std::size_t bytes) const noexcept {
-  const auto* const begin = static_cast<const std::byte*>(address);
-  return begin >= mapping_.data() && begin <= mapping_.data() + mapping_.bytes() &&
-         bytes <= static_cast<std::size_t>(mapping_.data() + mapping_.bytes() - begin);
+  const std::uint64_t offset = offset_of(address);  // beyond all lengths where it lies before
+  return offset <= mapping_.bytes() && bytes <= mapping_.bytes() - offset;
 }
 
 void populate(std::byte* data, std::size_t bytes) noexcept {

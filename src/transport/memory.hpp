@@ -65,8 +65,7 @@ class Arena {
   std::uint64_t given_bytes_ = 0;
 };
 
-// Takes the pages of memory that is going to be used, here and now instead of at its first use;
-// only advice, since Linux 5.14.
+// Takes the pages of memory now instead of at its first use; only advice, since Linux 5.14.
 void populate(std::byte* data, std::size_t bytes) noexcept;
 
 // Maps an arena, a peer's or our own; -1: private memory. Throws Error{no_resource}.

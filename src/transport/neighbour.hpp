@@ -69,8 +69,7 @@ class Neighbour {
   bool fills_private() const noexcept {
     return copies_private() && base::ProcessMemory::stores_in_order;
   }
-  // Copies into memory that the rank lets us fill. False: it does not any more, or the system
-  // forbids it, and the rank knows.
+  // Copies into memory that the rank lets us fill. False: it or the system does not, and it knows.
   virtual bool fill(FillGuard& guard, const FillTarget& target,
                     std::span<const std::byte> source) const noexcept;
   // The process has ended, with all its threads: it fills nothing any more. Never blocks.

@@ -16,8 +16,7 @@ namespace qpmesh::transport {
 
 // Peer memory, as its owner named it: the key of a region that it registered, and where in it.
 // Where the offset counts from is the transport's affair: over verbs the key is the rkey and the
-// offset the owner's virtual address, elsewhere it counts from the region's first byte. Above,
-// offsets are only added to.
+// offset the owner's virtual address, elsewhere the region's first byte is 0. It is only added to.
 struct RemoteAddress {
   std::uint32_t region = 0;
   std::uint64_t offset = 0;

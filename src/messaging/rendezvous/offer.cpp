@@ -1,5 +1,4 @@
 // Offer and answer: how the two ends agree on a way.
-#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>

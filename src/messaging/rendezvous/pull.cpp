@@ -5,11 +5,10 @@
 // a guard for the last part of where the bytes go, and asks. The sender, if it comes to that while
 // it polls, fills that part by one call of the system. What it has not begun when the receiver has
 // the first part the receiver copies too. What it has begun it ends by itself: until then the
-// receive is `filling`, and not done whatever becomes of its communicator. Nobody writes a buffer
-// which its owner has back.
+// receive is `filling`, and not done whatever comes: nobody writes a buffer that its owner has
+// back.
 #include <cstring>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "base/cpu.hpp"

@@ -51,8 +51,7 @@ void close_memory(Peer& peer, std::optional<transport::RemoteAddress>& opened) n
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
           bool is_private);
 void handle_help(Core& core, Peer& peer, const HelpBody& body);
-// Ends receives whose senders have ended filling them, and, at the cost of calls of the system,
-// those whose senders are gone.
+// Ends receives that are filled, and those whose senders are gone, which costs calls of the system.
 void look_at_fillings(Core& core, bool for_the_dead);
 
 // ---- zero_copy.cpp: a device moves the message, the receiver's by reads or the sender's by writes

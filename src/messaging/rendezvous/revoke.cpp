@@ -5,7 +5,6 @@
 // posts nothing behind its answer, and what it had posted is done when the answer comes, because
 // writes and records of a connection arrive in order. Who posted itself waits for the completion.
 // Only where that takes too long the connection is torn down, which ends all of it.
-#include <algorithm>
 #include <new>
 
 #include "messaging/rendezvous/rendezvous.hpp"

@@ -9,8 +9,7 @@ namespace qpmesh::messaging {
 
 namespace {
 
-// Posts what the connection takes of the message, by post_piece(from, bytes), a few at a time.
-// True: all of it is posted.
+// Posts what the connection takes of the message by post_piece(from, bytes). True: that is all.
 template <class Operation, class PostPiece>
 bool post_pieces(Core& core, Peer& peer, Operation& operation, std::size_t message_bytes,
                  std::size_t piece_bytes_max, PostPiece&& post_piece) {

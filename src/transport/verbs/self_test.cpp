@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <vector>
 
 #include "base/log.hpp"
 #include "qpmesh/error.hpp"

@@ -41,8 +41,7 @@ std::string path_checks(const LinkDescription& link) {
     text += fmt::format("on host {}: ibportstate -C {} {} {}, iblinkinfo, sminfo", link.local.host,
                         local.device, peer.lid, peer.port);
   } else {
-    // An IPv4 packet that is as long as the longest RoCE v2 one: 32 bytes beyond the MTU are
-    // headers that ping does not have.
+    // As long a packet as the longest of RoCE v2, which has 32 bytes of headers more than ping.
     constexpr int header_bytes = 32;
     const int ping_bytes = selection::path_mtu_bytes(local, peer) + header_bytes;
     text += fmt::format("on host {}: ping -c 3 -M do -s {}{}{} {}", link.local.host, ping_bytes,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "base/errors.hpp"
 #include "base/text.hpp"

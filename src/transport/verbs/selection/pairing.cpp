@@ -60,8 +60,7 @@ std::string listed(const Offer& offer) {
   return fmt::format("{}", fmt::join(endpoints, "; "));
 }
 
-// Where nothing can be connected: both ends' endpoints and every reason, with the hint of the pair
-// that came nearest to working.
+// Both ends' endpoints and every reason, with the hint of the pair that came nearest to working.
 Explanation why_no_pair(const Offer& low, const Offer& high) {
   for (const auto& [host, endpoints, why] : {low, high}) {
     if (endpoints.empty())
