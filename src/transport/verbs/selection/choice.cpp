@@ -54,22 +54,25 @@ struct Verdict {
 Verdict check_wishes(const Entry& entry, const Wishes& wishes) {
   const auto& [device, port, gid] = entry;
   if (!wishes.device.empty() && device.name != wishes.device)
-    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for {}", wishes.device),
-            other_device_hint};
+    return {Refusal::other_device,
+            {fmt::format("QPMESH_DEVICE asks for {}", wishes.device), other_device_hint}};
   if (wishes.port != 0 && port.number != wishes.port)
-    return {Refusal::other_device, fmt::format("QPMESH_DEVICE asks for port {}", wishes.port),
-            other_device_hint};
+    return {Refusal::other_device,
+            {fmt::format("QPMESH_DEVICE asks for port {}", wishes.port), other_device_hint}};
   if (wishes.gid_index >= 0 && gid.index != wishes.gid_index)
-    return {Refusal::other_gid_index, fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index),
-            "set QPMESH_GID_INDEX to an index that qpmesh-info lists, or unset it: the index is "
-            "chosen by address"};
+    return {Refusal::other_gid_index,
+            {fmt::format("QPMESH_GID_INDEX asks for {}", wishes.gid_index),
+             "set QPMESH_GID_INDEX to an index that qpmesh-info lists, or unset it: the index is "
+             "chosen by address"}};
   if (!wishes.netdev.empty() && gid.netdev != wishes.netdev)
-    return {Refusal::other_netdev, fmt::format("QPMESH_NETDEV asks for {}", wishes.netdev),
-            "set QPMESH_NETDEV to an interface that qpmesh-info lists, or unset it"};
+    return {Refusal::other_netdev,
+            {fmt::format("QPMESH_NETDEV asks for {}", wishes.netdev),
+             "set QPMESH_NETDEV to an interface that qpmesh-info lists, or unset it"}};
   if (wishes.subnet && !contains(*wishes.subnet, gid.gid))
-    return {Refusal::other_subnet,
-            fmt::format("QPMESH_SUBNET asks for {}", to_string(*wishes.subnet)),
-            "set QPMESH_SUBNET to the network of an interface that qpmesh-info lists, or unset it"};
+    return {
+        Refusal::other_subnet,
+        {fmt::format("QPMESH_SUBNET asks for {}", to_string(*wishes.subnet)),
+         "set QPMESH_SUBNET to the network of an interface that qpmesh-info lists, or unset it"}};
   return {};
 }
 
@@ -79,39 +82,43 @@ Verdict check_health(const Entry& entry, const Wishes& wishes) {
   const bool iwarp = device.protocol == DeviceProtocol::iwarp;
   if (device.protocol != DeviceProtocol::infiniband || port.link_layer == LinkLayer::unspecified)
     return {Refusal::wrong_protocol,
-            iwarp ? "iWARP connects through the RDMA connection manager only"
-                  : "neither InfiniBand nor RoCE",
-            "use a RoCE or InfiniBand device: QPMESH_DEVICE"};
+            {iwarp ? "iWARP connects through the RDMA connection manager only"
+                   : "neither InfiniBand nor RoCE",
+             "use a RoCE or InfiniBand device: QPMESH_DEVICE"}};
   if (port.state != port_active)
-    return {Refusal::port_down, fmt::format("the port is {}", port.state_name),
-            port_down_hint(gid.netdev)};
+    return {Refusal::port_down,
+            {fmt::format("the port is {}", port.state_name), port_down_hint(gid.netdev)}};
   if (port.mtu_bytes < 256 || port.mtu_bytes > 4096)
-    return {Refusal::no_mtu, fmt::format("the port's active MTU is {}", port.mtu_bytes),
-            "bring the port's interface down and up again, then look at ibv_devinfo"};
+    return {Refusal::no_mtu,
+            {fmt::format("the port's active MTU is {}", port.mtu_bytes),
+             "bring the port's interface down and up again, then look at ibv_devinfo"}};
   if (infiniband && port.lid == 0 && !port.grh_required)
-    return {Refusal::no_lid, "no subnet manager has given the port a LID",
-            "start a subnet manager (opensm) on the fabric; sminfo shows whether one is there"};
+    return {Refusal::no_lid,
+            {"no subnet manager has given the port a LID",
+             "start a subnet manager (opensm) on the fabric; sminfo shows whether one is there"}};
   if (gid.index > gid_index_max)
     return {Refusal::index_too_large,
-            fmt::format("a queue pair cannot name entries beyond {}", gid_index_max),
-            fmt::format("remove addresses that are not needed from {}, and bring it down and up",
-                        interface_of(gid))};
+            {fmt::format("a queue pair cannot name entries beyond {}", gid_index_max),
+             fmt::format("remove addresses that are not needed from {}, and bring it down and up",
+                         interface_of(gid))}};
   if (gid.gid == Gid{})
-    return {Refusal::zero_gid, "the entry is zero",
-            fmt::format("give the port's interface an address: ip addr add ADDRESS/BITS dev {}",
-                        interface_of(gid))};
+    return {Refusal::zero_gid,
+            {"the entry is zero",
+             fmt::format("give the port's interface an address: ip addr add ADDRESS/BITS dev {}",
+                         interface_of(gid))}};
   if (infiniband != (gid.type == GidType::infiniband))
     return {Refusal::wrong_gid_type,
-            fmt::format("type {} on {}", to_string(gid.type), to_string(port.link_layer)),
-            "set QPMESH_GID_INDEX to an entry of another type"};
+            {fmt::format("type {} on {}", to_string(gid.type), to_string(port.link_layer)),
+             "set QPMESH_GID_INDEX to an entry of another type"}};
   if (!gid.netdev.empty() && !gid.netdev_up)
-    return {Refusal::netdev_down, fmt::format("{} is down", gid.netdev),
-            fmt::format("ip link set {} up", gid.netdev)};
+    return {Refusal::netdev_down,
+            {fmt::format("{} is down", gid.netdev), fmt::format("ip link set {} up", gid.netdev)}};
   const bool asked_for = wishes.netdev == gid.netdev || wishes.gid_index >= 0 || wishes.subnet;
   if (is_overlay(gid.netdev) && !asked_for && !owns(gid, wishes.bootstrap_address))
-    return {Refusal::overlay, fmt::format("{} belongs to a container network", gid.netdev),
-            "give the device an address on an interface that other hosts reach, or insist with "
-            "QPMESH_NETDEV"};
+    return {Refusal::overlay,
+            {fmt::format("{} belongs to a container network", gid.netdev),
+             "give the device an address on an interface that other hosts reach, or insist with "
+             "QPMESH_NETDEV"}};
   return {};
 }
 
