@@ -313,7 +313,7 @@ class Linking {
         Explanation why{.cause = fault->cause, .hint = fault->hint};
         if (connection.completed() == 1 && connection.unanswered())
           why = describe_cut_path(connection.link(), std::move(why));
-        fail_link(peer, ErrorCode::link_failed, std::move(why), fault->system_error);
+        fail_link(peer, ErrorCode::link_failed, why, fault->system_error);
       }
     }
   }

@@ -62,7 +62,7 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
                     "{} failed on device {}", step, device);
 }
 
-[[noreturn]] void fail_connecting(int peer, diagnosis::Explanation why, int error = 0) {
+[[noreturn]] void fail_connecting(int peer, const diagnosis::Explanation& why, int error = 0) {
   base::throw_error({.code = ErrorCode::link_failed, .peer = peer, .system_error = error},
                     "connect", why.hint, "{}", why.cause);
 }
@@ -192,7 +192,7 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
     diagnosis::Explanation why = diagnosis::describe_bring_up("address handle", EHOSTUNREACH, link);
     why.cause = fmt::format("none of {} pairs of GIDs has a route; the best one: {}",
                             mine.paths.choices.size(), why.cause);
-    fail_connecting(peer, std::move(why));
+    fail_connecting(peer, why);
   }
   to_state(mine, to_rtr(link), "RTR", link);
   to_state(mine, to_rts(link), "RTS", link);
