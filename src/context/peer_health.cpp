@@ -17,38 +17,35 @@ const PeerHealth::Peer* PeerHealth::first_lost(const std::vector<int>& ranks) co
 }
 
 void PeerHealth::leaves(int rank) noexcept {
-  forget_doubt(rank);
   peer(rank).state = State::left;
+  peer(rank).verdict = no_deadline;
   any_left_ = true;
 }
 
 void PeerHealth::doubts(ErrorDetail cause, Deadline verdict) {
-  if (at(cause.peer).state == State::here) doubts_.push_back({std::move(cause), verdict});
-}
-
-void PeerHealth::forget_doubt(int rank) noexcept {
-  std::erase_if(doubts_, [&](const Doubt& doubt) { return doubt.cause.peer == rank; });
+  Peer& doubted = peer(cause.peer);
+  if (doubted.state != State::here || doubted.verdict != no_deadline) return;
+  doubted.cause = std::move(cause);
+  doubted.verdict = verdict;
+  next_verdict_ = std::min(next_verdict_, verdict);
 }
 
 void PeerHealth::loses(ErrorDetail cause) {
-  forget_doubt(cause.peer);
   Peer& lost = peer(cause.peer);
   lost.state = State::lost;
+  lost.verdict = no_deadline;
   lost.cause = std::move(cause);
 }
 
-std::vector<ErrorDetail> PeerHealth::verdicts(Deadline now) const {
+std::vector<ErrorDetail> PeerHealth::verdicts(Deadline now) {
   std::vector<ErrorDetail> due;
-  for (const Doubt& doubt : doubts_) {
-    if (doubt.verdict <= now) due.push_back(doubt.cause);
+  if (now < next_verdict_) return due;
+  next_verdict_ = no_deadline;
+  for (const Peer& each : peers_) {
+    if (each.verdict <= now) due.push_back(each.cause);
+    else next_verdict_ = std::min(next_verdict_, each.verdict);
   }
   return due;
-}
-
-Deadline PeerHealth::next_verdict() const noexcept {
-  Deadline next = no_deadline;
-  for (const Doubt& doubt : doubts_) next = std::min(next, doubt.verdict);
-  return next;
 }
 
 // The newest are kept: what comes for communicators that are gone here already would fill any list.
@@ -70,16 +67,17 @@ std::optional<CommunicatorFailure> PeerHealth::take_early(std::uint64_t communic
 }
 
 bool PeerHealth::begin_abort(ErrorDetail detail) {
-  const std::lock_guard lock{abort_mutex_};
-  if (aborting_.load(std::memory_order_relaxed)) return false;
-  abort_ = std::move(detail);
-  aborting_.store(true, std::memory_order_release);
-  return true;
+  bool begins = false;
+  std::call_once(abort_begins_, [&] {
+    abort_ = std::move(detail);
+    aborting_.store(true, std::memory_order_release);
+    begins = true;
+  });
+  return begins;
 }
 
 ErrorDetail PeerHealth::take_abort() {
   abort_taken_ = true;
-  const std::lock_guard lock{abort_mutex_};
   return abort_;
 }
 

@@ -43,7 +43,8 @@ class PeerHealth {
   struct Peer {
     State state = State::here;
     std::optional<Farewell> farewell{};  // said before it left
-    ErrorDetail cause{};                 // lost: the first one
+    ErrorDetail cause{};                 // lost: the first one; here: of its verdict
+    Deadline verdict = no_deadline;      // here: when it is lost, as its link failed
   };
 
   explicit PeerHealth(int size) : peers_(static_cast<std::size_t>(size)) {}
@@ -66,9 +67,9 @@ class PeerHealth {
   // name for it.
   void doubts(ErrorDetail cause, Deadline verdict);
   void loses(ErrorDetail cause);
-  // The causes of those whose time is over, and when the next one's is.
-  std::vector<ErrorDetail> verdicts(Deadline now) const;
-  Deadline next_verdict() const noexcept;
+  // The causes of those whose time is over, and when to ask again.
+  std::vector<ErrorDetail> verdicts(Deadline now);
+  Deadline next_verdict() const noexcept { return next_verdict_; }
 
   // The error that this rank would say it left after. The newest counts: it is what the caller saw.
   void remember(ErrorDetail last_error) { last_error_ = std::move(last_error); }
@@ -87,19 +88,14 @@ class PeerHealth {
 
  private:
   Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
-  void forget_doubt(int rank) noexcept;
 
   std::vector<Peer> peers_;
   bool any_left_ = false;
-  struct Doubt {
-    ErrorDetail cause;
-    Deadline verdict;
-  };
-  std::vector<Doubt> doubts_;
+  Deadline next_verdict_ = no_deadline;  // none is due before
   std::optional<ErrorDetail> last_error_;
   std::vector<CommunicatorFailure> early_failures_;
 
-  std::mutex abort_mutex_;
+  std::once_flag abort_begins_;
   std::atomic<bool> aborting_{false};  // released after abort_ is written
   bool abort_taken_ = false;
   ErrorDetail abort_;  // written once
