@@ -22,10 +22,6 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// What two places of one host differ in, with both values: "user namespaces 4026531837 and
-// 4026532281". Empty where they are equal, or on different hosts.
-std::string difference(const Place& a, const Place& b);
-
 struct RankIdentity {
   std::string host;
   pid_t pid = 0;

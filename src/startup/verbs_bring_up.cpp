@@ -33,9 +33,18 @@ constexpr bool network_built_in = false;
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 // Why two ranks of one host share no memory.
-std::string apart(const base::RankIdentity& a, const base::RankIdentity& b) {
-  const std::string difference = base::difference(a.place, b.place);
-  return difference.empty() ? "" : fmt::format(" (one host, but they differ: {})", difference);
+std::string apart(const base::Place& a, const base::Place& b) {
+  std::string difference;
+  const auto compare = [&](std::string_view what, std::uint64_t here, std::uint64_t there) {
+    if (here == there) return;
+    difference += fmt::format("{}{} {} and {}", difference.empty() ? "" : ", ", what, here, there);
+  };
+  compare("users", a.uid, b.uid);
+  compare("process namespaces", a.pid_namespace, b.pid_namespace);
+  compare("network namespaces", a.net_namespace, b.net_namespace);
+  compare("user namespaces", a.user_namespace, b.user_namespace);
+  const bool one_host = a.boot_id == b.boot_id && !difference.empty();
+  return one_host ? fmt::format(" (one host, but they differ: {})", difference) : "";
 }
 
 }  // namespace
@@ -65,7 +74,7 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
                     network_built_in ? "leave QPMESH_TRANSPORT out"
                                      : "start all ranks on one host, in one container, as one user",
                     "rank 0 (on {}) and rank {} (on {}) share no memory{}, and {}", ranks[0].host,
-                    rank, elsewhere->host, apart(ranks[0], *elsewhere),
+                    rank, elsewhere->host, apart(ranks[0].place, elsewhere->place),
                     network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else"
                                      : "no other transport is built in");
 }
@@ -162,11 +171,12 @@ class Linking {
         if (!reach_.by_network(low, high)) continue;
         Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
         if (!found.pairs.empty()) continue;
-        base::throw_error({ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high},
-                          "init", found.why_none.hint,
-                          "rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}",
-                          low, host(low), high, host(high), found.why_none.cause,
-                          apart(parts_.identities[at(low)], parts_.identities[at(high)]));
+        base::throw_error(
+            {ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high}, "init",
+            found.why_none.hint,
+            "rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low, host(low),
+            high, host(high), found.why_none.cause,
+            apart(parts_.identities[at(low)].place, parts_.identities[at(high)].place));
       }
     }
   }
