@@ -150,14 +150,14 @@ Task gather(Group group, const Arguments& arguments) {
   if (group.rank() == root) {
     group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
     co_await binomial_gather(group, root, blocks, {.write = arguments.out});
-  } else if (ranks == 1) {
-    co_await binomial_gather(group, root, blocks, {.read = arguments.in, .in_vector = false});
-  } else {
-    Scratch subtree{group, arguments.bytes() * static_cast<std::size_t>(ranks)};
-    group.copy(subtree.data(), arguments.in, arguments.bytes());
-    co_await binomial_gather(group, root, blocks,
-                             {.read = subtree.data(), .write = subtree.data(), .in_vector = false});
+    co_return;
   }
+  const bool is_leaf = ranks == 1;
+  Scratch subtree{group, is_leaf ? 0 : arguments.bytes() * static_cast<std::size_t>(ranks)};
+  if (!is_leaf) group.copy(subtree.data(), arguments.in, arguments.bytes());
+  const std::byte* const read = is_leaf ? arguments.in : subtree.data();
+  co_await binomial_gather(group, root, blocks,
+                           {.read = read, .write = subtree.data(), .in_vector = false});
 }
 
 Cost gather_cost(const CallShape& shape, const CostModel& model) {
@@ -174,14 +174,14 @@ Task scatter(Group group, const Arguments& arguments) {
   if (group.rank() == root) {
     co_await binomial_scatter(group, root, blocks, {.read = arguments.in});
     group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
-  } else if (ranks == 1) {
-    co_await binomial_scatter(group, root, blocks, {.write = arguments.out, .in_vector = false});
-  } else {
-    Scratch subtree{group, arguments.bytes() * static_cast<std::size_t>(ranks)};
-    co_await binomial_scatter(
-        group, root, blocks, {.read = subtree.data(), .write = subtree.data(), .in_vector = false});
-    group.copy(arguments.out, subtree.data(), arguments.bytes());
+    co_return;
   }
+  const bool is_leaf = ranks == 1;
+  Scratch subtree{group, is_leaf ? 0 : arguments.bytes() * static_cast<std::size_t>(ranks)};
+  std::byte* const blocks_here = is_leaf ? arguments.out : subtree.data();
+  co_await binomial_scatter(group, root, blocks,
+                            {.read = blocks_here, .write = blocks_here, .in_vector = false});
+  if (!is_leaf) group.copy(arguments.out, blocks_here, arguments.bytes());
 }
 
 Cost scatter_cost(const CallShape& shape, const CostModel& model) {

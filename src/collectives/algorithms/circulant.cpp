@@ -23,7 +23,7 @@ Task circulant_allgather(Group group, std::byte* vector, Blocks blocks) {
                      blocks.run_bytes(run.first, run.count)};
   };
   Round<2> round{group};  // a rotated range is at most two runs
-  for (int n = circulant_round_count(size) - 1; n >= 0; --n) {
+  for (int n = ceil_log2(size) - 1; n >= 0; --n) {
     const CirculantRound step = circulant_round(size, n);
     for_each_run(group.rank(), size, 0, step.block_count(), [&](BlockRun run, int) {
       round.send(group.minus(step.next_skip), run_bytes(run));
@@ -38,7 +38,8 @@ Task circulant_allgather(Group group, std::byte* vector, Blocks blocks) {
 Cost circulant_allgather_cost(const CallShape& shape, const CostModel& model, bool wraps) {
   const double block = shape.block_bytes();
   Cost cost;
-  for_each_circulant_round(shape.size, [&](CirculantRound step) {
+  for (int n = 0; n < ceil_log2(shape.size); ++n) {
+    const CirculantRound step = circulant_round(shape.size, n);
     const int count = step.block_count();
     if (wraps && count > 1) {  // on that way all but one block are before the wrap
       cost.time_s += model.port_s((count - 1) * block) + model.round_s(1, block);
@@ -48,7 +49,7 @@ Cost circulant_allgather_cost(const CallShape& shape, const CostModel& model, bo
       ++cost.messages;
     }
     cost.bytes += count * block;
-  });
+  }
   return cost;
 }
 
@@ -67,7 +68,7 @@ Task circulant_reduce_scatter(Group group, const std::byte* in, std::byte* sums,
   // Sender and receiver cut a range at the same places: where it wraps for either of them, and
   // where it leaves R[0 … reduced). One block per message would do as well; runs are fewer
   // messages.
-  for (int n = 0; n < circulant_round_count(size); ++n) {
+  for (int n = 0; n < ceil_log2(size); ++n) {
     const CirculantRound step = circulant_round(size, n);
     const int next_skip = step.next_skip;
     const int count = step.block_count();
@@ -95,7 +96,8 @@ Cost circulant_reduce_scatter_cost(const CallShape& shape, const CostModel& mode
   const double block = shape.block_bytes();
   const int reduced = shape.size / 2;  // after the first round
   Cost cost;
-  for_each_circulant_round(shape.size, [&](CirculantRound step) {
+  for (int n = 0; n < ceil_log2(shape.size); ++n) {
+    const CirculantRound step = circulant_round(shape.size, n);
     const int count = step.block_count();
     const bool is_cut = step.skip < shape.size && reduced > step.next_skip && reduced < step.skip;
     // On the way of the ranks that wrap all but one block are before the wrap.
@@ -104,7 +106,7 @@ Cost circulant_reduce_scatter_cost(const CallShape& shape, const CostModel& mode
                    std::max(overheads_s + model.combined_s(block), model.combined_s(count * block));
     cost.messages += is_cut ? 2 : 1;
     cost.bytes += count * block;
-  });
+  }
   if (shape.size > 3) ++cost.messages;  // some rank's runs wrap, once
   return cost;
 }

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "collectives/patterns/binomial.hpp"
+
 namespace qpmesh::collectives {
 
 struct CirculantRound {
@@ -18,19 +20,7 @@ struct CirculantRound {
   int block_count() const noexcept { return skip - next_skip; }
 };
 
-// f(CirculantRound) for every round of the reduce-scatter, first to last.
-template <class F>
-void for_each_circulant_round(int size, F&& f) {
-  for (int skip = size; skip > 1; skip = (skip + 1) / 2) f(CirculantRound{skip, (skip + 1) / 2});
-}
-
-constexpr int circulant_round_count(int size) noexcept {
-  int rounds = 0;
-  for (int skip = size; skip > 1; skip = (skip + 1) / 2) ++rounds;
-  return rounds;
-}
-
-// The n-th round, counted from the first of the reduce-scatter.
+// The n-th of the ceil_log2(size) rounds, counted from the first of the reduce-scatter.
 constexpr CirculantRound circulant_round(int size, int n) noexcept {
   int skip = size;
   for (; n > 0; --n) skip = (skip + 1) / 2;
