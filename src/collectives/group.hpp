@@ -64,7 +64,8 @@ class Group {
   int minus(int distance) const noexcept {
     return (members_->rank + members_->size - distance % members_->size) % members_->size;
   }
-  int next() const noexcept { return plus(1); }
+  int after(int rank) const noexcept { return (rank + 1) % members_->size; }
+  int next() const noexcept { return after(rank()); }
   int previous() const noexcept { return minus(1); }
   int rank_of(int context_rank) const noexcept {  // for messages to people
     return static_cast<int>(

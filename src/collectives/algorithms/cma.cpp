@@ -41,8 +41,7 @@ Task broadcast_filled(Group group, NodeOperation& node, const Arguments& argumen
   const std::size_t bytes = arguments.bytes();
   if (group.rank() == root) {
     node.expose(arguments.out, bytes);
-    for (int distance = 1; distance < group.size(); ++distance) {
-      const int to = group.plus(distance);
+    for (int to = group.next(); to != group.rank(); to = group.after(to)) {
       co_await node.member(to, 1);
       node.fill(to, {arguments.out, bytes});
     }
@@ -104,8 +103,7 @@ Task gather(Group group, const Arguments& arguments) {
     co_return;
   }
   group.copy(arguments.out + arguments.out_blocks.first_bytes(root), arguments.in, bytes);
-  for (int distance = 1; distance < group.size(); ++distance) {
-    const int from = group.plus(distance);
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     co_await node.member(from, 1);
     std::byte* const target = arguments.out + arguments.out_blocks.first_bytes(from);
     if (!node.copy_exposed(from, target, 0, bytes)) co_await node.failure_of(from);
@@ -155,8 +153,7 @@ Task take_blocks(Group group, const Arguments& arguments) {
   node.expose(arguments.in, is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes());
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in + begin,
              blocks.length_bytes(group.rank()));
-  for (int distance = 1; distance < group.size(); ++distance) {
-    const int from = group.plus(distance);
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     co_await node.member(from, 1);
     std::byte* const target = arguments.out + blocks.first_bytes(from);
     if (!node.copy_exposed(from, target, begin, blocks.length_bytes(from)))
@@ -271,8 +268,7 @@ Task allreduce(Group group, const Arguments& arguments) {
   if (unread) co_await node.failure_of(*unread);
   node.advance(2);
   // Whoever has come to step 2 reads no more of our vector, which may be where the result goes.
-  for (int distance = 1; distance < group.size(); ++distance) {
-    const int from = group.plus(distance);
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     const std::size_t first = slices.first_bytes(from);
     co_await node.member(from, 2);
     if (!node.copy_exposed_result(from, arguments.out + first, first, slices.length_bytes(from)))

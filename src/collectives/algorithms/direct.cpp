@@ -98,8 +98,7 @@ Task reduction(Group group, const Arguments& arguments) {
     reduce_buffers(group, node, arguments, arguments.out + own, own,
                    slices.length_bytes(group.rank()));
     node.advance(2);
-    for (int distance = 1; distance < size; ++distance) {
-      const int from = group.plus(distance);
+    for (int from = group.next(); from != group.rank(); from = group.after(from)) {
       co_await node.member(from, 2);
       const std::size_t first = slices.first_bytes(from);
       group.copy(arguments.out + first, node.result_of(from, first, slices.length_bytes(from)),
@@ -133,8 +132,7 @@ Task reduction(Group group, const Arguments& arguments) {
     }
     node.advance(staged + 1);
     if (!wants) continue;
-    for (int distance = 1; distance < size; ++distance) {
-      const int from = group.plus(distance);
+    for (int from = group.next(); from != group.rank(); from = group.after(from)) {
       co_await node.member(from, staged + 1);
       const std::size_t first = slices.first_bytes(from);
       group.copy(result + first, node.staging(from, chunk) + first, slices.length_bytes(from));

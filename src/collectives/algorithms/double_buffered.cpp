@@ -78,8 +78,7 @@ Task take_blocks(Group group, const Arguments& arguments) {
   const std::size_t staged_at = is_alltoall ? pieces.offset(rank) : 0;
   const auto give = [&](std::size_t piece) {
     if constexpr (is_alltoall) {
-      for (int distance = 1; distance < group.size(); ++distance) {
-        const int to = group.plus(distance);
+      for (int to = group.next(); to != group.rank(); to = group.after(to)) {
         group.copy(node.staging(piece) + pieces.offset(to),
                    arguments.in + in_blocks.first_bytes(to) + pieces.begin(piece),
                    pieces.length(piece));
@@ -107,8 +106,7 @@ Task take_blocks(Group group, const Arguments& arguments) {
     node.publish_staged();
   }
   bool some_staged = !own_in_arena;
-  for (int distance = 1; distance < group.size(); ++distance) {
-    const int from = group.plus(distance);
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     co_await node.member(from, 1);
     if (node.is_in_arena(from)) {
       const std::size_t bytes = blocks.length_bytes(from);
@@ -124,8 +122,7 @@ Task take_blocks(Group group, const Arguments& arguments) {
   for (std::size_t piece = 1; piece < pieces.count() && some_staged; ++piece) {
     if (!own_in_arena) give(piece);
     node.advance(step_of(piece));
-    for (int distance = 1; distance < group.size(); ++distance) {
-      const int from = group.plus(distance);
+    for (int from = group.next(); from != group.rank(); from = group.after(from)) {
       co_await node.member(from, step_of(piece));
       if (!node.is_in_arena(from)) take(from, piece);
     }

@@ -17,8 +17,8 @@ Task broadcast(Group group, const Arguments& arguments) {
     co_await round;
     co_return;
   }
-  for (int distance = 1; distance < group.size(); ++distance) {
-    round.send(group.plus(distance), vector);
+  for (int to = group.next(); to != group.rank(); to = group.after(to)) {
+    round.send(to, vector);
     if (round.full()) co_await round;
   }
   co_await round;
@@ -39,8 +39,7 @@ Task gather(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   // Nothing has come yet.
   group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
-  for (int distance = 1; distance < group.size(); ++distance) {
-    const int from = group.plus(distance);
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     round.receive(from, blocks.of(arguments.out, from));
     if (round.full()) co_await round;
   }
@@ -64,8 +63,7 @@ Task scatter(Group group, const Arguments& arguments) {
     co_return;
   }
   const Blocks& blocks = arguments.in_blocks;
-  for (int distance = 1; distance < group.size(); ++distance) {
-    const int to = group.plus(distance);
+  for (int to = group.next(); to != group.rank(); to = group.after(to)) {
     round.send(to, blocks.of(arguments.in, to));
     if (round.full()) co_await round;
   }

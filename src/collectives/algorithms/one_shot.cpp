@@ -92,8 +92,7 @@ Task take_blocks(Group group, const Arguments& arguments) {
   node.publish({arguments.in, is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes()});
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in + begin,
              blocks.length_bytes(group.rank()));
-  for (int distance = 1; distance < group.size(); ++distance) {
-    const int from = group.plus(distance);
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     co_await node.member(from, 1);
     group.copy(arguments.out + blocks.first_bytes(from), node.slot_data(from) + begin,
                blocks.length_bytes(from));
