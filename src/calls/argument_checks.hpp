@@ -23,13 +23,6 @@ void check_layout(const BlockLayout& layout, std::size_t element_count, int size
 // Blocks that are written have nothing in common.
 void check_no_overlap(const BlockLayout& layout, std::string_view operation);
 
-inline detail::ConstElements as_const(const detail::Elements& range) noexcept {
-  return {range.data, range.element_count, range.element_bytes, range.type};
-}
-inline const detail::ConstElements& as_const(const detail::ConstElements& range) noexcept {
-  return range;
-}
-
 // The bytes of so many elements; checked, because a count may come from arithmetic that went wrong.
 inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_bytes,
                                  std::string_view operation) {

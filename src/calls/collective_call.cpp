@@ -188,8 +188,7 @@ struct Plan {
       if (!even)
         check_length(one.element_count, one_name, blocks.counts[rank],
                      "this rank's block of the layout");
-      check_in_place(as_const(all), first_of(blocks, rank) * all.element_bytes, as_const(one),
-                     operation());
+      check_in_place(all, first_of(blocks, rank) * all.element_bytes, one, operation());
     }
     describe(one, even ? one.element_count : 0, even ? one_bytes * ranks() : 0);
   }

@@ -39,9 +39,8 @@ class Contexts {
 
   // All but this one.
   calls::Others beside(Context& context) {
-    if (more_.empty()) return {};
     waiters_.clear();
-    if (&context != first_) waiters_.push_back(&first_->waiter());
+    if (!more_.empty() && &context != first_) waiters_.push_back(&first_->waiter());
     for (Context* const other : more_) {
       if (other != &context) waiters_.push_back(&other->waiter());
     }

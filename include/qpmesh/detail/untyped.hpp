@@ -23,6 +23,9 @@ struct Elements {
   std::size_t element_count;
   std::size_t element_bytes;
   ElementType type;
+
+  // NOLINTNEXTLINE(google-explicit-constructor): what may be written may be read
+  operator ConstElements() const noexcept { return {data, element_count, element_bytes, type}; }
 };
 
 template <class R>
