@@ -116,4 +116,50 @@ struct ProcessAtomics {
   }
 };
 
+// How nobody sleeps while there is something for it: a word in which a rank says that it sleeps,
+// for those who publish something to look at.
+//
+// Lies in memory that both share. The owner sets it, looks at everything once more, and sleeps only
+// if there was nothing. A publisher stores its flag by store_seq_cst, then asks is_set(), and
+// wakes the owner. Of a store and a load on either side one must see the other: hence the fence of
+// the owner, and the two sequentially consistent operations of the publisher. An exchange of the
+// owner's would order its looks by no rule of C++, and by none of arm64 where an acquire load may
+// pass an earlier release.
+template <class Atomics>
+struct AsleepWord {
+  std::uint32_t word;
+
+  void set() noexcept {
+    Atomics::store_relaxed(&word, 1U);
+    Atomics::order_all();
+  }
+  void clear() noexcept { Atomics::store_relaxed(&word, 0U); }
+  bool is_set() const noexcept { return Atomics::load_seq_cst(&word) != 0; }
+};
+using Asleep = AsleepWord<ProcessAtomics>;
+
+// How the owner of memory takes back what others may load, without waiting for them: a count that
+// it raises before anybody writes that memory again. Who has copied looks at the count afterwards.
+//
+// Lies in memory that both share; the owner alone writes it. What is copied meanwhile may be of any
+// age: it is thrown away when the count has changed. A copy that has met what was written after
+// revoke() sees the count of that revoke(): the two fences pair.
+template <class Atomics>
+struct RevocationCount {
+  std::uint32_t word;
+
+  // The owner's. Memory that it offers carries this count with it.
+  std::uint32_t current() const noexcept { return Atomics::load_relaxed(&word); }
+  void revoke() noexcept {
+    Atomics::store_relaxed(&word, Atomics::load_relaxed(&word) + 1);
+    Atomics::order_stores();
+  }
+  // The reader's, behind its last load of what was offered with that count.
+  bool has_changed_since(std::uint32_t offered) const noexcept {
+    Atomics::order_loads();
+    return Atomics::load_relaxed(&word) != offered;
+  }
+};
+using Revocations = RevocationCount<ProcessAtomics>;
+
 }  // namespace qpmesh::base

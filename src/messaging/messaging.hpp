@@ -17,8 +17,8 @@
 #include <optional>
 #include <span>
 
+#include "base/atomics.hpp"
 #include "base/log.hpp"
-#include "base/revocation.hpp"
 #include "base/system.hpp"
 #include "messaging/matching.hpp"
 #include "messaging/operations.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/asleep.hpp"
+#include "base/atomics.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "progress/engine.hpp"

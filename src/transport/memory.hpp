@@ -8,9 +8,8 @@
 #include <optional>
 #include <span>
 
-#include "base/asleep.hpp"
+#include "base/atomics.hpp"
 #include "base/owned.hpp"
-#include "base/revocation.hpp"
 #include "base/system.hpp"
 
 namespace qpmesh::transport {

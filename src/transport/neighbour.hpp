@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "base/asleep.hpp"
+#include "base/atomics.hpp"
 #include "base/fill_guard.hpp"
 #include "base/owned.hpp"
 #include "base/process_memory.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "base/asleep.hpp"
+#include "base/atomics.hpp"
 #include "explore/scenario.hpp"
 #include "support/long_runs.hpp"
 

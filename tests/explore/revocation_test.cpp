@@ -1,5 +1,5 @@
 // Memory that is taken back from who may load it: what RevocationCount promises.
-#include "base/revocation.hpp"
+#include "base/atomics.hpp"
 #include "explore/scenario.hpp"
 
 namespace {

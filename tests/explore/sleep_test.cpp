@@ -1,6 +1,6 @@
 // A rank that sleeps, and others that publish something for it: progress::Waiter and
 // Neighbour::wake_if_asleep.
-#include "base/asleep.hpp"
+#include "base/atomics.hpp"
 
 #include "explore/scenario.hpp"
 

@@ -9,7 +9,6 @@
 
 #include "base/atomics.hpp"
 #include "base/fill_guard.hpp"
-#include "base/revocation.hpp"
 
 namespace qpmesh::collectives {
 

@@ -14,7 +14,7 @@
 namespace qpmesh::transport::shm {
 
 // Releases every byte of this and earlier writes to the peer's acquire load. It is sequentially
-// consistent, as base/asleep.hpp asks for (8 ns).
+// consistent, as AsleepWord asks for (8 ns).
 template <class Atomics, base::SharedWord Word>
 void store_flag(std::byte* to, const std::byte* from) noexcept {
   Word flag = 0;
