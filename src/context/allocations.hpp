@@ -13,7 +13,7 @@
 
 namespace qpmesh::context {
 
-class Allocations;
+struct Allocations;
 
 // Memory of one Communicator::allocate, in this rank's arena. Freed with its last owner: Buffers,
 // and operations that use it.
@@ -36,22 +36,16 @@ class Allocation {
   std::vector<std::pair<transport::Transport*, std::uint32_t>> regions_;  // where devices know it
 };
 
-class Allocations {
- public:
-  explicit Allocations(const ContextParts& parts) noexcept : parts_{parts} {}
-
+struct Allocations {
   // Zeroed. nullptr: the arena has not so much in one piece. self: of this object.
   static std::shared_ptr<Allocation> allocate(const std::shared_ptr<Allocations>& self,
                                               std::size_t bytes);
   // The owner of the memory at this address, when it is a Buffer's.
   std::shared_ptr<Allocation> at(const void* address) const;
 
- private:
-  friend class Allocation;
-
-  const ContextParts& parts_;
-  std::map<std::uint64_t, std::weak_ptr<Allocation>> by_offset_;
-  bool registration_failed_ = false;  // and was warned of
+  const ContextParts& parts;
+  std::map<std::uint64_t, std::weak_ptr<Allocation>> by_offset{};
+  bool registration_failed = false;  // and was warned of
 };
 
 }  // namespace qpmesh::context

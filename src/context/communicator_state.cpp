@@ -27,18 +27,17 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
                                      std::vector<int> context_ranks,
                                      std::vector<std::uint64_t> node_slabs)
     : context_{std::move(context)},
-      id_{id},
       context_ranks_{std::move(context_ranks)},
-      rank_{rank_of(context_->rank())},
       selector_{context_->topology_for(context_ranks_), context_->forced_algorithms()} {
-  if (!node_slabs.empty()) node_slab_ = node_slabs[static_cast<std::size_t>(rank_)];
-  node_ = context_->node_memory(id_, context_ranks_, std::move(node_slabs));
+  const int own_rank = rank_of(context_->rank());
+  if (!node_slabs.empty()) node_slab_ = node_slabs[static_cast<std::size_t>(own_rank)];
+  node_ = context_->node_memory(id, context_ranks_, std::move(node_slabs));
   members_ = {.machine = &context_->machine(),
               .node = node_.get(),
               .context_ranks = context_ranks_.data(),
               .size = size(),
-              .rank = rank_,
-              .communicator = id_};
+              .rank = own_rank,
+              .communicator = id};
   shape_ = {.size = size(), .one_node = node_ != nullptr, .cma = node_ && node_->cma()};
   context_->add(*this);
 }
@@ -69,13 +68,13 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   remember_error(detail);
   auto failure = std::make_unique<const Error>(std::move(detail));
   // Before anything else that may throw: now no operation is left.
-  context_->messaging().fail(id_, *failure);
+  context_->messaging().fail(id(), *failure);
   failure_ = std::move(failure);
   if (node_) node_->fail(*failure_);
-  context_->log().info("communicator {:016x} failed: {}", id_, failure_->what());
+  context_->log().info("communicator {:016x} failed: {}", id(), failure_->what());
   if (tell) {
     const Blob frame = encode({.kind = ControlFrame::Kind::failure,
-                               .communicator = id_,
+                               .communicator = id(),
                                .detail = failure_->detail(),
                                .says_who_saw = says_who_saw});
     for (const int member : context_ranks_) {
@@ -88,12 +87,12 @@ collectives::Group CommunicatorState::begin() {
   const CallHistory::Begun begun = history_.begin();
   context_->operations().add(begun.call.operation.text,
                              begun.call.element_count * begun.call.element_bytes);
-  context_->messaging().recheck_signatures(id_, begun.operation);
+  context_->messaging().recheck_signatures(id(), begun.operation);
   return {members_, begun.operation, begun.signature};
 }
 
 std::uint64_t CommunicatorState::next_child_id() noexcept {
-  return base::mix64(id_ ^ base::mix64(++next_child_));
+  return base::mix64(id() ^ base::mix64(++next_child_));
 }
 
 void CommunicatorState::wait_for_message(const messaging::ReceiveOperation& pattern,
@@ -111,15 +110,13 @@ void CommunicatorState::wait_for_message(const messaging::ReceiveOperation& patt
 
 std::optional<int> CommunicatorState::awaited_context_rank() const {
   if (probed_ != nullptr && probed_->source != messaging::any_peer) return probed_->source;
-  if (const auto peer = context_->messaging().awaited(id_)) return peer;
-  const auto member = node_ ? node_->awaited() : std::nullopt;
-  return member ? std::optional{context_rank(*member)} : std::nullopt;
+  if (const auto peer = context_->messaging().awaited(id())) return peer;
+  return node_ ? of_node(node_->awaited()) : std::nullopt;
 }
 
 std::optional<int> CommunicatorState::filler() const noexcept {
-  if (const auto peer = context_->messaging().fills(id_)) return peer;
-  const auto member = node_ ? node_->filler() : std::nullopt;
-  return member ? std::optional{context_rank(*member)} : std::nullopt;
+  if (const auto peer = context_->messaging().fills(id())) return peer;
+  return node_ ? of_node(node_->filler()) : std::nullopt;
 }
 
 void CommunicatorState::warn_filled(std::string_view operation) {
@@ -162,7 +159,7 @@ std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& 
                             context_->operations().describe());
   }
   // Who waits for anybody asks the next one.
-  tell_calls(peer.value_or(context_rank((rank_ + 1) % size())), false);
+  tell_calls(peer.value_or(context_rank((rank() + 1) % size())), false);
   if (stall_ms < warning_ms) times.tell_ms = std::min(2 * stall_ms, warning_ms);
   else times.tell_ms = warning_ms == 0 ? 2 * stall_ms : stall_ms + warning_ms;
   return times.next_ms();
@@ -171,7 +168,7 @@ std::int64_t CommunicatorState::stalled(std::string_view operation, StallTimes& 
 void CommunicatorState::ask_awaited(int context_rank) {
   asked_.push_back(context_rank);
   context_->send_control(
-      context_rank, encode({.kind = ControlFrame::Kind::whom_do_you_await, .communicator = id_}));
+      context_rank, encode({.kind = ControlFrame::Kind::whom_do_you_await, .communicator = id()}));
 }
 
 // Who waits for nobody here, or does not answer, is the one that all the others wait for. Those who
@@ -196,7 +193,7 @@ void CommunicatorState::tell_calls(int context_rank, bool differ) {
   const CallHistory::Signatures signatures = history_.signatures();
   if (signatures.values.empty()) return;
   context_->send_control(context_rank, encode({.kind = ControlFrame::Kind::calls,
-                                               .communicator = id_,
+                                               .communicator = id(),
                                                .reply_wanted = differ,
                                                .signatures = signatures}));
 }
@@ -222,7 +219,7 @@ ErrorDetail CommunicatorState::timeout_detail(std::string_view operation,
   }
   detail.hint = fmt::format(
       "last operations of rank {}: {}; the limit is QPMESH_TIMEOUT_MS or CallOptions::timeout_ms",
-      rank_, context_->operations().describe());
+      rank(), context_->operations().describe());
   return detail;
 }
 

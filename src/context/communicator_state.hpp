@@ -33,8 +33,8 @@ class CommunicatorState {
 
   Context& context() noexcept { return *context_; }
   const std::shared_ptr<Context>& context_pointer() const noexcept { return context_; }
-  std::uint64_t id() const noexcept { return id_; }
-  int rank() const noexcept { return rank_; }
+  std::uint64_t id() const noexcept { return members_.communicator; }
+  int rank() const noexcept { return members_.rank; }
   int size() const noexcept { return static_cast<int>(context_ranks_.size()); }
   int context_rank(int rank) const noexcept {
     return context_ranks_[static_cast<std::size_t>(rank)];
@@ -136,6 +136,9 @@ class CommunicatorState {
     std::int64_t ask_ms;
     std::int64_t next_ms() const noexcept { return std::min(tell_ms, ask_ms); }
   };
+  std::optional<int> of_node(std::optional<int> member) const noexcept {
+    return member ? std::optional{context_rank(*member)} : std::nullopt;
+  }
   int search_rank(int context_rank) const noexcept;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
   StallTimes stall_times(std::int64_t timeout_ms) const noexcept;
@@ -144,9 +147,7 @@ class CommunicatorState {
   void ask_awaited(int context_rank);
 
   std::shared_ptr<Context> context_;
-  std::uint64_t id_;
   std::vector<int> context_ranks_;
-  int rank_;
   collectives::Selector selector_;
   std::uint64_t node_slab_ = 0;
   std::unique_ptr<collectives::NodeMemory> node_;

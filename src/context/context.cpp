@@ -114,8 +114,10 @@ std::string Context::name_of(int rank) const {
 void Context::add(CommunicatorState& communicator) {
   communicators_.emplace(communicator.id(), &communicator);
   if (health_.aborting()) return take_abort();
-  if (const PeerHealth::Peer* const lost = health_.first_lost(communicator.context_ranks())) {
-    ErrorDetail cause = lost->cause;
+  const auto is_lost = [&](int rank) { return health_.at(rank).state == PeerHealth::State::lost; };
+  const std::vector<int>& ranks = communicator.context_ranks();
+  if (const auto lost = std::ranges::find_if(ranks, is_lost); lost != ranks.end()) {
+    ErrorDetail cause = health_.at(*lost).cause;
     cause.peer = communicator.rank_of(cause.peer);
     return communicator.fail(std::move(cause), true);
   }
@@ -146,15 +148,14 @@ std::shared_ptr<Context> Context::make(ContextParts parts) {
   return std::shared_ptr<Context>{new Context{std::move(parts)}, destroy};
 }
 
-void Context::throw_inherited(std::string_view operation) const {
-  base::bad_argument(operation,
-                     "only the process that called init may use what it made: fork before init, or "
-                     "exec in the child",
-                     "process {} is a forked child of process {}, which made this communicator",
-                     ::getpid(), parts_.process.pid());
-}
-
-void Context::throw_in_use(std::string_view operation) {
+void Context::throw_unusable(std::string_view operation) const {
+  if (is_inherited()) {
+    base::bad_argument(operation,
+                       "only the process that called init may use what it made: fork before init, "
+                       "or exec in the child",
+                       "process {} is a forked child of process {}, which made this communicator",
+                       ::getpid(), parts_.process.pid());
+  }
   base::bad_argument(operation,
                      "one thread at a time uses a context; world.independent() makes another one",
                      "another call of this context is still running");

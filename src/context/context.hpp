@@ -88,10 +88,8 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // A call begins, and ends. One thread at a time: the call that finds another one inside throws.
   // Relaxed: it finds mistakes, it does not order memory.
   void enter(std::string_view operation) {
-    if (is_inherited()) [[unlikely]]
-      throw_inherited(operation);
-    if (in_use_.load(std::memory_order_relaxed)) [[unlikely]]
-      throw_in_use(operation);
+    if (is_inherited() || in_use_.load(std::memory_order_relaxed)) [[unlikely]]
+      throw_unusable(operation);
     if (health_.abort_waits()) [[unlikely]]
       take_abort();
     in_use_.store(true, std::memory_order_relaxed);
@@ -109,8 +107,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
  private:
   CommunicatorState* find(std::uint64_t communicator) noexcept;
-  [[noreturn]] void throw_inherited(std::string_view operation) const;
-  [[noreturn]] static void throw_in_use(std::string_view operation);
+  [[noreturn]] void throw_unusable(std::string_view operation) const;
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
   void handle(const base::ControlEvent& event);

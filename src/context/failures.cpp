@@ -189,15 +189,15 @@ void Context::fail_for_departed(CommunicatorState& communicator, int member) {
       .hint = farewell.reason == Farewell::Reason::unwound
                   ? hint_for_loss(ErrorCode::peer_dead)
                   : "call finish() on every rank before the first one leaves"};
-  if (const auto& error = farewell.last_error) {
-    const int culprit = error->peer == no_peer ? no_peer : communicator.rank_of(error->peer);
+  if (const ErrorDetail& error = farewell.last_error; !error.cause.empty()) {
+    const int culprit = communicator.rank_of(error.peer);  // no_peer: nobody here
     if (culprit != no_peer && culprit != communicator.rank() && culprit != detail.peer) {
-      detail.code = error->code;
+      detail.code = error.code;
       detail.peer = culprit;
-      detail.hint = error->hint;
-      detail.cause = fmt::format("{}; {}", error->cause, detail.cause);
+      detail.hint = error.hint;
+      detail.cause = fmt::format("{}; {}", error.cause, detail.cause);
     } else {
-      detail.cause += fmt::format(", after {}: {}", to_string(error->code), error->cause);
+      detail.cause += fmt::format(", after {}: {}", to_string(error.code), error.cause);
     }
   }
   communicator.fail(std::move(detail), true);
@@ -216,11 +216,7 @@ void Context::handle_frame(int peer, BlobView bytes) {
     case Kind::abort:
       if (health_.begin_abort(frame->detail)) take_abort();
       return;
-    case Kind::leaving:
-      return health_.says_farewell(
-          peer, {.reason = frame->reason,
-                 .last_error =
-                     frame->detail.cause.empty() ? std::nullopt : std::optional{frame->detail}});
+    case Kind::leaving: return health_.says_farewell(peer, {frame->reason, frame->detail});
     default: break;
   }
   CommunicatorState* const state = find(frame->communicator);
@@ -331,9 +327,8 @@ void Context::finished(const CommunicatorState& communicator) {
 }
 
 void Context::tell_farewell(Farewell::Reason reason) {
-  send_control_to_all(encode({.kind = ControlFrame::Kind::leaving,
-                              .detail = health_.last_error().value_or(ErrorDetail{}),
-                              .reason = reason}));
+  send_control_to_all(encode(
+      {.kind = ControlFrame::Kind::leaving, .detail = health_.last_error(), .reason = reason}));
 }
 
 // Whatever the peers still need from us leaves first (an answer that waits for a line), and has

@@ -10,12 +10,6 @@ constexpr std::size_t early_failures_max = 256;
 
 }  // namespace
 
-const PeerHealth::Peer* PeerHealth::first_lost(const std::vector<int>& ranks) const noexcept {
-  const auto lost =
-      std::ranges::find_if(ranks, [&](int rank) { return at(rank).state == State::lost; });
-  return lost == ranks.end() ? nullptr : &at(*lost);
-}
-
 void PeerHealth::leaves(int rank) noexcept {
   peer(rank).state = State::left;
   peer(rank).verdict = no_deadline;

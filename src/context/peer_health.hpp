@@ -22,7 +22,8 @@ struct Farewell {
     finished,  // finish() has returned
   };
   Reason reason = Reason::closed;
-  std::optional<ErrorDetail> last_error{};  // that ended an operation or a communicator there
+  ErrorDetail
+      last_error{};  // that ended an operation or a communicator there; without a cause: none
 };
 
 // What ends a communicator, as this rank learns of it.
@@ -52,8 +53,6 @@ class PeerHealth {
   const Peer& at(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   bool has_left(int rank) const noexcept { return at(rank).state == State::left; }
   bool any_left() const noexcept { return any_left_; }
-  // The first of these ranks that is lost.
-  const Peer* first_lost(const std::vector<int>& ranks) const noexcept;
 
   void says_farewell(int rank, Farewell farewell) { peer(rank).farewell = std::move(farewell); }
   // Also one whose link failed: nobody answers for a rank that has left, and what waits for it
@@ -73,7 +72,7 @@ class PeerHealth {
 
   // The error that this rank would say it left after. The newest counts: it is what the caller saw.
   void remember(ErrorDetail last_error) { last_error_ = std::move(last_error); }
-  const std::optional<ErrorDetail>& last_error() const noexcept { return last_error_; }
+  const ErrorDetail& last_error() const noexcept { return last_error_; }
 
   // Of communicators that do not exist here yet.
   void keep_early(CommunicatorFailure failure);
@@ -92,7 +91,7 @@ class PeerHealth {
   std::vector<Peer> peers_;
   bool any_left_ = false;
   Deadline next_verdict_ = no_deadline;  // none is due before
-  std::optional<ErrorDetail> last_error_;
+  ErrorDetail last_error_;
   std::vector<CommunicatorFailure> early_failures_;
 
   std::once_flag abort_begins_;
