@@ -111,7 +111,7 @@ std::size_t count_of_all(const qpmesh_communicator& world, std::size_t count) {
 
 AnyCollective reduction_call(Collective collective, std::string_view operation, const void* in,
                              void* out, std::size_t count, qpmesh_type type,
-                             qpmesh_reduction reduction) {
+                             qpmesh_reduction reduction, int root = 0) {
   if (type == QPMESH_BYTE)
     bad_argument(operation, "name the type of the elements: QPMESH_UINT8 or another",
                  "bytes are not reduced");
@@ -120,7 +120,7 @@ AnyCollective reduction_call(Collective collective, std::string_view operation, 
     bad_argument(operation, "take QPMESH_SUM or one of its like", "reduction {} does not exist",
                  static_cast<int>(reduction));
   AnyCollective what{collective, source(in, count, type, operation),
-                     target(out, count, type, operation)};
+                     target(out, count, type, operation), root};
   what.reduction.kind = static_cast<qpmesh::ReductionKind>(kind);
   return what;
 }
@@ -202,8 +202,7 @@ int qpmesh_reduce(qpmesh_communicator* world, const void* in, void* out, size_t 
                   qpmesh_type type, qpmesh_reduction reduction, int root) {
   return guarded(world, "reduce", [&](auto& calls) {
     AnyCollective what =
-        reduction_call(Collective::reduce, "reduce", in, out, count, type, reduction);
-    what.root = root;
+        reduction_call(Collective::reduce, "reduce", in, out, count, type, reduction, root);
     if (calls.communicator.rank() != root) what.out = target(nullptr, 0, type, "reduce");
     calls.run(what);
   });

@@ -74,17 +74,17 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   // On ranks without a color too: the count is everybody's.
   const std::uint64_t child = state->next_child_id();
   if (mine.color == no_color) return std::nullopt;
-  std::vector<std::pair<int, int>> members;  // key, rank here
+  const auto choice_of = [&](int rank) { return choices[static_cast<std::size_t>(rank)]; };
+  std::vector<int> members;  // ranks here
   for (int rank = 0; rank < state->size(); ++rank) {
-    const Choice& choice = choices[static_cast<std::size_t>(rank)];
-    if (choice.color == mine.color) members.emplace_back(choice.key, rank);
+    if (choice_of(rank).color == mine.color) members.push_back(rank);
   }
-  std::sort(members.begin(), members.end());
+  std::ranges::stable_sort(members, {}, [&](int rank) { return choice_of(rank).key; });
   std::vector<int> context_ranks;
   std::vector<std::uint64_t> node_slabs;
-  for (const auto& [its_key, rank] : members) {
+  for (const int rank : members) {
     context_ranks.push_back(state->context_rank(rank));
-    node_slabs.push_back(choices[static_cast<std::size_t>(rank)].node_slab);
+    node_slabs.push_back(choice_of(rank).node_slab);
   }
   const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color));
   return Communicator{std::make_shared<CommunicatorState>(

@@ -20,7 +20,8 @@ struct Blocks {
 
   std::size_t first(int block) const noexcept {
     const auto b = static_cast<std::size_t>(block);
-    if (counts != nullptr) return block < block_count ? displacements[b] : last_end();
+    if (counts != nullptr)
+      return block < block_count ? displacements[b] : displacements[b - 1] + counts[b - 1];
     const auto count = static_cast<std::size_t>(block_count);
     const std::size_t longer = element_count % count;
     return b * (element_count / count) + (b < longer ? b : longer);
@@ -44,11 +45,6 @@ struct Blocks {
     for (int block = 0; block < block_count; ++block)
       longest = std::max(longest, length_bytes(block));
     return longest;
-  }
-
- private:
-  std::size_t last_end() const noexcept {
-    return displacements[block_count - 1] + counts[block_count - 1];
   }
 };
 
