@@ -7,18 +7,6 @@
 
 namespace qpmesh::base {
 
-void FailPoints::fail_call(std::uint64_t index, int error) noexcept {
-  fail_index_ = index;
-  error_ = error;
-}
-
-int FailPoints::next(std::string_view site) noexcept {
-  if (calls_++ != fail_index_) return 0;
-  fired_ = true;
-  fired_site_ = site;
-  return error_;
-}
-
 Deadline System::now() const noexcept { return std::chrono::steady_clock::now(); }
 
 // randombytes_buf needs no sodium_init on Linux: it reads getrandom(2) by itself.

@@ -18,12 +18,20 @@ namespace qpmesh::base {
 // n-th call, for every n" of the fault tests.
 class FailPoints {
  public:
-  void fail_call(std::uint64_t index, int error) noexcept;  // index counts from 0
+  void fail_call(std::uint64_t index, int error) noexcept {  // index counts from 0
+    fail_index_ = index;
+    error_ = error;
+  }
   std::uint64_t calls() const noexcept { return calls_; }
   bool fired() const noexcept { return fired_; }
 
   // The errno that the call at this site must fail with, or 0.
-  int next(std::string_view site) noexcept;
+  int next(std::string_view site) noexcept {
+    if (calls_++ != fail_index_) return 0;
+    fired_ = true;
+    fired_site_ = site;
+    return error_;
+  }
   std::string_view fired_site() const noexcept { return fired_site_; }
 
  private:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string>
 #include <vector>
 
 namespace qpmesh::calls {

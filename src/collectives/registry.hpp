@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "collectives/algorithm.hpp"

@@ -111,8 +111,7 @@ Task take_part(Group group, const Arguments& arguments, RecursiveMultiplying pat
 }
 
 Task run(Group group, const Arguments& arguments) {
-  const RecursiveMultiplying pattern{group.size(), radix_max};
-  return allreduce_folded(group, arguments, pattern, take_part);
+  return allreduce_folded(group, arguments, {group.size(), radix_max}, take_part);
 }
 
 Cost cost(const CallShape& shape, const CostModel& model) {

@@ -4,7 +4,6 @@
 // Cost ceil(log2 N) (alpha + S (beta + gamma)); exclusive: alpha + S beta more.
 // Source: W. D. Hillis, G. L. Steele, "Data parallel algorithms", 1986.
 #include <bit>
-#include <optional>
 
 #include "collectives/algorithm.hpp"
 #include "collectives/patterns/binomial.hpp"
