@@ -18,12 +18,13 @@ constexpr std::size_t error_text_bytes_max = 2000;
 
 static_assert(crypto_auth_BYTES == sizeof(Proof) && crypto_auth_KEYBYTES == sizeof(Key));
 
-std::string host_name(const base::System& system) {
+std::optional<std::string> host_name(const base::System& system) {
   std::array<char, 256> name{};
   // Names longer than the buffer are cut without a terminator: the last byte stays ours.
   const int result =
       system.call("gethostname", [&] { return ::gethostname(name.data(), name.size() - 1); });
-  return result == 0 ? name.data() : "";
+  if (result != 0) return std::nullopt;
+  return name.data();
 }
 
 Hello make_hello(const base::System& system, int rank, int size, int ordinal,
@@ -34,7 +35,7 @@ Hello make_hello(const base::System& system, int rank, int size, int ordinal,
   hello.pid = ::getpid();
   hello.ordinal = ordinal;
   hello.job = hash_of_job(job);
-  const std::string name = host_name(system);
+  const std::string name = host_name(system).value_or("");
   std::copy_n(name.begin(), std::min(name.size(), hello.host.size()), hello.host.begin());
   system.random(hello.nonce);
   return hello;

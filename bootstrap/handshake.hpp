@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,7 +52,7 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 120 && std::is_trivially_copyable_v<Hello>);
 
-std::string host_name(const base::System& system);  // empty where it cannot be read
+std::optional<std::string> host_name(const base::System& system);  // may be empty
 // Without a proof yet.
 Hello make_hello(const base::System& system, int rank, int size, int ordinal, std::string_view job);
 std::uint32_t hash_of_job(std::string_view job);

@@ -82,8 +82,9 @@ void look_around(const base::System& system, Introduction& mine) {
   mine.place.pid_namespace = namespace_inode(system, "/proc/self/ns/pid");
   mine.place.net_namespace = namespace_inode(system, "/proc/thread-self/ns/net");
   mine.place.user_namespace = namespace_inode(system, "/proc/self/ns/user");
-  mine.host = host_name(system);
-  if (mine.host.empty()) fail_reading("the host's name", errno);
+  const auto host = host_name(system);
+  if (!host) fail_reading("the host's name", errno);
+  mine.host = *host;
 }
 
 Blob encode(const Introduction& introduction) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -458,6 +459,24 @@ TEST(meeting, leaves_no_listener_behind) {
     }
     ranks.all_gather({}, no_deadline);
   });
+}
+
+// In a child, whose name for the host is its own.
+TEST(introduction, may_come_from_a_host_without_a_name) {
+  const auto introduce = []() noexcept {  // what it throws ends the child
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0 || ::sethostname("", 0) != 0) ::_exit(2);
+    const base::System system;
+    bootstrap::Introduction mine = bootstrap::introduce_myself(system, 0, 1);
+    bootstrap::look_around(system, mine);
+    ::_exit(mine.host.empty() ? 0 : 1);
+  };
+  const pid_t child = ::fork();
+  if (child == 0) introduce();
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "namespaces of one's own are forbidden here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(introduction, that_was_cut_or_changed_is_an_error_and_never_more) {
