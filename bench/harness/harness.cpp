@@ -210,9 +210,10 @@ class Session {
 
 Options library_options(const Program& program, const Settings& settings) {
   // The library says what a transport may be called.
-  if (!settings.transport.empty())
-    ::setenv("QPMESH_TRANSPORT", settings.transport.c_str(),
-             1);  // NOLINT(concurrency-mt-unsafe): one thread
+  if (!settings.transport.empty()) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+    ::setenv("QPMESH_TRANSPORT", settings.transport.c_str(), 1);
+  }
   Options options = Options::from_environment();
   if (!settings.algorithm.empty()) {
     if (program.collectives.empty()) {

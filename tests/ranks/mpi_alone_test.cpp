@@ -25,8 +25,8 @@ class OwnSession {
         (std::filesystem::temp_directory_path() / "qpmesh-mpi-alone-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error{"mkdtemp failed"};
     folder_ = name;
-    ::setenv("OMPI_MCA_orte_tmpdir_base", name.c_str(),
-             1);  // NOLINT(concurrency-mt-unsafe): one thread
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+    ::setenv("OMPI_MCA_orte_tmpdir_base", name.c_str(), 1);
   }
   ~OwnSession() {
     std::error_code ignored;

@@ -528,8 +528,8 @@ TEST(error, says_every_field_in_one_line_and_keeps_them) {
                "qpmesh: peer_dead in allreduce, rank 3: process 4711 ended (Connection reset by "
                "peer) [hint: "
                "look at its log]");
-  const Error copy =
-      error;  // NOLINT(performance-unnecessary-copy-initialization): copying is what is tested
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): copying is what is tested
+  const Error copy = error;
   EXPECT_EQ(copy.code(), ErrorCode::peer_dead);
   EXPECT_EQ(copy.peer(), 3);
   EXPECT_EQ(copy.operation(), "allreduce");
