@@ -113,6 +113,15 @@ std::string Context::name_of(int rank) const {
 
 void Context::add(CommunicatorState& communicator) {
   communicators_.emplace(communicator.id(), &communicator);
+  try {
+    tell_what_is_known(communicator);
+  } catch (...) {  // no memory: who is not made takes no leave
+    remove(communicator);
+    throw;
+  }
+}
+
+void Context::tell_what_is_known(CommunicatorState& communicator) {
   if (health_.aborting()) return take_abort();
   const auto is_lost = [&](int rank) { return health_.at(rank).state == PeerHealth::State::lost; };
   const std::vector<int>& ranks = communicator.context_ranks();

@@ -70,6 +70,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
   Allocations& allocations() noexcept { return allocations_; }
 
+  // A communicator that is made now. It fails at once where a member is lost already.
   void add(CommunicatorState& communicator);
   void remove(CommunicatorState& communicator) noexcept;
 
@@ -107,6 +108,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
  private:
   CommunicatorState* find(std::uint64_t communicator) noexcept;
+  void tell_what_is_known(CommunicatorState& communicator);
   [[noreturn]] void throw_unusable(std::string_view operation) const;
 
   // failures.cpp: what is learnt of peers, and what follows for communicators
