@@ -102,7 +102,10 @@ void CommunicatorState::wait_for_message(const messaging::ReceiveOperation& patt
   probed_ = &pattern;
   const std::unique_ptr<CommunicatorState, void (*)(CommunicatorState*)> until_it_ends{
       this, [](CommunicatorState* state) { state->probed_ = nullptr; }};
-  if (wait(over, operation, timeout_ms)) return;
+  if (!wait(over, operation, timeout_ms)) throw_timeout(operation, timeout_ms);
+}
+
+void CommunicatorState::throw_timeout(std::string_view operation, std::int64_t timeout_ms) {
   const ErrorDetail detail = timeout_detail(operation, timeout_ms);
   remember_error(detail);
   throw Error{detail};

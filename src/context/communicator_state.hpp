@@ -124,6 +124,8 @@ class CommunicatorState {
   // Who an operation that did not end waits for.
   std::optional<int> awaited_context_rank() const;
   ErrorDetail timeout_detail(std::string_view operation, std::int64_t timeout_ms) const;
+  // At the deadline of a wait that ends nothing: the communicator lives on.
+  [[noreturn]] void throw_timeout(std::string_view operation, std::int64_t timeout_ms);
   // The answer of a rank that was asked shortly before a deadline.
   void hear_awaited(int peer, int awaited);
   // What the caller is told, with ranks of the context: see Context::remember_error.

@@ -159,7 +159,7 @@ std::size_t wait_any(std::span<Request> requests) {
   const std::int64_t timeout_ms = awaited->state()->timeout_ms;
   if (!any_done() &&
       !communicator.wait(any_done, "wait_any", timeout_ms, contexts.beside(communicator.context())))
-    throw Error{communicator.timeout_detail("wait_any", timeout_ms)};
+    communicator.throw_timeout("wait_any", timeout_ms);
   return static_cast<std::size_t>(found - requests.begin());
 }
 

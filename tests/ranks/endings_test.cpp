@@ -120,6 +120,11 @@ TEST(endings, ranks_that_both_wait_because_their_roots_differ_are_told_after_a_w
   expect_success(ranks);
 }
 
+TEST(endings, a_goodbye_says_that_wait_any_gave_up_before) {
+  auto ranks = start_ranks(2, rank_program("wait_any_gives_up"));
+  expect_success(ranks);
+}
+
 TEST(endings, what_waits_for_a_message_of_anybody_ends_when_all_others_have_left) {
   for (const std::string how : {"receive", "probe"}) {
     for (const int size : {2, 4}) {

@@ -172,6 +172,22 @@ void all_others_leave(Arguments arguments) {
       {ErrorCode::peer_dead, peer, arguments[0], "rank * (pid * on *)" + left, left_hint});
 }
 
+void wait_any_gives_up(Arguments /*arguments*/) {
+  Communicator world = init();
+  std::vector<int> data(1);
+  if (world.rank() == 0) {
+    std::array requests{world.receive_async(data, 1, 0, {.timeout_ms = 100})};
+    expect_error([&] { wait_any(requests); },
+                 {ErrorCode::timeout, 1, "wait_any", "rank 1 (pid * on *) did not *", "*"});
+    check(requests[0].cancel(), "a receive that nothing matched cannot be cancelled");
+    return;
+  }
+  expect_error(
+      [&] { world.receive(data, 0, 0, {.timeout_ms = 10'000}); },
+      {ErrorCode::peer_dead, 0, "receive",
+       "rank 0 (pid * on *)" + left + ", after timeout: rank 1 (pid * on *) did not *", left_hint});
+}
+
 // Rank 1 receives when arguments[0] exists: the sender has given up then, and its memory says
 // something else. arguments[1]: the file by which rank 1 lets it go. arguments[2]: buffer or
 // private.
@@ -327,6 +343,7 @@ std::vector<Scenario> ending_scenarios() {
           {"the_last_rank_leaves", the_last_rank_leaves},
           {"a_second_thread_aborts", a_second_thread_aborts},
           {"all_others_leave", all_others_leave},
+          {"wait_any_gives_up", wait_any_gives_up},
           {"a_sender_takes_its_buffer_back", a_sender_takes_its_buffer_back},
           {"a_giver_is_killed", a_giver_is_killed},
           in_world("long_messages_until", long_messages_until),
