@@ -104,7 +104,7 @@ Post VerbsConnection::hand_over(std::size_t count, std::uint64_t signalled) noex
   if (const int error = ibv_post_send(parts_.queue_pair.get(), requests_.data(), &refused);
       error != 0) {
     // Room was counted, so this is a broken queue pair.
-    fail({.cause = fmt::format("ibv_post_send failed on {}", to_string(parts_.link))}, error);
+    fail([&] { return on_link("ibv_post_send failed"); }, error);
     return Post::failed;
   }
   posted_ += count;
@@ -130,14 +130,17 @@ void VerbsConnection::on_sent(const ibv_wc& completion) noexcept {
   // A flush follows another error, which comes first or from the receive side.
   if (completion.status == IBV_WC_WR_FLUSH_ERR && failed_) return;
   unanswered_ |= !failed_ && completion.status == IBV_WC_RETRY_EXC_ERR;
-  fail(describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write",
-                parts_.link));
+  fail([&] {
+    return describe(completion.status, completion.vendor_err, id.read ? "RDMA read" : "RDMA write",
+                    parts_.link);
+  });
 }
 
 void VerbsConnection::on_arrival(const ibv_wc& completion) noexcept {
   if (completion.status != IBV_WC_SUCCESS) {
     if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
-    return fail(describe(completion.status, completion.vendor_err, "receive", parts_.link));
+    return fail(
+        [&] { return describe(completion.status, completion.vendor_err, "receive", parts_.link); });
   }
   assert(arrived_ - taken_ < arrivals_.size());
   arrivals_[arrived_++ % arrivals_.size()] = ntohl(completion.imm_data);
@@ -150,7 +153,7 @@ std::optional<std::uint32_t> VerbsConnection::poll_immediate() noexcept {
   const std::uint32_t immediate = arrivals_[taken_++ % arrivals_.size()];
   if (taken_ - reposted_ >= repost_batch && !failed_) {
     if (const int error = post_receives(static_cast<std::uint32_t>(taken_ - reposted_)); error != 0)
-      fail({.cause = fmt::format("ibv_post_recv failed on {}", to_string(parts_.link))}, error);
+      fail([&] { return on_link("ibv_post_recv failed"); }, error);
     reposted_ = taken_;
   }
   return immediate;
@@ -173,16 +176,8 @@ int VerbsConnection::post_receives(std::uint32_t count) noexcept {
   return 0;
 }
 
-// Responder and requester both stop: no write of the peer lands here any more.
-void VerbsConnection::fail(diagnosis::Explanation explanation, int system_error) noexcept {
-  if (failed_) return;
-  failed_ = true;
-  fault_.cause = std::move(explanation.cause);
-  fault_.hint = std::move(explanation.hint);
-  fault_.system_error = system_error;
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
+diagnosis::Explanation VerbsConnection::on_link(std::string_view what) const {
+  return {.cause = fmt::format("{} on {}", what, to_string(parts_.link))};
 }
 
 // An empty write: it names no memory, and completes when all before it has been acknowledged.
@@ -215,14 +210,16 @@ void VerbsConnection::watch(std::chrono::milliseconds passed) noexcept {
     if (silence_.count() >= heartbeat_ms(timers) && has_room()) post_marker();
   } else if (timers.silence_ms_max != 0 && silence_.count() >= timers.silence_ms_max) {
     unanswered_ = true;
-    fail(describe_silence(fmt::format("RDMA requests were repeated for {} ms", silence_.count()),
-                          parts_.link));
+    fail([&] {
+      return describe_silence(
+          fmt::format("RDMA requests were repeated for {} ms", silence_.count()), parts_.link);
+    });
   }
 }
 
 // A queue pair that is destroyed touches no memory any more: no target here, and no source.
 void VerbsConnection::tear_down() noexcept {
-  fail({.cause = fmt::format("torn down after an error, on {}", to_string(parts_.link))});
+  fail([&] { return on_link("torn down after an error,"); });
   if (awaits_completion()) --parts_.transport->awaiting_;
   parts_.queue_pair.reset();
   signalled_ = retired_ = posted_;

@@ -9,7 +9,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "transport/transport.hpp"
@@ -79,7 +82,10 @@ class VerbsConnection final : public Connection {
   void on_sent(const ibv_wc& completion) noexcept;
   void on_arrival(const ibv_wc& completion) noexcept;
   // The first cause stays.
-  void fail(diagnosis::Explanation explanation, int system_error = 0) noexcept;
+  diagnosis::Explanation on_link(std::string_view what) const;
+  // explain() returns the Explanation, and may find no memory.
+  template <class Explain>
+  void fail(Explain&& explain, int system_error = 0) noexcept;
   // Now and then, after the completion queue was emptied: counts how long the peer's device owes an
   // answer, gives up where our device never does, and asks on an idle link.
   void watch(std::chrono::milliseconds passed) noexcept;
@@ -111,5 +117,23 @@ class VerbsConnection final : public Connection {
   bool unanswered_ = false;
   ErrorDetail fault_;
 };
+
+// Responder and requester both stop: no write of the peer lands here any more.
+template <class Explain>
+void VerbsConnection::fail(Explain&& explain, int system_error) noexcept {
+  if (failed_) return;
+  failed_ = true;
+  fault_.system_error = system_error;
+  try {
+    diagnosis::Explanation explanation = explain();
+    fault_.cause = std::move(explanation.cause);
+    fault_.hint = std::move(explanation.hint);
+  } catch (const std::bad_alloc&) {
+    fault_.cause = "no memory here";  // words as short as these need none
+  }
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(parts_.queue_pair.get(), &attributes, IBV_QP_STATE);
+}
 
 }  // namespace qpmesh::transport::verbs
