@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <source_location>
 
 #include "base/atomics.hpp"
 #include "explore/explorer.hpp"
@@ -11,7 +10,7 @@
 namespace qpmesh::explore {
 
 struct ExploredAtomics {
-  using Where = std::source_location;
+  using Where = Place;
 
   template <base::SharedWord Word>
   static Word load_relaxed(const Word* word, Where where = Where::current()) {

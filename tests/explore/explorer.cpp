@@ -18,17 +18,17 @@ namespace {
 constexpr std::size_t events_max = 20'000;  // of one execution: beyond, it does not end
 constexpr std::size_t events_told = 80;
 
-bool same_place(const std::source_location& a, const std::source_location& b) noexcept {
+bool same_place(const Place& a, const Place& b) noexcept {
   return a.line() == b.line() && a.column() == b.column() &&
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-std::string_view file_name(const std::source_location& at) {
+std::string_view file_name(const Place& at) {
   const std::string_view path = at.file_name();
   return path.substr(path.rfind('/') + 1);
 }
 
-std::string_view function_name(const std::source_location& at) {
+std::string_view function_name(const Place& at) {
   std::string_view name = at.function_name();
   name = name.substr(0, name.find('('));
   return name.substr(name.find_last_of(" :") + 1);
@@ -106,19 +106,17 @@ class Explorer {
   Explored run(std::uint64_t executions_max);
 
   // Of the thread that runs.
-  std::uint64_t load(const void* at, unsigned bytes, Order order, std::source_location where);
-  void store(void* at, unsigned bytes, std::uint64_t value, Order order,
-             std::source_location where);
-  std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order,
-                         std::source_location where);
+  std::uint64_t load(const void* at, unsigned bytes, Order order, Place where);
+  void store(void* at, unsigned bytes, std::uint64_t value, Order order, Place where);
+  std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order, Place where);
   bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired,
-                        Order order, std::source_location where);
-  void fence(Order order, std::source_location where);
-  void read_plain(const void* at, std::size_t bytes, std::source_location where);
-  void write_plain(void* at, const void* from, std::size_t bytes, std::source_location where);
+                        Order order, Place where);
+  void fence(Order order, Place where);
+  void read_plain(const void* at, std::size_t bytes, Place where);
+  void write_plain(void* at, const void* from, std::size_t bytes, Place where);
   unsigned word_bytes_at(const void* at) { return memory_.word_bytes_at(at); }
   void wait_for_news();
-  void require(bool holds, const char* what, std::source_location where);
+  void require(bool holds, const char* what, Place where);
   bool either() { return decisions_.decide(2) != 0; }
   bool is_running() const noexcept { return running_; }
   bool shares(const void* at) const noexcept { return running_ && memory_.is_shared(at); }
@@ -142,7 +140,7 @@ class Explorer {
     struct Late {
       std::byte* at = nullptr;
       std::vector<std::byte> bytes;
-      std::source_location where;
+      Place where;
     } late;
   };
   enum class End : std::uint8_t { none, complete, dead_end, finding };
@@ -163,8 +161,8 @@ class Explorer {
   void wait_for_store(Word word, Time position);
   Time choose_store(Word word, const std::uint64_t* unless);
   void choose_turn(Word word);
-  Order damaged(Order order, std::source_location where, bool loads, bool stores);
-  void offer(Damage damage, std::source_location where);
+  Order damaged(Order order, Place where, bool loads, bool stores);
+  void offer(Damage damage, Place where);
   void write_what_is_late();
 
   const Threads& threads_;
@@ -401,8 +399,7 @@ void Explorer::choose_turn(Word word) {
     wait_for_store(word, static_cast<Time>(memory_.newest(word) + 1));
 }
 
-std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order,
-                             std::source_location where) {
+std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order, Place where) {
   write_what_is_late();
   order = damaged(order, where, true, false);
   const Word index = word(at, bytes);
@@ -412,8 +409,7 @@ std::uint64_t Explorer::load(const void* at, unsigned bytes, Order order,
   return value;
 }
 
-void Explorer::store(void* at, unsigned bytes, std::uint64_t value, Order order,
-                     std::source_location where) {
+void Explorer::store(void* at, unsigned bytes, std::uint64_t value, Order order, Place where) {
   order = damaged(order, where, false, true);
   const Word index = word(at, bytes);
   choose_turn(index);
@@ -424,7 +420,7 @@ void Explorer::store(void* at, unsigned bytes, std::uint64_t value, Order order,
 }
 
 std::uint64_t Explorer::exchange(void* at, unsigned bytes, std::uint64_t value, Order order,
-                                 std::source_location where) {
+                                 Place where) {
   order = damaged(order, where, true, true);
   const Word index = word(at, bytes);
   choose_turn(index);
@@ -436,7 +432,7 @@ std::uint64_t Explorer::exchange(void* at, unsigned bytes, std::uint64_t value, 
 }
 
 bool Explorer::compare_exchange(void* at, unsigned bytes, std::uint64_t& expected,
-                                std::uint64_t desired, Order order, std::source_location where) {
+                                std::uint64_t desired, Order order, Place where) {
   order = damaged(order, where, true, true);
   const Word index = word(at, bytes);
   learn_store(index, static_cast<Time>(memory_.newest(index) + 1));
@@ -455,20 +451,19 @@ bool Explorer::compare_exchange(void* at, unsigned bytes, std::uint64_t& expecte
   return succeeds;
 }
 
-void Explorer::fence(Order order, std::source_location where) {
+void Explorer::fence(Order order, Place where) {
   const bool loads = acquires(order);
   order = damaged(order, where, loads, releases(order));
   memory_.fence(current_, order, where);
   after_step();
 }
 
-void Explorer::read_plain(const void* at, std::size_t bytes, std::source_location where) {
+void Explorer::read_plain(const void* at, std::size_t bytes, Place where) {
   memory_.read_plain(current_, at, bytes, where);
   after_step();
 }
 
-void Explorer::write_plain(void* at, const void* from, std::size_t bytes,
-                           std::source_location where) {
+void Explorer::write_plain(void* at, const void* from, std::size_t bytes, Place where) {
   offer(Damage::late, where);
   self().acted = true;
   if (mutant_.damage == Damage::late && same_place(mutant_.at, where)) {
@@ -506,7 +501,7 @@ void Explorer::wait_for_news() {
   runner.fiber->yield();
 }
 
-void Explorer::require(bool holds, const char* what, std::source_location where) {
+void Explorer::require(bool holds, const char* what, Place where) {
   if (holds) return;
   end_with(End::finding, fmt::format("{} ({}:{})", what, file_name(where), where.line()));
   if (running_) abandon();
@@ -514,7 +509,7 @@ void Explorer::require(bool holds, const char* what, std::source_location where)
 
 // --- mutants
 
-void Explorer::offer(Damage damage, std::source_location where) {
+void Explorer::offer(Damage damage, Place where) {
   if (mutant_.damage != Damage::none) return;
   const bool known = std::ranges::any_of(explored_.mutants, [&](const Mutant& mutant) {
     return mutant.damage == damage && same_place(mutant.at, where);
@@ -522,7 +517,7 @@ void Explorer::offer(Damage damage, std::source_location where) {
   if (!known) explored_.mutants.push_back({damage, where});
 }
 
-Order Explorer::damaged(Order order, std::source_location where, bool loads, bool stores) {
+Order Explorer::damaged(Order order, Place where, bool loads, bool stores) {
   const bool takes = loads && acquires(order);
   const bool gives = stores && releases(order);
   if (mutant_.damage == Damage::none) {
@@ -553,20 +548,19 @@ bool is_explored(const void* at) { return explorer != nullptr && explorer->share
 
 }  // namespace
 
-std::uint64_t load(const void* at, unsigned bytes, Order order, std::source_location where) {
+std::uint64_t load(const void* at, unsigned bytes, Order order, Place where) {
   if (is_explored(at)) return explorer->load(at, bytes, order, where);
   std::uint64_t value = 0;
   std::memcpy(&value, at, bytes);
   return value;
 }
 
-void store(void* at, unsigned bytes, std::uint64_t value, Order order, std::source_location where) {
+void store(void* at, unsigned bytes, std::uint64_t value, Order order, Place where) {
   if (is_explored(at)) return explorer->store(at, bytes, value, order, where);
   std::memcpy(at, &value, bytes);
 }
 
-std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order,
-                       std::source_location where) {
+std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order, Place where) {
   if (is_explored(at)) return explorer->exchange(at, bytes, value, order, where);
   std::uint64_t old = 0;
   std::memcpy(&old, at, bytes);
@@ -575,7 +569,7 @@ std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order orde
 }
 
 bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired,
-                      Order order, std::source_location where) {
+                      Order order, Place where) {
   if (is_explored(at))
     return explorer->compare_exchange(at, bytes, expected, desired, order, where);
   std::uint64_t value = 0;
@@ -586,15 +580,15 @@ bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::ui
   return succeeds;
 }
 
-void fence(Order order, std::source_location where) {
+void fence(Order order, Place where) {
   if (explorer != nullptr && explorer->is_running()) explorer->fence(order, where);
 }
 
-void read_plain(const void* at, std::size_t bytes, std::source_location where) {
+void read_plain(const void* at, std::size_t bytes, Place where) {
   if (is_explored(at)) explorer->read_plain(at, bytes, where);
 }
 
-void write_plain(void* at, const void* from, std::size_t bytes, std::source_location where) {
+void write_plain(void* at, const void* from, std::size_t bytes, Place where) {
   if (is_explored(at)) return explorer->write_plain(at, from, bytes, where);
   if (from != nullptr) std::memmove(at, from, bytes);
   else std::memset(at, 0, bytes);
@@ -605,9 +599,7 @@ unsigned word_bytes_at(const void* at) {
 }
 
 void wait_for_news() { explorer->wait_for_news(); }
-void require(bool holds, const char* what, std::source_location where) {
-  explorer->require(holds, what, where);
-}
+void require(bool holds, const char* what, Place where) { explorer->require(holds, what, where); }
 bool either() { return explorer->either(); }
 
 std::string_view Mutant::function() const { return function_name(at); }

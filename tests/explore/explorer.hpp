@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <functional>
 #include <new>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,16 +26,15 @@ namespace qpmesh::explore {
 
 // What the threads call: the operations of a policy, in setting up as well, where one thread alone
 // touches memory.
-std::uint64_t load(const void* at, unsigned bytes, Order order, std::source_location where);
-void store(void* at, unsigned bytes, std::uint64_t value, Order order, std::source_location where);
-std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order,
-                       std::source_location where);
+std::uint64_t load(const void* at, unsigned bytes, Order order, Place where);
+void store(void* at, unsigned bytes, std::uint64_t value, Order order, Place where);
+std::uint64_t exchange(void* at, unsigned bytes, std::uint64_t value, Order order, Place where);
 bool compare_exchange(void* at, unsigned bytes, std::uint64_t& expected, std::uint64_t desired,
-                      Order order, std::source_location where);
-void fence(Order order, std::source_location where);
-void read_plain(const void* at, std::size_t bytes, std::source_location where);
+                      Order order, Place where);
+void fence(Order order, Place where);
+void read_plain(const void* at, std::size_t bytes, Place where);
 void write_plain(void* at, const void* from, std::size_t bytes,
-                 std::source_location where);  // from nullptr: zeroes
+                 Place where);  // from nullptr: zeroes
 
 // Of the word that lies there, or could: 4 or 8.
 unsigned word_bytes_at(const void* at);
@@ -45,8 +43,7 @@ unsigned word_bytes_at(const void* at);
 // changes.
 void wait_for_news();
 // Ends the execution with a finding when it is false.
-void require(bool holds, const char* what,
-             std::source_location where = std::source_location::current());
+void require(bool holds, const char* what, Place where = Place::current());
 // True on one of the ways from here, false on another.
 bool either();
 
@@ -60,7 +57,7 @@ enum class Damage : std::uint8_t {
 };
 struct Mutant {
   Damage damage = Damage::none;
-  std::source_location at{};
+  Place at{};
 
   std::string name() const;
   std::string_view function() const;  // without what it belongs to

@@ -34,9 +34,9 @@ class Fiber {
   void* others_top_ = nullptr;
   // For AddressSanitizer, which follows stacks.
   void* own_fake_stack_ = nullptr;
-  void* others_fake_stack_ = nullptr;
-  const void* others_bottom_ = nullptr;
-  std::size_t others_bytes_ = 0;
+  [[maybe_unused]] void* others_fake_stack_ = nullptr;
+  [[maybe_unused]] const void* others_bottom_ = nullptr;
+  [[maybe_unused]] std::size_t others_bytes_ = 0;
   bool ended_ = true;
 };
 

@@ -14,7 +14,7 @@ namespace {
   std::abort();
 }
 
-std::string_view file_name(std::source_location at) {
+std::string_view file_name(Place at) {
   const std::string_view path = at.file_name();
   return path.substr(path.rfind('/') + 1);
 }
@@ -74,7 +74,7 @@ unsigned Memory::word_bytes_at(const void* at) {
 }
 
 void Memory::report_race(const char* what, std::size_t thread, std::size_t other, std::size_t index,
-                         unsigned other_line, std::source_location where) {
+                         unsigned other_line, Place where) {
   if (!race_.empty()) return;
   race_ = fmt::format(
       "data race: thread {} {} at offset {} ({}:{}), and nothing orders it with thread {}{}",
@@ -83,7 +83,7 @@ void Memory::report_race(const char* what, std::size_t thread, std::size_t other
 }
 
 void Memory::check_against_plain(std::size_t thread, const Granule& granule, bool writes,
-                                 const char* what, std::size_t index, std::source_location where) {
+                                 const char* what, std::size_t index, Place where) {
   if (granule.writer != nobody && !knows(thread, granule.writer, granule.written))
     report_race(what, thread, granule.writer, index, granule.written_line, where);
   if (!writes) return;
@@ -94,7 +94,7 @@ void Memory::check_against_plain(std::size_t thread, const Granule& granule, boo
 }
 
 void Memory::record(Access access, Order order, std::size_t thread, Word word, Time read,
-                    Time written, std::uint64_t value, std::source_location at) {
+                    Time written, std::uint64_t value, Place at) {
   Thread& self = threads_[thread];
   events_.push_back({.access = access,
                      .seq_cst = order == Order::seq_cst,
@@ -113,8 +113,7 @@ void Memory::read_from(Thread& thread, const Store& store, Order order) {
   (acquires(order) ? thread.now : thread.loaded).join(store.released, word_count_);
 }
 
-std::uint64_t Memory::load(std::size_t thread, Word index, Time position, Order order,
-                           std::source_location at) {
+std::uint64_t Memory::load(std::size_t thread, Word index, Time position, Order order, Place at) {
   SharedWord& word = words_[index];
   for (std::size_t part = 0; part < word.bytes / granule_bytes; ++part)
     check_against_plain(thread, granule(word.granule + part), false, "loads", word.granule + part,
@@ -151,8 +150,7 @@ void Memory::append(std::size_t thread, Word index, std::uint64_t value, Order o
   set_memory(word, value);
 }
 
-void Memory::store(std::size_t thread, Word index, std::uint64_t value, Order order,
-                   std::source_location at) {
+void Memory::store(std::size_t thread, Word index, std::uint64_t value, Order order, Place at) {
   SharedWord& word = words_[index];
   for (std::size_t part = 0; part < word.bytes / granule_bytes; ++part)
     check_against_plain(thread, granule(word.granule + part), true, "stores", word.granule + part,
@@ -162,7 +160,7 @@ void Memory::store(std::size_t thread, Word index, std::uint64_t value, Order or
 }
 
 std::uint64_t Memory::exchange(std::size_t thread, Word index, std::uint64_t value, Order order,
-                               std::source_location at) {
+                               Place at) {
   SharedWord& word = words_[index];
   for (std::size_t part = 0; part < word.bytes / granule_bytes; ++part)
     check_against_plain(thread, granule(word.granule + part), true, "exchanges",
@@ -178,15 +176,14 @@ std::uint64_t Memory::exchange(std::size_t thread, Word index, std::uint64_t val
   return old;
 }
 
-void Memory::fence(std::size_t thread, Order order, std::source_location at) {
+void Memory::fence(std::size_t thread, Order order, Place at) {
   Thread& self = threads_[thread];
   if (acquires(order)) self.now.join(self.loaded, word_count_);
   record(Access::fence, order, thread, no_word, 0, 0, 0, at);
   if (releases(order)) self.released = self.now;
 }
 
-void Memory::read_plain(std::size_t thread, const void* at, std::size_t bytes,
-                        std::source_location where) {
+void Memory::read_plain(std::size_t thread, const void* at, std::size_t bytes, Place where) {
   if (bytes == 0) return;
   const std::size_t end = granule_of(static_cast<const std::byte*>(at) + bytes - 1);
   for (std::size_t index = granule_of(at); index <= end; ++index) {
@@ -202,7 +199,7 @@ void Memory::read_plain(std::size_t thread, const void* at, std::size_t bytes,
 }
 
 void Memory::write_plain(std::size_t thread, void* at, const void* from, std::size_t bytes,
-                         std::source_location where) {
+                         Place where) {
   if (bytes == 0) return;
   if (from != nullptr) std::memmove(at, from, bytes);
   else std::memset(at, 0, bytes);

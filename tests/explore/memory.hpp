@@ -18,11 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <vector>
 
+#include "tests/support/place.hpp"
+
 namespace qpmesh::explore {
+
+using test::Place;
 
 inline constexpr std::size_t threads_max = 4;
 inline constexpr std::size_t words_max = 160;
@@ -59,7 +62,7 @@ struct Event {
   Time written;
   std::uint64_t value;
   std::array<Time, threads_max> synchronised;
-  std::source_location at;
+  Place at;
 };
 
 class Memory {
@@ -93,18 +96,13 @@ class Memory {
     return static_cast<std::size_t>(static_cast<const std::byte*>(at) - shared_);
   }
 
-  std::uint64_t load(std::size_t thread, Word word, Time position, Order order,
-                     std::source_location at);
-  void store(std::size_t thread, Word word, std::uint64_t value, Order order,
-             std::source_location at);
+  std::uint64_t load(std::size_t thread, Word word, Time position, Order order, Place at);
+  void store(std::size_t thread, Word word, std::uint64_t value, Order order, Place at);
   // Reads the newest store.
-  std::uint64_t exchange(std::size_t thread, Word word, std::uint64_t value, Order order,
-                         std::source_location at);
-  void fence(std::size_t thread, Order order, std::source_location at);
-  void read_plain(std::size_t thread, const void* at, std::size_t bytes,
-                  std::source_location where);
-  void write_plain(std::size_t thread, void* at, const void* from, std::size_t bytes,
-                   std::source_location where);
+  std::uint64_t exchange(std::size_t thread, Word word, std::uint64_t value, Order order, Place at);
+  void fence(std::size_t thread, Order order, Place at);
+  void read_plain(std::size_t thread, const void* at, std::size_t bytes, Place where);
+  void write_plain(std::size_t thread, void* at, const void* from, std::size_t bytes, Place where);
 
   // The first race: what and where; empty while there is none.
   const std::string& race() const noexcept { return race_; }
@@ -151,11 +149,11 @@ class Memory {
     return thread == other || threads_[thread].now.synchronised[other] >= time;
   }
   void check_against_plain(std::size_t thread, const Granule& granule, bool writes,
-                           const char* what, std::size_t index, std::source_location where);
+                           const char* what, std::size_t index, Place where);
   void report_race(const char* what, std::size_t thread, std::size_t other, std::size_t index,
-                   unsigned other_line, std::source_location where);
+                   unsigned other_line, Place where);
   void record(Access access, Order order, std::size_t thread, Word word, Time read, Time written,
-              std::uint64_t value, std::source_location at);
+              std::uint64_t value, Place at);
   void read_from(Thread& thread, const Store& store, Order order);
   void append(std::size_t thread, Word word, std::uint64_t value, Order order,
               const Knowledge* continued);

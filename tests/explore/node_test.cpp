@@ -198,15 +198,14 @@ struct SleepsForTwo {
       asleep.set();
       if (look()) break;
       while (A::load_relaxed(&bell) == 0) wait_for_news();
-      exchange(&bell, sizeof bell, 0, Order::relaxed, std::source_location::current());
+      exchange(&bell, sizeof bell, 0, Order::relaxed, Place::current());
       asleep.clear();
     }
     one.read(0, 0);
     two.read(0, 0);
   }
   void wake() {
-    if (asleep.is_set())
-      exchange(&bell, sizeof bell, 1, Order::relaxed, std::source_location::current());
+    if (asleep.is_set()) exchange(&bell, sizeof bell, 1, Order::relaxed, Place::current());
   }
   void check() {}
 };

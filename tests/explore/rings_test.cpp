@@ -95,16 +95,18 @@ template <std::uint32_t ring_units, const transport::Capabilities& able = shared
 struct Pair {
   static constexpr std::size_t threads = 2;
   alignas(128) std::byte slots[2][RingLayout::payload_offset + ring_units * unit_bytes];
-  // The ends are their ranks' own memory: static, so that it is not shared.
-  static End& end(std::size_t rank) { return *ends[rank]; }
-  static inline std::array<std::optional<End>, 2> ends;
+  static End& end(std::size_t rank) { return *ends_[rank]; }
 
   Pair() {
     std::memset(slots, 0, sizeof slots);
     for (std::size_t rank = 0; rank < 2; ++rank)
-      ends[rank].emplace(slots[rank], slots[1 - rank], ring_units, able);
+      ends_[rank].emplace(slots[rank], slots[1 - rank], ring_units, able);
   }
   void check() {}
+
+ private:
+  // The ends are their ranks' own memory: static, so that it is not shared.
+  static inline std::array<std::optional<End>, 2> ends_;
 };
 
 // Records of three lines in a ring of 64: it is filled but for one record, then written over while

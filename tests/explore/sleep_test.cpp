@@ -14,13 +14,10 @@ using A = ExploredAtomics;
 struct Bell {
   std::uint32_t rings = 0;
 
-  void ring() {
-    exchange(&rings, sizeof rings, 1, Order::relaxed, std::source_location::current());
-  }
+  void ring() { exchange(&rings, sizeof rings, 1, Order::relaxed, Place::current()); }
   void wait() {
-    while (load(&rings, sizeof rings, Order::relaxed, std::source_location::current()) == 0)
-      wait_for_news();
-    exchange(&rings, sizeof rings, 0, Order::relaxed, std::source_location::current());
+    while (load(&rings, sizeof rings, Order::relaxed, Place::current()) == 0) wait_for_news();
+    exchange(&rings, sizeof rings, 0, Order::relaxed, Place::current());
   }
 };
 

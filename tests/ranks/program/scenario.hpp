@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <source_location>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -16,20 +15,13 @@
 
 #include "qpmesh/qpmesh.hpp"
 #include "tests/support/expected_error.hpp"
+#include "tests/support/place.hpp"
 
 namespace qpmesh::ranks {
 
 using Bytes = std::vector<std::uint8_t>;
 using Arguments = std::span<const std::string>;
-#ifdef __cpp_lib_source_location
-using Place = std::source_location;
-#else  // clang 14, which only clang-tidy reads this with
-struct Place {
-  static constexpr Place current() { return {}; }
-  static constexpr const char* file_name() { return "?"; }
-  static constexpr unsigned line() { return 0; }
-};
-#endif
+using test::Place;
 
 struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
