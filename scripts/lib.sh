@@ -79,5 +79,7 @@ own_files() {
   find "${folders[@]}" \( -name '*.[hc]pp' -o -name '*.[hc]' \) -print0
 }
 
-# What a build compiles, NUL-separated: clang-tidy would guess the flags of all others.
-compiled_files() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | sort -u | tr '\n' '\0'; }
+# What a build compiles, NUL-separated: clang-tidy would guess the flags of all others. Without what CMake has written itself.
+compiled_files() {
+  sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/lint/compile_commands.json | grep -v /build/lint/ | sort -u | tr '\n' '\0'
+}

@@ -6,6 +6,7 @@
 
 namespace qpmesh::test {
 
+// NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
 inline bool runs_long() { return std::getenv("TESTS_LONG") != nullptr; }
 inline int times(int in_the_gate, int in_a_long_run) {
   return runs_long() ? in_a_long_run : in_the_gate;

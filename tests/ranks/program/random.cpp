@@ -300,6 +300,7 @@ class Plan {
   // Checks the blocks of a range, one from each rank, in rank order.
   auto blocks_from_all(std::vector<std::size_t> counts, int to) const {
     std::vector<int> seeds;
+    seeds.reserve(ranks_);
     for (int from = 0; from < world_.size(); ++from) seeds.push_back(seed_of(from, to));
     return [counts = std::move(counts), seeds = std::move(seeds)](Begun& ended, const Status&) {
       for (std::size_t from = 0; from < counts.size(); ++from)
@@ -369,6 +370,7 @@ class Plan {
       all.push_back(even ? std::vector<std::size_t>(ranks_, bytes) : lengths(bytes));
     const auto& to = all[index()];
     std::vector<std::size_t> from;
+    from.reserve(ranks_);
     for (const auto& counts : all) from.push_back(counts[index()]);
     Begun& begun = next();
     begun.in = range(total(to));

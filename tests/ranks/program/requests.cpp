@@ -171,8 +171,9 @@ void an_exception_cancels_what_is_unmatched(Communicator& world, Arguments) {
   const auto begin = Clock::now();
   Bytes in(100, std::uint8_t{7});
   try {
-    std::vector<Request> requests;
-    for (int tag = 0; tag < 8; ++tag) requests.push_back(world.receive_async(in, any_source, tag));
+    std::vector<Request> requests(8);
+    for (int tag = 0; tag < 8; ++tag)
+      requests[static_cast<std::size_t>(tag)] = world.receive_async(in, any_source, tag);
     throw Own{"ours"};
   } catch (const Own&) {
     check(ms_since(begin) < 500, "it took " + std::to_string(ms_since(begin)) + " ms");
