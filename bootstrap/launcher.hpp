@@ -21,7 +21,8 @@ using Environment = std::function<std::optional<std::string>(std::string_view na
 Environment process_environment();
 
 [[noreturn]] void fail_config(std::string cause, std::string hint = {});
-// It is read strictly. The hint says where the variable is explained, or who sets it.
+// Of a variable that is not what it must be: names it, its value and what is allowed. The hint says
+// where the variable is explained, or who sets it.
 [[noreturn]] void fail_variable(std::string_view name, std::string_view value,
                                 std::string_view allowed);
 

@@ -289,8 +289,9 @@ class Linker {
     stream.read(system_);  // its end, where the listener has given us up meanwhile
     stream.queue(FrameKind::acknowledgement, {});
     stream.flush(system_, offered_to(peer.rank));
-    if (stream.unsent() || stream.send_error() != 0) {
-      caller.try_next_address("could not acknowledge the welcome", stream.error());
+    const int error = stream.error() != 0 ? stream.error() : stream.send_error();
+    if (stream.unsent() || error != 0) {
+      caller.try_next_address("could not acknowledge the welcome", error);
       return false;
     }
     add_link(peer, stream, caller.descriptors());

@@ -177,7 +177,8 @@ Scope scope_of(const Address& address) noexcept {
 Opened listen_at(const base::System& system, const Address& address) {
   base::UniqueFd socket = open_socket(system, address);
   if (!socket) return {.socket = {}, .error = errno};
-  // TCP connections of an earlier start may linger in TIME_WAIT; a living listener still counts.
+  // TCP connections of an earlier start may linger in TIME_WAIT; bind still fails at a living
+  // listener.
   if (address.family() != AF_UNIX) set(system, socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (system.call("bind", [&] { return ::bind(socket.get(), address.generic(), address.bytes); }) !=
           0 ||

@@ -120,12 +120,14 @@ static_assert(std::is_trivially_destructible_v<Group>);
 void rethrow_failure(const messaging::SendOperation& send);
 void rethrow_failure(const Group& group, const messaging::ReceiveOperation& receive);
 
-// Uninitialised memory for the length of a scope, 16-byte aligned.
+// Uninitialised memory for the length of a scope, 16-byte aligned; of 0 bytes: none.
 class Scratch {
  public:
   Scratch(const Group& group, std::size_t bytes)
-      : machine_{group.machine()}, data_{machine_.allocate(bytes)} {}
-  ~Scratch() { machine_.free(data_); }
+      : machine_{group.machine()}, data_{bytes == 0 ? nullptr : machine_.allocate(bytes)} {}
+  ~Scratch() {
+    if (data_ != nullptr) machine_.free(data_);
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 

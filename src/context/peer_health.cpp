@@ -34,11 +34,13 @@ void PeerHealth::loses(ErrorDetail cause) {
 std::vector<ErrorDetail> PeerHealth::verdicts(Deadline now) {
   std::vector<ErrorDetail> due;
   if (now < next_verdict_) return due;
-  next_verdict_ = no_deadline;
   for (const Peer& each : peers_) {
     if (each.verdict <= now) due.push_back(each.cause);
-    else next_verdict_ = std::min(next_verdict_, each.verdict);
   }
+  // Of those that are due, too: who is not lost by then, because memory was missing, is asked for
+  // again.
+  next_verdict_ = no_deadline;
+  for (const Peer& each : peers_) next_verdict_ = std::min(next_verdict_, each.verdict);
   return due;
 }
 

@@ -22,8 +22,8 @@ struct Farewell {
     finished,  // finish() has returned
   };
   Reason reason = Reason::closed;
-  ErrorDetail
-      last_error{};  // that ended an operation or a communicator there; without a cause: none
+  // That ended an operation or a communicator there; without a cause: none.
+  ErrorDetail last_error{};
 };
 
 // What ends a communicator, as this rank learns of it.

@@ -50,7 +50,8 @@ class Arena {
 
   bool contains(const void* address, std::size_t bytes) const noexcept;
   std::uint64_t offset_of(const void* address) const noexcept {
-    return static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - mapping_.data());
+    return reinterpret_cast<std::uintptr_t>(address) -
+           reinterpret_cast<std::uintptr_t>(mapping_.data());
   }
 
  private:

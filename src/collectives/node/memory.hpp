@@ -47,7 +47,7 @@ struct NodeSlab : NodeWords<base::ProcessAtomics> {
 struct NodeWait : progress::Operation {
   enum class For : std::uint8_t {
     stage,  // a slot's, of this operation
-    end,    // NodeSlab::done to reach `stage`
+    end,    // the members' OwnNodeWords::done to reach `stage`
     fill,   // `next` to settle the guard of our slot, which it began to fill for operation `stage`
   };
   std::uint64_t stage;
@@ -109,7 +109,7 @@ class NodeMemory final : public progress::Pollable {
   // written.
   struct StagingSet {
     std::size_t set = 0;
-    std::uint64_t done_before = 0;  // as NodeSlab::done
+    std::uint64_t done_before = 0;  // as OwnNodeWords::done
   };
   StagingSet take_staging(std::uint64_t number) noexcept {
     const std::size_t set = next_staging_set_;

@@ -63,8 +63,8 @@ template <class Atomics, std::uint32_t slot_count = node_slot_count>
 struct NodeWords {
   using Slot = NodeSlotWords<Atomics>;
 
-  // So many operations, the first ones without a hole, are finished here: nothing of a peer's is
-  // read for them any more.
+  // The low half of a count (whole_count): so many operations, the first ones without a hole, are
+  // finished here, and nothing of a peer's is read for them any more.
   alignas(128) std::uint32_t done;
   // Changed: the communicator has failed here, and its Buffers and private memory may be their
   // owner's again.
