@@ -74,6 +74,7 @@ std::string shown(std::string_view text) {
 
 std::string nearest_names(std::string_view name) {
   std::vector<std::string> names;
+  names.reserve(std::size(table));
   for (const ConstantRow& row : table) names.emplace_back(row.name);
   const std::string near = base::nearest(name, names);
   return near.empty() ? fmt::format("known: {}", fmt::join(names, ", "))

@@ -157,7 +157,8 @@ void Context::end_waits_for_departed() {
   if (!health_.any_left()) return;
   for (const auto& [id, state] : communicators_) {
     if (state->failure() != nullptr) continue;
-    const auto waits_for = [&](int peer) {
+    // Named again: clang before 16 lets no lambda take parts of a structured binding.
+    const auto waits_for = [&, id = id, state = state](int peer) {
       return messaging_.waits_for(id, peer) || state->waits_on_node_for(peer) ||
              state->probes(peer);
     };

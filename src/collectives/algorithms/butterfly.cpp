@@ -65,7 +65,10 @@ Task take_part(Group group, const Arguments& arguments, RecursiveMultiplying pat
   std::size_t cut_count = 0;
   std::size_t part_bytes = arguments.bytes();  // the same on all ranks
   for (int distance = 1; distance < pattern.participants();) {
-    const auto [radix, is_cut] = step_of(pattern.participants() / distance, part_bytes);
+    // Named again: clang before 16 lets no lambda take parts of a structured binding.
+    const auto step = step_of(pattern.participants() / distance, part_bytes);
+    const int radix = step.radix;
+    const bool is_cut = step.is_cut;
     const int digit = pattern.digit_of(rank, distance, radix);
     const Part whole = mine;
     if (is_cut) {
