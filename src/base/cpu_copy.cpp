@@ -1,0 +1,90 @@
+#include "base/cpu_copy.hpp"
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace qpmesh::base {
+
+#if defined(__x86_64__)
+
+namespace {
+
+// So many bytes to the next multiple of a power of two; 0 on one.
+std::size_t bytes_to_multiple(const void* address, std::size_t of) noexcept {
+  return -reinterpret_cast<std::uintptr_t>(address) & (of - 1);
+}
+
+// The two ends by unaligned stores, and between them stores that do not cross lines.
+[[gnu::target("avx2")]] void copy_by_avx2(std::byte* target, const std::byte* source,
+                                          std::size_t bytes) noexcept {
+  constexpr std::size_t vector = sizeof(__m256i);
+  constexpr std::size_t step = 4 * vector;
+  const auto* const head = reinterpret_cast<const __m256i*>(source);
+  const auto* const tail = reinterpret_cast<const __m256i*>(source + bytes - step);
+  auto* const tail_target = reinterpret_cast<__m256i*>(target + bytes - step);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_loadu_si256(head));
+  for (std::size_t at = bytes_to_multiple(target, vector); at + step <= bytes; at += step) {
+    const auto* const from = reinterpret_cast<const __m256i*>(source + at);
+    auto* const to = reinterpret_cast<__m256i*>(target + at);
+    const __m256i first = _mm256_loadu_si256(from);
+    const __m256i second = _mm256_loadu_si256(from + 1);
+    const __m256i third = _mm256_loadu_si256(from + 2);
+    const __m256i fourth = _mm256_loadu_si256(from + 3);
+    _mm256_store_si256(to, first);
+    _mm256_store_si256(to + 1, second);
+    _mm256_store_si256(to + 2, third);
+    _mm256_store_si256(to + 3, fourth);
+  }
+  for (int i = 0; i < 4; ++i) _mm256_storeu_si256(tail_target + i, _mm256_loadu_si256(tail + i));
+}
+
+}  // namespace
+
+void copy_by_vectors(void* target, const void* source, std::size_t bytes) noexcept {
+  if (__builtin_cpu_supports("avx2")) {
+    copy_by_avx2(static_cast<std::byte*>(target), static_cast<const std::byte*>(source), bytes);
+  } else {
+    std::memcpy(target, source, bytes);
+  }
+}
+
+void copy_streaming(void* target, const void* source, std::size_t bytes) noexcept {
+  constexpr std::size_t line = 64;
+  auto* const to = static_cast<std::byte*>(target);
+  const auto* const from = static_cast<const std::byte*>(source);
+  // Whole lines leave the core at once; parts of one would be read, changed and written.
+  std::size_t at = bytes_to_multiple(target, line);
+  if (bytes < at + line) return copy_bytes(target, source, bytes);
+  if (at > 0) std::memcpy(to, from, at);
+  for (; at + line <= bytes; at += line) {
+    const auto* const read = reinterpret_cast<const __m128i*>(from + at);
+    auto* const written = reinterpret_cast<__m128i*>(to + at);
+    const __m128i first = _mm_loadu_si128(read);
+    const __m128i second = _mm_loadu_si128(read + 1);
+    const __m128i third = _mm_loadu_si128(read + 2);
+    const __m128i fourth = _mm_loadu_si128(read + 3);
+    _mm_stream_si128(written, first);
+    _mm_stream_si128(written + 1, second);
+    _mm_stream_si128(written + 2, third);
+    _mm_stream_si128(written + 3, fourth);
+  }
+  if (at < bytes) std::memcpy(to + at, from + at, bytes - at);
+  _mm_sfence();
+}
+
+#else
+
+void copy_by_vectors(void* target, const void* source, std::size_t bytes) noexcept {
+  std::memcpy(target, source, bytes);
+}
+
+void copy_streaming(void* target, const void* source, std::size_t bytes) noexcept {
+  copy_bytes(target, source, bytes);
+}
+
+#endif
+
+}  // namespace qpmesh::base
