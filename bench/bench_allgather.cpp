@@ -13,9 +13,9 @@ class Allgather final : public FloatCase {
 
   void run() override {
     if (cut().is_even()) {
-      world_.allgather(in(), out());
+      world_.allgather(in(), out(), options());
     } else {
-      world_.allgather(in(), out(), cut().layout());
+      world_.allgather(in(), out(), cut().layout(), options());
     }
   }
 

@@ -12,7 +12,7 @@ class Allreduce final : public FloatCase {
   Allreduce(qpmesh::Communicator& world, Buffers buffers, const Cut& cut)
       : FloatCase{world, buffers, Collective::allreduce, cut} {}
 
-  void run() override { world_.allreduce(in(), out(), qpmesh::sum); }
+  void run() override { world_.allreduce(in(), out(), qpmesh::sum, options()); }
 
  private:
   float expected(std::uint64_t seed, std::size_t index) const override {

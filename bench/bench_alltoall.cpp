@@ -19,9 +19,9 @@ class Alltoall final : public FloatCase {
 
   void run() override {
     if (cut().is_even()) {
-      world_.alltoall(in(), out());
+      world_.alltoall(in(), out(), options());
     } else {
-      world_.alltoall(in(), cut().layout(), out(), cut().layout());
+      world_.alltoall(in(), cut().layout(), out(), cut().layout(), options());
     }
   }
 

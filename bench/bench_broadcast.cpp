@@ -14,11 +14,11 @@ class Broadcast final : public FloatCase {
       : FloatCase{world, buffers, Collective::broadcast, cut} {}
 
   void run() override {
-    rotate_root();
-    world_.broadcast(data(), root());
+    next_root();
+    world_.broadcast(data(), root(), options());
   }
   void run_baseline(Baseline& baseline) override {
-    rotate_root();
+    next_root();
     baseline.collective({.collective = Collective::broadcast, .out = data(), .root = root()});
   }
 
@@ -33,9 +33,9 @@ class Broadcast final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program({.name = "broadcast",
-                      .collectives = {Collective::broadcast},
-                      .series = {float_series("float", LimitKind::one_way, whole_vector,
-                                              make_float_case<Broadcast>)}},
-                     argc, argv);
+  return run_program(
+      {.name = "broadcast",
+       .collectives = {Collective::broadcast},
+       .series = rooted_series("float", LimitKind::one_way, make_float_case<Broadcast>)},
+      argc, argv);
 }

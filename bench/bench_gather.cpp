@@ -12,11 +12,11 @@ class Gather final : public FloatCase {
       : FloatCase{world, buffers, Collective::gather, cut} {}
 
   void run() override {
-    rotate_root();
+    next_root();
     if (cut().is_even()) {
-      world_.gather(in(), out(), root());
+      world_.gather(in(), out(), root(), options());
     } else {
-      world_.gather(in(), out(), cut().layout(), root());
+      world_.gather(in(), out(), cut().layout(), root(), options());
     }
   }
 
@@ -34,6 +34,6 @@ int main(int argc, char** argv) {
   return run_program(
       {.name = "gather",
        .collectives = {Collective::gather},
-       .series = block_series("float", LimitKind::one_way, false, make_float_case<Gather>)},
+       .series = rooted_block_series("float", LimitKind::one_way, false, make_float_case<Gather>)},
       argc, argv);
 }

@@ -12,8 +12,8 @@ class Reduce final : public FloatCase {
       : FloatCase{world, buffers, Collective::reduce, cut} {}
 
   void run() override {
-    rotate_root();
-    world_.reduce(in(), out(), qpmesh::sum, root());
+    next_root();
+    world_.reduce(in(), out(), qpmesh::sum, root(), options());
   }
 
  private:
@@ -26,9 +26,9 @@ class Reduce final : public FloatCase {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program({.name = "reduce",
-                      .collectives = {Collective::reduce},
-                      .series = {float_series("float_sum", LimitKind::one_way, whole_vector,
-                                              make_float_case<Reduce>)}},
-                     argc, argv);
+  return run_program(
+      {.name = "reduce",
+       .collectives = {Collective::reduce},
+       .series = rooted_series("float_sum", LimitKind::one_way, make_float_case<Reduce>)},
+      argc, argv);
 }

@@ -14,9 +14,9 @@ class ReduceScatter final : public FloatCase {
 
   void run() override {
     if (cut().is_even()) {
-      world_.reduce_scatter(in(), out(), qpmesh::sum);
+      world_.reduce_scatter(in(), out(), qpmesh::sum, options());
     } else {
-      world_.reduce_scatter(in(), out(), cut().layout(), qpmesh::sum);
+      world_.reduce_scatter(in(), out(), cut().layout(), qpmesh::sum, options());
     }
   }
 

@@ -12,7 +12,7 @@ class Scan final : public FloatCase {
   Scan(qpmesh::Communicator& world, Buffers buffers, const Cut& cut)
       : FloatCase{world, buffers, Collective::scan, cut} {}
 
-  void run() override { world_.scan(in(), out(), qpmesh::sum); }
+  void run() override { world_.scan(in(), out(), qpmesh::sum, options()); }
 
  private:
   float expected(std::uint64_t seed, std::size_t index) const override {
@@ -25,7 +25,7 @@ class Exscan final : public FloatCase {
   Exscan(qpmesh::Communicator& world, Buffers buffers, const Cut& cut)
       : FloatCase{world, buffers, Collective::exscan, cut} {}
 
-  void run() override { world_.exscan(in(), out(), qpmesh::sum); }
+  void run() override { world_.exscan(in(), out(), qpmesh::sum, options()); }
 
  private:
   bool receives() const override { return world_.rank() > 0; }

@@ -13,11 +13,11 @@ class Scatter final : public FloatCase {
       : FloatCase{world, buffers, Collective::scatter, cut} {}
 
   void run() override {
-    rotate_root();
+    next_root();
     if (cut().is_even()) {
-      world_.scatter(in(), out(), root());
+      world_.scatter(in(), out(), root(), options());
     } else {
-      world_.scatter(in(), out(), cut().layout(), root());
+      world_.scatter(in(), out(), cut().layout(), root(), options());
     }
   }
 
@@ -33,6 +33,6 @@ int main(int argc, char** argv) {
   return run_program(
       {.name = "scatter",
        .collectives = {Collective::scatter},
-       .series = block_series("float", LimitKind::one_way, true, make_float_case<Scatter>)},
+       .series = rooted_block_series("float", LimitKind::one_way, true, make_float_case<Scatter>)},
       argc, argv);
 }

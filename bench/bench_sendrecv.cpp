@@ -1,13 +1,17 @@
 // Point to point between neighbours 0-1, 2-3, …: the time one message takes on its way (half a
 // round trip), and what a window of messages in flight carries, in one direction and in both at
-// once. An odd last rank only takes part in the agreement.
+// once: each out of memory of its own (bandwidth), or all out of the same (rate). An odd last rank
+// only takes part in the agreement.
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/harness/harness.hpp"
 #include "bench/harness/memory.hpp"
+#include "bench/harness/patterns.hpp"
 #include "bench/harness/verify.hpp"
 #include "qpmesh/qpmesh.hpp"
 
@@ -16,16 +20,15 @@ namespace {
 using namespace qpmesh::bench;
 using Word = std::uint32_t;
 
-// A window of messages in each direction: each has memory of its own, so that
-// every one of them can be checked.
+// So many messages' memory in each direction: what has memory of its own can be checked.
 class Pair : public Case {
  public:
-  Pair(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, std::size_t window)
+  Pair(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, std::size_t messages)
       : world_{world},
         words_{bytes / sizeof(Word)},
-        window_{window},
-        out_{world, buffers, words_ * window},
-        in_{world, buffers, words_ * window},
+        messages_{messages},
+        out_{world, buffers.kind, words_ * messages},
+        in_{world, buffers.kind, words_ * messages, buffers.offset_bytes},
         rank_{world.rank()},
         paired_{peer() < world.size()} {}
 
@@ -50,10 +53,10 @@ class Pair : public Case {
   bool paired() const noexcept { return paired_; }
   bool leads() const noexcept { return rank_ < peer(); }
   std::span<const Word> outgoing(std::size_t message) const {
-    return out_.view().subspan(message * words_, words_);
+    return out_.view().subspan(message % messages_ * words_, words_);
   }
   std::span<Word> incoming(std::size_t message) const {
-    return in_.span().subspan(message * words_, words_);
+    return in_.span().subspan(message % messages_ * words_, words_);
   }
   Baseline::Outgoing baseline_outgoing(std::size_t message) const {
     return {std::as_bytes(outgoing(message)), peer()};
@@ -64,7 +67,7 @@ class Pair : public Case {
 
   qpmesh::Communicator& world_;
   std::size_t words_;
-  std::size_t window_;
+  std::size_t messages_;
   Array<Word> out_;
   Array<Word> in_;
 
@@ -95,11 +98,15 @@ class Latency final : public Pair {
 
 // All at once; a rank that only receives answers with one word, so that the
 // window is over when it has arrived.
-class Bandwidth final : public Pair {
+class Window final : public Pair {
  public:
-  Bandwidth(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, bool both_ways)
-      : Pair{world, buffers, bytes, std::clamp<std::size_t>(window_bytes_max / bytes, 2, 64)},
-        both_ways_{both_ways} {
+  enum class Memory { each, same };
+
+  Window(qpmesh::Communicator& world, Buffers buffers, std::size_t bytes, Memory memory,
+         bool both_ways)
+      : Pair{world, buffers, bytes, memory == Memory::each ? window_of(bytes) : 1},
+        both_ways_{both_ways},
+        window_{window_of(bytes)} {
     requests_.reserve(2 * window_);
     sends_.reserve(window_);
     receives_.reserve(window_);
@@ -137,48 +144,48 @@ class Bandwidth final : public Pair {
   double operations_per_run() const override { return static_cast<double>(window_); }
 
  private:
-  static constexpr std::size_t window_bytes_max = std::size_t{4} << 20;
   static constexpr int answer_tag = 1;
 
   bool sends() const noexcept { return paired() && (both_ways_ || leads()); }
   bool receives() const override { return paired() && (both_ways_ || !leads()); }
 
   bool both_ways_;
+  std::size_t window_;
   std::vector<qpmesh::Request> requests_;
   std::vector<Baseline::Outgoing> sends_;
   std::vector<Baseline::Incoming> receives_;
   std::array<Word, 1> answer_{};
 };
 
+Series latency_series() {
+  return {.name = "latency",
+          .element_bytes = sizeof(Word),
+          .limit = LimitKind::one_way,
+          .bus_factor = [](int) { return 1.0; },
+          .make = [](auto& world, auto buffers,
+                     auto bytes) { return std::make_unique<Latency>(world, buffers, bytes); }};
+}
+
+Series window_series(std::string name, Window::Memory memory, bool both_ways) {
+  return {.name = std::move(name),
+          .element_bytes = sizeof(Word),
+          .limit = LimitKind::streaming,
+          .bus_factor = [both_ways](int) { return both_ways ? 2.0 : 1.0; },
+          .make =
+              [=](auto& world, auto buffers, auto bytes) {
+                return std::make_unique<Window>(world, buffers, bytes, memory, both_ways);
+              }};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto once = [](int) { return 1.0; };
-  const Program program{
-      .name = "sendrecv",
-      .ranks_min = 2,
-      .series = {
-          {.name = "latency",
-           .element_bytes = sizeof(Word),
-           .limit = LimitKind::one_way,
-           .bus_factor = once,
-           .make = [](auto& world, auto buffers,
-                      auto bytes) { return std::make_unique<Latency>(world, buffers, bytes); }},
-          {.name = "bandwidth",
-           .element_bytes = sizeof(Word),
-           .limit = LimitKind::streaming,
-           .bus_factor = once,
-           .make =
-               [](auto& world, auto buffers, auto bytes) {
-                 return std::make_unique<Bandwidth>(world, buffers, bytes, false);
-               }},
-          {.name = "both_ways",
-           .element_bytes = sizeof(Word),
-           .limit = LimitKind::streaming,
-           .bus_factor = [](int) { return 2.0; },
-           .make =
-               [](auto& world, auto buffers, auto bytes) {
-                 return std::make_unique<Bandwidth>(world, buffers, bytes, true);
-               }}}};
-  return run_program(program, argc, argv);
+  return run_program(
+      {.name = "sendrecv",
+       .ranks_min = 2,
+       .series = {latency_series(), window_series("bandwidth", Window::Memory::each, false),
+                  window_series("both_ways", Window::Memory::each, true),
+                  window_series("rate", Window::Memory::same, false),
+                  window_series("rate_both_ways", Window::Memory::same, true)}},
+      argc, argv);
 }

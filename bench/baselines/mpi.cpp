@@ -58,27 +58,11 @@ class Mpi final : public Baseline {
   std::string name() const override { return mpi_library_version(); }
 
   void collective(const Operation& operation) override { mpi_collective(operation); }
-  void send(Outgoing message) override {
-    MPI_Send(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.destination, 0,
-             MPI_COMM_WORLD);
-  }
-  void receive(Incoming message) override {
-    MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0,
-             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  }
-  void send_and_receive(std::span<const Outgoing> sends,
-                        std::span<const Incoming> receives) override {
-    requests_.resize(sends.size() + receives.size());
-    auto request = requests_.begin();
-    for (const auto& [data, source] : receives) {
-      MPI_Irecv(data.data(), mpi_count(data.size()), MPI_BYTE, source, 0, MPI_COMM_WORLD,
-                &*request++);
-    }
-    for (const auto& [data, destination] : sends) {
-      MPI_Isend(data.data(), mpi_count(data.size()), MPI_BYTE, destination, 0, MPI_COMM_WORLD,
-                &*request++);
-    }
-    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+  void send(Outgoing message) override { mpi_send(message); }
+  void receive(Incoming message) override { mpi_receive(message); }
+  void send_and_receive(std::span<const Outgoing> sends, std::span<const Incoming> receives,
+                        Waiting waiting) override {
+    mpi_send_and_receive(sends, receives, waiting, requests_);
   }
 
  private:

@@ -60,6 +60,12 @@ void unequal_blocks(const Baseline::Operation& operation, const void* in, void* 
   }
 }
 
+void polled_allreduce(const void* in, void* out, int count) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+}
+
 }  // namespace
 
 // "Open MPI v4.1.4" of "Open MPI v4.1.4, package: …"; "MPICH Version: 4.0.2" of several lines.
@@ -89,7 +95,10 @@ void mpi_collective(const Baseline::Operation& operation) {
   switch (operation.collective) {
     case Collective::barrier: MPI_Barrier(world); return;
     case Collective::broadcast: MPI_Bcast(out, count(), MPI_FLOAT, operation.root, world); return;
-    case Collective::allreduce: MPI_Allreduce(in, out, count(), MPI_FLOAT, MPI_SUM, world); return;
+    case Collective::allreduce:
+      if (operation.polled) return polled_allreduce(in, out, count());
+      MPI_Allreduce(in, out, count(), MPI_FLOAT, MPI_SUM, world);
+      return;
     case Collective::reduce:
       MPI_Reduce(in, out, count(), MPI_FLOAT, MPI_SUM, operation.root, world);
       return;
@@ -101,6 +110,34 @@ void mpi_collective(const Baseline::Operation& operation) {
     equal_blocks(operation, in, out, mpi_count(operation.cut->count(0)));
   } else {
     unequal_blocks(operation, in, out);
+  }
+}
+
+void mpi_send(Baseline::Outgoing message) {
+  MPI_Send(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.destination, 0,
+           MPI_COMM_WORLD);
+}
+
+void mpi_receive(Baseline::Incoming message) {
+  MPI_Recv(message.data.data(), mpi_count(message.data.size()), MPI_BYTE, message.source, 0,
+           MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+void mpi_send_and_receive(std::span<const Baseline::Outgoing> sends,
+                          std::span<const Baseline::Incoming> receives, Waiting waiting,
+                          std::vector<MPI_Request>& requests) {
+  requests.resize(sends.size() + receives.size());
+  auto request = requests.begin();
+  for (const auto& [data, source] : receives)
+    MPI_Irecv(data.data(), mpi_count(data.size()), MPI_BYTE, source, 0, MPI_COMM_WORLD,
+              &*request++);
+  for (const auto& [data, destination] : sends)
+    MPI_Isend(data.data(), mpi_count(data.size()), MPI_BYTE, destination, 0, MPI_COMM_WORLD,
+              &*request++);
+  if (waiting == Waiting::together) {
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  } else {
+    for (MPI_Request& one : requests) MPI_Wait(&one, MPI_STATUS_IGNORE);
   }
 }
 

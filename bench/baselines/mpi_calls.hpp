@@ -5,7 +5,9 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "bench/harness/baseline.hpp"
 
@@ -19,5 +21,11 @@ int mpi_count(std::size_t count);
 
 // On MPI_COMM_WORLD.
 void mpi_collective(const Baseline::Operation& operation);
+void mpi_send(Baseline::Outgoing message);
+void mpi_receive(Baseline::Incoming message);
+// requests: kept between the calls.
+void mpi_send_and_receive(std::span<const Baseline::Outgoing> sends,
+                          std::span<const Baseline::Incoming> receives, Waiting waiting,
+                          std::vector<MPI_Request>& requests);
 
 }  // namespace qpmesh::bench

@@ -2,13 +2,15 @@
 // with each MPI's compiler wrapper and runs it in turn with our programs. Samples are taken by the
 // very functions that take ours; rank 0 prints them, a line a size: bytes and microseconds per
 // call.
-//   mpi_peer allgather even 21 64 4096       (even or uneven blocks, samples, sizes in bytes)
-//   mpi_peer latency even 21 64 4096         (of a message between neighbours, as bench_sendrecv
-//   takes it)
+//   mpi_peer OPERATION even|uneven|fixed SAMPLES OFFSET COMPUTE_US BYTES…
+//   mpi_peer allgather even 21 0 0 64 4096
+// even or uneven blocks, one root (fixed) or the next one each time; where what is received lies
+// behind a page, and computing before each call, as --offset and --compute-us of ours say. Beside
+// collectives there are latency, rate, rate_both_ways, bandwidth, both_ways and halo, as
+// bench_sendrecv and bench_halo take them, and allreduce_polled.
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -23,6 +25,7 @@
 #include "bench/baselines/mpi_calls.hpp"
 #include "bench/harness/cut.hpp"
 #include "bench/harness/pages.hpp"
+#include "bench/harness/patterns.hpp"
 #include "bench/harness/sampling.hpp"
 
 namespace {
@@ -31,9 +34,13 @@ using namespace qpmesh::bench;
 using qpmesh::Collective;
 
 struct Wish {
-  std::optional<Collective> collective;  // none: latency
+  std::string operation;
+  std::optional<Collective> collective;  // none: messages
   bool uneven;
+  bool fixed;
   std::size_t samples;
+  std::size_t offset_bytes;
+  double compute_s;
   std::vector<std::size_t> sizes;
 };
 
@@ -50,19 +57,24 @@ Wish parse(const std::vector<std::string>& words) {
   constexpr std::array<std::string_view, qpmesh::collective_count> names{
       "barrier", "broadcast", "reduce",   "allgather", "reduce_scatter", "allreduce",
       "gather",  "scatter",   "alltoall", "scan",      "exscan"};
-  if (words.size() < 4)
-    throw std::invalid_argument{"usage: mpi_peer OPERATION even|uneven SAMPLES BYTES…"};
-  std::optional<Collective> collective;
-  if (words[0] != "latency") {
-    const auto* const name = std::ranges::find(names, words[0]);
-    if (name == names.end()) throw std::invalid_argument{"no operation: " + words[0]};
-    collective = static_cast<Collective>(name - names.begin());
+  constexpr std::size_t words_before_sizes = 5;
+  if (words.size() <= words_before_sizes) {
+    throw std::invalid_argument{
+        "usage: mpi_peer OPERATION even|uneven|fixed SAMPLES OFFSET COMPUTE_US BYTES…"};
   }
-  Wish wish{.collective = collective,
+  Wish wish{.operation = words[0],
+            .collective = {},
             .uneven = words[1] == "uneven",
+            .fixed = words[1] == "fixed",
             .samples = number(words[2]),
+            .offset_bytes = number(words[3]),
+            .compute_s = 1e-6 * static_cast<double>(number(words[4])),
             .sizes = {}};
-  std::transform(words.begin() + 3, words.end(), std::back_inserter(wish.sizes), number);
+  const auto* const name = std::ranges::find(names, words[0]);
+  if (name != names.end()) wish.collective = static_cast<Collective>(name - names.begin());
+  if (wish.operation == "allreduce_polled") wish.collective = Collective::allreduce;
+  std::transform(words.begin() + words_before_sizes, words.end(), std::back_inserter(wish.sizes),
+                 number);
   return wish;
 }
 
@@ -91,44 +103,109 @@ Cut cut_of(const Wish& wish, std::size_t element_count, const World& world) {
                      wish.collective == Collective::alltoall ? world.rank : 0);
 }
 
-// There and back; an odd last rank has nobody.
-void ping_pong(std::span<float> in, std::span<float> out, const World& world) {
-  const int peer = world.rank ^ 1;
-  if (peer >= world.size) return;
-  const int count = mpi_count(in.size());
-  if (world.rank < peer) MPI_Send(in.data(), count, MPI_FLOAT, peer, 0, MPI_COMM_WORLD);
-  MPI_Recv(out.data(), count, MPI_FLOAT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  if (world.rank > peer) MPI_Send(in.data(), count, MPI_FLOAT, peer, 0, MPI_COMM_WORLD);
-}
+template <class T>
+class Array {
+ public:
+  explicit Array(std::size_t count, std::size_t offset_bytes = 0)
+      : pages_{make_pages<T>(offset_bytes / sizeof(T) + count)},
+        span_{pages_.get() + offset_bytes / sizeof(T), count} {}
+  std::span<T> span() const { return span_; }
 
-// As bench/harness/floats.hpp arranges it for ours: private buffers, and the next rank as root of
-// every call.
-void measure(const Wish& wish, std::size_t bytes, const World& world) {
-  const Cut cut = cut_of(wish, bytes / sizeof(float), world);
-  const Ends ends = ends_of(wish.collective.value_or(Collective::broadcast), cut, world.rank);
-  const auto in_pages = make_pages<float>(ends.in);
-  const auto out_pages = make_pages<float>(ends.out);
-  const std::span in{in_pages.get(), ends.in};
-  const std::span out{out_pages.get(), ends.out};
-  std::ranges::fill(in, 1.0F);
-  std::ranges::fill(out, 2.0F);
-  Baseline::Operation operation{.collective = {}, .in = in, .out = out, .cut = &cut};
-  const auto collective = [&] {
-    operation.root = operation.root + 1 < world.size ? operation.root + 1 : 0;
+ private:
+  Pages<T> pages_;
+  std::span<T> span_;
+};
+
+// What is timed, and what it takes part in.
+struct Subject {
+  std::function<void()> call;
+  double operations_per_call = 1;
+};
+
+// As bench/harness/floats.hpp arranges it for ours.
+Subject collective(const Wish& wish, const Cut& cut, std::span<float> in, std::span<float> out,
+                   const World& world) {
+  Baseline::Operation operation{.collective = *wish.collective,
+                                .in = in,
+                                .out = out,
+                                .cut = &cut,
+                                .polled = wish.operation == "allreduce_polled"};
+  return {[=, &world, fixed = wish.fixed]() mutable {
+    if (!fixed) operation.root = operation.root + 1 < world.size ? operation.root + 1 : 0;
     if (operation.collective == Collective::broadcast)
       operation.out = operation.root == world.rank ? in : out;
     mpi_collective(operation);
-  };
-  std::function<void()> call = [&] { ping_pong(in, out, world); };
-  if (wish.collective) {
-    operation.collective = *wish.collective;
-    call = collective;
+  }};
+}
+
+// Of pairs of neighbours; an odd last rank has nobody. What bench_sendrecv does.
+Subject messages(const Wish& wish, std::span<std::byte> out, std::span<std::byte> in,
+                 std::size_t bytes, const World& world) {
+  const int peer = world.rank ^ 1;
+  const bool leads = world.rank < peer;
+  if (wish.operation == "latency") {
+    return {[=, &world] {
+              if (peer >= world.size) return;
+              if (leads) mpi_send({out, peer});
+              mpi_receive({in, peer});
+              if (!leads) mpi_send({out, peer});
+            },
+            2};
   }
-  const auto timed = [&call](std::size_t calls) {
-    const auto start = std::chrono::steady_clock::now();
-    for (std::size_t i = 0; i < calls; ++i) call();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
+  const bool same = wish.operation.starts_with("rate");
+  const bool both_ways = wish.operation.ends_with("both_ways");
+  const std::size_t window = window_of(bytes);
+  std::vector<Baseline::Outgoing> sends;
+  std::vector<Baseline::Incoming> receives;
+  for (std::size_t i = 0; i < window && peer < world.size; ++i) {
+    const std::size_t at = same ? 0 : i * bytes;
+    if (both_ways || leads) sends.push_back({out.subspan(at, bytes), peer});
+    if (both_ways || !leads) receives.push_back({in.subspan(at, bytes), peer});
+  }
+  return {[=, &world, answer = std::array<std::byte, 4>{},
+           requests = std::vector<MPI_Request>{}]() mutable {
+            if (peer >= world.size) return;
+            mpi_send_and_receive(sends, receives, Waiting::together, requests);
+            if (both_ways) return;
+            if (leads) mpi_receive({answer, peer});
+            else mpi_send({answer, peer});
+          },
+          static_cast<double>(window)};
+}
+
+// What bench_halo does.
+Subject halo(std::span<std::byte> out, std::span<std::byte> in, std::size_t bytes,
+             const World& world) {
+  std::vector<Baseline::Outgoing> sends;
+  std::vector<Baseline::Incoming> receives;
+  for (std::size_t i = 0; i < halo_messages; ++i) {
+    sends.push_back({out.subspan(i * bytes, bytes), halo_destination(i, world.rank, world.size)});
+    receives.push_back({in.subspan(i * bytes, bytes), halo_source(i, world.rank, world.size)});
+  }
+  return {[=, requests = std::vector<MPI_Request>{}]() mutable {
+    mpi_send_and_receive(sends, receives, Waiting::in_turn, requests);
+  }};
+}
+
+void measure(const Wish& wish, std::size_t bytes, const World& world) {
+  const Cut cut = cut_of(wish, bytes / sizeof(float), world);
+  Ends ends = ends_of(wish.collective.value_or(Collective::broadcast), cut, world.rank);
+  if (!wish.collective) {
+    const bool same = wish.operation == "latency" || wish.operation.starts_with("rate");
+    const std::size_t count = same ? 1 : std::max(window_of(bytes), halo_messages);
+    ends.in *= count;
+    ends.out *= count;
+  }
+  const Array<float> in{ends.in};
+  const Array<float> out{ends.out, wish.offset_bytes};
+  std::ranges::fill(in.span(), 1.0F);
+  std::ranges::fill(out.span(), 2.0F);
+  const auto sent = std::as_writable_bytes(in.span());
+  const auto received = std::as_writable_bytes(out.span());
+  Subject subject;
+  if (wish.collective) subject = collective(wish, cut, in.span(), out.span(), world);
+  else if (wish.operation == "halo") subject = halo(sent, received, bytes, world);
+  else subject = messages(wish, sent, received, bytes, world);
   const Agreement agreement{.align = [] { MPI_Barrier(MPI_COMM_WORLD); },
                             .max_over_ranks =
                                 [](std::span<double> values) {
@@ -136,11 +213,12 @@ void measure(const Wish& wish, std::size_t bytes, const World& world) {
                                                 mpi_count(values.size()), MPI_DOUBLE, MPI_MAX,
                                                 MPI_COMM_WORLD);
                                 }};
-  const double us_per_call = wish.collective ? 1e6 : 0.5e6;
-  const Times times = take_samples({.ours = timed}, wish.samples, agreement);
+  const Times times = take_samples({.ours = timed_batch([&] { subject.call(); }, wish.compute_s)},
+                                   wish.samples, agreement);
   if (world.rank != 0) return;
   std::printf("%zu", bytes);
-  for (const double seconds : times.ours_s) std::printf(" %.4f", seconds * us_per_call);
+  for (const double seconds : times.ours_s)
+    std::printf(" %.4f", seconds * 1e6 / subject.operations_per_call);
   std::printf("\n");
   std::fflush(stdout);  // what was measured counts even when the time limit ends this process
 }

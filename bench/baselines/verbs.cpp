@@ -102,7 +102,8 @@ class Verbs final : public Baseline {
       ::sched_yield();
   }
   // As ib_write_bw: writes in flight up to the depth, the target the same for all.
-  void send_and_receive(std::span<const Outgoing> sends, std::span<const Incoming>) override {
+  void send_and_receive(std::span<const Outgoing> sends, std::span<const Incoming>,
+                        Waiting) override {
     for (const Outgoing& message : sends) {
       while (posted_ - completed_ >= depth) poll();
       post(std::min(message.data.size(), buffer_bytes), posted_ + 1 - signalled_ >= signal_every);

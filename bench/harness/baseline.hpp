@@ -16,6 +16,8 @@ class Communicator;
 
 namespace qpmesh::bench {
 
+enum class Waiting { together, in_turn };
+
 class Baseline {
  public:
   struct Outgoing {
@@ -33,6 +35,7 @@ class Baseline {
     std::span<float> out{};
     int root = 0;
     const Cut* cut = nullptr;  // into blocks, where it has blocks
+    bool polled = false;       // an allreduce: started, and asked until it is done
   };
 
   virtual ~Baseline() = default;
@@ -44,9 +47,9 @@ class Baseline {
   virtual void collective(const Operation& operation) = 0;
   virtual void send(Outgoing message) = 0;
   virtual void receive(Incoming message) = 0;
-  // Starts every receive and send, then waits for all.
-  virtual void send_and_receive(std::span<const Outgoing> sends,
-                                std::span<const Incoming> receives) = 0;
+  // Starts every receive and send, then waits for all together, or for each in turn.
+  virtual void send_and_receive(std::span<const Outgoing> sends, std::span<const Incoming> receives,
+                                Waiting waiting = Waiting::together) = 0;
 };
 
 // What --baseline accepts. make is called once on every rank of the job; where the other library

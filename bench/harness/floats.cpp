@@ -9,11 +9,11 @@ FloatCase::FloatCase(Communicator& world, Buffers buffers, Collective collective
       collective_{collective},
       cut_{std::move(cut)},
       ends_{ends_of(collective, cut_, world.rank())},
-      in_{world, buffers, ends_.in},
-      out_{world, buffers, ends_.out} {}
+      in_{world, buffers.kind, ends_.in},
+      out_{world, buffers.kind, ends_.out, buffers.offset_bytes} {}
 
 void FloatCase::run_baseline(Baseline& baseline) {
-  rotate_root();
+  next_root();
   baseline.collective(
       {.collective = collective_, .in = in(), .out = out(), .root = root_, .cut = &cut_});
 }
@@ -38,15 +38,27 @@ Candidate FloatCase::algorithm() const {
   return chosen_algorithm(world_, collective_, cut_.element_count() * sizeof(float));
 }
 
+std::vector<std::string> FloatCase::algorithms() const {
+  if (!cut_.is_even()) return {};
+  return applicable_algorithms(world_, collective_, cut_.element_count() * sizeof(float));
+}
+
 Series float_series(std::string name, LimitKind limit, double (*bus_factor)(int ranks),
-                    MakeFloatCase make) {
+                    MakeFloatCase make, Roots roots) {
   return {.name = std::move(name),
           .element_bytes = sizeof(float),
           .limit = limit,
           .bus_factor = bus_factor,
-          .make = [make](Communicator& world, Buffers buffers, std::size_t bytes) {
-            return make(world, buffers, Cut::even(bytes / sizeof(float), world.size()));
+          .make = [=](Communicator& world, Buffers buffers, std::size_t bytes) {
+            auto subject = make(world, buffers, Cut::even(bytes / sizeof(float), world.size()));
+            subject->take_roots(roots);
+            return subject;
           }};
+}
+
+std::vector<Series> rooted_series(const std::string& name, LimitKind limit, MakeFloatCase make) {
+  return {float_series(name, limit, whole_vector, make),
+          float_series(name + "_fixed", limit, whole_vector, make, Roots::fixed)};
 }
 
 std::vector<Series> block_series(const std::string& name, LimitKind limit, bool ends_with_a_block,
@@ -60,6 +72,16 @@ std::vector<Series> block_series(const std::string& name, LimitKind limit, bool 
     return make(world, buffers, Cut::uneven(bytes / sizeof(float), world.size()));
   };
   return {std::move(even), std::move(uneven)};
+}
+
+std::vector<Series> rooted_block_series(const std::string& name, LimitKind limit,
+                                        bool ends_with_a_block, MakeFloatCase make) {
+  std::vector<Series> series = block_series(name, limit, ends_with_a_block, make);
+  Series fixed = float_series(name + "_fixed", limit, others_blocks, make, Roots::fixed);
+  fixed.has_blocks = true;
+  fixed.ends_with_a_block = ends_with_a_block;
+  series.push_back(std::move(fixed));
+  return series;
 }
 
 }  // namespace qpmesh::bench

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -23,39 +22,43 @@ namespace {
 constexpr int exit_wrong = 1;
 constexpr int exit_error = 2;
 
-// A template, so that the call inside the timed loop is the case's own virtual call and nothing
-// more.
-template <class Call>
-TimedBatch timed_batch(Call call) {
-  return [call](std::size_t calls) {
-    const auto start = std::chrono::steady_clock::now();
-    for (std::size_t i = 0; i < calls; ++i) call();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-}
+// What --baseline calls our own algorithms.
+constexpr std::string_view rows_baseline = "rows";
+// Until a communicator has found out which algorithm is the fastest.
+constexpr int calls_until_chosen = 100;
 
 class Session {
  public:
   Session(const Program& program, const Settings& settings, Communicator& world)
       : program_{program}, settings_{settings}, world_{world}, limits_{world} {
-    if (!settings.baseline.empty()) baseline_ = make_baseline();
+    if (!settings.baseline.empty() && !beside_rows()) baseline_ = make_baseline();
   }
 
   std::size_t wrong_total() const noexcept { return wrong_total_; }
 
   std::string heading() const {
     return fmt::format(
-        "# qpmesh {} bench_{}: ranks {}, usable cores {}, transport {}, buffers {}, baseline "
+        "# qpmesh {} bench_{}: ranks {}, usable cores {}, transport {}, buffers {}{}{}, baseline "
         "{}\n{}",
         QPMESH_BENCH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
         settings_.transport.empty() ? "automatic" : settings_.transport,
-        settings_.buffers == Buffers::allocated ? "allocated" : "private",
-        baseline_ ? baseline_->name() : "none", format_columns(baseline_ != nullptr));
+        settings_.buffers.kind == BufferKind::allocated ? "allocated" : "private",
+        settings_.buffers.offset_bytes == 0
+            ? ""
+            : fmt::format(" at + {}", settings_.buffers.offset_bytes),
+        settings_.compute_s == 0
+            ? ""
+            : fmt::format(", {:.0f} us of computing before each call", settings_.compute_s * 1e6),
+        baseline_                    ? baseline_->name()
+        : settings_.baseline.empty() ? "none"
+                                     : settings_.baseline,
+        format_columns(!settings_.baseline.empty()));
   }
 
   std::vector<Registered> benchmarks() {
     std::vector<Registered> list;
     for (const Series& series : program_.series) {
+      if (baseline_ && !series.has_baseline) continue;
       const std::string family = program_.name + "/" + series.name;
       if (series.element_bytes == 0) {
         list.push_back({family, [this, &series] { return measure(series, 0); }});
@@ -83,6 +86,8 @@ class Session {
                          : "known: " + known);
   }
 
+  bool beside_rows() const noexcept { return settings_.baseline == rows_baseline; }
+
   Row measure(const Series& series, std::size_t bytes) {
     const auto subject = series.make(world_, settings_.buffers, bytes);
     Row row;
@@ -90,10 +95,6 @@ class Session {
     row.bytes = bytes;
     row.element_count = series.element_bytes == 0 ? 0 : bytes / series.element_bytes;
     row.bus_factor = series.bus_factor(world_.size());
-    const Candidate algorithm = subject->algorithm();
-    row.algorithm = algorithm.algorithm;
-    if (algorithm.predicted_us > 0) row.predicted_us = algorithm.predicted_us;
-
     const bool check = settings_.check && subject->checkable();
     std::size_t wrong = 0;
     // Computing the reference of a large vector takes longer than the calls.
@@ -101,6 +102,9 @@ class Session {
     row.idle_gap_us = 1e6 * limits_.idle_gap_s();
     take_times(*subject, limits_.probe(series.limit, settings_.buffers, bytes), row);
     row.idle_gap_us = std::max(row.idle_gap_us, 1e6 * limits_.idle_gap_s());
+    const Candidate algorithm = subject->algorithm();  // by now
+    row.algorithm = algorithm.algorithm;
+    if (algorithm.predicted_us > 0) row.predicted_us = algorithm.predicted_us;
     if (check) {
       wrong += checked_runs(*subject, 1);
       row.wrong = wrong;
@@ -129,9 +133,12 @@ class Session {
         .align = [this] { world_.barrier(); },
         .max_over_ranks =
             [this](std::span<double> values) { world_.allreduce(values, qpmesh::max); }};
-    Sides sides{.ours = timed_batch([&subject] { subject.run(); })};
-    if (baseline_)
-      sides.baseline = timed_batch([&subject, this] { subject.run_baseline(*baseline_); });
+    const double compute_s = settings_.compute_s;
+    Sides sides{.ours = timed_batch([&subject] { subject.run(); }, compute_s)};
+    if (baseline_) {
+      sides.baseline =
+          timed_batch([&subject, this] { subject.run_baseline(*baseline_); }, compute_s);
+    }
     // Whoever yields by hand gives whole slices to neighbours, and ours would be measured in their
     // wake: apart, where cores are shared.
     const bool apart = limits_.crowded();
@@ -153,6 +160,31 @@ class Session {
       row.baseline = Comparison{.p50_us = us_per_run * quantile(times.baseline_s, 0.5),
                                 .ratio = ratios(times.ours_s, times.baseline_s)};
     }
+    if (beside_rows()) row.baseline = best_row(subject, agreement);
+  }
+
+  // The algorithm that is the fastest of those that could run, each forced, beside the chosen one.
+  std::optional<Comparison> best_row(Case& subject, const Agreement& agreement) {
+    for (int call = 0; call < calls_until_chosen; ++call) subject.run();
+    std::optional<Comparison> best;
+    for (const std::string& algorithm : subject.algorithms()) {
+      const auto timed = [&](const std::string& name) -> TimedBatch {
+        return [&subject, name,
+                batch = timed_batch([&subject] { subject.run(); }, settings_.compute_s)](
+                   std::size_t calls) {
+          subject.force(name);
+          return batch(calls);
+        };
+      };
+      const Times times = take_samples({.ours = timed(""), .baseline = timed(algorithm)},
+                                       settings_.samples, agreement);
+      const Quartiles ratio = ratios(times.ours_s, times.baseline_s);
+      if (best && best->ratio.median <= ratio.median) continue;
+      best = Comparison{
+          .p50_us = 1e6 * quantile(times.baseline_s, 0.5), .ratio = ratio, .name = algorithm};
+    }
+    subject.force("");
+    return best;
   }
 
   // Back to back with a new seed each and no barrier between, so that a rank that runs ahead meets
@@ -270,6 +302,15 @@ Candidate chosen_algorithm(const Communicator& world, Collective collective, std
     if (candidate.chosen) return candidate;
   }
   return {.algorithm = "-"};
+}
+
+std::vector<std::string> applicable_algorithms(const Communicator& world, Collective collective,
+                                               std::size_t bytes) {
+  std::vector<std::string> names;
+  for (const Candidate& candidate : world.explain(collective, bytes)) {
+    if (candidate.applies) names.emplace_back(candidate.algorithm);
+  }
+  return names;
 }
 
 int run_program(const Program& program, int argc, char** argv) {

@@ -37,6 +37,9 @@ class Case {
 
   virtual double operations_per_run() const { return 1; }             // a time is divided by this
   virtual Candidate algorithm() const { return {.algorithm = "-"}; }  // that runs
+  // Those that could run, and the one that runs from now on; empty: the chosen one again.
+  virtual std::vector<std::string> algorithms() const { return {}; }
+  virtual void force(std::string /*algorithm*/) {}
 };
 
 struct Series {
@@ -44,6 +47,7 @@ struct Series {
   std::size_t element_bytes = 0;  // 0: the operation carries no data, and there is one row
   bool has_blocks = false;  // one for each rank: sizes are rounded up to an element for every one
   bool ends_with_a_block = false;  // a rank keeps one block's bytes: those must be copied at least
+  bool has_baseline = true;        // other libraries have such an operation
   LimitKind limit = LimitKind::mutual;
   // Bytes that must pass the slowest link for each byte of the operation, as
   // nccl-tests define busbw; from the number of ranks.
@@ -62,6 +66,9 @@ struct Program {
 
 // What runs for so many bytes.
 Candidate chosen_algorithm(const Communicator& world, Collective collective, std::size_t bytes);
+// What could.
+std::vector<std::string> applicable_algorithms(const Communicator& world, Collective collective,
+                                               std::size_t bytes);
 
 // main() of every program. 0; 1 when an element was wrong; 2 after an error, which is printed.
 int run_program(const Program& program, int argc, char** argv);

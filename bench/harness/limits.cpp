@@ -175,8 +175,8 @@ std::function<void()> Limits::probe(LimitKind kind, Buffers buffers, std::size_t
                      ++round_, 1, looks_per_yield_);
     };
   }
-  if (kind != LimitKind::sliced || buffers != Buffers::allocated || bytes < sliced_bytes_min ||
-      world_.size() > sliced_ranks_max)
+  if (kind != LimitKind::sliced || buffers.kind != BufferKind::allocated ||
+      bytes < sliced_bytes_min || world_.size() > sliced_ranks_max)
     return {};
   struct Sliced {
     base::Mapping memory;

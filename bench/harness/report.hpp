@@ -13,7 +13,8 @@ namespace qpmesh::bench {
 
 struct Comparison {
   double p50_us = 0;
-  Quartiles ratio;  // baseline time / ours
+  Quartiles ratio;     // baseline time / ours
+  std::string name{};  // which of several it is
 };
 
 struct Row {

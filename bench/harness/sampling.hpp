@@ -4,6 +4,7 @@
 // on the number of calls.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -25,6 +26,35 @@ struct Agreement {
 
 // Seconds that so many back-to-back calls take on this rank.
 using TimedBatch = std::function<double(std::size_t calls)>;
+
+// Of this call, again and again. With computing before each call, which looks at the clock and does
+// nothing else, every call is timed by itself. A template, so that the call inside the timed loop
+// is the caller's own and nothing more.
+template <class Call>
+TimedBatch timed_batch(Call call, double compute_s = 0) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  if (compute_s > 0) {
+    return [=](std::size_t calls) {
+      double time_s = 0;
+      for (std::size_t i = 0; i < calls; ++i) {
+        const auto begin = Clock::now();
+        while (since(begin) < compute_s) {}
+        const auto start = Clock::now();
+        call();
+        time_s += since(start);
+      }
+      return time_s;
+    };
+  }
+  return [=](std::size_t calls) {
+    const auto start = Clock::now();
+    for (std::size_t i = 0; i < calls; ++i) call();
+    return since(start);
+  };
+}
 
 struct Batch {
   std::size_t calls = 1;

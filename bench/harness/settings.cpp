@@ -20,6 +20,7 @@ constexpr std::string_view google_flags_help =
     "  --benchmark_out_format=<json|csv> --benchmark_repetitions=<n>; rank 0 alone writes files.";
 
 constexpr std::int64_t samples_max = 1'000'000;  // kept until the median is taken
+constexpr std::int64_t compute_us_max = 1'000'000;
 
 // Flags whose meaning several ranks cannot share, and why.
 constexpr std::pair<std::string_view, std::string_view> refused_google_flags[] = {
@@ -56,6 +57,8 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   std::string bytes_max;
   std::int64_t samples = 0;  // signed: -3 is a mistake, and no large number
   std::string buffers;
+  std::int64_t offset_bytes = 0;
+  std::int64_t compute_us = 0;
 
   CLI::App app{"Measures and verifies one operation of qpmesh over the ranks of this job.",
                program};
@@ -73,9 +76,13 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
   app.add_option("--buffers", buffers,
                  "private: malloc; allocated: Communicator::allocate, zero copy (private)")
       ->check(CLI::IsMember({"private", "allocated"}));
+  app.add_option("--offset", offset_bytes,
+                 "What is received lies so many bytes behind the start of a page (0)");
+  app.add_option("--compute-us", compute_us,
+                 "Compute so long before each call; each call is timed by itself then (0)");
   app.add_option("--baseline", settings.baseline,
-                 "Alternate with another library on the same buffers (mpi), or with the device "
-                 "itself (verbs)");
+                 "Alternate with another library on the same buffers (mpi), with the device itself "
+                 "(verbs), or with the best algorithm for each size, forced (rows)");
   auto* samples_option = app.add_option(
       "--samples", samples, "Samples per size; without it 101, fewer where calls are long");
 
@@ -107,7 +114,13 @@ Settings parse_arguments(const std::string& program, const std::vector<std::stri
 
   if (!bytes_min.empty()) settings.bytes_min = parse_bytes(bytes_min);
   if (!bytes_max.empty()) settings.bytes_max = parse_bytes(bytes_max);
-  if (buffers == "allocated") settings.buffers = Buffers::allocated;
+  if (buffers == "allocated") settings.buffers.kind = BufferKind::allocated;
+  if (offset_bytes < 0 || offset_bytes >= 4096 || offset_bytes % 4 != 0)
+    refuse(fmt::format("--offset {}", offset_bytes), "a multiple of 4 below 4096");
+  settings.buffers.offset_bytes = static_cast<std::size_t>(offset_bytes);
+  if (compute_us < 0 || compute_us > compute_us_max)
+    refuse(fmt::format("--compute-us {}", compute_us), fmt::format("0 to {}", compute_us_max));
+  settings.compute_s = static_cast<double>(compute_us) * 1e-6;
   if (settings.corrupt && !settings.check) {
     refuse("--corrupt with --no-check: nothing would notice the flipped byte",
            "leave one of the two out");

@@ -8,7 +8,13 @@
 
 namespace qpmesh::bench {
 
-enum class Buffers { private_memory, allocated };
+enum class BufferKind { private_memory, allocated };
+// Where the vectors of a series lie. What is sent begins with a page, what is received so many
+// bytes behind one: two blocks of malloc lie 16 bytes apart so.
+struct Buffers {
+  BufferKind kind = BufferKind::private_memory;
+  std::size_t offset_bytes = 0;
+};
 
 struct Settings {
   std::size_t bytes_min = 4;
@@ -17,7 +23,8 @@ struct Settings {
   bool corrupt = false;
   std::string algorithm;  // empty: chosen by size
   std::string transport;  // empty: every one that reaches
-  Buffers buffers = Buffers::private_memory;
+  Buffers buffers{};
+  double compute_s = 0;                      // before each call, not timed
   std::string baseline;                      // empty: none
   std::optional<std::size_t> samples;        // exactly so many; without it, by time
   std::vector<std::string> benchmark_flags;  // --benchmark_… as given, for Google Benchmark

@@ -20,10 +20,10 @@ std::size_t parse_bytes(std::string_view text) {
 
 std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_max,
                                        std::size_t element_bytes, std::size_t blocks) {
-  if (bytes_min == 0 || bytes_min > bytes_max) {
+  if (bytes_min > bytes_max) {
     refuse(
         fmt::format("no size lies between --min-bytes {} and --max-bytes {}", bytes_min, bytes_max),
-        "0 < --min-bytes <= --max-bytes");
+        "--min-bytes <= --max-bytes");
   }
   if (bytes_min % element_bytes != 0) {
     refuse(fmt::format("--min-bytes {} is not a whole number of elements of {} bytes", bytes_min,
@@ -32,7 +32,8 @@ std::vector<std::size_t> sizes_between(std::size_t bytes_min, std::size_t bytes_
   }
   const std::size_t whole_bytes = element_bytes * blocks;
   std::vector<std::size_t> sizes;
-  for (std::size_t bytes = bytes_min; bytes <= bytes_max; bytes *= 2) {
+  if (bytes_min == 0) sizes.push_back(0);
+  for (std::size_t bytes = std::max(bytes_min, element_bytes); bytes <= bytes_max; bytes *= 2) {
     const std::size_t rounded_bytes = (bytes + whole_bytes - 1) / whole_bytes * whole_bytes;
     if (sizes.empty() || sizes.back() != rounded_bytes) sizes.push_back(rounded_bytes);
     if (bytes > bytes_max / 2) break;  // doubling could wrap

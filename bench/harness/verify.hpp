@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 namespace qpmesh::bench {
 
@@ -44,14 +45,13 @@ void fill_inputs(std::span<T> inputs, std::uint64_t seed, int rank) noexcept {
 // All bits set: the largest integer, or a NaN; neither is an input nor a sum of inputs.
 template <class T>
 void poison(std::span<T> outputs) noexcept {
-  if (!outputs.empty()) std::memset(outputs.data(), 0xff, outputs.size_bytes());
+  if (!outputs.empty()) std::memset(static_cast<void*>(outputs.data()), 0xff, outputs.size_bytes());
 }
 
 // Elements whose bits differ from expected(index).
 template <class T, class Expected>
 std::size_t count_wrong(std::span<const T> outputs, Expected expected) noexcept {
-  using Bits = std::uint32_t;
-  static_assert(sizeof(T) == sizeof(Bits));
+  using Bits = std::conditional_t<sizeof(T) == sizeof(std::uint16_t), std::uint16_t, std::uint32_t>;
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const T value = expected(i);

@@ -161,9 +161,9 @@ TEST_P(BenchOfCollective, notices_a_flipped_byte) {
 
 INSTANTIATE_TEST_SUITE_P(all, BenchOfCollective,
                          testing::Values(std::tuple{"allgather", 2}, std::tuple{"alltoall", 2},
-                                         std::tuple{"broadcast", 1}, std::tuple{"gather", 2},
-                                         std::tuple{"reduce", 1}, std::tuple{"reduce_scatter", 2},
-                                         std::tuple{"scan", 2}, std::tuple{"scatter", 2}),
+                                         std::tuple{"broadcast", 2}, std::tuple{"gather", 3},
+                                         std::tuple{"reduce", 2}, std::tuple{"reduce_scatter", 2},
+                                         std::tuple{"scan", 2}, std::tuple{"scatter", 3}),
                          [](const auto& collective) { return std::get<0>(collective.param); });
 
 TEST(bench_under_mpirun, sizes_of_blocks_are_rounded_up_to_an_element_for_every_rank) {
@@ -178,14 +178,42 @@ TEST(bench_under_mpirun, a_byte_flipped_on_one_rank_is_known_to_the_one_that_pri
   expect_all_wrong(
       run(under_mpirun(3, program("allreduce") + " --corrupt --max-bytes 64 --samples 11")), 5);
   expect_all_wrong(
-      run(under_mpirun(2, program("sendrecv") + " --corrupt --max-bytes 8 --samples 11")), 6);
+      run(under_mpirun(2, program("sendrecv") + " --corrupt --max-bytes 8 --samples 11")), 10);
+  expect_all_wrong(run(under_mpirun(2, program("halo") + " --corrupt --max-bytes 8 --samples 11")),
+                   2);
 }
 
 TEST(bench_under_mpirun, messages_are_right_between_pairs_with_and_without_an_odd_rank) {
   expect_all_right(run(under_mpirun(2, program("sendrecv") + " --max-bytes 256KiB --samples 11")),
-                   51);
+                   85);
   expect_all_right(run(under_mpirun(3, program("sendrecv") + " --max-bytes 1KiB --samples 11")),
-                   27);
+                   45);
+}
+
+TEST(bench_under_mpirun, a_halo_is_right_where_neighbours_are_the_same_rank_and_where_not) {
+  for (const int ranks : {2, 4, 7}) {
+    expect_all_right(run(under_mpirun(ranks, program("halo") + " --max-bytes 1KiB --samples 11")),
+                     9);
+  }
+}
+
+TEST(bench_under_mpirun, an_allreduce_that_is_polled_and_one_of_halves_are_right) {
+  expect_all_right(
+      run(under_mpirun(3, program("allreduce_variants") + " --max-bytes 1KiB --samples 11")), 18);
+}
+
+TEST(bench_under_mpirun, vectors_behind_a_page_of_no_bytes_and_between_computing_are_right) {
+  const std::string options = " --min-bytes 0 --max-bytes 8 --samples 11 --offset 16 ";
+  expect_all_right(run(under_mpirun(3, program("broadcast") + options + "--compute-us 5")), 6);
+  expect_all_right(run(under_mpirun(2, program("sendrecv") + options)), 15);
+}
+
+TEST(bench_under_mpirun, the_best_algorithm_stands_beside_the_chosen_one) {
+  const Result result =
+      run(under_mpirun(2, program("allgather") + " --baseline rows --max-bytes 8 --samples 11 "
+                                                 "--benchmark_filter=/float/"));
+  expect_all_right(result, 1);
+  for (const Row& row : result.rows) EXPECT_GT(std::stod(row.ratio), 0.0) << result.text;
 }
 
 TEST(bench_under_mpirun, buffers_of_the_library_are_right_too) {

@@ -94,6 +94,7 @@ TEST(sizes, double_from_the_smallest_and_stop_at_the_largest) {
   EXPECT_EQ(sizes_between(4, 32, 4), (std::vector<std::size_t>{4, 8, 16, 32}));
   EXPECT_EQ(sizes_between(12, 30, 4), (std::vector<std::size_t>{12, 24}));
   EXPECT_EQ(sizes_between(8, 8, 4), (std::vector<std::size_t>{8}));
+  EXPECT_EQ(sizes_between(0, 8, 4), (std::vector<std::size_t>{0, 4, 8}));
   EXPECT_EQ(sizes_between(4, 32, 4, 3), (std::vector<std::size_t>{12, 24, 36}));
   EXPECT_EQ(sizes_between(std::size_t{1} << 63, ~std::size_t{0}, 4).size(), 1U);
 }
@@ -118,16 +119,19 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 
 TEST(settings, everything_has_its_option) {
   const Settings settings = parse_arguments(
-      "bench_test", {"--min-bytes", "8", "--max-bytes=1MiB", "--corrupt", "--algorithm", "one_shot",
-                     "--transport", "shm", "--buffers", "allocated", "--baseline", "mpi",
-                     "--samples", "21", "--benchmark_filter=/8/", "--benchmark_out=rows.json"});
+      "bench_test",
+      {"--min-bytes", "8", "--max-bytes=1MiB", "--corrupt", "--algorithm", "one_shot",
+       "--transport", "shm", "--buffers", "allocated", "--baseline", "mpi", "--samples", "21",
+       "--offset", "16", "--compute-us=20", "--benchmark_filter=/8/", "--benchmark_out=rows.json"});
   EXPECT_EQ(settings.bytes_min, 8U);
   EXPECT_EQ(settings.bytes_max, std::size_t{1} << 20);
   EXPECT_TRUE(settings.check);
   EXPECT_TRUE(settings.corrupt);
   EXPECT_EQ(settings.algorithm, "one_shot");
   EXPECT_EQ(settings.transport, "shm");
-  EXPECT_EQ(settings.buffers, Buffers::allocated);
+  EXPECT_EQ(settings.buffers.kind, BufferKind::allocated);
+  EXPECT_EQ(settings.buffers.offset_bytes, 16U);
+  EXPECT_DOUBLE_EQ(settings.compute_s, 20e-6);
   EXPECT_EQ(settings.baseline, "mpi");
   EXPECT_EQ(settings.samples, std::optional<std::size_t>{21});
   EXPECT_EQ(settings.benchmark_flags,
@@ -140,7 +144,7 @@ TEST(settings, without_options_four_bytes_to_sixteen_mebibytes_are_checked) {
   EXPECT_EQ(settings.bytes_max, std::size_t{16} << 20);
   EXPECT_TRUE(settings.check);
   EXPECT_FALSE(settings.corrupt);
-  EXPECT_EQ(settings.buffers, Buffers::private_memory);
+  EXPECT_EQ(settings.buffers.kind, BufferKind::private_memory);
   EXPECT_FALSE(settings.samples);
   EXPECT_FALSE(parse_arguments("bench_test", {"--no-check"}).check);
 }
@@ -155,6 +159,8 @@ TEST(settings, an_unknown_option_is_answered_with_the_nearest_one) {
 TEST(settings, what_cannot_work_is_refused_before_anything_runs) {
   const std::string help = "bench_test --help";
   expect_refused({"--buffers", "borrowed"}, "--buffers: borrowed not in {private,allocated}", help);
+  expect_refused({"--offset", "3"}, "--offset 3", "a multiple of 4 below 4096");
+  expect_refused({"--compute-us", "-1"}, "--compute-us -1", "0 to 1000000");
   expect_refused({"--max-bytes"}, "--max-bytes: 1 required TEXT missing", help);
   expect_refused({"--max-bytes", "16MB"}, "\"16MB\" is not a byte count",
                  "a whole number, alone or with KiB, MiB or GiB: 4, 64KiB, 16MiB");
