@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/cpu.hpp"
+#include "base/cpu_copy.hpp"
 
 namespace qpmesh::base {
 
@@ -88,7 +89,7 @@ struct ProcessAtomics {
     *place = value;
   }
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    std::memcpy(to, from, bytes);
+    copy_bytes(to, from, bytes);
   }
   // Whole words of eight bytes: what was built from words just now, and wider loads would wait
   // until those stores have left the core. Volatile, or the compiler makes a memcpy of it.

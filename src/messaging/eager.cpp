@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/cpu_copy.hpp"
 #include "messaging/core.hpp"
 #include "messaging/rendezvous/rendezvous.hpp"
 
@@ -13,8 +14,8 @@ namespace {
 void copy_small(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes == sizeof(std::uint64_t)) {
     std::memcpy(to, from, sizeof(std::uint64_t));
-  } else if (bytes > 0) {
-    std::memcpy(to, from, bytes);
+  } else {
+    base::copy_bytes(to, from, bytes);
   }
 }
 
@@ -191,7 +192,7 @@ void move_out_of_ring(Core& core, Peer& peer) {
       continue;
     }
     message->copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::memcpy(message->copy.get(), message->ring_payload, bytes);
+    base::copy_bytes(message->copy.get(), message->ring_payload, bytes);
     core.unexpected_bytes += bytes;
     unpin(core, *message);
   }

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <type_traits>
 
+#include "base/cpu_copy.hpp"
 #include "messaging/rendezvous/states.hpp"
 #include "progress/task.hpp"
 #include "transport/transport.hpp"
@@ -134,7 +134,7 @@ inline void deliver_part(const ReceiveOperation& receive, std::size_t from,
                          std::span<const std::byte> bytes) {
   std::byte* const target = receive.data + from;
   const std::byte* const operand = receive.operand == nullptr ? nullptr : receive.operand + from;
-  if (receive.combine == nullptr) std::memcpy(target, bytes.data(), bytes.size());
+  if (receive.combine == nullptr) base::copy_bytes(target, bytes.data(), bytes.size());
   else receive.combine(target, operand, bytes.data(), bytes.size(), receive.context);
 }
 

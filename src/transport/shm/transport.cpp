@@ -1,8 +1,8 @@
 #include "transport/shm/transport.hpp"
 
 #include <cassert>
-#include <cstring>
 
+#include "base/cpu_copy.hpp"
 #include "base/errors.hpp"
 #include "transport/shm/store.hpp"
 
@@ -26,7 +26,7 @@ Post ShmConnection::read(std::span<std::byte> target, std::optional<std::uint32_
   if (fault() != nullptr) return Post::failed;
   const std::byte* const from = load(source, target.size());
   assert(from != nullptr);
-  std::memcpy(target.data(), from, target.size());
+  base::copy_bytes(target.data(), from, target.size());
   ++completed_;
   return Post::posted;
 }
