@@ -216,7 +216,7 @@ std::optional<Status> Communicator::try_probe(int source, int tag) {
   const CallScope scope{*state_, "try_probe", {}};
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "try_probe");
   if (const auto found = find_message(*state_, pattern)) return found;
-  state_->context().engine().step();
+  state_->context().waiter().look();
   state_->require_usable("try_probe");
   return find_message(*state_, pattern);
 }
@@ -243,7 +243,7 @@ Request Communicator::start_collective(const detail::AnyCollective& what,
 
 void Communicator::progress() {
   const CallScope scope{state_->context(), "progress"};
-  state_->context().engine().step();
+  state_->context().waiter().look();
 }
 
 namespace {

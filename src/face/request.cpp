@@ -87,7 +87,7 @@ Status tell(RequestState& state, End&& end) {
 bool Request::test() {
   if (state_ == nullptr || is_told(*state_)) return true;
   const CallScope scope{context_of(*state_), state_->operation};
-  if (!state_->done()) context_of(*state_).engine().step();
+  if (!state_->done()) context_of(*state_).waiter().look();
   if (!state_->done()) return false;
   tell(*state_, [&] { return calls::settle(*state_); });
   return true;

@@ -89,6 +89,12 @@ Waiter::Passed Waiter::pass_time(std::uint32_t idle, WaitLimit& limit, Others ot
   return passed;
 }
 
+void Waiter::pass_core_on() noexcept {
+  if (misses_ < policy_.spins_max + policy_.polls_per_yield) return;
+  misses_ = policy_.spins_max;
+  ::sched_yield();
+}
+
 Waiter::Passed Waiter::look_at_clock(WaitLimit& limit, Deadline now) {
   if (!limit.started) {
     limit.started = true;

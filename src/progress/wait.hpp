@@ -62,6 +62,18 @@ class Waiter {
   // The application has closed a descriptor that sleeps depend on: they would spin.
   bool descriptor_lost() const noexcept { return descriptor_lost_; }
 
+  // One look of a caller who polls in a loop of its own: a step, and from a row of misses on what a
+  // wait does before it sleeps. Reads no clock. True when anything happened.
+  bool look() {
+    if (engine_.step()) {
+      misses_ = 0;
+      return true;
+    }
+    if (++misses_ > policy_.spins_max) [[unlikely]]
+      pass_core_on();
+    return false;
+  }
+
   // Progresses the whole context until done() or the limit; false: the limit passed first. done is
   // asked after every step; on_stall when the limit's stall time has come, and again so many ms
   // after the begin as it returns. The others' contexts are progressed and wake the sleeper, too.
@@ -103,6 +115,7 @@ class Waiter {
     for (Waiter* const other : others) other->engine_.poll_slow();
   }
   Passed pass_time(std::uint32_t idle, WaitLimit& limit, Others others);
+  void pass_core_on() noexcept;
   Passed look_at_clock(WaitLimit& limit, Deadline now);
   void sleep(const WaitLimit& limit, Others others);
   // From now on it is woken. Returns how long the sleep may last.
@@ -116,6 +129,7 @@ class Waiter {
   Doorbell doorbell_;
   base::UniqueFd epoll_;
   bool descriptor_lost_ = false;
+  std::uint32_t misses_ = 0;            // looks in a row that found nothing
   std::uint32_t sleeps_left_ = 0;       // before the next yield: a neighbour takes whole slices
   std::uint32_t sleeps_for_yield_ = 1;  // when the next yield loses one
 };

@@ -1,6 +1,7 @@
 // The one function that waits: what ends a wait whose own operation makes no progress.
 #include <gtest/gtest.h>
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -175,6 +177,60 @@ TEST(Wait,
   EXPECT_EQ(sleeps_where_slices_are_lost(0), 0);
   EXPECT_EQ(sleeps_where_slices_are_lost(2), 1);
   EXPECT_GT(sleeps_where_slices_are_lost(1'000'000), 450) << "each with two polls";
+}
+
+TEST_P(WaitWith, reads_no_clock_for_a_caller_who_polls) {
+  TickingClock clock;
+  progress::Engine engine;
+  Source quiet{false};
+  engine.set_sources(&quiet, nullptr);
+  progress::Waiter waiter{engine, clock, GetParam(), {}};
+  for (int look = 0; look < 100'000; ++look) EXPECT_FALSE(waiter.look());
+  EXPECT_EQ(quiet.polls, 100'000);
+  EXPECT_EQ(clock.looks(), 0);
+}
+
+// Two threads on one core take turns, each polling until the other one's turn is over.
+struct Turns final : progress::Pollable {
+  Turns(std::atomic<int>& word, int parity) : turn{word}, own_parity{parity} {}
+  std::atomic<int>& turn;
+  int own_parity;
+  std::int64_t polls = 0;
+
+  bool poll() override {
+    ++polls;
+    if (turn.load() % 2 != own_parity) return false;
+    turn.fetch_add(1);
+    return true;
+  }
+};
+
+TEST(Wait, gives_the_core_to_its_neighbour_when_a_caller_polls) {
+  constexpr int turns = 200;
+  const base::System system;
+  std::atomic<int> turn{0};
+  std::array<Turns, 2> sources{Turns{turn, 0}, Turns{turn, 1}};
+  const auto take_turns = [&](Turns& source) {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t core = 0; CPU_COUNT(&one) == 0; ++core) {
+      if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+    }
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    progress::Engine engine;
+    engine.set_sources(&source, nullptr);
+    progress::Waiter waiter{engine, system, WaitPolicy::shared_core(), {}};
+    while (turn.load() < turns) waiter.look();
+  };
+  std::thread other{take_turns, std::ref(sources[1])};
+  std::thread first{take_turns, std::ref(sources[0])};
+  first.join();
+  other.join();
+  // Who keeps the core polls through its whole time slice: tens of thousands of looks each turn.
+  EXPECT_LT(sources[0].polls + sources[1].polls, std::int64_t{turns} * 1000);
 }
 
 }  // namespace
