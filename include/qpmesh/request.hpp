@@ -79,8 +79,9 @@ class [[nodiscard]] QPMESH_API Request {
 // Both take requests of several contexts: all of these are progressed, whichever request is waited
 // for. Waits for all; throws the first error in the order of the span after every one has ended.
 QPMESH_API void wait_all(std::span<Request> requests);
-// Index of a request that is done, lowest first: its test() or wait() tells its end, and from then
-// on it is passed over. requests.size() when all ends were told. Empty span: Error{bad_argument}.
+// Index of a request that is done: its test() or wait() tells its end, and from then on it is
+// passed over. The search goes on, around, behind the one that was returned last: none starves.
+// requests.size() when all ends were told. Empty span: Error{bad_argument}.
 QPMESH_API std::size_t wait_any(std::span<Request> requests);
 
 }  // namespace qpmesh

@@ -37,6 +37,13 @@ class Contexts {
     }
   }
 
+  // The sum of all.
+  std::uint64_t completions() const noexcept {
+    std::uint64_t sum = first_->engine().completions();
+    for (Context* const context : more_) sum += context->engine().completions();
+    return sum;
+  }
+
   // All but this one.
   calls::Others beside(Context& context) {
     waiters_.clear();
@@ -142,25 +149,56 @@ void wait_all(std::span<Request> requests) {
   if (first) std::rethrow_exception(first);
 }
 
+namespace {
+
+// From `begin` on and around, the first request that is done, or else the first that is in flight;
+// requests.size(): all ends were told.
+std::size_t find_done(std::span<const Request> requests, std::size_t begin) {
+  const std::size_t count = requests.size();
+  std::size_t in_flight = count;
+  std::size_t index = begin < count ? begin : 0;
+  for (std::size_t looked = 0; looked < count; ++looked) {
+    const Request& request = requests[index];
+    if (is_awaited(request)) {
+      if (request.state()->done()) return index;
+      if (in_flight == count) in_flight = index;
+    }
+    if (++index == count) index = 0;
+  }
+  return in_flight;
+}
+
+}  // namespace
+
 std::size_t wait_any(std::span<Request> requests) {
   if (requests.empty())
     calls::bad_argument("wait_any", "wait for at least one", "there are no requests");
-  const auto awaited = std::ranges::find_if(requests, is_awaited);
-  if (awaited == requests.end()) return requests.size();
-  Contexts contexts{requests, "wait_any"};
-  auto found = requests.end();
-  const auto any_done = [&] {
-    found = std::ranges::find_if(requests, [](const Request& request) {
-      return is_awaited(request) && request.state()->done();
-    });
-    return found != requests.end();
-  };
-  context::CommunicatorState& communicator = *awaited->state()->communicator;
-  const std::int64_t timeout_ms = awaited->state()->timeout_ms;
-  if (!any_done() &&
-      !communicator.wait(any_done, "wait_any", timeout_ms, contexts.beside(communicator.context())))
-    communicator.throw_timeout("wait_any", timeout_ms);
-  return static_cast<std::size_t>(found - requests.begin());
+  const auto held = std::ranges::find_if(
+      requests, [](const Request& request) { return request.state() != nullptr; });
+  if (held == requests.end()) return requests.size();
+  std::size_t& begin = context_of(*held->state()).wait_any_begin();
+  std::size_t found = find_done(requests, begin);
+  if (found == requests.size()) return found;
+  const RequestState& state = *requests[found].state();
+  if (state.done()) {
+    const CallScope scope{context_of(state), "wait_any"};
+  } else {
+    Contexts contexts{requests, "wait_any"};
+    // Of many requests few end between two looks: they are looked at when something has ended.
+    std::uint64_t seen = contexts.completions();
+    const auto any_done = [&] {
+      if (contexts.completions() == seen) return false;
+      seen = contexts.completions();
+      found = find_done(requests, begin);
+      return requests[found].state()->done();
+    };
+    context::CommunicatorState& communicator = *state.communicator;
+    if (!communicator.wait(any_done, "wait_any", state.timeout_ms,
+                           contexts.beside(communicator.context())))
+      communicator.throw_timeout("wait_any", state.timeout_ms);
+  }
+  begin = found + 1;
+  return found;
 }
 
 }  // namespace qpmesh

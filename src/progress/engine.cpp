@@ -65,7 +65,7 @@ bool Engine::step() {
   if (run_ready()) worked = true;
   idle_steps_ = worked ? 0 : idle_steps_ + 1;
   if (idle_steps_ >= slow_idle_steps || ++steps_since_slow_ >= slow_steps_max) poll_slow();
-  return std::exchange(completed_, false) || worked;
+  return std::exchange(completions_told_, completions_) != completions_ || worked;
 }
 
 void Engine::poll_slow() {

@@ -55,7 +55,7 @@ class Engine {
   void complete(Operation& operation, const Error* failure = nullptr) noexcept {
     operation.failure = failure;
     operation.done = true;
-    completed_ = true;
+    ++completions_;
     if (Join* const join = operation.join;
         join != nullptr && --join->outstanding == 0 && join->waiter != nullptr) {
       ready(*std::exchange(join->waiter, nullptr));
@@ -70,6 +70,9 @@ class Engine {
     return slow_ != nullptr ? slow_->request_notification() : std::chrono::microseconds::max();
   }
   bool run_ready();  // true when anything ran
+
+  // How many operations have ended. While it stays the same, none that was looked at is done.
+  std::uint64_t completions() const noexcept { return completions_; }
 
   FramePool& pool() noexcept { return pool_; }
 
@@ -100,7 +103,8 @@ class Engine {
   std::uint32_t steps_since_slow_ = 0;
   std::size_t tasks_in_flight_ = 0;
   bool running_ = false;
-  bool completed_ = false;  // since the last step: whoever waits must look before it sleeps
+  std::uint64_t completions_ = 0;
+  std::uint64_t completions_told_ = 0;  // by step(): whoever waits must look before it sleeps
 };
 
 // Here, to be inlined: a step of a task is these two and the engine's loop.

@@ -134,6 +134,27 @@ void wait_any_tells_each_request_once(Communicator& world, Arguments) {
   check_equal(wait_any(requests), requests.size());
 }
 
+// One that is done and whose end nobody asks for does not hide the others.
+void wait_any_goes_round(Communicator& world, Arguments) {
+  const int me = world.rank();
+  constexpr std::size_t count = 3;
+  std::vector<int> values(count, -1);
+  std::vector<Request> requests(count);
+  for (std::size_t i = 0; i < count; ++i)
+    requests[i] = world.receive_async(std::span{values}.subspan(i, 1), me, static_cast<int>(i));
+  for (const int tag : {0, 2}) world.send(std::vector<int>{tag}, me, tag);
+  const std::size_t first = wait_any(requests);
+  const std::size_t second = wait_any(requests);
+  check(first != second && first != 1 && second != 1, "each that is done, in turn");
+  check_equal(wait_any(requests), first);
+  requests[first].wait();
+  requests[second].wait();
+  world.send(std::vector<int>{1}, me, 1);
+  check_equal(wait_any(requests), std::size_t{1});
+  requests[1].wait();
+  check_equal(wait_any(requests), count);
+}
+
 void a_cancelled_receive_takes_nothing(Communicator& world, Arguments) {
   const int me = world.rank();
   int early = -1;
@@ -264,6 +285,7 @@ std::vector<Scenario> request_scenarios() {
       in_world("finish_names_what_is_in_flight", finish_names_what_is_in_flight),
       in_world("an_error_stays_told", an_error_stays_told),
       in_world("wait_any_tells_each_request_once", wait_any_tells_each_request_once),
+      in_world("wait_any_goes_round", wait_any_goes_round),
       in_world("a_cancelled_receive_takes_nothing", a_cancelled_receive_takes_nothing),
       in_world("an_exception_cancels_what_is_unmatched", an_exception_cancels_what_is_unmatched),
       in_world("an_exception_ends_what_waits_for_others", an_exception_ends_what_waits_for_others),
