@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cstring>
-
+#include "base/cpu_copy.hpp"
 #include "collectives/group.hpp"
 #include "messaging/messaging.hpp"
 #include "progress/frame_pool.hpp"
@@ -21,7 +20,7 @@ class RealMachine final : public Machine {
   }
   void free(std::byte* memory) noexcept override { progress::FramePool::free(memory); }
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) override {
-    if (target != source && bytes > 0) std::memcpy(target, source, bytes);
+    if (target != source) base::copy_bytes(target, source, bytes);
   }
   void reduce(const Reducer& reducer, std::byte* target, std::span<const std::byte* const> sources,
               std::size_t bytes) override {

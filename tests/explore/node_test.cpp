@@ -136,6 +136,40 @@ TEST(the_root_of_a_node, writes_its_slot_again_when_two_others_have_read_it) {
       {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
 }
 
+// The same with data in a staging of one part, which is used again before the slot is.
+struct RootStages {
+  static constexpr std::size_t threads = 2;
+  NodeWords<A, 2> words[2]{};
+  std::uint64_t staged = 0;
+
+  void run(std::size_t rank) {
+    Membership node{words, rank};
+    for (std::uint64_t number = 0; number < 3; ++number) {
+      if (rank == 0) {
+        while (!node.members[1].is_done(number, node.own.done())) wait_for_news();
+        const std::uint64_t value = 100 + number;
+        A::copy(reinterpret_cast<std::byte*>(&staged), reinterpret_cast<const std::byte*>(&value),
+                sizeof value);
+        node.publish(number);
+      } else {
+        while (!node.has_come(0, number)) wait_for_news();
+        std::uint64_t value = 0;
+        A::copy(reinterpret_cast<std::byte*>(&value), reinterpret_cast<const std::byte*>(&staged),
+                sizeof value);
+        require(value == 100 + number, "the data of another operation");
+      }
+      node.own.end(number);
+    }
+  }
+  void check() {}
+};
+TEST(the_root_of_a_node, writes_its_staging_again_when_the_other_has_read_it) {
+  expect_right_and_every_mutant_found<RootStages>(
+      {nobody_sleeps, told_by_stage[0], told_by_stage[1],
+       Harmless{Damage::late, "put", 0, "nobody reads what is in the slot"},
+       Harmless{Damage::late, "put_kind", 0, "nor the kind of its memory"}});
+}
+
 // Operations in flight together: two of one communicator, of which the first has two steps, and one
 // of another, which ends between them. The count that comes with the second step says that the
 // first operation has ended; who sees it before that step writes its slot again.

@@ -2,10 +2,16 @@
 // in every interleaving is tests/explore's.
 #include "collectives/node/words.hpp"
 
+#include "base/bytes.hpp"
+#include "collectives/node/staging.hpp"
+
 #include <gtest/gtest.h>
+
+#include <array>
 
 namespace {
 
+using namespace qpmesh;
 using namespace qpmesh::collectives;
 using Words = NodeWords<qpmesh::base::ProcessAtomics>;
 using Own = OwnNodeWords<qpmesh::base::ProcessAtomics>;
@@ -71,6 +77,44 @@ TEST(node_counts, go_on_while_operations_end_in_another_order_than_they_began) {
   own.end(0);
   EXPECT_EQ(own.done(), 3U);
   EXPECT_EQ(words.done, 3U);
+}
+
+TEST(staging, gives_sixteen_small_operations_parts_that_none_of_them_waits_for) {
+  StagingRing ring;
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    const auto part = ring.take(number, 8 << 10);
+    EXPECT_EQ(part.done_before, number < 16 ? 0 : number - 15);
+  }
+}
+
+TEST(staging, lets_an_operation_wait_for_all_that_had_a_part_of_what_it_takes) {
+  StagingRing ring;
+  ring.take(0, 100);
+  ring.take(1, node_granule_bytes + 1);
+  EXPECT_EQ(ring.take(2, node_staging_bytes).done_before, 2U);
+  const auto next = ring.take(3, 100);
+  EXPECT_EQ(next.begin, 0U);
+  EXPECT_EQ(next.done_before, 3U);
+}
+
+// Whatever was taken before: parts that are in use together do not overlap.
+TEST(staging, is_never_in_two_operations_hands) {
+  StagingRing ring;
+  std::array<std::uint64_t, node_staging_bytes / 64> users{};
+  std::uint64_t random = 1;
+  for (std::uint64_t number = 1; number < 20'000; ++number) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    const std::size_t bytes_max = node_staging_bytes >> (random >> 60);
+    const std::size_t bytes = base::round_up(1 + (random >> 33) % bytes_max, 64);
+    const std::size_t expected_begin = ring.next_begin(bytes);
+    const auto part = ring.take(number, bytes);
+    ASSERT_EQ(part.begin, expected_begin);
+    ASSERT_LE(part.begin + bytes, node_staging_bytes);
+    for (std::size_t line = part.begin / 64; line < (part.begin + bytes) / 64; ++line) {
+      ASSERT_TRUE(users[line] == 0 || users[line] < part.done_before);
+      users[line] = number;
+    }
+  }
 }
 
 }  // namespace

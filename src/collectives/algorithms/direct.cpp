@@ -24,7 +24,6 @@ template <class Stage>
 Task share(NodeOperation& node, std::span<const std::byte> vector, const std::byte* result,
            bool own_in_arena, Stage stage) {
   co_await node.own_slot();
-  co_await node.own_staging();
   if (own_in_arena) {
     node.expose(vector.data(), vector.size(), result);
   } else {
@@ -33,8 +32,9 @@ Task share(NodeOperation& node, std::span<const std::byte> vector, const std::by
   }
   co_await node.all(1);
   if (node.all_in_arena() || node.none_in_arena()) co_return;
-  if (own_in_arena) stage(0);  // some Buffers, some private: all through staging
-  node.advance(2);
+  // Some Buffers, some private: all through staging.
+  if (own_in_arena) stage(0);
+  node.advance_staged(2);
 }
 // Steps of it before the one that says that the first part is staged.
 std::uint32_t steps_before_staged(const NodeOperation& node) {
@@ -70,12 +70,12 @@ void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* tar
 // Allreduce, or reduce, where only the root wants the result.
 template <Collective collective>
 Task reduction(Group group, const Arguments& arguments) {
-  NodeOperation node{group, Staging::needed};
   constexpr bool everybody_wants = collective == Collective::allreduce;
   const bool wants = everybody_wants || group.rank() == arguments.root;
   const std::size_t bytes = arguments.bytes();
   const int size = group.size();
   const Pieces chunks{bytes, 1, arguments.element_bytes};
+  NodeOperation node{group, chunks.staging_bytes()};
   const auto slices_of = [&](std::size_t chunk) {
     return even_blocks(chunks.length(chunk) / arguments.element_bytes, size,
                        arguments.element_bytes);
@@ -85,8 +85,9 @@ Task reduction(Group group, const Arguments& arguments) {
     const std::byte* const in = arguments.in + chunks.begin(chunk);
     const std::size_t own = slices.first_bytes(group.rank());
     const std::size_t behind = own + slices.length_bytes(group.rank());
-    group.copy(node.staging(chunk), in, own);
-    group.copy(node.staging(chunk) + behind, in + behind, chunks.length(chunk) - behind);
+    std::byte* const staging = node.staging(chunks.staged_at(chunk));
+    group.copy(staging, in, own);
+    group.copy(staging + behind, in + behind, chunks.length(chunk) - behind);
   };
   // Only an allreduce has a result at every rank.
   const bool own_in_arena =
@@ -121,21 +122,25 @@ Task reduction(Group group, const Arguments& arguments) {
     const std::size_t own = slices.first_bytes(group.rank());
     const std::size_t own_bytes = slices.length_bytes(group.rank());
     std::byte* const result = arguments.out + chunks.begin(chunk);
-    std::byte* const shared = node.staging(chunk) + own;
+    const std::size_t staged_at = chunks.staged_at(chunk);
+    std::byte* const shared = node.staging(staged_at + own);
     const std::byte* const in = arguments.in + chunks.begin(chunk) + own;
-    const auto staged_at = [&](int rank) { return node.staging(rank, chunk) + own; };
+    const auto operand_of = [&](int rank) {
+      return node.staging(rank, staged_at + own, own_bytes);
+    };
     if (everybody_wants) {
-      reduce_into_both(group, arguments.reducer, result + own, shared, in, own_bytes, staged_at);
+      reduce_into_both(group, arguments.reducer, result + own, shared, in, own_bytes, operand_of);
     } else {
       reduce_in_rank_order(group, arguments.reducer, wants ? result + own : shared, in, own_bytes,
-                           staged_at);
+                           operand_of);
     }
     node.advance(staged + 1);
     if (!wants) continue;
     for (int from = group.next(); from != group.rank(); from = group.after(from)) {
       co_await node.member(from, staged + 1);
       const std::size_t first = slices.first_bytes(from);
-      group.copy(result + first, node.staging(from, chunk) + first, slices.length_bytes(from));
+      const std::size_t length = slices.length_bytes(from);
+      group.copy(result + first, node.staging(from, staged_at + first, length), length);
     }
   }
 }
@@ -163,15 +168,15 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
-  NodeOperation node{group, Staging::needed};
   const Blocks& blocks = arguments.in_blocks;
   const int size = group.size();
   const std::size_t own = blocks.first_bytes(group.rank());
   const Pieces pieces{blocks.longest_bytes(), size, arguments.element_bytes};
+  NodeOperation node{group, pieces.staging_bytes()};
   const auto stage = [&](std::size_t piece) {
     for (int block = 0; block < size; ++block) {
       if (block == group.rank()) continue;
-      group.copy(node.staging(piece) + pieces.offset(block),
+      group.copy(node.staging(pieces.staged_at(piece, block)),
                  arguments.in + blocks.first_bytes(block) + pieces.begin(piece),
                  pieces.length(piece, blocks.length_bytes(block)));
     }
@@ -193,10 +198,11 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
       node.advance(staged);
     }
     co_await node.all(staged);
-    reduce_in_rank_order(
-        group, arguments.reducer, arguments.out + pieces.begin(piece),
-        arguments.in + own + pieces.begin(piece), pieces.length(piece, arguments.bytes()),
-        [&](int rank) { return node.staging(rank, piece) + pieces.offset(group.rank()); });
+    const std::size_t length = pieces.length(piece, arguments.bytes());
+    reduce_in_rank_order(group, arguments.reducer, arguments.out + pieces.begin(piece),
+                         arguments.in + own + pieces.begin(piece), length, [&](int rank) {
+                           return node.staging(rank, pieces.staged_at(piece, group.rank()), length);
+                         });
   }
 }
 

@@ -16,16 +16,15 @@ std::uint32_t step_of(std::size_t piece) noexcept { return static_cast<std::uint
 
 // The root waits before it overwrites a buffer; readers tell how far they are.
 Task broadcast(Group group, const Arguments& arguments) {
-  NodeOperation node{group, Staging::needed};
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();
   const Pieces pieces{bytes, 1, 1};
+  NodeOperation node{group, group.rank() == root ? pieces.staging_bytes() : 0};
   const auto publish = [&](std::size_t piece) {
     if (piece == 0) node.publish_staged();
     else node.advance(step_of(piece));
   };
   co_await node.own_slot();
-  co_await node.own_staging();
   if (group.rank() == root) {
     if (node.in_arena(arguments.out, bytes)) {
       node.expose(arguments.out, bytes);
@@ -34,7 +33,8 @@ Task broadcast(Group group, const Arguments& arguments) {
     }
     for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
       if (piece >= 2) co_await node.all(step_of(piece - 2));
-      group.copy(node.staging(piece), arguments.out + pieces.begin(piece), pieces.length(piece));
+      group.copy(node.staging(pieces.staged_at(piece)), arguments.out + pieces.begin(piece),
+                 pieces.length(piece));
       publish(piece);
     }
     co_return;
@@ -48,8 +48,9 @@ Task broadcast(Group group, const Arguments& arguments) {
   }
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     co_await node.member(root, step_of(piece));
-    group.copy(arguments.out + pieces.begin(piece), node.staging(root, piece),
-               pieces.length(piece));
+    const std::size_t length = pieces.length(piece);
+    group.copy(arguments.out + pieces.begin(piece),
+               node.staging(root, pieces.staged_at(piece), length), length);
     publish(piece);
   }
 }
@@ -66,38 +67,37 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 // piece by piece.
 template <Collective collective>
 Task take_blocks(Group group, const Arguments& arguments) {
-  NodeOperation node{group, Staging::needed};
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const int rank = group.rank();
   const Blocks& blocks = arguments.out_blocks;
   const Blocks& in_blocks = arguments.in_blocks;
   const std::size_t in_bytes = is_alltoall ? in_blocks.bytes() : arguments.bytes();
   const Pieces pieces{blocks.longest_bytes(), is_alltoall ? group.size() : 1, 1};
-  // What is for this rank, in a member's vector and in its staging.
+  NodeOperation node{group, pieces.staging_bytes()};
+  // What is for this rank, in a member's vector and among the pieces that it stages at once.
   const std::size_t begin = is_alltoall ? in_blocks.first_bytes(rank) : 0;
-  const std::size_t staged_at = is_alltoall ? pieces.offset(rank) : 0;
+  const int staged_block = is_alltoall ? rank : 0;
   const auto give = [&](std::size_t piece) {
     if constexpr (is_alltoall) {
       for (int to = group.next(); to != group.rank(); to = group.after(to)) {
-        group.copy(node.staging(piece) + pieces.offset(to),
+        group.copy(node.staging(pieces.staged_at(piece, to)),
                    arguments.in + in_blocks.first_bytes(to) + pieces.begin(piece),
                    pieces.length(piece));
       }
     } else {
-      group.copy(node.staging(piece), arguments.in + pieces.begin(piece),
+      group.copy(node.staging(pieces.staged_at(piece)), arguments.in + pieces.begin(piece),
                  pieces.length(piece, in_bytes));
     }
   };
   const auto take = [&](int from, std::size_t piece) {
+    const std::size_t length = pieces.length(piece, blocks.length_bytes(from));
     group.copy(arguments.out + blocks.first_bytes(from) + pieces.begin(piece),
-               node.staging(from, piece) + staged_at,
-               pieces.length(piece, blocks.length_bytes(from)));
+               node.staging(from, pieces.staged_at(piece, staged_block), length), length);
   };
 
   group.copy(arguments.out + blocks.first_bytes(rank), arguments.in + begin,
              blocks.length_bytes(rank));
   co_await node.own_slot();
-  co_await node.own_staging();
   const bool own_in_arena = node.in_arena(arguments.in, in_bytes);
   if (own_in_arena) {
     node.expose(arguments.in, in_bytes);

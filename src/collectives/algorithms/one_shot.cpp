@@ -11,11 +11,17 @@
 namespace qpmesh::collectives {
 namespace {
 
-// The ranks share memory, and the vector fits a slot.
+// What is published in one go.
+constexpr std::size_t one_shot_bytes_max = std::size_t{8} << 10;
+
+// The ranks share memory, and the vector is short.
 bool fits(const CallShape& shape) {
   return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
-         shape.bytes <= node_slot_bytes;
+         shape.bytes <= one_shot_bytes_max;
 }
+
+// The operation of a rank that publishes so many bytes.
+std::size_t staging_for(std::size_t bytes) { return NodeOperation::staging_for(bytes); }
 
 // A flag alone.
 Task barrier(Group group, const Arguments& /*arguments*/) {
@@ -30,15 +36,16 @@ Cost barrier_cost(const CallShape& shape, const CostModel& model) {
 }
 
 Task broadcast(Group group, const Arguments& arguments) {
-  NodeOperation node{group};
   const std::size_t bytes = arguments.bytes();
-  if (group.rank() == arguments.root) {
+  const bool is_root = group.rank() == arguments.root;
+  NodeOperation node{group, is_root ? staging_for(bytes) : 0};
+  if (is_root) {
     co_await node.own_slot();
     node.publish({arguments.out, bytes});
     co_return;
   }
   co_await node.member(arguments.root, 1);
-  group.copy(arguments.out, node.slot_data(arguments.root), bytes);
+  group.copy(arguments.out, node.published(arguments.root, bytes), bytes);
 }
 
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
@@ -46,20 +53,26 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 1, {.take = bytes}, {.give = bytes});
 }
 
-// The reductions: every rank publishes its vector, and who wants a result, or its block of it,
-// reduces all of them where they lie.
+// The reductions: who wants a result, or its block of it, reduces all vectors where they were
+// published.
 template <Collective collective>
 Task reduction(Group group, const Arguments& arguments) {
-  NodeOperation node{group};
   constexpr bool is_scattered = collective == Collective::reduce_scatter;
   const Blocks& blocks = arguments.in_blocks;
-  co_await node.own_slot();
-  node.publish({arguments.in, is_scattered ? blocks.bytes() : arguments.bytes()});
-  if (collective == Collective::reduce && group.rank() != arguments.root) co_return;
+  const std::size_t in_bytes = is_scattered ? blocks.bytes() : arguments.bytes();
+  // Nobody reads a root's.
+  const bool gives = collective != Collective::reduce || group.rank() != arguments.root;
+  NodeOperation node{group, gives ? staging_for(in_bytes) : 0};
+  if (gives) {
+    co_await node.own_slot();
+    node.publish({arguments.in, in_bytes});
+    if (collective == Collective::reduce) co_return;
+  }
   co_await node.all(1);
   const std::size_t begin = is_scattered ? blocks.first_bytes(group.rank()) : 0;
   reduce_in_rank_order(group, arguments.reducer, arguments.out, arguments.in + begin,
-                       arguments.bytes(), [&](int rank) { return node.slot_data(rank) + begin; });
+                       arguments.bytes(),
+                       [&](int rank) { return node.published(rank, in_bytes) + begin; });
 }
 
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
@@ -84,18 +97,20 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 // for it: all, or its block.
 template <Collective collective>
 Task take_blocks(Group group, const Arguments& arguments) {
-  NodeOperation node{group};
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const Blocks& blocks = arguments.out_blocks;
+  const std::size_t in_bytes = is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes();
   const std::size_t begin = is_alltoall ? arguments.in_blocks.first_bytes(group.rank()) : 0;
+  NodeOperation node{group, staging_for(in_bytes)};
   co_await node.own_slot();
-  node.publish({arguments.in, is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes()});
+  node.publish({arguments.in, in_bytes});
   group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in + begin,
              blocks.length_bytes(group.rank()));
   for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     co_await node.member(from, 1);
-    group.copy(arguments.out + blocks.first_bytes(from), node.slot_data(from) + begin,
-               blocks.length_bytes(from));
+    const std::size_t bytes = blocks.length_bytes(from);
+    const std::byte* const published = node.published(from, is_alltoall ? in_bytes : bytes);
+    group.copy(arguments.out + blocks.first_bytes(from), published + begin, bytes);
   }
 }
 

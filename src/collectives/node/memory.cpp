@@ -58,6 +58,12 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
   return found;
 }
 
+void NodeMemory::throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes) {
+  base::throw_error({ErrorCode::corrupt, rank}, "", "",
+                    "{} bytes at {} do not lie in its staging of {} bytes", bytes, begin,
+                    node_staging_bytes);
+}
+
 bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address,
                               std::size_t bytes) const {
   const int error = peer(rank).memory->copy_private(target, address, bytes);

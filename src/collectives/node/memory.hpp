@@ -2,10 +2,9 @@
 // mapped by all.
 //
 // Operations have numbers, the same on every rank. Operation k of a rank publishes in its slot k
-// mod slot_count: a number and a step, and where its data lies: in the slot, in staging, or in a
-// Buffer; readers do not care. Only the owner writes a slab, but for a guard. A slot, and the
-// staging behind it, is written again when every member has finished the operation that used it
-// before.
+// mod slot_count: a number and a step, and where its data lie: in the slot, in its staging, or in a
+// Buffer; readers do not care. Only the owner writes a slab, but for a guard. A slot, or a part of
+// the staging, is written again when every member has finished the operation that used it before.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/cpu.hpp"
+#include "collectives/node/staging.hpp"
 #include "collectives/node/words.hpp"
 #include "progress/engine.hpp"
 #include "transport/neighbour.hpp"
@@ -30,17 +30,13 @@ class CallChecker;
 namespace qpmesh::collectives {
 
 inline constexpr int node_ranks_max = 64;
-// Of data staged at once: a turn of everybody for each.
-inline constexpr std::size_t node_chunk_bytes = 256 << 10;
 // More than a core has requests for only wait for each other.
 inline constexpr std::size_t node_prefetch_bytes_max = 2048;
 
 // In the library, peers are other processes.
 using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
 struct NodeSlab : NodeWords<base::ProcessAtomics> {
-  // An operation that stages takes the set that the one before it did not, and in it turns from
-  // chunk to chunk.
-  alignas(128) std::byte staging[2][2][node_chunk_bytes];  // NOLINT(*-avoid-c-arrays)
+  alignas(128) std::byte staging[node_staging_bytes];  // NOLINT(*-avoid-c-arrays)
 };
 
 // Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.
@@ -88,6 +84,12 @@ class NodeMemory final : public progress::Pollable {
   std::optional<std::uint64_t> offset_in_arena(const void* data, std::size_t bytes) const noexcept;
   // Of a member's data. Throws Error{corrupt} for what does not lie in its arena.
   std::byte* data(int rank, std::uint64_t offset, std::size_t bytes) const;
+  // The same of what lies in its staging.
+  std::byte* staged(int rank, std::uint64_t begin, std::size_t bytes) const {
+    if (begin > node_staging_bytes || bytes > node_staging_bytes - begin) [[unlikely]]
+      throw_outside_staging(rank, begin, bytes);
+    return slab(rank).staging + begin;
+  }
   // Do all members read each other's private memory? The same on all of them.
   bool cma() const noexcept { return cma_; }
   // After a copy out of a member's Buffer or private memory: may it have been written meanwhile?
@@ -105,27 +107,21 @@ class NodeMemory final : public progress::Pollable {
   base::FillShare& fill_share() noexcept { return fill_share_; }
 
   std::uint64_t begin() noexcept { return next_number_++; }
-  // A set of staging buffers for this operation, and which operation must be done before it is
-  // written.
-  struct StagingSet {
-    std::size_t set = 0;
-    std::uint64_t done_before = 0;  // as OwnNodeWords::done
-  };
-  StagingSet take_staging(std::uint64_t number) noexcept {
-    const std::size_t set = next_staging_set_;
-    next_staging_set_ ^= 1;
-    return {set, std::exchange(staging_done_before_[set], number + 1)};
+  StagingRing::Part take_staging(std::uint64_t number, std::size_t bytes) noexcept {
+    return staging_.take(number, bytes);
   }
   void end(std::uint64_t number) noexcept;
   void publish(NodeSlot& slot, std::uint64_t stage) noexcept;
-  // The slot that this rank writes next, for so many bytes of data: its lines are taken from the
-  // members that read them last, while we wait anyway.
+  // What this rank writes next, for so many bytes of data: its lines are taken from the members
+  // that read them last, while we wait anyway.
   void prefetch_slot(std::uint64_t number, std::size_t data_bytes) noexcept {
-    NodeSlot& slot = own_slab().slot(number);
-    const std::size_t bytes =
-        offsetof(NodeSlot, data) + std::min(data_bytes, node_prefetch_bytes_max);
-    for (std::size_t offset = 0; offset < bytes; offset += base::cache_line_bytes)
-      base::prefetch_for_write(reinterpret_cast<std::byte*>(&slot) + offset);
+    auto* const slot = reinterpret_cast<std::byte*>(&own_slab().slot(number));
+    const bool staged = data_bytes > node_slot_bytes;
+    prefetch_for_write(slot, offsetof(NodeSlot, data) + (staged ? 0 : data_bytes));
+    if (staged) {
+      prefetch_for_write(own_slab().staging + staging_.next_begin(data_bytes),
+                         std::min(data_bytes, node_prefetch_bytes_max));
+    }
   }
 
   // True: nothing to wait for any more. Otherwise the wait is registered, and its operation
@@ -165,6 +161,11 @@ class NodeMemory final : public progress::Pollable {
     int context_rank;
   };
 
+  static void prefetch_for_write(std::byte* begin, std::size_t bytes) noexcept {
+    for (std::size_t offset = 0; offset < bytes; offset += base::cache_line_bytes)
+      base::prefetch_for_write(begin + offset);
+  }
+  [[noreturn]] static void throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes);
   const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   bool look(NodeWait& wait) noexcept {
     while (wait.next < wait.end && has_come(wait.next, wait)) ++wait.next;
@@ -219,8 +220,7 @@ class NodeMemory final : public progress::Pollable {
   std::uint64_t next_number_ = 0;
   // So many operations every member had finished when this rank last asked them all: saves asking.
   std::uint64_t done_by_all_ = 0;
-  std::size_t next_staging_set_ = 0;
-  std::array<std::uint64_t, 2> staging_done_before_{};  // the users of the sets, plus one
+  StagingRing staging_;
   NodeWait* waits_ = nullptr;
   const Error* failure_ = nullptr;
   bool reported_ = false;  // a difference, once

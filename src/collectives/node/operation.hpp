@@ -3,28 +3,26 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 #include <span>
 #include <tuple>
 #include <utility>
 
-#include "base/cpu.hpp"
+#include "base/cpu_copy.hpp"
 #include "collectives/group.hpp"
 #include "collectives/node/memory.hpp"
 
 namespace qpmesh::collectives {
 
-enum class Staging : std::uint8_t { none, needed };
-
 // A local variable of the algorithm, made first: numbers are given in the order of the calls. Its
 // end tells the members that we read nothing of theirs any more.
 class NodeOperation {
  public:
-  explicit NodeOperation(const Group& group, Staging staging = Staging::none) noexcept
+  // staging_bytes: of its staging, which this rank alone needs.
+  explicit NodeOperation(const Group& group, std::size_t staging_bytes = 0) noexcept
       : memory_{group.node()},
         number_{memory_.begin()},
         call_{std::uint64_t{group.signature()} << 32 | group.operation()} {
-    if (staging == Staging::needed) staging_ = memory_.take_staging(number_);
+    if (staging_bytes > 0) staging_ = memory_.take_staging(number_, staging_bytes);
   }
   ~NodeOperation() { memory_.end(number_); }
   NodeOperation(const NodeOperation&) = delete;
@@ -60,11 +58,12 @@ class NodeOperation {
     progress::Join join_;
   };
 
-  // Until this rank's slot may be written: every member has finished the operation that used it
-  // before.
-  Awaiter own_slot() noexcept { return all_done(number_ + 1 - node_slot_count); }
-  // Until its set of staging buffers may be written.
-  Awaiter own_staging() noexcept { return all_done(staging_.done_before); }
+  // Until this rank's slot, and its part of the staging, may be written: every member has finished
+  // the operations that used them before.
+  Awaiter own_slot() noexcept {
+    const std::uint64_t of_slot = number_ + 1 - node_slot_count;
+    return all_done(has_reached(of_slot, staging_.done_before) ? of_slot : staging_.done_before);
+  }
   // Until every member, or one of them, has come to a step.
   Awaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
   Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
@@ -80,14 +79,26 @@ class NodeOperation {
     return members(0, 0, 1);
   }
 
-  // This rank has come to step 1, with data that fit its slot.
+  // How much staging `publish` needs for so many bytes.
+  static constexpr std::size_t staging_for(std::size_t bytes) noexcept {
+    return bytes > node_slot_bytes ? bytes : 0;
+  }
+  // This rank has come to step 1, with data that lie in its slot or, longer ones, in its staging.
   void publish(std::span<const std::byte> data) noexcept {
-    own().put(data);
-    publish_slot(MemoryKind::slab);
+    if (data.size() <= node_slot_bytes) [[likely]] {
+      own().put(data);
+      publish_slot(MemoryKind::slab);
+    } else {
+      base::copy_bytes(staging(), data.data(), data.size());
+      publish_staged();
+    }
     memory_.prefetch_slot(number_ + 1, data.size());
   }
-  // The same with data that are staged.
-  void publish_staged() noexcept { publish_slot(MemoryKind::slab); }
+  // The same with data that this rank has staged.
+  void publish_staged() noexcept {
+    own().address = staging_.begin;
+    publish_slot(MemoryKind::slab);
+  }
   // The same with data, and a result as long, that others read where they lie, in a Buffer or in
   // private memory: this rank waits until they have.
   void expose(const std::byte* data, std::size_t bytes,
@@ -99,6 +110,12 @@ class NodeOperation {
     publish_slot(kind);
   }
   void advance(std::uint32_t step) noexcept { memory_.publish(own(), stage(step)); }
+  // The same of a rank that may have exposed its data before, and has staged them now. Nobody looks
+  // for them in between.
+  void advance_staged(std::uint32_t step) noexcept {
+    own().address = staging_.begin;
+    advance(step);
+  }
 
   bool in_arena(const std::byte* data, std::size_t bytes) const noexcept {
     return memory_.offset_in_arena(data, bytes).has_value();
@@ -112,8 +129,18 @@ class NodeOperation {
   bool all_in_arena() const noexcept { return count_in_arena() == memory_.size(); }
   bool none_in_arena() const noexcept { return count_in_arena() == 0; }
 
-  // What another member published in its slot. It has come.
-  const std::byte* slot_data(int rank) const noexcept { return slot_of(rank).data; }
+  // So many bytes that another member has published; it has come.
+  const std::byte* published(int rank, std::size_t bytes) const {
+    return bytes <= node_slot_bytes ? slot_of(rank).data : staging(rank, 0, bytes);
+  }
+  // The bytes from `begin` on of what another member has staged.
+  const std::byte* staging(int rank, std::size_t begin, std::size_t bytes) const {
+    return memory_.staged(rank, slot_of(rank).address + begin, bytes);
+  }
+  // Of this rank's own.
+  std::byte* staging(std::size_t begin = 0) const noexcept {
+    return memory_.own_slab().staging + staging_.begin + begin;
+  }
   // The bytes from `begin` on of what a member exposed in a Buffer.
   const std::byte* data_of(int rank, std::size_t begin, std::size_t bytes) const {
     return memory_.data(rank, slot_of(rank).address + begin, bytes);
@@ -166,11 +193,6 @@ class NodeOperation {
     if (slot.target_begin <= vector.size())
       memory_.fill(rank, slot, vector.subspan(slot.target_begin));
   }
-  // A member's staging buffer for the n-th chunk; every rank takes the same set.
-  std::byte* staging(int rank, std::size_t chunk) const noexcept {
-    return memory_.slab(rank).staging[staging_.set][chunk % 2];
-  }
-  std::byte* staging(std::size_t chunk) const noexcept { return staging(memory_.rank(), chunk); }
 
  private:
   NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_); }
@@ -186,7 +208,7 @@ class NodeOperation {
                 std::size_t bytes) const {
     if (bytes == 0) return true;
     if (kind != MemoryKind::buffer) return memory_.copy_private(rank, target, address, bytes);
-    std::memcpy(target, memory_.data(rank, address, bytes), bytes);
+    base::copy_bytes(target, memory_.data(rank, address, bytes), bytes);
     return !is_revoked(rank);
   }
   void publish_slot(MemoryKind kind) noexcept {
@@ -210,7 +232,7 @@ class NodeOperation {
   NodeMemory& memory_;
   std::uint64_t number_;
   std::uint64_t call_;
-  NodeMemory::StagingSet staging_{};
+  StagingRing::Part staging_{};
   MemoryKind kind_ = MemoryKind::slab;  // what this rank published
 };
 static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);

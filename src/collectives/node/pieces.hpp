@@ -5,31 +5,46 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/bytes.hpp"
+#include "base/cpu.hpp"
 #include "collectives/cost.hpp"
 #include "collectives/node/memory.hpp"
 #include "collectives/patterns/blocks.hpp"
 
 namespace qpmesh::collectives {
 
+// Of data staged at once: a turn of everybody for each.
+inline constexpr std::size_t node_chunk_bytes = std::size_t{256} << 10;
+
 // Blocks, which may differ in length, in pieces of whole elements: those of so many blocks fill a
-// staging buffer. A vector that is staged whole is one block.
+// buffer of the staging. A vector that is staged whole is one block. Pieces take two buffers in
+// turn.
 struct Pieces {
   std::size_t longest_bytes;  // of a block
   std::size_t piece_bytes;
+  std::size_t stride_bytes;  // from one block's piece to the next one's
+  std::size_t blocks;        // at once
 
   Pieces(std::size_t longest_block_bytes, int blocks_at_once, std::size_t element_bytes) noexcept
       : longest_bytes{longest_block_bytes},
         piece_bytes{node_chunk_bytes / static_cast<std::size_t>(blocks_at_once) / element_bytes *
-                    element_bytes} {}
+                    element_bytes},
+        stride_bytes{count() > 1 ? piece_bytes
+                                 : base::round_up(longest_bytes, base::cache_line_bytes)},
+        blocks{static_cast<std::size_t>(blocks_at_once)} {}
   std::size_t count() const noexcept { return (longest_bytes + piece_bytes - 1) / piece_bytes; }
   std::size_t begin(std::size_t piece) const noexcept { return piece * piece_bytes; }
   std::size_t length(std::size_t piece, std::size_t block_bytes) const noexcept {
     return std::min(piece_bytes, block_bytes - std::min(block_bytes, begin(piece)));
   }
   std::size_t length(std::size_t piece) const noexcept { return length(piece, longest_bytes); }
-  // In a staging buffer.
-  std::size_t offset(int block) const noexcept {
-    return piece_bytes * static_cast<std::size_t>(block);
+  // Of the staging, for one buffer or two.
+  std::size_t staging_bytes() const noexcept {
+    return count() > 1 ? 2 * node_chunk_bytes : stride_bytes * blocks;
+  }
+  // Where a block's piece begins in the staging.
+  std::size_t staged_at(std::size_t piece, int block = 0) const noexcept {
+    return piece % 2 * node_chunk_bytes + stride_bytes * static_cast<std::size_t>(block);
   }
 };
 

@@ -12,13 +12,14 @@
 
 namespace qpmesh::collectives {
 
-inline constexpr std::size_t node_slot_bytes = 8192;  // of data in a slot
-// Operations of one communicator that may be in flight.
-inline constexpr std::uint32_t node_slot_count = 4;
+inline constexpr std::size_t node_slot_bytes = 256;  // of data beside the flag
+// Operations of one communicator that may be in flight: so far may a rank that only gives run ahead
+// of those that take.
+inline constexpr std::uint32_t node_slot_count = 16;
 
 // Whose memory it is where data lie that a rank has for the others.
 enum class MemoryKind : std::uint32_t {
-  slab,    // the slot itself, or they come through staging
+  slab,    // the slot itself, or the owner's staging
   buffer,  // in the owner's arena
   process  // its private memory: ProcessMemory copies them
 };
@@ -37,8 +38,9 @@ struct alignas(128) NodeSlotWords {
   // As NodeWords::done, when this was published: saves looking there. A member that sees an earlier
   // stage may read it too.
   std::uint32_t done;
-  MemoryKind kind;        // of the data
-  std::uint64_t address;  // of the data: offset in the owner's arena, or address in its process
+  MemoryKind kind;  // of the data
+  // Of the data: offset in the owner's staging or arena, or address in its process.
+  std::uint64_t address;
   // Reductions are applied to it where it lies: aligned as elements of the caller's may be.
   // NOLINTNEXTLINE(*-avoid-c-arrays): a layout in shared memory
   alignas(16) std::byte data[node_slot_bytes];
