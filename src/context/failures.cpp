@@ -140,7 +140,7 @@ std::chrono::microseconds Context::request_notification() noexcept {
 
 void Context::handle(const base::ControlEvent& event) {
   // What the peer wrote before it spoke, or went, is in our memory: it counts.
-  for (int polls = 0; polls < drain_polls_max && messaging_.poll(); ++polls) engine_.run_ready();
+  for (int polls = 0; polls < drain_polls_max && engine_.poll_fast(); ++polls) engine_.run_ready();
   if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
   if (event.kind == base::ControlEvent::Kind::descriptor_lost) return descriptor_lost();
   const bool died = event.kind == base::ControlEvent::Kind::death;

@@ -56,12 +56,17 @@ void Engine::run_all() {
   running_ = false;
 }
 
-bool Engine::step() {
+bool Engine::poll_fast() {
   bool worked = fast_ != nullptr && fast_->poll();
   // A source may leave while it is polled: from the last to the first, none is skipped.
   for (std::size_t i = more_.size(); i-- > 0;) {
     if (i < more_.size() && more_[i]->poll()) worked = true;
   }
+  return worked;
+}
+
+bool Engine::step() {
+  bool worked = poll_fast();
   if (run_ready()) worked = true;
   idle_steps_ = worked ? 0 : idle_steps_ + 1;
   if (idle_steps_ >= slow_idle_steps || ++steps_since_slow_ >= slow_steps_max) poll_slow();

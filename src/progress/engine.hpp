@@ -65,6 +65,7 @@ class Engine {
   void ready(TaskPromise& promise) noexcept;
 
   bool step();       // polls, then resumes; true when anything happened
+  bool poll_fast();  // all but the slow source; resumes nothing
   void poll_slow();  // now
   std::chrono::microseconds request_notification() noexcept {  // of the slow source
     return slow_ != nullptr ? slow_->request_notification() : std::chrono::microseconds::max();
