@@ -30,7 +30,6 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
       context_ranks_{std::move(context_ranks)},
       selector_{context_->topology_for(context_ranks_), context_->forced_algorithms()} {
   const int own_rank = rank_of(context_->rank());
-  if (!node_slabs.empty()) node_slab_ = node_slabs[static_cast<std::size_t>(own_rank)];
   node_ = context_->node_memory(id, context_ranks_, std::move(node_slabs));
   members_ = {.machine = &context_->machine(),
               .node = node_.get(),
@@ -45,11 +44,10 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
 CommunicatorState::~CommunicatorState() {
   if (context_->is_inherited()) return;  // nobody asks that context any more
   context_->remove(*this);
-  // A member that is slower may still read what we published last. Unless finish() told otherwise,
-  // the slab stays as it is until the context goes, and even then for those who mapped it.
-  const bool nobody_reads = node_ == nullptr || (finished_ && node_->is_quiet());
-  node_.reset();
-  if (nobody_reads) context_->free_node_slab(node_slab_);
+  if (node_ == nullptr) return;
+  node_->leave();
+  // A member that is slower may still read what we published last.
+  context_->keep_slab_of(std::move(node_));
 }
 
 int CommunicatorState::search_rank(int context_rank) const noexcept {
@@ -91,8 +89,8 @@ collectives::Group CommunicatorState::begin() {
   return {members_, begun.operation, begun.signature};
 }
 
-std::uint64_t CommunicatorState::next_child_id() noexcept {
-  return base::mix64(id() ^ base::mix64(++next_child_));
+std::uint64_t CommunicatorState::next_child_id() const noexcept {
+  return base::mix64(id() ^ base::mix64(next_child_ + 1));
 }
 
 void CommunicatorState::wait_for_message(const messaging::ReceiveOperation& pattern,

@@ -91,7 +91,12 @@ class CommunicatorState {
   }
 
   // The id of the n-th child is a function of ours: no communication.
-  std::uint64_t next_child_id() noexcept;
+  std::uint64_t next_child_id() const noexcept;
+  std::uint64_t take_child_id() noexcept {
+    const std::uint64_t id = next_child_id();
+    ++next_child_;
+    return id;
+  }
 
   // What the call asks for, or else the options.
   std::int64_t timeout_ms_of(const CallOptions& options) const noexcept {
@@ -151,7 +156,6 @@ class CommunicatorState {
   std::shared_ptr<Context> context_;
   std::vector<int> context_ranks_;
   collectives::Selector selector_;
-  std::uint64_t node_slab_ = 0;
   std::unique_ptr<collectives::NodeMemory> node_;
   collectives::Group::Members members_;
   collectives::CallShape shape_;

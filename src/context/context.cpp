@@ -12,6 +12,9 @@
 namespace qpmesh::context {
 namespace {
 
+// When a communicator is made. Some may be held by other ranks for long.
+constexpr std::size_t left_looks_max = 8;
+
 progress::Doorbell doorbell_of(const ContextParts& parts) {
   if (!parts.doorbell) return {};
   return {.asleep = &parts.arena->header().asleep, .eventfd = parts.doorbell.get()};
@@ -73,13 +76,38 @@ collectives::TopologyParams Context::topology_for(const std::vector<int>& ranks)
   return topology;
 }
 
-std::uint64_t Context::make_node_slab() {
+std::uint64_t Context::make_node_slab(std::uint64_t communicator) {
   if (parts_.neighbours.empty()) return 0;
-  return parts_.arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
+  auto offset = take_left_slab();
+  if (!offset) offset = parts_.arena->allocate(sizeof(collectives::NodeSlab));
+  if (!offset) return 0;
+  auto& slab = *reinterpret_cast<collectives::NodeSlab*>(parts_.arena->data() + *offset);
+  collectives::OwnNodeWords<base::ProcessAtomics>{slab}.enter(communicator);
+  return *offset;
 }
 
-void Context::free_node_slab(std::uint64_t offset) noexcept {
-  if (offset != 0) parts_.arena->free(offset, sizeof(collectives::NodeSlab));
+std::optional<std::uint64_t> Context::take_left_slab() noexcept {
+  const std::size_t looks = std::min(left_nodes_.size(), left_looks_max);
+  for (std::size_t look = 0; look < looks; ++look) {
+    auto& left = left_nodes_[next_left_node_++ % left_nodes_.size()];
+    if (!left->everybody_has_left()) continue;
+    collectives::NodeSlab& slab = left->own_slab();
+    left.swap(left_nodes_.back());
+    left_nodes_.pop_back();
+    // What is staged is written before it is read.
+    auto* const begin = reinterpret_cast<std::byte*>(&slab);
+    std::fill(begin, &slab.staging[0][0][0], std::byte{0});
+    return parts_.arena->offset_of(&slab);
+  }
+  return std::nullopt;
+}
+
+void Context::keep_slab_of(std::unique_ptr<collectives::NodeMemory> node) noexcept {
+  try {
+    left_nodes_.push_back(std::move(node));
+  } catch (const std::bad_alloc&) {
+    log().info("no memory to keep a slab for another communicator: it stays as it is");
+  }
 }
 
 std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t communicator,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -54,13 +55,14 @@ class Context final : public messaging::Listener, public progress::Pollable {
   collectives::TopologyParams topology_for(const std::vector<int>& ranks) const noexcept;
   // What times are predicted from at all.
   const collectives::Constants& constants() const noexcept { return parts_.near.constants; }
-  // A NodeSlab in our arena, zeroed; 0: there is no room, or memory is not shared.
-  std::uint64_t make_node_slab();
-  void free_node_slab(std::uint64_t offset) noexcept;
+  // A NodeSlab in our arena for that communicator; 0: there is no room, or memory is not shared.
+  std::uint64_t make_node_slab(std::uint64_t communicator);
   // Of ranks that share memory and all have a slab; nullptr otherwise.
   std::unique_ptr<collectives::NodeMemory> node_memory(std::uint64_t communicator,
                                                        const std::vector<int>& ranks,
                                                        std::vector<std::uint64_t> slabs);
+  // Of a communicator that is gone here. Its slab serves another one when all members have left.
+  void keep_slab_of(std::unique_ptr<collectives::NodeMemory> node) noexcept;
   const collectives::Forced& forced_algorithms() const noexcept { return forced_algorithms_; }
   OperationLog& operations() noexcept { return operations_; }
   int node_of(int rank) const noexcept {
@@ -76,7 +78,10 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
   void send_control(int peer, BlobView frame);
   // The caller's last error: what it says when it leaves.
-  void remember_error(ErrorDetail detail) { health_.remember(std::move(detail)); }
+  void remember_error(ErrorDetail detail) {
+    health_.remember(std::move(detail));
+    told_finished_ = false;
+  }
 
   // From any thread: peers learn it at once, this rank's operations end when its thread next
   // progresses.
@@ -112,6 +117,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
  private:
   CommunicatorState* find(std::uint64_t communicator) noexcept;
+  std::optional<std::uint64_t> take_left_slab() noexcept;
   void tell_what_is_known(CommunicatorState& communicator);
   [[noreturn]] void throw_unusable(std::string_view operation) const;
 
@@ -144,9 +150,12 @@ class Context final : public messaging::Listener, public progress::Pollable {
   Allocations allocations_{parts_};
   PeerHealth health_;
   std::size_t wait_any_begin_ = 0;
+  std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;
+  std::size_t next_left_node_ = 0;  // to be looked at
   std::atomic<bool> in_use_{false};
-  std::mutex control_mutex_;  // abort() comes from any thread; nothing on the hot path takes it
-  bool has_left_ = false;     // said its goodbye
+  std::mutex control_mutex_;    // abort() comes from any thread; nothing on the hot path takes it
+  bool has_left_ = false;       // said its goodbye
+  bool told_finished_ = false;  // with its last error
 };
 
 }  // namespace qpmesh::context

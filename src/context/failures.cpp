@@ -324,7 +324,8 @@ void Context::take_abort() {
 void Context::finished(const CommunicatorState& communicator) {
   const auto is_finished = [](const auto& each) { return each.second->finished(); };
   if (std::ranges::all_of(communicators_, is_finished)) return leave(Farewell::Reason::finished);
-  if (communicator.size() == size()) tell_farewell(Farewell::Reason::finished);
+  if (communicator.size() != size() || std::exchange(told_finished_, true)) return;
+  tell_farewell(Farewell::Reason::finished);
 }
 
 void Context::tell_farewell(Farewell::Reason reason) {

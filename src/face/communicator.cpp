@@ -246,27 +246,16 @@ void Communicator::progress() {
   state_->context().waiter().look();
 }
 
-namespace {
-
-// The first half tells everybody that this rank reads nothing of theirs any more, and the second
-// that everybody was told.
-collectives::Task finish_on_node(collectives::Group group) {
-  co_await collectives::barrier_one_shot.run(group, collectives::no_arguments);
-  co_await collectives::barrier_dissemination.run(group, collectives::no_arguments);
-}
-
-}  // namespace
-
 void Communicator::finish(const CallOptions& options) {
   run(*state_, "finish", options, [&](PendingOperation& request) {
     require_no_requests(*state_, "finish");
     const collectives::Group group = state_->begin({.operation = "finish"});
     request.has_task = true;
-    state_->context().engine().start(request.task, [&] {
-      return state_->node() != nullptr
-                 ? finish_on_node(group)
-                 : collectives::barrier_dissemination.run(group, collectives::no_arguments);
-    });
+    const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())
+                                                  ? collectives::barrier_one_shot
+                                                  : collectives::barrier_dissemination;
+    state_->context().engine().start(
+        request.task, [&] { return algorithm.run(group, collectives::no_arguments); });
   });
   state_->finish();
 }

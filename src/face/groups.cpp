@@ -38,8 +38,12 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state,
   arguments.element_count = mine.size();
   arguments.element_bytes = 1;
   arguments.out_blocks = collectives::even_blocks(blocks.size(), state->size());
-  state->context().engine().start(
-      request.task, [&] { return collectives::allgather_circulant.run(group, arguments); });
+  collectives::CallShape shape = state->shape();
+  shape.bytes = blocks.size();
+  const collectives::Algorithm& algorithm = collectives::allgather_one_shot.applies(shape)
+                                                ? collectives::allgather_one_shot
+                                                : collectives::allgather_circulant;
+  state->context().engine().start(request.task, [&] { return algorithm.run(group, arguments); });
   calls::finish_waiting(request);
   return blocks;
 }
@@ -64,15 +68,18 @@ struct Choice {
 std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
                                      context::CollectiveName operation, Choice mine,
                                      const CallOptions& options) {
+  const auto id_of = [](std::uint64_t child, int color) {
+    return base::mix64(child ^ static_cast<std::uint64_t>(color));
+  };
   if (mine.color != no_color) {
     const CallScope scope{*state, operation.text, options};
-    mine.node_slab = state->context().make_node_slab();
+    mine.node_slab = state->context().make_node_slab(id_of(state->next_child_id(), mine.color));
   }
   // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well
   // may look at it.
   const std::vector<Choice> choices = gather_values(state, {.operation = operation}, mine, options);
   // On ranks without a color too: the count is everybody's.
-  const std::uint64_t child = state->next_child_id();
+  const std::uint64_t child = state->take_child_id();
   if (mine.color == no_color) return std::nullopt;
   const auto choice_of = [&](int rank) { return choices[static_cast<std::size_t>(rank)]; };
   std::vector<int> members;  // ranks here
@@ -86,9 +93,9 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
     context_ranks.push_back(state->context_rank(rank));
     node_slabs.push_back(choice_of(rank).node_slab);
   }
-  const std::uint64_t id = base::mix64(child ^ static_cast<std::uint64_t>(mine.color));
-  return Communicator{std::make_shared<CommunicatorState>(
-      state->context_pointer(), id, std::move(context_ranks), std::move(node_slabs))};
+  return Communicator{
+      std::make_shared<CommunicatorState>(state->context_pointer(), id_of(child, mine.color),
+                                          std::move(context_ranks), std::move(node_slabs))};
 }
 
 // What a rank says of itself before it may touch what allocate gave it.

@@ -283,4 +283,37 @@ TEST(a_copy_out_of_a_member, is_whole_where_its_communicator_has_not_failed) {
        Harmless{Damage::late, "put_kind", 0, "nor the kind of its memory"}});
 }
 
+// A communicator is gone on both ranks. The first slab serves another one when nobody reads it for
+// the old one any more.
+struct LeftSlab {
+  static constexpr std::size_t threads = 2;
+  static constexpr std::uint64_t communicator = 5;
+  NodeWords<A, 1> words[2]{};
+
+  LeftSlab() {
+    for (auto& each : words) each.communicator = communicator;
+  }
+  void run(std::size_t rank) {
+    Membership node{words, rank};
+    if (rank == 0) {
+      node.publish(0);
+      node.own.leave();
+      for (const auto& member : node.members) {
+        while (!member.has_left(communicator)) wait_for_news();
+      }
+      A::clear(reinterpret_cast<std::byte*>(&words[0].slots[0]), sizeof words[0].slots[0]);
+      node.own.enter(communicator + 1);
+    } else {
+      node.await_and_read(0, 0);
+      node.own.leave();
+    }
+  }
+  void check() {}
+};
+TEST(a_slab_of_a_member, serves_another_communicator_when_all_have_left_the_one_before) {
+  expect_right_and_every_mutant_found<LeftSlab>(
+      {nobody_sleeps, told_by_stage[0], told_by_stage[1],
+       Harmless{Damage::late, "run", 0, "nobody reads a slab that was cleared"}});
+}
+
 }  // namespace

@@ -119,7 +119,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
         Case{"a_buffer_may_go_while_it_is_used", {3}},
         Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
-        Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
+        Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
+        Case{"memory_of_communicators_is_used_again",
+             {2, 4},
+             {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(

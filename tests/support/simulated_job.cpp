@@ -130,7 +130,7 @@ const std::vector<std::uint64_t>& SimulatedJob::node_slabs(std::uint64_t id,
                                                            const std::vector<int>& members) {
   const auto [slabs, is_new] = node_slabs_.try_emplace(id);
   if (is_new) {
-    for (const int member : members) slabs->second.push_back(context(member).make_node_slab());
+    for (const int member : members) slabs->second.push_back(context(member).make_node_slab(id));
   }
   return slabs->second;
 }

@@ -36,6 +36,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
          .context_rank = setup.context_ranks[i]});
   }
   own_ = OwnNodeWords<base::ProcessAtomics>{peer(rank_).words.words()};
+  own_.enter(communicator_);
 }
 
 NodeMemory::~NodeMemory() {
@@ -197,12 +198,9 @@ void NodeMemory::end_fills_of_the_dead() noexcept {
   }
 }
 
-bool NodeMemory::is_quiet() const noexcept {
-  return std::ranges::all_of(peers_, [&](const Peer& each) {
-    const bool is_self = &each == &peer(rank_);
-    return is_self ? own_.done() == next_number_
-                   : has_reached(each.words.known_done() + 1, next_number_);
-  });
+bool NodeMemory::everybody_has_left() const noexcept {
+  return std::ranges::all_of(peers_,
+                             [&](const Peer& each) { return each.words.has_left(communicator_); });
 }
 
 }  // namespace qpmesh::collectives

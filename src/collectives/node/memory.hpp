@@ -150,9 +150,10 @@ class NodeMemory final : public progress::Pollable {
   // Has a member called something else than we did? For a rank that waits for something else and
   // did not need to look, as the root of a broadcast: the error comes through the listener.
   void check_calls() noexcept;
-  // As far as this rank has learnt, no member reads anything of operations before the last one any
-  // more.
-  bool is_quiet() const noexcept;
+  // This rank reads nothing of the members' any more.
+  void leave() noexcept { own_.leave(); }
+  // Nobody reads our slab any more: it may serve another communicator.
+  bool everybody_has_left() const noexcept;
 
  private:
   struct Peer {

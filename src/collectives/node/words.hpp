@@ -71,6 +71,9 @@ struct NodeWords {
   // Changed: the communicator has failed here, and its Buffers and private memory may be their
   // owner's again.
   base::RevocationCount<Atomics> revocations;
+  // That uses this slab here. Another one, or 0: the owner reads nothing of the members of the one
+  // before any more.
+  std::uint64_t communicator;
   Slot slots[slot_count];  // NOLINT(*-avoid-c-arrays)
 
   // A slot is written again when every member has finished the operation that used it before.
@@ -107,6 +110,12 @@ class OwnNodeWords {
   explicit OwnNodeWords(Words& words) noexcept : words_{&words} {}
 
   Words& words() const noexcept { return *words_; }
+  // Before members learn where the slab lies.
+  void enter(std::uint64_t communicator) noexcept {
+    Atomics::store_relaxed(&words_->communicator, communicator);
+  }
+  // After our last load of anything of the members'.
+  void leave() noexcept { Atomics::store_release(&words_->communicator, std::uint64_t{0}); }
   std::uint64_t done() const noexcept { return done_; }
   // Several operations may be in flight, and end in any order.
   void end(std::uint64_t number) noexcept {
@@ -165,6 +174,10 @@ class MemberNodeWords {
     return has_reached(known_done_, target);
   }
   std::uint64_t known_done() const noexcept { return known_done_; }
+  // Has it left the communicator? Then what it read of ours may be written.
+  bool has_left(std::uint64_t communicator) const noexcept {
+    return Atomics::load_acquire(&words_->communicator) != communicator;
+  }
   // What it called, if it has used the slot.
   bool has_called(const Slot& slot, std::uint64_t& call) const noexcept {
     if (Atomics::load_acquire(&slot.stage) == 0) return false;

@@ -232,6 +232,33 @@ void memory_is_given_back(Communicator& world, Arguments) {
   world.barrier();
 }
 
+bool shares_memory(const Communicator& group) {
+  const std::vector<Candidate> rows = group.explain(Collective::barrier, 0);
+  return std::ranges::any_of(
+      rows, [](const Candidate& row) { return row.algorithm == "one_shot" && row.applies; });
+}
+
+// Far more communicators than the arena has room for at once, ended in every way; in each of them
+// the words that ranks share begin anew.
+void memory_of_communicators_is_used_again(Communicator& world, Arguments) {
+  const int size = world.size();
+  std::optional<Communicator> held;
+  for (int i = 0; i < 300; ++i) {
+    Communicator group = world.duplicate();
+    check(shares_memory(group), "no room for communicator " + std::to_string(i));
+    for (int call = 0; call < i % 6; ++call) {
+      std::vector<int> data{world.rank() + i + call};
+      group.allreduce(data, sum);
+      check_equal(data[0], size * (i + call) + size * (size - 1) / 2);
+    }
+    std::optional<Communicator> half = group.split(world.rank() == 0 ? 0 : 1);
+    if (i % 3 == 0) group.finish();
+    if (i % 5 == 0) half->barrier();
+    if (i % 100 == 50) held = std::move(half);  // and outlives its parent
+  }
+  held->barrier();
+}
+
 }  // namespace
 
 std::vector<Scenario> group_scenarios() {
@@ -246,7 +273,8 @@ std::vector<Scenario> group_scenarios() {
       in_world("one_rank_without_memory_is_named_on_all", one_rank_without_memory_is_named_on_all),
       in_world("more_than_the_machine_has_is_refused_on_all_alike",
                more_than_the_machine_has_is_refused_on_all_alike),
-      in_world("memory_is_given_back", memory_is_given_back)};
+      in_world("memory_is_given_back", memory_is_given_back),
+      in_world("memory_of_communicators_is_used_again", memory_of_communicators_is_used_again)};
 }
 
 }  // namespace qpmesh::ranks
