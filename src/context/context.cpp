@@ -96,7 +96,7 @@ std::optional<std::uint64_t> Context::take_left_slab() noexcept {
     left_nodes_.pop_back();
     // What is staged is written before it is read.
     auto* const begin = reinterpret_cast<std::byte*>(&slab);
-    std::fill(begin, &slab.staging[0][0][0], std::byte{0});
+    std::fill(begin, reinterpret_cast<std::byte*>(&slab.staging), std::byte{0});
     return parts_.arena->offset_of(&slab);
   }
   return std::nullopt;
