@@ -43,6 +43,8 @@ struct Candidate {
   bool applies = false;        // to so many ranks
   bool chosen = false;         // would run
   double predicted_us = 0;     // where it applies
+  double measured_us = 0;      // of a call of about these bytes, where there are samples
+  std::uint32_t samples = 0;   // calls that were timed when it was measured last
 };
 
 }  // namespace qpmesh

@@ -18,6 +18,8 @@ enum class NotificationChoice : std::uint8_t { automatic, poll, immediate, mixed
 // Who moves the bytes of a large message between nodes: its sender writes them, or its receiver
 // reads them.
 enum class RendezvousChoice : std::uint8_t { write, read };
+// What algorithms are chosen by, where nobody asks for one.
+enum class ChoiceBy : std::uint8_t { measured, predicted };
 // What is logged: this and all more severe.
 enum class LogLevel : std::uint8_t { off, error, warning, info, debug };
 
@@ -76,8 +78,10 @@ struct Options {
   std::string subnet;
   // QPMESH_LINK_TIMEOUT_MS: so long may a peer be silent over RDMA or TCP; 0 = 1 s, in software 8 s
   std::int64_t link_timeout_ms = 0;
-  // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen by size
-  // (agreed)
+  // QPMESH_CHOICE: on a node, algorithms that give the same bits are timed while the program runs,
+  // and the fastest one runs; otherwise, and elsewhere, times are predicted (agreed)
+  ChoiceBy choice = ChoiceBy::measured;
+  // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen (agreed)
   std::string algorithms;
   // QPMESH_TUNING: a file of qpmesh-tune, read by rank 0 for all, from which algorithms are chosen;
   // empty = built in

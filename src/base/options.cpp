@@ -30,6 +30,7 @@ constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "v
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
+constexpr std::array<std::string_view, 2> choice_names{"measured", "predicted"};
 constexpr std::array<std::string_view, 2> bool_names{"no", "yes"};
 constexpr std::span<const std::string_view> any;
 
@@ -128,9 +129,13 @@ constexpr std::array table{
            "How long a peer's RDMA device, or its host over TCP, may be silent before the link has "
            "failed. 0: about 1 s for an adapter, and 8 s for a software device and TCP, whose host "
            "may be slow or paused. An adapter rounds up to 4.096 us times a power of two."),
+    name("choice", "QPMESH_CHOICE", &Options::choice, choice_names, agreed,
+         "How the algorithm of a collective is chosen. `measured`: on a node, those that give the "
+         "same bits are timed while the program runs. `predicted`: by formulas alone, as between "
+         "nodes."),
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
-         "Forces algorithms of collectives, as `allreduce=ring,broadcast=chain`. Others: "
-         "chosen by size."),
+         "Forces algorithms of collectives, as `allreduce=one_shot:<8KiB,direct,broadcast=chain`: "
+         "up to a size, and the last one for all others. Other collectives: chosen."),
     name("tuning", "QPMESH_TUNING", &Options::tuning, any, own,
          "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it "
          "for all. Empty: built-in constants."),

@@ -19,7 +19,7 @@ namespace qpmesh::base {
 using OptionMember =
     std::variant<std::int64_t Options::*, std::string Options::*, bool Options::*,
                  TransportChoice Options::*, Requirement Options::*, NotificationChoice Options::*,
-                 RendezvousChoice Options::*, LogLevel Options::*>;
+                 RendezvousChoice Options::*, ChoiceBy Options::*, LogLevel Options::*>;
 
 // The default is not here: it is Options{}'s, and there is no second copy of it.
 struct OptionRow {

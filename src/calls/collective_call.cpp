@@ -4,7 +4,6 @@
 
 #include "calls/argument_checks.hpp"
 #include "calls/pending_operation.hpp"
-#include "collectives/registry.hpp"
 
 namespace qpmesh::calls {
 namespace {
@@ -267,10 +266,12 @@ void keep_lists(Blocks& blocks, std::byte* memory) {
   blocks.displacements = displacements;
 }
 
-// With what stands around an algorithm: the lists of a v-form, the division of an average. The plan
-// and the lists are the caller's: nothing of them is looked at after the first wait.
+// With what stands around an algorithm: the lists of a v-form, the division of an average, and how
+// it was chosen. The plan and the lists are the caller's: nothing of them is looked at after the
+// first wait.
 collectives::Task run_planned(collectives::Group group, const Plan& plan,
-                              const collectives::Algorithm& algorithm) {
+                              collectives::Choice choice) {
+  collectives::Selector& selector = plan.request.communicator->selector();
   Arguments& arguments = plan.arguments;
   const collectives::DivideKernel divide = plan.divide;
   const std::size_t divided_count = plan.divided_count;
@@ -278,7 +279,8 @@ collectives::Task run_planned(collectives::Group group, const Plan& plan,
   const collectives::Scratch lists{group, in_bytes + lists_bytes(arguments.out_blocks)};
   keep_lists(arguments.in_blocks, lists.data());
   keep_lists(arguments.out_blocks, lists.data() + in_bytes);
-  co_await algorithm.run(group, arguments);
+  if (selector.is_plain(choice)) co_await choice.row->run(group, arguments);
+  else co_await selector.run(group, arguments, plan.shape, choice);
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
@@ -288,18 +290,31 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
                       std::string_view algorithm_asked_for) {
   Plan plan{request, what};
   plan.check_and_fill_in();
-  const collectives::Algorithm& algorithm = request.communicator->selector().select(
-      plan.shape, what.collective, algorithm_asked_for, request.operation);
-  plan.call.algorithm = &algorithm;
+  collectives::Selector& selector = request.communicator->selector();
+  const collectives::Choice choice =
+      selector.select(plan.shape, what.collective, algorithm_asked_for, request.operation);
+  plan.call.algorithm = choice.named;
   plan.call.algorithm_asked_for = !algorithm_asked_for.empty();
   const collectives::Group group = request.communicator->begin();
   request.has_task = true;
   progress::Engine& engine = request.communicator->context().engine();
-  if (plan.divide == nullptr && !plan.call.has_layout) {
-    engine.start(request.task, [&] { return algorithm.run(group, request.arguments); });
+  if (plan.divide == nullptr && !plan.call.has_layout && selector.is_plain(choice)) {
+    engine.start(request.task, [&] { return choice.row->run(group, request.arguments); });
   } else {
-    engine.start(request.task, [&] { return run_planned(group, plan, algorithm); });
+    engine.start(request.task, [&] { return run_planned(group, plan, choice); });
   }
+}
+
+void start_algorithm(PendingOperation& request, const collectives::Group& group,
+                     const collectives::Algorithm& algorithm, const Arguments& arguments) {
+  collectives::Selector& selector = request.communicator->selector();
+  const collectives::Choice choice{.row = &algorithm};
+  request.has_task = true;
+  request.communicator->context().engine().start(request.task, [&] {
+    return selector.is_plain(choice)
+               ? algorithm.run(group, arguments)
+               : selector.run(group, arguments, request.communicator->shape(), choice);
+  });
 }
 
 }  // namespace qpmesh::calls

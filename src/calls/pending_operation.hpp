@@ -149,6 +149,11 @@ struct RequestState : PendingOperation, context::HeldRequest {
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
                       std::string_view algorithm_asked_for);
 
+// Starts what begin() counted, by this algorithm. Behind calls that wait for their turn.
+void start_algorithm(PendingOperation& request, const collectives::Group& group,
+                     const collectives::Algorithm& algorithm,
+                     const collectives::Arguments& arguments);
+
 // Throws what a last call must throw while one of the communicator's requests is in flight.
 void require_no_requests(context::CommunicatorState& communicator, std::string_view operation);
 

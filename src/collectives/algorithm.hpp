@@ -45,6 +45,10 @@ static_assert(std::is_trivially_destructible_v<Arguments>);
 
 inline constexpr Arguments no_arguments{};  // of a barrier
 
+// The bits of a reduction's result. Rows that combine all operands of an element in one pass, in
+// rank order, give the same bits: one may run instead of another while a program runs.
+enum class Bits : std::uint8_t { its_own, of_rank_order };
+
 // A row that an algorithm's file ends with, beside the coroutine and the cost.
 struct Algorithm {
   Collective collective;
@@ -52,8 +56,24 @@ struct Algorithm {
   bool (*applies)(const CallShape& shape);
   Cost (*cost)(const CallShape& shape, const CostModel& model);
   Task (*run)(Group group, const Arguments& arguments);
+  Bits bits = Bits::its_own;               // of a reduction; whoever only moves data changes none
   std::uint64_t hash = base::mix64(name);  // in the signature of a call: the same on every rank
 };
+
+constexpr bool is_reduction(Collective collective) noexcept {
+  switch (collective) {
+    case Collective::reduce:
+    case Collective::reduce_scatter:
+    case Collective::allreduce:
+    case Collective::scan:
+    case Collective::exscan: return true;
+    default: return false;
+  }
+}
+// Does it give the same bits as all other rows of its collective of which this is true?
+constexpr bool gives_common_bits(const Algorithm& row) noexcept {
+  return !is_reduction(row.collective) || row.bits == Bits::of_rank_order;
+}
 
 // What rows apply to.
 inline bool always(const CallShape& /*shape*/) { return true; }

@@ -1,10 +1,10 @@
-// Every algorithm, and which of them runs.
+// Every algorithm.
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "collectives/algorithm.hpp"
@@ -50,53 +50,11 @@ std::span<const Algorithm* const> algorithms(Collective collective) noexcept;  /
 // The row of that name, or nullptr.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
 
-// The algorithms that somebody wants, whatever they cost; nullptr: the cheapest.
-using Forced = std::array<const Algorithm*, collective_count>;
-
-// "allreduce=ring,broadcast=chain". Throws Error{bad_config} naming what is unknown and what is
-// known.
-Forced parse_forced(std::string_view text);
-
-// Which algorithm runs, on ranks that know the same: the cheapest that applies. Decided once for
-// all vectors of one power of two.
-class Selector {
- public:
-  Selector(const TopologyParams& topology, const Forced& forced) noexcept
-      : topology_{topology}, forced_{forced} {}
-
-  // wanted: by this call, or empty. operation: for errors. Throws Error{bad_argument} where what is
-  // forced is unknown or does not apply; nothing is remembered then.
-  const Algorithm& select(const CallShape& shape, Collective collective, std::string_view wanted,
-                          std::string_view operation = {}) {
-    // Nothing is decided where a row is forced, and a limit may lie inside the bucket.
-    const Algorithm* const decided = remembered(shape, collective);
-    const bool usual = wanted.empty() && !is_unusual(shape) && decided != nullptr;
-    return usual && decided->applies(shape) ? *decided
-                                            : decide(shape, collective, wanted, operation);
-  }
-  double predicted_s(const CallShape& shape, const Algorithm& row) const noexcept {
-    return row.cost(shape, topology_.model(shape)).time_s;
-  }
-
- private:
-  static constexpr std::size_t bucket_count = 65;  // by the bit width of the bytes
-
-  // What is decided for one element up to this long is right for all of them.
-  static constexpr std::size_t usual_element_bytes_max = 16;
-  static bool is_unusual(const CallShape& shape) noexcept {
-    return shape.ordered || shape.uneven || shape.element_bytes > usual_element_bytes_max;
-  }
-  const Algorithm*& remembered(const CallShape& shape, Collective collective) noexcept {
-    return decided_[static_cast<std::size_t>(collective)]
-                   [static_cast<std::size_t>(std::bit_width(shape.bytes))];
-  }
-  const Algorithm& decide(const CallShape& shape, Collective collective, std::string_view wanted,
-                          std::string_view operation);
-  const Algorithm& cheapest(const CallShape& shape, Collective collective) const noexcept;
-
-  TopologyParams topology_;
-  Forced forced_;
-  std::array<std::array<const Algorithm*, bucket_count>, collective_count> decided_{};
-};
+// What an error says: the names that there are, or those of rows that apply; the name that there is
+// not; why a row does not apply.
+std::string known_algorithms(Collective collective);
+std::string applicable_algorithms(Collective collective, const CallShape& shape);
+std::string unknown_algorithm(Collective collective, std::string_view name);
+std::string why_not(const CallShape& shape, const Algorithm& row);
 
 }  // namespace qpmesh::collectives

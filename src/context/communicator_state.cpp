@@ -28,9 +28,10 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
                                      std::vector<std::uint64_t> node_slabs)
     : context_{std::move(context)},
       context_ranks_{std::move(context_ranks)},
-      selector_{context_->topology_for(context_ranks_), context_->forced_algorithms()} {
+      node_{context_->node_memory(id, context_ranks_, std::move(node_slabs))},
+      selector_{context_->topology_for(context_ranks_), &context_->forced_algorithms(),
+                context_->measuring(node_.get())} {
   const int own_rank = rank_of(context_->rank());
-  node_ = context_->node_memory(id, context_ranks_, std::move(node_slabs));
   members_ = {.machine = &context_->machine(),
               .node = node_.get(),
               .context_ranks = context_ranks_.data(),

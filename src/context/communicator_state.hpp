@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/choice.hpp"
 #include "collectives/group.hpp"
 #include "collectives/node/memory.hpp"
 #include "context/call_history.hpp"
@@ -155,8 +156,8 @@ class CommunicatorState {
 
   std::shared_ptr<Context> context_;
   std::vector<int> context_ranks_;
-  collectives::Selector selector_;
   std::unique_ptr<collectives::NodeMemory> node_;
+  collectives::Selector selector_;
   collectives::Group::Members members_;
   collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;

@@ -92,6 +92,7 @@ std::optional<std::uint64_t> Context::take_left_slab() noexcept {
     auto& left = left_nodes_[next_left_node_++ % left_nodes_.size()];
     if (!left->everybody_has_left()) continue;
     collectives::NodeSlab& slab = left->own_slab();
+    for (auto& choice : std::span{slab.choices}.first(left->class_count())) choice = {};
     left.swap(left_nodes_.back());
     left_nodes_.pop_back();
     // What is staged is written before it is read.

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/choice.hpp"
 #include "collectives/node/memory.hpp"
 #include "collectives/real_machine.hpp"
 #include "collectives/registry.hpp"
@@ -63,6 +64,11 @@ class Context final : public messaging::Listener, public progress::Pollable {
                                                        std::vector<std::uint64_t> slabs);
   // Of a communicator that is gone here. Its slab serves another one when all members have left.
   void keep_slab_of(std::unique_ptr<collectives::NodeMemory> node) noexcept;
+  // By what a communicator's algorithms are measured; node: its memory, or nullptr.
+  collectives::Measuring measuring(collectives::NodeMemory* node) noexcept {
+    const bool measured = parts_.options.choice == ChoiceBy::measured;
+    return {.node = measured ? node : nullptr, .engine = &engine_, .system = parts_.system.get()};
+  }
   const collectives::Forced& forced_algorithms() const noexcept { return forced_algorithms_; }
   OperationLog& operations() noexcept { return operations_; }
   int node_of(int rank) const noexcept {

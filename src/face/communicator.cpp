@@ -250,12 +250,10 @@ void Communicator::finish(const CallOptions& options) {
   run(*state_, "finish", options, [&](PendingOperation& request) {
     require_no_requests(*state_, "finish");
     const collectives::Group group = state_->begin({.operation = "finish"});
-    request.has_task = true;
     const collectives::Algorithm& algorithm = collectives::barrier_one_shot.applies(state_->shape())
                                                   ? collectives::barrier_one_shot
                                                   : collectives::barrier_dissemination;
-    state_->context().engine().start(
-        request.task, [&] { return algorithm.run(group, collectives::no_arguments); });
+    calls::start_algorithm(request, group, algorithm, collectives::no_arguments);
   });
   state_->finish();
 }
@@ -265,16 +263,18 @@ void Communicator::abort(std::string_view reason) noexcept { state_->context().a
 std::vector<Candidate> Communicator::explain(Collective collective, std::size_t bytes) const {
   collectives::CallShape shape = state_->shape();
   shape.bytes = bytes;
-  const collectives::Algorithm& chosen =
-      state_->selector().select(shape, collective, {}, "explain");
+  const collectives::Selector& selector = state_->selector();
+  const collectives::Algorithm& chosen = selector.expected(shape, collective, "explain");
   std::vector<Candidate> candidates;
   for (const collectives::Algorithm* const row : collectives::algorithms(collective)) {
     const bool applies = row->applies(shape);
-    const double time_s = applies ? state_->selector().predicted_s(shape, *row) : 0;
+    const collectives::Figure measured = selector.figure(shape, *row);
     candidates.push_back({.algorithm = row->name,
                           .applies = applies,
                           .chosen = row == &chosen,
-                          .predicted_us = time_s * 1e6});
+                          .predicted_us = applies ? selector.predicted_s(shape, *row) * 1e6 : 0,
+                          .measured_us = measured.us,
+                          .samples = measured.samples});
   }
   return candidates;
 }

@@ -31,7 +31,6 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state,
   std::vector<std::byte> blocks(mine.size() * static_cast<std::size_t>(state->size()));
   PendingOperation request{*state, what.operation.text, options};
   const collectives::Group group = state->begin(what);
-  request.has_task = true;
   collectives::Arguments arguments;
   arguments.in = mine.data();
   arguments.out = blocks.data();
@@ -43,7 +42,7 @@ std::vector<std::byte> gather(const std::shared_ptr<CommunicatorState>& state,
   const collectives::Algorithm& algorithm = collectives::allgather_one_shot.applies(shape)
                                                 ? collectives::allgather_one_shot
                                                 : collectives::allgather_circulant;
-  state->context().engine().start(request.task, [&] { return algorithm.run(group, arguments); });
+  calls::start_algorithm(request, group, algorithm, arguments);
   calls::finish_waiting(request);
   return blocks;
 }

@@ -99,7 +99,8 @@ extern constexpr Algorithm allgather_all_pairs{Collective::allgather, "all_pairs
                                                send_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_all_pairs{Collective::alltoall, "all_pairs", always,
                                               send_blocks_cost, send_blocks<Collective::alltoall>};
-extern constexpr Algorithm reduce_scatter_all_pairs{Collective::reduce_scatter, "all_pairs", always,
-                                                    reduce_scatter_cost, reduce_scatter};
+extern constexpr Algorithm reduce_scatter_all_pairs{
+    Collective::reduce_scatter, "all_pairs",    always,
+    reduce_scatter_cost,        reduce_scatter, Bits::of_rank_order};
 
 }  // namespace qpmesh::collectives

@@ -298,9 +298,10 @@ extern constexpr Algorithm allgather_cma{Collective::allgather, "cma", fits, all
                                          take_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_cma{Collective::alltoall, "cma", fits, alltoall_cost,
                                         take_blocks<Collective::alltoall>};
-extern constexpr Algorithm reduce_scatter_cma{Collective::reduce_scatter, "cma", fits,
-                                              reduce_scatter_cost, reduce_scatter};
-extern constexpr Algorithm allreduce_cma{Collective::allreduce, "cma", fits, allreduce_cost,
-                                         allreduce};
+extern constexpr Algorithm reduce_scatter_cma{
+    Collective::reduce_scatter, "cma",          fits,
+    reduce_scatter_cost,        reduce_scatter, Bits::of_rank_order};
+extern constexpr Algorithm allreduce_cma{Collective::allreduce, "cma",     fits,
+                                         allreduce_cost,        allreduce, Bits::of_rank_order};
 
 }  // namespace qpmesh::collectives

@@ -216,11 +216,14 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm reduce_direct{Collective::reduce, "direct", fits_staging, reduce_cost,
-                                         reduction<Collective::reduce>};
-extern constexpr Algorithm allreduce_direct{Collective::allreduce, "direct", fits_staging,
-                                            allreduce_cost, reduction<Collective::allreduce>};
-extern constexpr Algorithm reduce_scatter_direct{Collective::reduce_scatter, "direct", fits_staging,
-                                                 reduce_scatter_cost, reduce_scatter};
+extern constexpr Algorithm reduce_direct{
+    Collective::reduce, "direct", fits_staging, reduce_cost, reduction<Collective::reduce>,
+    Bits::of_rank_order};
+extern constexpr Algorithm allreduce_direct{
+    Collective::allreduce, "direct", fits_staging, allreduce_cost, reduction<Collective::allreduce>,
+    Bits::of_rank_order};
+extern constexpr Algorithm reduce_scatter_direct{
+    Collective::reduce_scatter, "direct",       fits_staging,
+    reduce_scatter_cost,        reduce_scatter, Bits::of_rank_order};
 
 }  // namespace qpmesh::collectives

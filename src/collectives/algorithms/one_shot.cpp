@@ -130,13 +130,18 @@ extern constexpr Algorithm barrier_one_shot{Collective::barrier, "one_shot", fit
                                             barrier};
 extern constexpr Algorithm broadcast_one_shot{Collective::broadcast, "one_shot", fits,
                                               broadcast_cost, broadcast};
-extern constexpr Algorithm reduce_one_shot{Collective::reduce, "one_shot", fits, reduce_cost,
-                                           reduction<Collective::reduce>};
-extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter, "one_shot", fits,
+extern constexpr Algorithm reduce_one_shot{
+    Collective::reduce, "one_shot", fits, reduce_cost, reduction<Collective::reduce>,
+    Bits::of_rank_order};
+extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter,
+                                                   "one_shot",
+                                                   fits,
                                                    reduce_scatter_cost,
-                                                   reduction<Collective::reduce_scatter>};
-extern constexpr Algorithm allreduce_one_shot{Collective::allreduce, "one_shot", fits,
-                                              allreduce_cost, reduction<Collective::allreduce>};
+                                                   reduction<Collective::reduce_scatter>,
+                                                   Bits::of_rank_order};
+extern constexpr Algorithm allreduce_one_shot{
+    Collective::allreduce, "one_shot", fits, allreduce_cost, reduction<Collective::allreduce>,
+    Bits::of_rank_order};
 extern constexpr Algorithm allgather_one_shot{Collective::allgather, "one_shot", fits,
                                               allgather_cost, take_blocks<Collective::allgather>};
 extern constexpr Algorithm alltoall_one_shot{Collective::alltoall, "one_shot", fits, alltoall_cost,

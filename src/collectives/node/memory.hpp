@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/cpu.hpp"
+#include "collectives/choice_words.hpp"
 #include "collectives/node/staging.hpp"
 #include "collectives/node/words.hpp"
 #include "progress/engine.hpp"
@@ -32,11 +33,16 @@ namespace qpmesh::collectives {
 inline constexpr int node_ranks_max = 64;
 // More than a core has requests for only wait for each other.
 inline constexpr std::size_t node_prefetch_bytes_max = 2048;
+// Classes of calls of a communicator whose algorithm is measured. Of those that come later it is
+// predicted.
+inline constexpr std::uint32_t measured_classes_max = 64;
 
 // In the library, peers are other processes.
 using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
 struct NodeSlab : NodeWords<base::ProcessAtomics> {
   alignas(128) std::byte staging[node_staging_bytes];  // NOLINT(*-avoid-c-arrays)
+  // By number of the class: in the order of their first calls, which is the same at all members.
+  ChoiceWords<base::ProcessAtomics> choices[measured_classes_max];  // NOLINT(*-avoid-c-arrays)
 };
 
 // Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.
@@ -45,6 +51,8 @@ struct NodeWait : progress::Operation {
     stage,  // a slot's, of this operation
     end,    // the members' OwnNodeWords::done to reach `stage`
     fill,   // `next` to settle the guard of our slot, which it began to fill for operation `stage`
+    decision,  // rank 0 to say who runs round `stage` of the class `slot`
+    readers,   // the members to have read that
   };
   std::uint64_t stage;
   std::uint64_t call;  // what members must have called, too
@@ -107,6 +115,10 @@ class NodeMemory final : public progress::Pollable {
   base::FillShare& fill_share() noexcept { return fill_share_; }
 
   std::uint64_t begin() noexcept { return next_number_++; }
+  // Of classes of calls that are measured: numbers of NodeSlab::choices.
+  bool has_class_left() const noexcept { return class_count_ < measured_classes_max; }
+  std::uint32_t take_class() noexcept { return class_count_++; }
+  std::uint32_t class_count() const noexcept { return class_count_; }
   StagingRing::Part take_staging(std::uint64_t number, std::size_t bytes) noexcept {
     return staging_.take(number, bytes);
   }
@@ -200,6 +212,11 @@ class NodeMemory final : public progress::Pollable {
     return false;
   }
   bool is_over(Peer& member, const NodeWait& wait) const noexcept {
+    if (wait.what == NodeWait::For::decision || wait.what == NodeWait::For::readers) {
+      const auto& choice = static_cast<const NodeSlab&>(member.words.words()).choices[wait.slot];
+      return wait.what == NodeWait::For::decision ? choice.has_decided(wait.stage)
+                                                  : choice.has_read(wait.stage);
+    }
     if (wait.what == NodeWait::For::end) return member.words.is_done(wait.stage, own_.done());
     return own_slab().slots[wait.slot].guard.phase_of(wait.stage) != transport::FillGuard::begun;
   }
@@ -219,6 +236,7 @@ class NodeMemory final : public progress::Pollable {
   base::FillShare fill_share_;
   int spins_max_;
   std::uint64_t next_number_ = 0;
+  std::uint32_t class_count_ = 0;
   // So many operations every member had finished when this rank last asked them all: saves asking.
   std::uint64_t done_by_all_ = 0;
   StagingRing staging_;

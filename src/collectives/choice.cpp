@@ -1,0 +1,307 @@
+#include "collectives/choice.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/errors.hpp"
+#include "collectives/node/memory.hpp"
+
+namespace qpmesh::collectives {
+
+// One call's place among those that wait. A local variable of its task: the next one's turn comes
+// when it goes.
+class Turn {
+ public:
+  Turn(Turns& turns, progress::Engine& engine) noexcept : turns_{turns}, engine_{engine} {
+    (turns_.last_ != nullptr ? turns_.last_->behind_ : turns_.first_) = this;
+    turns_.last_ = this;
+  }
+  ~Turn() {
+    turns_.first_ = behind_;
+    if (behind_ == nullptr) turns_.last_ = nullptr;
+    // It runs behind what this task does until it waits the next time: its algorithm has begun
+    // then.
+    else engine_.complete(behind_->come_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  class Awaiter {
+   public:
+    explicit Awaiter(Turn& turn) noexcept : turn_{turn} {}
+    bool await_ready() const noexcept { return turn_.turns_.first_ == &turn_; }
+    void await_suspend(Task::Handle waiter) noexcept {
+      join_ = {.outstanding = 1, .waiter = &waiter.promise()};
+      turn_.come_.join = &join_;
+    }
+    void await_resume() const noexcept {}
+
+   private:
+    Turn& turn_;
+    progress::Join join_;
+  };
+  Awaiter come() noexcept { return Awaiter{*this}; }
+
+ private:
+  Turns& turns_;
+  progress::Engine& engine_;
+  progress::Operation come_;
+  Turn* behind_ = nullptr;
+};
+static_assert(std::is_trivially_destructible_v<Turn::Awaiter>);
+
+namespace {
+
+// Rows whose prediction is further from the cheapest are not tried.
+constexpr double tried_factor = 5;
+
+// Until a word of other members says what the class waits for.
+class ChoiceAwaiter {
+ public:
+  ChoiceAwaiter(NodeMemory& node, NodeWait::For what, const SizeClass& of, std::uint64_t round,
+                int first, int end) noexcept
+      : node_{node} {
+    wait_.what = what;
+    wait_.slot = of.index;
+    wait_.stage = round;
+    wait_.next = first;
+    wait_.end = end;
+  }
+  bool await_ready() noexcept { return node_.start(wait_); }
+  void await_suspend(Task::Handle waiter) noexcept {
+    join_ = {.outstanding = 1, .waiter = &waiter.promise()};
+    wait_.join = &join_;
+  }
+  void await_resume() const {
+    if (wait_.failure != nullptr) throw Error{*wait_.failure};
+  }
+
+ private:
+  NodeMemory& node_;
+  NodeWait wait_;
+  progress::Join join_;
+};
+static_assert(std::is_trivially_destructible_v<ChoiceAwaiter>);
+
+// What keeps the next leg from beginning: at rank 0, which judges, that the others have not read
+// what it said last; elsewhere that it has not judged yet.
+ChoiceAwaiter decision_of(NodeMemory& node, const SizeClass& of) noexcept {
+  if (node.rank() == 0) return {node, NodeWait::For::readers, of, of.round, 1, node.size()};
+  return {node, NodeWait::For::decision, of, of.round + 1, 0, 1};
+}
+
+const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {
+  return *algorithms(of.collective)[row];
+}
+
+ChoiceWords<base::ProcessAtomics>& words(const NodeMemory& node, int rank,
+                                         const SizeClass& of) noexcept {
+  return node.slab(rank).choices[of.index];
+}
+
+}  // namespace
+
+// ---- a call ----
+
+const Algorithm* Selector::forced(const CallShape& shape, Collective collective,
+                                  std::string_view wanted, std::string_view operation) const {
+  const Algorithm* row = nullptr;
+  if (!wanted.empty()) {
+    row = find_algorithm(collective, wanted);
+    if (row == nullptr) {
+      base::bad_argument(operation, known_algorithms(collective), "{}",
+                         unknown_algorithm(collective, wanted));
+    }
+  } else if (forced_ != nullptr) {
+    row = forced_->find(collective, shape.bytes);
+  }
+  if (row != nullptr && !row->applies(shape)) {
+    base::bad_argument(operation, applicable_algorithms(collective, shape), "{}",
+                       why_not(shape, *row));
+  }
+  return row;
+}
+
+Choice Selector::decide(const CallShape& shape, Collective collective, std::string_view wanted,
+                        std::string_view operation) {
+  const Algorithm* row = forced(shape, collective, wanted, operation);
+  if (row == nullptr && is_unusual(shape)) row = &cheapest(shape, collective);
+  if (row != nullptr) return {.row = row, .named = row};
+  SizeClass* of = found(shape.bytes, collective);
+  if (of == nullptr) of = &make_class(shape, collective);
+  if (of->is_measured() && !turns_.free()) return {.measured = of};
+  return take_call(*of, shape);
+}
+
+const Algorithm& Selector::cheapest(const CallShape& shape, Collective collective) const noexcept {
+  const CostModel model = topology_.model(shape);
+  // Equal costs differ by what rounding leaves: the first row wins.
+  constexpr double better = 1 - 1e-9;
+  const auto cheapest_of = [&](auto&& admits) {
+    const Algorithm* best = nullptr;
+    double best_s = 0;
+    for (const Algorithm* const row : algorithms(collective)) {
+      if (!row->applies(shape) || !admits(*row)) continue;
+      const double its_s = row->cost(shape, model).time_s;
+      if (best != nullptr && its_s >= best_s * better) continue;
+      best = row;
+      best_s = its_s;
+    }
+    return best;
+  };
+  const Algorithm* const common = shape.one_node ? cheapest_of(gives_common_bits) : nullptr;
+  return common != nullptr ? *common : *cheapest_of([](const Algorithm&) { return true; });
+}
+
+const Algorithm& Selector::expected(const CallShape& shape, Collective collective,
+                                    std::string_view operation) const {
+  if (const Algorithm* const row = forced(shape, collective, {}, operation)) return *row;
+  const SizeClass* const of = found(shape.bytes, collective);
+  if (is_unusual(shape) || of == nullptr || !of->is_measured()) return cheapest(shape, collective);
+  const Algorithm& row = row_at(*of, of->decision.plan.row);
+  return row.applies(shape) ? row : cheapest(shape, collective);
+}
+
+Figure Selector::figure(const CallShape& shape, const Algorithm& row) const noexcept {
+  const SizeClass* const of = found(shape.bytes, row.collective);
+  if (of == nullptr || !of->is_measured()) return {};
+  const auto rows = algorithms(row.collective);
+  return of->decision
+      .figures[static_cast<std::size_t>(std::ranges::find(rows, &row) - rows.begin())];
+}
+
+// ---- the first call of a class ----
+
+// By prediction. Empty vectors are not worth it, and wait for nobody.
+std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective collective) const {
+  if (measuring_.node == nullptr) return {};
+  if (shape.bytes == 0 && collective != Collective::barrier) return {};
+  struct Predicted {
+    double s;
+    RowIndex row;
+  };
+  const auto rows = algorithms(collective);
+  std::vector<Predicted> known;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (gives_common_bits(*rows[i]) && rows[i]->applies(shape))
+      known.push_back({.s = predicted_s(shape, *rows[i]), .row = static_cast<RowIndex>(i)});
+  }
+  std::ranges::stable_sort(known, {}, &Predicted::s);
+  std::vector<RowIndex> found;
+  for (const Predicted& each : known) {
+    if (each.s <= tried_factor * known.front().s) found.push_back(each.row);
+  }
+  return found;
+}
+
+SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
+  auto made = std::make_unique<SizeClass>();
+  made->collective = collective;
+  made->bytes = ~shape.bytes;
+  const std::vector<RowIndex> tried = candidates(shape, collective);
+  const bool is_measured = tried.size() > 1 && measuring_.node->has_class_left();
+  if (is_measured) {
+    made->decision = first_decision(tried);
+    if (measuring_.node->rank() == 0) made->judge = std::make_unique<Judge>(made->decision);
+  }
+  owned_.push_back(std::move(made));
+  SizeClass& of = *owned_.back();
+  if (is_measured) of.index = measuring_.node->take_class();
+  return *(classes_[static_cast<std::size_t>(collective)][size_class(shape.bytes)] = &of);
+}
+
+// ---- the calls of a class ----
+
+// The next call of the class: which row runs it. Without a row: the class has to wait first.
+Choice Selector::take_call(SizeClass& of, const CallShape& shape) noexcept {
+  if (!of.is_measured()) {
+    if (of.bytes != shape.bytes) {
+      of.row = of.named = &cheapest(shape, of.collective);
+      of.bytes = shape.bytes;
+    }
+    of.calls_left = std::numeric_limits<std::uint32_t>::max();
+    return {.row = of.row, .named = of.named};
+  }
+  if (of.calls_left == 0 && !begin_leg(of)) return {.measured = &of};
+  --of.calls_left;
+  const Algorithm& planned = row_at(of, of.leg.row);
+  const bool applies = planned.applies(shape);
+  of.row = applies ? &planned : &cheapest(shape, of.collective);
+  of.bytes = shape.bytes;
+  // A row that runs instead of another one is not what was to be measured.
+  if (of.leg.sample < 0 || !applies) return {.row = of.row};
+  return {.row = of.row, .measured = &of, .sample = of.leg.sample};
+}
+
+bool Selector::begin_leg(SizeClass& of) noexcept {
+  const bool judges = of.judge != nullptr && of.rounds_judged == of.round &&
+                      of.position == of.decision.plan.judged_at();
+  if (judges && !judge(of)) return false;
+  if (of.position == of.decision.plan.calls && !begin_round(of)) return false;
+  of.leg = leg_at(of.decision.plan, of.position);
+  of.position += of.leg.calls;
+  of.calls_left = of.leg.calls;
+  return true;
+}
+
+// Of rank 0. False: somebody has not read its last decision. That one will, without anything that
+// this rank has not begun already: the decision is there, and its first call lies before this one.
+bool Selector::judge(SizeClass& of) noexcept {
+  const NodeMemory& node = *measuring_.node;
+  for (int rank = 1; rank < node.size(); ++rank) {
+    if (!words(node, rank, of).has_read(of.round)) return false;
+  }
+  std::array<Span, samples_max> spans{};
+  for (int rank = 0; rank < node.size(); ++rank) words(node, rank, of).add_samples(of.round, spans);
+  words(node, 0, of).decide(++of.rounds_judged, of.judge->judge(of.decision, spans));
+  return true;
+}
+
+// False: rank 0 has not come to where it decides.
+bool Selector::begin_round(SizeClass& of) noexcept {
+  const NodeMemory& node = *measuring_.node;
+  const auto& decided = words(node, 0, of);
+  if (!decided.has_decided(of.round + 1)) return false;
+  of.decision = decided.decision_read();
+  words(node, node.rank(), of).acknowledge(++of.round);
+  of.position = 0;
+  of.sampled = 0;
+  return true;
+}
+
+// ---- calls that are timed, or wait ----
+
+std::uint64_t Selector::now_ns() const noexcept {
+  return static_cast<std::uint64_t>(
+      std::chrono::nanoseconds{measuring_.system->now().time_since_epoch()}.count());
+}
+
+void Selector::note(SizeClass& of, std::uint64_t round, int sample, const Span& span) noexcept {
+  if (of.round != round) return;  // it lasted too long
+  const NodeMemory& node = *measuring_.node;
+  words(node, node.rank(), of).put_sample(round, of.sampled, sample, span);
+  of.sampled |= ChoiceWords<base::ProcessAtomics>::bit(sample);
+}
+
+Task Selector::run(Group group, const Arguments& arguments, CallShape shape, Choice choice) {
+  if (choice.row == nullptr || !turns_.free()) {
+    Turn turn{turns_, *measuring_.engine};
+    co_await turn.come();
+    while (choice.row == nullptr) {
+      SizeClass& of = *choice.measured;
+      choice = take_call(of, shape);
+      if (choice.row == nullptr) co_await decision_of(*measuring_.node, of);
+    }
+  }
+  if (choice.sample < 0) {
+    co_await choice.row->run(group, arguments);
+    co_return;
+  }
+  const std::uint64_t round = choice.measured->round;
+  const std::uint64_t begin_ns = now_ns();
+  co_await choice.row->run(group, arguments);
+  note(*choice.measured, round, choice.sample, {.begin_ns = begin_ns, .end_ns = now_ns()});
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,135 @@
+// When which row of a class of calls is tried, and what follows from the times: numbers alone.
+//
+// A class is the calls of one collective whose vectors have about one length. Its members count its
+// calls alike, because all call the same in the same order. So a plan that all have says of every
+// call which row runs it, and whether it is timed. A plan lasts for a round of calls. Shortly
+// before the end of the round one member judges the times of all, and says the next plan, which
+// begins at the call that every member counts as the first one of the next round.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collectives/node/words.hpp"
+
+namespace qpmesh::collectives {
+
+using RowIndex = std::uint8_t;               // in algorithms(collective)
+inline constexpr std::size_t rows_max = 16;  // of a collective
+
+inline constexpr std::size_t tried_max = 8;        // rows in one round
+inline constexpr std::uint32_t opening_calls = 4;  // of a class, before anything is tried
+// A row is tried in so many calls in a row. The first one takes its pages, and pipelines fill: of
+// it only the end counts.
+inline constexpr std::uint32_t try_calls = 4;
+// In a round in which nothing is tried so many pairs of calls are timed.
+inline constexpr std::uint32_t looks = 16;
+inline constexpr std::uint32_t look_calls = 2;  // the first as above
+inline constexpr std::size_t samples_max = 32;  // timed calls of a round
+
+// Whoever begins so many calls more has met all members in between: none is further ahead of
+// another than it has slots on the node, for it waits until all have finished with the slot that it
+// writes. So the plan that one member says so many calls before the end of a round is there when
+// another one looks for it, unless calls by messages alone lay between, or were only started: then
+// that call waits for the plan.
+inline constexpr std::uint32_t lead_calls = node_slot_count + 1;
+
+// Rows that are tried in a round: a short list, in shared memory too.
+struct TriedRows {
+  std::array<RowIndex, tried_max> rows{};
+  std::uint8_t count = 0;
+
+  bool operator==(const TriedRows&) const = default;
+  bool empty() const noexcept { return count == 0; }
+  RowIndex* begin() noexcept { return rows.data(); }
+  RowIndex* end() noexcept { return rows.data() + count; }
+  const RowIndex* begin() const noexcept { return rows.data(); }
+  const RowIndex* end() const noexcept { return rows.data() + count; }
+  void add(RowIndex row) noexcept { rows[count++] = row; }
+  void keep_first(std::size_t most) noexcept {
+    if (count > most) count = static_cast<std::uint8_t>(most);
+  }
+  template <class Predicate>
+  void drop_if(Predicate&& is_dropped) noexcept {
+    count = static_cast<std::uint8_t>(std::remove_if(begin(), end(), is_dropped) - begin());
+  }
+};
+
+struct Plan {
+  std::uint32_t opening = 0;  // calls before the first try
+  std::uint32_t calls = 0;    // of the round
+  RowIndex row = 0;           // of all calls in which nothing is tried
+  std::uint8_t passes = 0;    // each tries all of `tried`
+  TriedRows tried{};
+
+  bool operator==(const Plan&) const = default;
+
+  std::uint32_t tries() const noexcept { return std::uint32_t{tried.count} * passes; }
+  // At this call the times are judged. All tries have ended at all members then: as lead_calls.
+  std::uint32_t judged_at() const noexcept { return calls - lead_calls; }
+};
+
+// Calls that come next, all alike.
+struct Leg {
+  RowIndex row = 0;
+  std::uint32_t calls = 0;
+  int sample = -1;  // timed: its number in the round; one call
+};
+// position: calls of the round so far, less than all. A leg does not reach beyond judged_at().
+Leg leg_at(const Plan& plan, std::uint32_t position) noexcept;
+
+// What was measured of a row: 0 samples, nothing.
+struct Figure {
+  float us = 0;
+  std::uint32_t samples = 0;
+
+  bool operator==(const Figure&) const = default;
+};
+
+struct Decision {
+  Plan plan;
+  std::array<Figure, rows_max> figures{};  // by row
+
+  bool operator==(const Decision&) const = default;
+};
+
+// When a sample's call began at the last member, and ended there, in ns; 0, 0: of no use.
+struct Span {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+// candidates: rows that give the same bits, by prediction, the cheapest first; at least two. Only
+// the first tried_max are ever tried.
+Decision first_decision(std::span<const RowIndex> candidates) noexcept;
+
+// What the deciding member knows of a class.
+class Judge {
+ public:
+  // first: first_decision of the class.
+  explicit Judge(const Decision& first) noexcept : candidates_{first.plan.tried} {}
+
+  // now: of the round that ends; samples: by their numbers.
+  Decision judge(const Decision& now, std::span<const Span, samples_max> samples) noexcept;
+
+ private:
+  Plan after_trial(const Plan& plan, std::span<const Figure> figures) noexcept;
+  Plan after_steady(const Plan& plan, const Figure& figure,
+                    std::span<const Figure> figures) noexcept;
+  Plan steady(RowIndex row, float us) const noexcept;
+  Plan trial(RowIndex row, const TriedRows& rows) const noexcept;
+  void start_anew(RowIndex row) noexcept;  // a trial has ended, with this row
+
+  TriedRows candidates_;
+  RowIndex row_ = rows_max;    // that the last trial found best
+  double earned_us_ = 0;       // the time of all calls since then
+  float baseline_us_ = 0;      // of the first round since then; 0: not known yet
+  std::uint32_t drifted_ = 0;  // rounds in a row whose time was far from it
+  std::uint32_t trials_ = 0;
+  double patience_ = 1;  // grows while trials change nothing
+};
+
+}  // namespace qpmesh::collectives

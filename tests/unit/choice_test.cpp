@@ -1,0 +1,333 @@
+// Which algorithm runs: by prediction, by force, and measured by ranks that share memory.
+#include "collectives/choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qpmesh/qpmesh.hpp"
+#include "support/expected_error.hpp"
+#include "support/thread_bootstrap.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using namespace qpmesh::collectives;
+using test::ExpectedError;
+
+template <class F>
+std::string refusal(F&& call, const ExpectedError& expected) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return test::difference(error, expected);
+  }
+  return "no error";
+}
+
+const TopologyParams network{};
+const CostModel network_model = network.model({});
+
+const Algorithm* row(Collective collective, std::string_view name) {
+  return find_algorithm(collective, name);
+}
+const Algorithm* selected(Selector& selector, const CallShape& shape, Collective collective,
+                          std::string_view wanted = {}) {
+  const Choice choice = selector.select(shape, collective, wanted);
+  EXPECT_EQ(choice.named, choice.row);
+  EXPECT_TRUE(selector.is_plain(choice));
+  return choice.row;
+}
+
+// ---- predicted, or forced ----
+
+TEST(selector, takes_the_cheapest_row_for_the_bytes_that_are_called) {
+  Selector selector{network};
+  for (std::size_t i = 0; i < collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    for (std::size_t power = 4; power <= std::size_t{1} << 30; power *= 2) {
+      for (const std::size_t bytes : {power, power + 1, power + power / 2, power}) {
+        const CallShape shape{.size = 24, .bytes = bytes};
+        const Algorithm* best = nullptr;
+        for (const Algorithm* const candidate : algorithms(collective)) {
+          if (!candidate->applies(shape)) continue;
+          if (best == nullptr || candidate->cost(shape, network_model).time_s <
+                                     best->cost(shape, network_model).time_s)
+            best = candidate;
+        }
+        ASSERT_EQ(selected(selector, shape, collective), best)
+            << name_of(collective) << ", " << bytes << " bytes";
+        ASSERT_EQ(&selector.expected(shape, collective), best);
+      }
+    }
+  }
+}
+
+TEST(selector, takes_rows_that_apply_and_remembers_nothing_of_unusual_shapes) {
+  Selector selector{network};
+  constexpr std::size_t bytes = std::size_t{1} << 24;
+  const CallShape plain{.size = 24, .bytes = bytes};
+  const CallShape ordered{.size = 24, .bytes = bytes, .ordered = true};
+  const Algorithm* const knomial = row(Collective::reduce, "knomial");
+  EXPECT_EQ(selected(selector, ordered, Collective::reduce), knomial);
+  EXPECT_NE(selected(selector, plain, Collective::reduce), knomial);
+  EXPECT_EQ(selected(selector, ordered, Collective::reduce), knomial);
+  const CallShape uneven{.size = 1'000, .uneven = true};
+  EXPECT_EQ(selected(selector, uneven, Collective::gather), row(Collective::gather, "linear"));
+}
+
+TEST(selector, obeys_the_call_before_the_options_before_the_costs) {
+  const CallShape shape{.size = 24, .bytes = 8};
+  const Forced forced = parse_forced("allreduce=ring,broadcast=chain:<8,linear");
+  Selector selector{network, &forced};
+  EXPECT_EQ(selected(selector, shape, Collective::allreduce), row(Collective::allreduce, "ring"));
+  EXPECT_EQ(selected(selector, shape, Collective::broadcast), row(Collective::broadcast, "linear"));
+  EXPECT_EQ(selected(selector, {.size = 24, .bytes = 7}, Collective::broadcast),
+            row(Collective::broadcast, "chain"));
+  EXPECT_EQ(selected(selector, shape, Collective::allreduce, "circulant"),
+            row(Collective::allreduce, "circulant"));
+  EXPECT_EQ(selected(selector, shape, Collective::allreduce), row(Collective::allreduce, "ring"));
+}
+
+TEST(selector, refuses_what_is_unknown_or_does_not_apply_whoever_wants_it) {
+  const Forced forced = parse_forced("allreduce=ring,gather=binomial");
+  Selector selector{network, &forced};
+  const CallShape ordered{.size = 4, .bytes = 8, .ordered = true};
+  const ExpectedError no_ring{ErrorCode::bad_argument, no_peer, "explain",
+                              "ring does not apply to an ordered reduction",
+                              "these do: recursive_multiplying"};
+  EXPECT_EQ(
+      refusal([&] { selector.select(ordered, Collective::allreduce, {}, "explain"); }, no_ring),
+      "");
+  EXPECT_EQ(refusal([&] { selector.expected(ordered, Collective::allreduce, "explain"); }, no_ring),
+            "");
+  EXPECT_EQ(
+      refusal([&] { selector.select(ordered, Collective::allreduce, "ring", "explain"); }, no_ring),
+      "");
+  EXPECT_EQ(selected(selector, ordered, Collective::allreduce, "recursive_multiplying"),
+            row(Collective::allreduce, "recursive_multiplying"));
+  EXPECT_EQ(refusal([&] { selector.select({.size = 4, .uneven = true}, Collective::gather, {}); },
+                    {ErrorCode::bad_argument, no_peer, "",
+                     "binomial does not apply to blocks of unequal lengths", "these do: linear"}),
+            "");
+  EXPECT_EQ(refusal([&] { selector.select({.size = 4}, Collective::scan, "quick"); },
+                    {ErrorCode::bad_argument, no_peer, "", "'quick' is no algorithm of scan",
+                     "known: doubling"}),
+            "");
+}
+
+TEST(selector, takes_rows_of_a_node_only_there_and_where_they_apply) {
+  Selector selector{TopologyParams{.shares_memory = true}};
+  EXPECT_EQ(selected(selector, {.size = 4, .bytes = 8, .one_node = true}, Collective::allreduce),
+            row(Collective::allreduce, "one_shot"));
+  for (const std::size_t bytes :
+       std::initializer_list<std::size_t>{4'097, 8'191, 8'192, 8'193, 16'383}) {
+    const CallShape shape{.size = 4, .bytes = bytes, .one_node = true};
+    EXPECT_TRUE(selected(selector, shape, Collective::allreduce)->applies(shape)) << bytes;
+  }
+  Selector elsewhere{network};
+  EXPECT_EQ(
+      refusal(
+          [&] { elsewhere.select({.size = 4, .bytes = 8}, Collective::barrier, "one_shot"); },
+          {ErrorCode::bad_argument, no_peer, "",
+           "one_shot does not apply to ranks that do not share memory", "these do: dissemination"}),
+      "");
+}
+
+// Whatever the constants say: what was measured must not change results.
+TEST(selector, takes_reductions_of_rank_order_where_ranks_share_memory) {
+  TopologyParams topology{.shares_memory = true};
+  topology.constants.line_s = 1e-3;  // messages would be cheaper
+  Selector selector{topology};
+  for (const Collective collective :
+       {Collective::reduce, Collective::allreduce, Collective::reduce_scatter}) {
+    for (std::size_t bytes = 1; bytes <= std::size_t{1} << 30; bytes *= 2) {
+      const CallShape shape{.size = 4, .bytes = bytes, .one_node = true, .cma = true};
+      EXPECT_EQ(selected(selector, shape, collective)->bits, Bits::of_rank_order);
+    }
+  }
+}
+
+// ---- measured: ranks of this process, all used by the calling thread ----
+
+class Ranks {
+ public:
+  explicit Ranks(int size, ChoiceBy choice = ChoiceBy::measured) {
+    Options options;
+    options.choice = choice;
+    options.arena_bytes_max = std::int64_t{32} << 20;
+    test::ThreadGathering gathering{size};
+    ranks_.resize(static_cast<std::size_t>(size));
+    const auto errors = test::run_ranks(size, [&](int rank) {
+      test::ThreadBootstrap bootstrap{gathering, rank};
+      ranks_[static_cast<std::size_t>(rank)].emplace(init(bootstrap, options));
+    });
+    for (const auto& error : errors) {
+      if (error) throw Error{*error};
+    }
+  }
+  Communicator& operator[](std::size_t rank) { return *ranks_[rank]; }
+  std::size_t size() const { return ranks_.size(); }
+
+  // Until all are done, in turn.
+  static void finish(std::vector<Request>& requests) {
+    for (bool done = false; !done;) {
+      done = true;
+      for (Request& request : requests) done = request.test() && done;
+    }
+  }
+  // Every rank calls, then all are waited for.
+  template <class Call>
+  void together(Call&& call) {
+    std::vector<Request> requests;
+    for (std::size_t rank = 0; rank < size(); ++rank) requests.push_back(call((*this)[rank], rank));
+    finish(requests);
+  }
+
+ private:
+  std::vector<std::optional<Communicator>> ranks_;
+};
+
+std::vector<double> vector_of(std::size_t rank, std::size_t count) {
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = 1.0 / static_cast<double>(3 + i + 7 * rank) - (rank % 2 == 0 ? 1e10 : -1e10);
+  return values;
+}
+
+// A result depends on the order in which it is summed up: the same bits mean the same order.
+TEST(a_measured_choice, gives_the_bits_of_a_forced_row_in_every_call) {
+  Ranks ranks{3};
+  for (const std::size_t count : {std::size_t{5}, std::size_t{3'000}}) {
+    std::vector<std::vector<double>> given;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) given.push_back(vector_of(rank, count));
+    std::vector<std::vector<double>> expected(ranks.size(), std::vector<double>(count));
+    ranks.together([&](Communicator& world, std::size_t rank) {
+      return world.allreduce_async(given[rank], expected[rank], sum, {.algorithm = "direct"});
+    });
+    for (int call = 0; call < 150; ++call) {
+      std::vector<std::vector<double>> out(ranks.size(), std::vector<double>(count));
+      ranks.together([&](Communicator& world, std::size_t rank) {
+        return world.allreduce_async(given[rank], out[rank], sum);
+      });
+      for (const auto& each : out) ASSERT_EQ(each, expected[0]) << "call " << call;
+    }
+  }
+}
+
+std::map<std::string, std::uint32_t> samples_of(Communicator& world, Collective collective,
+                                                std::size_t bytes) {
+  std::map<std::string, std::uint32_t> samples;
+  for (const Candidate& candidate : world.explain(collective, bytes)) {
+    if (candidate.samples > 0) samples[std::string{candidate.algorithm}] = candidate.samples;
+    EXPECT_EQ(candidate.samples > 0, candidate.measured_us > 0);
+  }
+  return samples;
+}
+std::string chosen(Communicator& world, Collective collective, std::size_t bytes) {
+  for (const Candidate& candidate : world.explain(collective, bytes)) {
+    if (candidate.chosen) return std::string{candidate.algorithm};
+  }
+  return "none";
+}
+
+TEST(a_measured_choice, is_the_same_at_all_ranks_and_explained) {
+  Ranks ranks{3};
+  constexpr std::size_t count = 1'000;
+  for (int call = 0; call < 300; ++call) {
+    std::vector<std::vector<float>> in_place(ranks.size(), std::vector<float>(count, 1));
+    ranks.together([&](Communicator& world, std::size_t rank) {
+      return world.allreduce_async(in_place[rank], sum);
+    });
+  }
+  for (const std::size_t bytes : {4'000U, 2'049U, 4'096U}) {  // one class
+    const auto samples = samples_of(ranks[0], Collective::allreduce, bytes);
+    EXPECT_GE(samples.size(), 2U);
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+      EXPECT_EQ(samples_of(ranks[rank], Collective::allreduce, bytes), samples);
+      EXPECT_EQ(chosen(ranks[rank], Collective::allreduce, bytes),
+                chosen(ranks[0], Collective::allreduce, bytes));
+    }
+  }
+  EXPECT_TRUE(samples_of(ranks[0], Collective::allreduce, 8).empty());
+  EXPECT_TRUE(samples_of(ranks[0], Collective::broadcast, 4'000).empty());
+}
+
+TEST(a_predicted_choice, measures_nothing) {
+  Ranks ranks{2, ChoiceBy::predicted};
+  for (int call = 0; call < 300; ++call)
+    ranks.together([](Communicator& world, std::size_t) { return world.barrier_async(); });
+  EXPECT_TRUE(samples_of(ranks[0], Collective::barrier, 0).empty());
+}
+
+// The calls that wait for a decision, and those behind them, of other collectives too, run in the
+// order in which they were called, though rank 0 decides nothing before it calls itself.
+TEST(calls_of_a_measured_class, may_all_be_started_before_one_is_waited_for) {
+  for (const std::size_t last : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
+    Ranks ranks{3};
+    constexpr int calls = 1'000;
+    constexpr std::size_t count = 700;
+    std::vector<std::vector<std::vector<std::int64_t>>> out(ranks.size());
+    std::vector<std::vector<Request>> requests(ranks.size());
+    for (auto& each : out) each.assign(calls, std::vector<std::int64_t>(count));
+    const auto start_all = [&](std::size_t rank) {
+      for (int call = 0; call < calls; ++call) {
+        auto& data = out[rank][static_cast<std::size_t>(call)];
+        if (call % 3 == 2) {
+          const int root = call % 2;
+          if (static_cast<int>(rank) == root) std::ranges::fill(data, call);
+          requests[rank].push_back(ranks[rank].broadcast_async(data, root));
+        } else {
+          std::ranges::fill(data, call + static_cast<std::int64_t>(rank));
+          requests[rank].push_back(ranks[rank].allreduce_async(data, sum));
+        }
+      }
+    };
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (rank != last) start_all(rank);
+    }
+    start_all(last);
+    std::vector<Request> all;
+    for (auto& of_rank : requests) {
+      for (Request& request : of_rank) all.push_back(std::move(request));
+    }
+    Ranks::finish(all);
+    for (int call = 0; call < calls; ++call) {
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        const std::int64_t expected = call % 3 == 2 ? call : 3 * call + 3;
+        ASSERT_EQ(out[rank][static_cast<std::size_t>(call)],
+                  std::vector<std::int64_t>(count, expected))
+            << "call " << call << " at rank " << rank;
+      }
+    }
+  }
+}
+
+// Lengths of one class of which some have no room in a slot, and v-forms, averages and forced rows
+// between.
+TEST(calls_of_a_measured_class, may_be_of_many_kinds) {
+  Ranks ranks{2};
+  for (int call = 0; call < 400; ++call) {
+    const std::size_t count = 1'025 + static_cast<std::size_t>(call * 37 % 1'023);
+    std::vector<std::vector<double>> data(2, std::vector<double>(count, call));
+    ranks.together([&](Communicator& world, std::size_t rank) {
+      return call % 5 == 0 ? world.allreduce_async(data[rank], average)
+                           : world.allreduce_async(data[rank], max);
+    });
+    ASSERT_EQ(data[0], std::vector<double>(count, call));
+    const std::array<std::size_t, 2> lengths{1, count - 1};
+    std::vector<std::vector<double>> out(2, std::vector<double>(count));
+    ranks.together([&](Communicator& world, std::size_t rank) {
+      return world.allgather_async(std::span{data[rank]}.first(lengths[rank]), out[rank],
+                                   {lengths});
+    });
+    ASSERT_EQ(out[0], data[0]);
+    ASSERT_EQ(out[1], data[0]);
+  }
+}
+
+}  // namespace

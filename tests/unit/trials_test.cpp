@@ -1,0 +1,173 @@
+// When rows are tried, and what follows: whole lives of a class whose rows take given times.
+#include "collectives/trials.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace {
+
+using namespace qpmesh::collectives;
+
+using TimeOf = std::function<double(RowIndex row, std::uint64_t call)>;  // in µs
+
+// A class whose calls follow one another; what the members do together is done by one here.
+struct Life {
+  std::vector<RowIndex> candidates;
+  TimeOf time_us;
+  Decision decision = first_decision(candidates);
+  Judge judge{decision};
+  std::uint64_t calls = 0;
+  double spent_us = 0;
+  double timed_calls = 0;
+  std::array<std::uint64_t, rows_max> calls_of{};
+
+  void round() {
+    std::array<Span, samples_max> samples{};
+    Decision next;
+    for (std::uint32_t position = 0; position < decision.plan.calls;) {
+      if (position == decision.plan.judged_at()) next = judge.judge(decision, samples);
+      const Leg leg = leg_at(decision.plan, position);
+      ASSERT_GT(leg.calls, 0U);
+      for (std::uint32_t i = 0; i < leg.calls; ++i) {
+        const auto begin_ns = static_cast<std::uint64_t>(spent_us * 1e3) + 1;
+        spent_us += time_us(leg.row, calls++);
+        ++calls_of[leg.row];
+        if (leg.sample < 0) continue;
+        ++timed_calls;
+        samples[static_cast<std::size_t>(leg.sample)] = {
+            .begin_ns = begin_ns, .end_ns = static_cast<std::uint64_t>(spent_us * 1e3) + 1};
+      }
+      position += leg.calls;
+    }
+    decision = next;
+  }
+  void live(std::uint64_t until_calls) {
+    while (calls < until_calls) round();
+  }
+};
+
+TEST(a_plan, has_legs_that_end_where_it_is_judged_and_name_each_sample_once) {
+  std::vector<RowIndex> rows;
+  for (RowIndex count = 1; count <= 10; ++count) {
+    rows.push_back(count);
+    const Plan plan = first_decision(rows).plan;
+    EXPECT_EQ(plan.tried.count, std::min<std::size_t>(count, tried_max));
+    std::set<int> samples;
+    bool judged = false;
+    std::uint32_t position = 0;
+    while (position < plan.calls) {
+      judged = judged || position == plan.judged_at();
+      const Leg leg = leg_at(plan, position);
+      const bool tries = position >= plan.opening && position < plan.judged_at() - lead_calls;
+      EXPECT_EQ(leg.sample >= 0, tries);
+      EXPECT_TRUE(tries || leg.row == rows.front());
+      if (leg.sample >= 0) {
+        EXPECT_EQ(leg.calls, 1U);
+        EXPECT_LT(leg.sample, static_cast<int>(samples_max));
+        EXPECT_TRUE(samples.insert(leg.sample).second);
+      }
+      position += leg.calls;
+    }
+    EXPECT_EQ(position, plan.calls);
+    EXPECT_TRUE(judged);
+    EXPECT_EQ(samples.size(), plan.tries() * try_calls);
+  }
+}
+
+TEST(a_class, runs_what_was_predicted_first_and_the_fastest_after_a_hundred_calls) {
+  const std::array<double, 4> times_us{20, 9, 8, 40};
+  Life life{.candidates = {0, 1, 2, 3}, .time_us = [&](RowIndex row, std::uint64_t call) {
+              EXPECT_TRUE(call >= opening_calls || row == 0);
+              return times_us[row];
+            }};
+  while (!life.decision.plan.tried.empty()) life.round();
+  EXPECT_LE(life.calls, 100U + 2 * lead_calls);
+  EXPECT_EQ(life.decision.plan.row, 2);
+  EXPECT_FLOAT_EQ(life.decision.figures[3].us, 40);
+  EXPECT_EQ(life.decision.figures[3].samples, 3U);  // only once
+  EXPECT_EQ(life.decision.figures[1].samples, 6U);  // and closer
+}
+
+TEST(a_class, finds_the_fastest_row_through_noise) {
+  std::mt19937 random{7};
+  int right = 0;
+  for (int life_number = 0; life_number < 100; ++life_number) {
+    Life life{.candidates = {0, 1, 2}, .time_us = [&](RowIndex row, std::uint64_t) {
+                const double quiet_us = row == 1 ? 10 : 12;
+                const bool disturbed = random() % 5 == 0;
+                return quiet_us + static_cast<double>(random() % 1000) * 1e-3 +
+                       (disturbed ? 30 : 0);
+              }};
+    life.live(100);
+    right += life.decision.plan.row == 1 ? 1 : 0;
+  }
+  EXPECT_GE(right, 98);
+}
+
+TEST(a_class, spends_at_most_a_fiftieth_of_its_time_on_trials) {
+  const std::array<double, 5> times_us{100, 130, 180, 450, 490};
+  Life life{.candidates = {0, 1, 2, 3, 4},
+            .time_us = [&](RowIndex row, std::uint64_t) { return times_us[row]; }};
+  life.live(200);
+  const double begin_us = life.spent_us;
+  const std::uint64_t begin_calls = life.calls;
+  life.live(1'000'000);
+  const double best_us = 100.0 * static_cast<double>(life.calls - begin_calls);
+  EXPECT_LE((life.spent_us - begin_us) / best_us, 1.02);
+  EXPECT_LT(life.timed_calls, 0.1 * static_cast<double>(life.calls));
+  EXPECT_GT(life.calls_of[1], 3 * try_calls);         // looked at again
+  EXPECT_GT(life.calls_of[1], 2 * life.calls_of[4]);  // what is clearly worse more rarely
+}
+
+TEST(a_class, is_tried_again_when_its_time_drifts) {
+  constexpr std::uint64_t changed_at = 50'000;
+  Life life{.candidates = {0, 1}, .time_us = [](RowIndex row, std::uint64_t call) {
+              const bool changed = call >= changed_at;
+              return row == 0 ? (changed ? 100.0 : 10.0) : 60.0;
+            }};
+  life.live(changed_at);
+  EXPECT_EQ(life.decision.plan.row, 0);
+  const double quiet_us = life.spent_us;
+  while (life.decision.plan.row == 0 && life.spent_us < quiet_us + 5e6) life.round();
+  EXPECT_EQ(life.decision.plan.row, 1);
+  EXPECT_LT(life.spent_us - quiet_us, 2e6);
+}
+
+TEST(a_class, learns_a_better_row_when_the_machine_has_changed_and_its_own_time_has_not) {
+  Life life{.candidates = {0, 1}, .time_us = [](RowIndex row, std::uint64_t call) {
+              return row == 0 ? 50.0 : (call < 20'000 ? 70.0 : 20.0);
+            }};
+  life.live(10'000);
+  EXPECT_EQ(life.decision.plan.row, 0);
+  life.live(1'000'000);
+  EXPECT_EQ(life.decision.plan.row, 1);
+}
+
+TEST(a_class, goes_on_where_nothing_was_measured) {
+  Life life{.candidates = {2, 1}, .time_us = [](RowIndex, std::uint64_t) { return 0.0; }};
+  life.live(100'000);
+  EXPECT_EQ(life.decision.plan.row, 2);
+  EXPECT_EQ(life.decision.figures[1], Figure{});
+}
+
+// Calls that were started together: each has taken the time since the one before it ended.
+TEST(a_time, of_calls_that_overlap_is_from_end_to_end) {
+  const std::vector<RowIndex> rows{0, 1};
+  const Decision first = first_decision(rows);
+  std::array<Span, samples_max> samples{};
+  for (std::size_t i = 0; i < try_calls; ++i)
+    samples[i] = {.begin_ns = 1000 + i, .end_ns = 11'000 + 10'000 * i};  // 10 µs each
+  for (std::size_t i = 0; i < try_calls; ++i)
+    samples[try_calls + i] = {.begin_ns = 1010 + i, .end_ns = 48'000 + 7'000 * i};
+  Judge judge{first};
+  const Decision next = judge.judge(first, samples);
+  EXPECT_NEAR(next.figures[0].us, 10, 0.01);
+  EXPECT_NEAR(next.figures[1].us, 7, 0.01);
+}
+
+}  // namespace
