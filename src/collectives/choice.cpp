@@ -202,6 +202,7 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
   const std::vector<RowIndex> tried = candidates(shape, collective);
   const bool is_measured = tried.size() > 1 && measuring_.node->has_class_left();
   if (is_measured) {
+    measuring_.node->populate(shape.bytes);
     made->decision = first_decision(tried);
     if (measuring_.node->rank() == 0) made->judge = std::make_unique<Judge>(made->decision);
   }

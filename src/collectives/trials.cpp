@@ -27,13 +27,13 @@ constexpr double timed_call_us = 0.3;  // more than one that is not timed
 constexpr float drift_factor = 1.5F;
 constexpr std::uint32_t drifted_rounds = 2;
 
-static_assert(tried_max * try_calls <= samples_max);
+static_assert(tried_max * timed_calls <= samples_max);
 static_assert(looks * look_calls <= samples_max);
 static_assert(2 * close_rows_max <= tried_max);
 
-// Calls of which the first one is only an end: those of a try, or of a look.
+// Timed calls in a row, of which the first one is only an end: those of a try, or of a look.
 std::uint32_t group_calls(const Plan& plan) noexcept {
-  return plan.tried.empty() ? look_calls : try_calls;
+  return plan.tried.empty() ? look_calls : timed_calls;
 }
 std::uint32_t group_count(const Plan& plan) noexcept {
   return plan.tried.empty() ? looks : plan.tries();
@@ -84,8 +84,13 @@ Leg leg_at(const Plan& plan, std::uint32_t position) noexcept {
   if (!plan.tried.empty()) {
     const std::uint32_t call = position - plan.opening;
     if (call >= plan.tries() * try_calls) return until(judged_at);
-    return {
-        .row = row_of_group(plan, call / try_calls), .calls = 1, .sample = static_cast<int>(call)};
+    const std::uint32_t of_try = call % try_calls;
+    const std::uint32_t group = call / try_calls;
+    const RowIndex row = row_of_group(plan, group);
+    if (of_try < warming_calls) return {.row = row, .calls = warming_calls - of_try};
+    return {.row = row,
+            .calls = 1,
+            .sample = static_cast<int>(group * timed_calls + of_try - warming_calls)};
   }
   const std::uint32_t spacing = judged_at / looks;
   const std::uint32_t look = position / spacing;

@@ -22,9 +22,11 @@ inline constexpr std::size_t rows_max = 16;  // of a collective
 
 inline constexpr std::size_t tried_max = 8;        // rows in one round
 inline constexpr std::uint32_t opening_calls = 4;  // of a class, before anything is tried
-// A row is tried in so many calls in a row. The first one takes its pages, and pipelines fill: of
-// it only the end counts.
-inline constexpr std::uint32_t try_calls = 4;
+// A row is tried in so many calls in a row. The first ones bring its text and its data into the
+// caches. Of the one before those that count only the end does.
+inline constexpr std::uint32_t warming_calls = 2;
+inline constexpr std::uint32_t timed_calls = 4;
+inline constexpr std::uint32_t try_calls = warming_calls + timed_calls;
 // In a round in which nothing is tried so many pairs of calls are timed.
 inline constexpr std::uint32_t looks = 16;
 inline constexpr std::uint32_t look_calls = 2;  // the first as above

@@ -7,6 +7,7 @@
 #include "base/errors.hpp"
 #include "messaging/messaging.hpp"
 #include "messaging/operations.hpp"
+#include "transport/memory.hpp"
 
 namespace qpmesh::collectives {
 
@@ -196,6 +197,18 @@ void NodeMemory::end_fills_of_the_dead() noexcept {
     if (gone && guard.phase_of(wait->stage) == transport::FillGuard::begun)
       guard.give_up(wait->stage);
   }
+}
+
+void NodeMemory::populate(std::size_t vector_bytes) noexcept {
+  const std::size_t bytes = StagingRing::round_bytes(vector_bytes);
+  if (size_ > populated_members_max || bytes <= populated_bytes_) return;
+  for (int rank = 0; rank < size_; ++rank) {
+    NodeSlab& its = slab(rank);
+    transport::populate(reinterpret_cast<std::byte*>(&its),
+                        sizeof(NodeWords<base::ProcessAtomics>));
+    transport::populate(its.staging + populated_bytes_, bytes - populated_bytes_);
+  }
+  populated_bytes_ = bytes;
 }
 
 bool NodeMemory::everybody_has_left() const noexcept {

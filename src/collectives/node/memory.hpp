@@ -36,6 +36,7 @@ inline constexpr std::size_t node_prefetch_bytes_max = 2048;
 // Classes of calls of a communicator whose algorithm is measured. Of those that come later it is
 // predicted.
 inline constexpr std::uint32_t measured_classes_max = 64;
+inline constexpr int populated_members_max = 8;  // of more it is much memory
 
 // In the library, peers are other processes.
 using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
@@ -119,6 +120,9 @@ class NodeMemory final : public progress::Pollable {
   bool has_class_left() const noexcept { return class_count_ < measured_classes_max; }
   std::uint32_t take_class() noexcept { return class_count_++; }
   std::uint32_t class_count() const noexcept { return class_count_; }
+  // Takes the pages of all members' slots, and of staging for vectors of so many bytes, here: who
+  // takes them one by one measures that. Where there are few members.
+  void populate(std::size_t vector_bytes) noexcept;
   StagingRing::Part take_staging(std::uint64_t number, std::size_t bytes) noexcept {
     return staging_.take(number, bytes);
   }
@@ -237,6 +241,7 @@ class NodeMemory final : public progress::Pollable {
   int spins_max_;
   std::uint64_t next_number_ = 0;
   std::uint32_t class_count_ = 0;
+  std::size_t populated_bytes_ = 0;  // of staging
   // So many operations every member had finished when this rank last asked them all: saves asking.
   std::uint64_t done_by_all_ = 0;
   StagingRing staging_;

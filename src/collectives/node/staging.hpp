@@ -9,8 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "base/bytes.hpp"
-
 namespace qpmesh::collectives {
 
 inline constexpr std::size_t node_staging_bytes = std::size_t{1} << 20;  // in every slab
@@ -28,7 +26,7 @@ class StagingRing {
   // For operation `number`; taken in the order of the numbers, so that who waits for a part waits
   // for earlier operations only. At most node_staging_bytes.
   Part take(std::uint64_t number, std::size_t bytes) noexcept {
-    const std::size_t count = base::round_up(bytes, node_granule_bytes) / node_granule_bytes;
+    const std::size_t count = granules(bytes);
     const std::size_t first = first_of(count);
     next_ = first + count;
     Part part{.begin = first * node_granule_bytes};
@@ -36,10 +34,13 @@ class StagingRing {
       part.done_before = std::max(part.done_before, std::exchange(user, number + 1));
     return part;
   }
+  // All parts of so many bytes lie in the first of so many.
+  static constexpr std::size_t round_bytes(std::size_t bytes) noexcept {
+    return round_of(std::min(granule_count, granules(bytes))) * node_granule_bytes;
+  }
   // Where the next one of so many bytes will begin.
   std::size_t next_begin(std::size_t bytes) const noexcept {
-    return first_of(base::round_up(bytes, node_granule_bytes) / node_granule_bytes) *
-           node_granule_bytes;
+    return first_of(granules(bytes)) * node_granule_bytes;
   }
 
  private:
@@ -49,10 +50,14 @@ class StagingRing {
   static constexpr std::size_t small_parts = 16;
   static constexpr std::size_t parts = 4;
 
+  static constexpr std::size_t granules(std::size_t bytes) noexcept {
+    return bytes / node_granule_bytes + (bytes % node_granule_bytes == 0 ? 0 : 1);
+  }
+  static constexpr std::size_t round_of(std::size_t count) noexcept {
+    return std::min(granule_count, count * (count <= small_granules_max ? small_parts : parts));
+  }
   std::size_t first_of(std::size_t count) const noexcept {
-    const std::size_t round =
-        std::min(granule_count, count * (count <= small_granules_max ? small_parts : parts));
-    return next_ + count <= round ? next_ : 0;
+    return next_ + count <= round_of(count) ? next_ : 0;
   }
 
   std::size_t next_ = 0;
