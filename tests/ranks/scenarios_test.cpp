@@ -85,6 +85,8 @@ INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
                          testing::Values(Case{"every_algorithm_of_every_collective",
                                               {1, 2, 3, 4, 5, 7, 8}},
                                          Case{"blocks_of_unequal_lengths", {1, 2, 3, 4, 5, 7, 8}},
+                                         Case{"what_is_measured_changes_no_result", {2, 3, 5}},
+                                         Case{"bursts_of_measured_calls", {1, 2, 3, 4}},
                                          Case{"functions_of_the_caller", {1, 2, 3, 4, 5, 7, 8}},
                                          Case{"a_reduction_that_throws", {2, 3, 5}},
                                          Case{"a_call_from_inside_a_reduction", {2, 3}}),
@@ -120,9 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a_buffer_may_go_while_it_is_used", {3}},
         Case{"too_much_memory_is_refused_on_all_alike", {3}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
         Case{"memory_is_given_back", {2}, {"QPMESH_ARENA_BYTES_MAX=67108864"}},
-        Case{"memory_of_communicators_is_used_again",
-             {2, 4},
-             {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
+        Case{"memory_of_communicators_is_used_again", {2, 4}, {"QPMESH_ARENA_BYTES_MAX=67108864"}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,8 +1,11 @@
 // Every collective by every algorithm that it has, through the public face alone.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <optional>
+#include <random>
+#include <thread>
 
 #include "program/scenario.hpp"
 
@@ -180,6 +183,72 @@ void every_algorithm_of_every_collective(Communicator& world, Arguments) {
   }
 }
 
+// Long enough for several trials. Now and then a rank comes late, rank 0, which decides, too; roots
+// move, or stay, as others run ahead of them.
+void what_is_measured_changes_no_result(Communicator& world, Arguments) {
+  std::mt19937 draws{7};  // the same at every rank
+  for (int round = 0; round < 80; ++round) {
+    const std::uint32_t late = draws() % 16;
+    if (late == static_cast<std::uint32_t>(world.rank()))
+      std::this_thread::sleep_for(std::chrono::microseconds{200});
+    const int root = round % 2 == 0 ? 1 % world.size() : round % world.size();
+    for (const std::size_t count : {std::size_t{3}, std::size_t{600}, std::size_t{9'000}}) {
+      for (const OfCollective& each : tries) each.run({world, {}, count, root});
+    }
+  }
+  // The bits of a sum tell in which order it was made.
+  for (const std::size_t count : {std::size_t{7}, std::size_t{1'000}, std::size_t{40'000}}) {
+    std::vector<float> in(count);
+    for (std::size_t i = 0; i < count; ++i)
+      in[i] = std::ldexp(1.F / static_cast<float>(3 + i % 97), (world.rank() * 13 + 5) % 24);
+    std::vector<float> expected(count);
+    world.allreduce(in, expected, sum, {.algorithm = "direct"});
+    std::vector<float> out(count);
+    for (int call = 0; call < 200; ++call) {
+      world.allreduce(in, out, sum);
+      check(out == expected, "the bits of the forced row");
+    }
+  }
+  const auto rows = world.explain(Collective::allreduce, 4'000);
+  const auto measured =
+      std::ranges::count_if(rows, [](const Candidate& row) { return row.samples > 0; });
+  check(world.size() == 1 || measured > 1, "several rows were measured");
+}
+
+// Far more calls than a node has slots are started before one is waited for, and the rank that
+// decides is the last one that calls, or the first.
+void bursts_of_measured_calls(Communicator& world, Arguments) {
+  constexpr int calls = 1'000;
+  for (int round = 0; round < 6; ++round) {
+    const bool late = (world.rank() == 0) == (round % 2 == 0);
+    if (late) std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    std::vector<Vector> data(calls);
+    std::vector<Request> requests;
+    for (int call = 0; call < calls; ++call) {
+      Vector& each = data[static_cast<std::size_t>(call)];
+      const std::size_t count = call % 5 == 4 ? 600 : 2;
+      each = brought(world.rank(), count);
+      if (call % 3 == 2) requests.push_back(world.broadcast_async(each, call % world.size()));
+      else requests.push_back(world.allreduce_async(each, sum));
+    }
+    if (round % 3 == 2) world.barrier();  // behind all of them
+    if (round % 3 == 1) {
+      for (std::size_t left = requests.size(); left > 0; --left) requests[left - 1].wait();
+    } else {
+      wait_all(requests);
+    }
+    for (int call = 0; call < calls; ++call) {
+      const Vector& each = data[static_cast<std::size_t>(call)];
+      check_same(each,
+                 call % 3 == 2 ? brought(call % world.size(), each.size())
+                               : sums(world.size(), each.size()),
+                 "call " + std::to_string(call));
+    }
+    const auto child = world.duplicate();
+    check_equal(child.size(), world.size());
+  }
+}
+
 // Rank r's block has r + 2 elements, but every third one none; with displacements the blocks lie
 // backwards, with gaps.
 struct Layout {
@@ -318,6 +387,8 @@ void functions_of_the_caller(Communicator& world, Arguments) {
 
 std::vector<Scenario> collective_scenarios() {
   return {in_world("every_algorithm_of_every_collective", every_algorithm_of_every_collective),
+          in_world("what_is_measured_changes_no_result", what_is_measured_changes_no_result),
+          in_world("bursts_of_measured_calls", bursts_of_measured_calls),
           in_world("blocks_of_unequal_lengths", blocks_of_unequal_lengths),
           in_world("functions_of_the_caller", functions_of_the_caller)};
 }
