@@ -118,6 +118,10 @@ struct Plan {
     shape.uneven = what.has_layout();
   }
 
+  bool moves_nothing() const noexcept {
+    return shape.bytes == 0 && !shape.uneven && what.collective != Collective::barrier;
+  }
+
   // Not a copy: it was stored just now, in halves, and loading it whole waits for both.
   const std::string_view& operation() const noexcept { return request.operation; }
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(shape.size); }
@@ -291,13 +295,16 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
   Plan plan{request, what};
   plan.check_and_fill_in();
   collectives::Selector& selector = request.communicator->selector();
-  const collectives::Choice choice =
-      selector.select(plan.shape, what.collective, algorithm_asked_for, request.operation);
+  collectives::Choice choice;
+  if (!plan.moves_nothing() || !algorithm_asked_for.empty())
+    choice = selector.select(plan.shape, what.collective, algorithm_asked_for, request.operation);
   plan.call.algorithm = choice.named;
   plan.call.algorithm_asked_for = !algorithm_asked_for.empty();
   const collectives::Group group = request.communicator->begin();
   request.has_task = true;
   progress::Engine& engine = request.communicator->context().engine();
+  // Nothing to move, as all ranks know: counted, and done.
+  if (plan.moves_nothing()) return engine.complete(request.task);
   if (plan.divide == nullptr && !plan.call.has_layout && selector.is_plain(choice)) {
     engine.start(request.task, [&] { return choice.row->run(group, request.arguments); });
   } else {
