@@ -34,8 +34,8 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(reduce_scatter_one_shot) row(reduce_scatter_direct) row(reduce_scatter_cma) \
   row(allreduce_recursive_multiplying) row(allreduce_butterfly) row(allreduce_circulant) \
   row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) row(allreduce_cma) \
-  row(gather_linear) row(gather_binomial) row(gather_cma) \
-  row(scatter_linear) row(scatter_binomial) row(scatter_cma) \
+  row(gather_linear) row(gather_binomial) row(gather_one_shot) row(gather_cma) \
+  row(scatter_linear) row(scatter_binomial) row(scatter_one_shot) row(scatter_cma) \
   row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) \
   row(alltoall_double_buffered) row(alltoall_cma) \
   row(scan_doubling) \

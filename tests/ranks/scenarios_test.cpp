@@ -96,7 +96,9 @@ INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
                          testing::Values(Case{"wide_elements_are_aligned", {1, 3}},
                                          Case{"private_memory_of_every_length", {2, 3}},
                                          Case{"cma_that_one_rank_is_forbidden", {2, 3}},
-                                         Case{"a_root_sleeps_no_longer_than_its_readers", {2}}),
+                                         Case{"a_root_sleeps_no_longer_than_its_readers", {2}},
+                                         Case{"who_only_gives_runs_ahead", {2, 4}},
+                                         Case{"calls_that_move_nothing_wait_for_nobody", {2, 4}}),
                          name_of);
 
 #if !defined(__SANITIZE_THREAD__) && \

@@ -93,6 +93,48 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
                    {.keep = shape.block_bytes(), .parts = 2 * others, .reduce = others});
 }
 
+Task gather(Group group, const Arguments& arguments) {
+  const std::size_t bytes = arguments.bytes();
+  const bool is_root = group.rank() == arguments.root;
+  NodeOperation node{group, is_root ? 0 : staging_for(bytes)};
+  if (!is_root) {
+    co_await node.own_slot();
+    node.publish({arguments.in, bytes});
+    co_return;
+  }
+  const Blocks& blocks = arguments.out_blocks;
+  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, bytes);
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
+    co_await node.member(from, 1);
+    group.copy(arguments.out + blocks.first_bytes(from), node.published(from, bytes), bytes);
+  }
+}
+
+Cost gather_cost(const CallShape& shape, const CostModel& model) {
+  return core_cost(shape, model, 1, {.give = shape.block_bytes()}, {.take = shape.others_bytes()});
+}
+
+// The root publishes all blocks: to leave out its own is worth no second copy.
+Task scatter(Group group, const Arguments& arguments) {
+  const std::size_t bytes = arguments.bytes();
+  const std::size_t all_bytes = bytes * static_cast<std::size_t>(group.size());
+  const std::size_t own = bytes * static_cast<std::size_t>(group.rank());
+  const bool is_root = group.rank() == arguments.root;
+  NodeOperation node{group, is_root ? staging_for(all_bytes) : 0};
+  if (is_root) {
+    co_await node.own_slot();
+    node.publish({arguments.in, all_bytes});
+    group.copy(arguments.out, arguments.in + own, bytes);
+    co_return;
+  }
+  co_await node.member(arguments.root, 1);
+  group.copy(arguments.out, node.published(arguments.root, all_bytes) + own, bytes);
+}
+
+Cost scatter_cost(const CallShape& shape, const CostModel& model) {
+  return core_cost(shape, model, 1, {.parts = shape.block_bytes()}, {.give = shape.vector_bytes()});
+}
+
 // Allgather and alltoall: every rank publishes all that it has, and takes of the others' what is
 // for it: all, or its block.
 template <Collective collective>
@@ -144,6 +186,10 @@ extern constexpr Algorithm allreduce_one_shot{
     Bits::of_rank_order};
 extern constexpr Algorithm allgather_one_shot{Collective::allgather, "one_shot", fits,
                                               allgather_cost, take_blocks<Collective::allgather>};
+extern constexpr Algorithm gather_one_shot{Collective::gather, "one_shot", fits, gather_cost,
+                                           gather};
+extern constexpr Algorithm scatter_one_shot{Collective::scatter, "one_shot", fits, scatter_cost,
+                                            scatter};
 extern constexpr Algorithm alltoall_one_shot{Collective::alltoall, "one_shot", fits, alltoall_cost,
                                              take_blocks<Collective::alltoall>};
 

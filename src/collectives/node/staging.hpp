@@ -12,7 +12,7 @@
 namespace qpmesh::collectives {
 
 inline constexpr std::size_t node_staging_bytes = std::size_t{1} << 20;  // in every slab
-inline constexpr std::size_t node_granule_bytes = std::size_t{4} << 10;  // of which parts are made
+inline constexpr std::size_t node_granule_bytes = std::size_t{8} << 10;  // of which parts are made
 
 class StagingRing {
  public:
@@ -46,15 +46,14 @@ class StagingRing {
  private:
   static constexpr std::size_t granule_count = node_staging_bytes / node_granule_bytes;
   // A round of parts of one length: as many as run ahead, and no more of the caches than that.
-  static constexpr std::size_t small_granules_max = 2;
-  static constexpr std::size_t small_parts = 16;
+  static constexpr std::size_t small_parts = 16;  // of one granule
   static constexpr std::size_t parts = 4;
 
   static constexpr std::size_t granules(std::size_t bytes) noexcept {
     return bytes / node_granule_bytes + (bytes % node_granule_bytes == 0 ? 0 : 1);
   }
   static constexpr std::size_t round_of(std::size_t count) noexcept {
-    return std::min(granule_count, count * (count <= small_granules_max ? small_parts : parts));
+    return std::min(granule_count, count * (count <= 1 ? small_parts : parts));
   }
   std::size_t first_of(std::size_t count) const noexcept {
     return next_ + count <= round_of(count) ? next_ : 0;

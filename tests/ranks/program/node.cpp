@@ -53,8 +53,66 @@ void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
   world.barrier();
   const auto begin = std::chrono::steady_clock::now();
   if (world.rank() != 0) std::this_thread::sleep_for(300ms);
-  for (int i = 0; i < 12; ++i) world.broadcast(data, 0, {.algorithm = "one_shot"});
+  for (int i = 0; i < 40; ++i) world.broadcast(data, 0, {.algorithm = "one_shot"});
   check(std::chrono::steady_clock::now() - begin < 800ms, "slots that are free are seen at once");
+}
+
+// The readers begin when rank 0 has given as much as is let run ahead. Waits for a message that
+// comes behind it.
+template <class Give>
+void run_ahead(Communicator& world, Give&& give) {
+  constexpr int go = 1;
+  if (world.rank() == 0) {
+    give();
+    for (int rank = 1; rank < world.size(); ++rank) world.send(std::span{&go, 1}, rank);
+  } else {
+    int received = 0;
+    world.receive(std::span{&received, 1}, 0);
+    give();
+  }
+}
+
+void who_only_gives_runs_ahead(Communicator& world, Arguments) {
+  const int last = world.size() - 1;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  for (const std::size_t count : {1U, 64U, 100U, 2048U / 4}) {
+    std::vector<int> result(count);
+    std::vector<int> all(ranks * count);
+    run_ahead(world, [&] {
+      for (int i = 0; i < 4; ++i) {
+        std::vector<int> data(count, world.rank() == 0 ? i : -1);
+        world.broadcast(data, 0, {.algorithm = "one_shot"});
+        check_equal(data.back(), i);
+        const std::vector<int> mine(count, world.rank() + i);
+        world.reduce(mine, result, sum, last, {.algorithm = "one_shot"});
+        if (world.rank() == last) check_equal(result.back(), world.size() * (last + 2 * i) / 2);
+        world.gather(mine, all, last, {.algorithm = "one_shot"});
+        if (world.rank() == last) check_equal(all[count], 1 + i);
+        for (std::size_t at = 0; at < all.size(); ++at) all[at] = static_cast<int>(at / count) + i;
+        world.scatter(all, result, 0, {.algorithm = "one_shot"});
+        check_equal(result.back(), world.rank() + i);
+      }
+    });
+  }
+}
+
+void calls_that_move_nothing_wait_for_nobody(Communicator& world, Arguments) {
+  run_ahead(world, [&] {
+    std::vector<int> none;
+    std::vector<int> result;
+    for (int i = 0; i < 100; ++i) {
+      world.broadcast(none, 1);
+      world.allreduce(none, result, sum);
+      world.reduce(none, result, average, 1);
+      world.gather(none, result, 1);
+      world.scatter_async(none, result, 1).wait();
+      world.allgather(none, result);
+      world.alltoall(none, result);
+      world.reduce_scatter(none, result, sum);
+      world.scan(none, result, sum);
+    }
+  });
+  world.barrier();
 }
 
 bool applies_cma(const Communicator& world) {
@@ -258,18 +316,21 @@ void a_failure_ends_more_than_are_counted(Communicator& world, Arguments argumen
 }  // namespace
 
 std::vector<Scenario> node_scenarios() {
-  return {in_world("wide_elements_are_aligned", wide_elements_are_aligned),
-          in_world("private_memory_of_every_length", private_memory_of_every_length),
-          {"cma_that_one_rank_is_forbidden", cma_that_one_rank_is_forbidden},
-          in_world("a_root_sleeps_no_longer_than_its_readers",
-                   a_root_sleeps_no_longer_than_its_readers),
-          in_world("a_late_member_does_not_take_what_was_taken_back",
-                   a_late_member_does_not_take_what_was_taken_back),
-          in_world("a_late_root_does_not_fill_what_was_taken_back",
-                   a_late_root_does_not_fill_what_was_taken_back),
-          in_world("a_slow_reducer_does_not_take_what_was_taken_back",
-                   a_slow_reducer_does_not_take_what_was_taken_back),
-          in_world("a_failure_ends_more_than_are_counted", a_failure_ends_more_than_are_counted)};
+  return {
+      in_world("wide_elements_are_aligned", wide_elements_are_aligned),
+      in_world("private_memory_of_every_length", private_memory_of_every_length),
+      {"cma_that_one_rank_is_forbidden", cma_that_one_rank_is_forbidden},
+      in_world("a_root_sleeps_no_longer_than_its_readers",
+               a_root_sleeps_no_longer_than_its_readers),
+      in_world("who_only_gives_runs_ahead", who_only_gives_runs_ahead),
+      in_world("calls_that_move_nothing_wait_for_nobody", calls_that_move_nothing_wait_for_nobody),
+      in_world("a_late_member_does_not_take_what_was_taken_back",
+               a_late_member_does_not_take_what_was_taken_back),
+      in_world("a_late_root_does_not_fill_what_was_taken_back",
+               a_late_root_does_not_fill_what_was_taken_back),
+      in_world("a_slow_reducer_does_not_take_what_was_taken_back",
+               a_slow_reducer_does_not_take_what_was_taken_back),
+      in_world("a_failure_ends_more_than_are_counted", a_failure_ends_more_than_are_counted)};
 }
 
 }  // namespace qpmesh::ranks
