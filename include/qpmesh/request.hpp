@@ -53,12 +53,14 @@ class [[nodiscard]] QPMESH_API Request {
   Request(Request&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
   Request& operator=(Request&& other) noexcept {
     if (this != &other) {
-      release();
+      if (state_ != nullptr) release();
       state_ = std::exchange(other.state_, nullptr);
     }
     return *this;
   }
-  ~Request() { release(); }
+  ~Request() {
+    if (state_ != nullptr) release();
+  }
 
   bool test();    // progresses the whole context; true once the operation is done
   Status wait();  // until done or the deadline: Error{timeout}

@@ -51,17 +51,15 @@ struct PendingOperation {
   bool has_task = false;
   Status status{};       // once settled well
   bool settled = false;  // the end was reported: by a return, or by throwing once
+  progress::TaskOperation task;
   // Unions: constructed by who sets has_…; most requests have one of them, and clearing
   // the others would cost as much as sending.
   union {
     messaging::SendOperation send;
+    collectives::Arguments arguments;  // of the task
   };
   union {
     messaging::ReceiveOperation receive;
-  };
-  progress::TaskOperation task;
-  union {
-    collectives::Arguments arguments;  // of the task
   };
 
   bool done() const noexcept {
@@ -105,6 +103,20 @@ inline Status received(const PendingOperation& waiting) noexcept {
           .tag = static_cast<int>(receive.message_key),
           .bytes = receive.message_bytes};
 }
+// The usual end, without a call: done, and well. False: wait for it, or settle() says what went
+// wrong.
+inline bool settle_if_well(PendingOperation& waiting) noexcept {
+  if (waiting.settled) return true;
+  if (waiting.has_task && !waiting.task_ended_well()) return false;
+  if (waiting.has_send && (!waiting.send.done || waiting.send.failure != nullptr)) return false;
+  if (waiting.has_receive) {
+    const messaging::ReceiveOperation& receive = waiting.receive;
+    if (!receive.done || receive.failure != nullptr || receive.truncated || receive.mistyped)
+      return false;
+    waiting.status = received(waiting);
+  }
+  return waiting.settled = true;
+}
 // Throws what went wrong; otherwise what was received. The operation is done.
 Status settle(PendingOperation& waiting);
 // The deadline has passed: ends what is still in flight, and settles. A neighbour that has begun to
@@ -126,22 +138,30 @@ void end_unwound(PendingOperation& waiting);
 std::string text_of(const std::exception_ptr& thrown);
 
 // What a Request points to; in its context's pool, and known to its communicator.
-struct RequestState : PendingOperation, context::HeldRequest {
-  RequestState(std::shared_ptr<context::CommunicatorState> state, std::string_view name,
+struct RequestState : context::HeldRequest, PendingOperation {
+  RequestState(const std::shared_ptr<context::CommunicatorState>& state, std::string_view name,
                const CallOptions& options) noexcept
-      : PendingOperation{*state, name, options}, keep_alive{std::move(state)} {
-    communicator->requests().push_back(*this);
+      : PendingOperation{*state, name, options} {
+    state->hold(*this, state);
   }
-  ~RequestState() { communicator->requests().remove(*this); }
   RequestState(const RequestState&) = delete;
   RequestState& operator=(const RequestState&) = delete;
 
-  std::shared_ptr<context::CommunicatorState> keep_alive;
+  // The one way to end it.
+  static void destroy(RequestState* state) noexcept {
+    const auto last = state->communicator->let_go(*state);  // the pool outlives its block
+    state->~RequestState();
+    progress::FramePool::free(state);
+  }
+
   std::shared_ptr<const void> function;  // a user's reduction
   // Buffers that the operation reads or writes.
   std::array<std::shared_ptr<context::Allocation>, 2> held;
   std::exception_ptr error;                     // what it ended with, once that was told
   int exceptions = std::uncaught_exceptions();  // when it began
+
+ private:
+  ~RequestState() = default;
 };
 
 // Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws

@@ -40,7 +40,7 @@ std::shared_ptr<Allocation> Allocations::allocate(const std::shared_ptr<Allocati
 }
 
 std::shared_ptr<Allocation> Allocations::at(const void* address) const {
-  if (!parts.arena->contains(address, 1)) return nullptr;
+  if (!may_hold(address)) return nullptr;
   const auto after = by_offset.upper_bound(parts.arena->offset_of(address));
   return after == by_offset.begin() ? nullptr : std::prev(after)->second.lock();
 }

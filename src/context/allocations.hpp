@@ -40,6 +40,8 @@ struct Allocations {
   // Zeroed. nullptr: the arena has not so much in one piece. self: of this object.
   static std::shared_ptr<Allocation> allocate(const std::shared_ptr<Allocations>& self,
                                               std::size_t bytes);
+  // Cheap: may a Buffer hold this address?
+  bool may_hold(const void* address) const noexcept { return parts.arena->contains(address, 1); }
   // The owner of the memory at this address, when it is a Buffer's.
   std::shared_ptr<Allocation> at(const void* address) const;
 

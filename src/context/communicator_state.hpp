@@ -73,6 +73,17 @@ class CommunicatorState {
   }
   CallHistory& history() noexcept { return history_; }
   messaging::List<HeldRequest>& requests() noexcept { return requests_; }
+  // What a request uses outlives the last handle. The first that is held takes one reference for
+  // all: a count that is shared is too dear for each. self: of this object.
+  void hold(HeldRequest& request, const std::shared_ptr<CommunicatorState>& self) noexcept {
+    if (requests_.empty()) held_by_requests_ = self;
+    requests_.push_back(request);
+  }
+  // With the last request that reference goes to the caller, who drops it behind all that uses it.
+  std::shared_ptr<CommunicatorState> let_go(HeldRequest& request) noexcept {
+    requests_.remove(request);
+    return requests_.empty() ? std::move(held_by_requests_) : nullptr;
+  }
   collectives::Selector& selector() noexcept { return selector_; }
   // Where all ranks load each other's memory; nullptr elsewhere, and so on every rank.
   const collectives::NodeMemory* node() const noexcept { return node_.get(); }
@@ -169,6 +180,7 @@ class CommunicatorState {
   const messaging::ReceiveOperation* probed_ = nullptr;  // what a probe waits for
   CallHistory history_;
   messaging::List<HeldRequest> requests_;
+  std::shared_ptr<CommunicatorState> held_by_requests_;  // this one, while there are any
 };
 
 // Throws the failure with the operation that met it.

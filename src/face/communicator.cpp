@@ -120,12 +120,14 @@ Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_v
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
   auto* const request = ::new (memory) RequestState{state, operation, options};
   try {
-    if (read != nullptr) request->held[0] = context.allocations().at(read);
-    if (written != nullptr) request->held[1] = context.allocations().at(written);
+    const Allocations& buffers = context.allocations();
+    if (buffers.may_hold(read)) [[unlikely]]
+      request->held[0] = buffers.at(read);
+    if (buffers.may_hold(written)) [[unlikely]]
+      request->held[1] = buffers.at(written);
     prepare(*request);
   } catch (...) {  // nothing was started: arguments are checked before
-    request->~RequestState();
-    progress::FramePool::free(memory);
+    RequestState::destroy(request);
     throw;
   }
   return Request{request};

@@ -16,12 +16,6 @@ using context::Context;
 
 namespace {
 
-void destroy(RequestState* state) noexcept {
-  const auto last = std::move(state->keep_alive);  // the pool outlives its block
-  state->~RequestState();
-  progress::FramePool::free(state);
-}
-
 Context& context_of(const RequestState& state) noexcept { return state.communicator->context(); }
 
 bool is_awaited(const Request& request) {
@@ -104,6 +98,7 @@ Status Request::wait() {
   if (state_ == nullptr) return {};
   if (is_told(*state_)) return state_->status;
   const CallScope scope{context_of(*state_), state_->operation};
+  if (calls::settle_if_well(*state_)) return state_->status;
   return tell(*state_, [&] { return calls::finish_waiting(*state_); });
 }
 
@@ -129,7 +124,7 @@ void Request::release() noexcept {
   }
   // Still in flight: another thread is inside the context, or nothing could end it. A leak is
   // better than freed memory that a ring, a list or a device still knows.
-  if (state->done()) destroy(state);
+  if (state->done()) RequestState::destroy(state);
 }
 
 void wait_all(std::span<Request> requests) {
@@ -139,7 +134,7 @@ void wait_all(std::span<Request> requests) {
     RequestState* const state = request.state();
     if (state == nullptr) continue;
     try {
-      if (is_told(*state)) continue;
+      if (is_told(*state) || calls::settle_if_well(*state)) continue;
       tell(*state,
            [&] { return calls::finish_waiting(*state, contexts.beside(context_of(*state))); });
     } catch (...) {  // an Error, or what a user's reduction threw

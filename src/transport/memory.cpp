@@ -153,11 +153,6 @@ void Arena::free(std::uint64_t offset, std::size_t bytes) noexcept {
   }
 }
 
-bool Arena::contains(const void* address, std::size_t bytes) const noexcept {
-  const std::uint64_t offset = offset_of(address);  // beyond all lengths where it lies before
-  return offset <= mapping_.bytes() && bytes <= mapping_.bytes() - offset;
-}
-
 void populate(std::byte* data, std::size_t bytes) noexcept {
 #if defined(MADV_POPULATE_WRITE)
   const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));

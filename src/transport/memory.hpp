@@ -48,7 +48,10 @@ class Arena {
   // Given out, but no pages yet: what touching all of it would still take.
   std::uint64_t untouched_bytes() const noexcept;
 
-  bool contains(const void* address, std::size_t bytes) const noexcept;
+  bool contains(const void* address, std::size_t bytes) const noexcept {
+    const std::uint64_t offset = offset_of(address);  // beyond all lengths where it lies before
+    return offset <= mapping_.bytes() && bytes <= mapping_.bytes() - offset;
+  }
   std::uint64_t offset_of(const void* address) const noexcept {
     return reinterpret_cast<std::uintptr_t>(address) -
            reinterpret_cast<std::uintptr_t>(mapping_.data());
