@@ -55,16 +55,14 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
   }
 }
 
-}  // namespace
-
-Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
-                Ring::Priority priority) {
-  if (peer.starved) record.header().flags |= flag_want_credit;
+// What try_to_send(consumed) says, after a second look at the peer's credits where they are short.
+template <class TryToSend>
+Ring::Sent post_by(Core& core, Peer& peer, TryToSend&& try_to_send) {
   const Credits consumed = peer.in.consumed();
-  Ring::Sent sent = peer.out.send(record, payload, priority, consumed);
+  Ring::Sent sent = try_to_send(consumed);
   if (sent == Ring::Sent::no_lines || sent == Ring::Sent::no_units) {
     peer.out.poll_credits();
-    sent = peer.out.send(record, payload, priority, consumed);
+    sent = try_to_send(consumed);
   }
   switch (sent) {
     case Ring::Sent::posted:
@@ -80,6 +78,23 @@ Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byt
     case Ring::Sent::busy: break;
   }
   return sent;
+}
+
+}  // namespace
+
+Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
+                Ring::Priority priority) {
+  if (peer.starved) record.header().flags |= flag_want_credit;
+  return post_by(core, peer, [&](const Credits& consumed) {
+    return peer.out.send(record, payload, priority, consumed);
+  });
+}
+
+Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const std::byte> payload) {
+  if (peer.starved) fields.flags |= flag_want_credit;
+  return post_by(core, peer, [&](const Credits& consumed) {
+    return peer.out.store(fields, payload, Ring::Priority::data, consumed);
+  });
 }
 
 void send_control(Core& core, Peer& peer, const RecordFields& fields, const RendezvousBody& body) {
@@ -146,15 +161,12 @@ bool poll_peer(Core& core, Peer& peer) {
       worked = true;
       handle(core, peer, message);
       if (peer.failed) return true;
-      // Not only behind the last message: each may be a long copy, and the peer had nothing to copy
-      // until then.
-      if (!peer.idle_out()) advance(core, peer);
+      // Each may be a long copy, and the peer had nothing to copy until then.
+      if (message.payload != nullptr && !peer.idle_out()) advance(core, peer);
       if (peer.failed) return true;
     }
-    if (!worked) {
-      peer.out.note_all_read();
-      if (!peer.idle_out()) advance(core, peer);
-    }
+    if (!worked) peer.out.note_all_read();
+    if (!peer.idle_out()) advance(core, peer);
     peer.freed_payload = false;
     if (peer.credits_due()) return_credits(core, peer);
     return worked;

@@ -161,6 +161,8 @@ struct Core {
 // Posts a record with its payload, after a second look at the peer's credits where they are short.
 Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
                 Ring::Priority priority);
+// The same of a whole eager message.
+Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const std::byte> payload);
 // Posts a record of rendezvous control, or keeps it until a line is free. Throws std::bad_alloc.
 void send_control(Core& core, Peer& peer, const RecordFields& fields, const RendezvousBody& body);
 // Posts what waits for the peer, in its order.

@@ -81,33 +81,31 @@ void unpin(Core& core, Unexpected& message) noexcept {
 
 }  // namespace
 
-// False: not now. Eager sends are done when this returns true, rendezvous have made their offer.
-bool try_send(Core& core, Peer& peer, SendOperation& send) {
-  if (peer.failed) return false;  // stays queued until the listener has failed its communicator
+namespace {
+
+Ring::Sent post_inline(Core& core, Peer& peer, const SendOperation& send) {
+  RecordFields fields = fields_of(send, RecordKind::eager_inline, send.bytes);
+  fields.inline_bytes = static_cast<std::uint8_t>(send.bytes);
+  if (peer.out.stores()) [[likely]]
+    return post(core, peer, fields, {send.data, send.bytes});
   Record record;
-  if (send.bytes <= inline_bytes_max) {
-    RecordFields fields = fields_of(send, RecordKind::eager_inline, send.bytes);
-    fields.inline_bytes = static_cast<std::uint8_t>(send.bytes);
-    start_record(record, fields);
-    copy_small(record.body(), send.data, send.bytes);
-    if (post(core, peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) return false;
-    core.engine.complete(send);
-    return true;
-  }
-  if (send.bytes <= peer.eager_bytes_max) {
-    if (!peer.out.has_units(send.bytes)) peer.out.poll_credits();
-    if (peer.out.has_units(send.bytes)) {
-      start_record(record, fields_of(send, RecordKind::eager_payload, sizeof(PayloadPlace)));
-      const Ring::Sent sent =
-          post(core, peer, record, {send.data, send.bytes}, Ring::Priority::data);
-      if (sent == Ring::Sent::posted) {
-        core.engine.complete(send);
-        return true;
-      }
-      if (sent != Ring::Sent::no_units) return false;
-    }
-    ++core.counters.degraded;
-  }
+  start_record(record, fields);
+  copy_small(record.body(), send.data, send.bytes);
+  return post(core, peer, record, {}, Ring::Priority::data);
+}
+
+Ring::Sent post_with_payload(Core& core, Peer& peer, const SendOperation& send) {
+  RecordFields fields = fields_of(send, RecordKind::eager_payload, sizeof(PayloadPlace));
+  const std::span payload{send.data, send.bytes};
+  if (peer.out.stores()) [[likely]]
+    return post(core, peer, fields, payload);
+  Record record;
+  start_record(record, fields);
+  return post(core, peer, record, payload, Ring::Priority::data);
+}
+
+bool try_offer(Core& core, Peer& peer, SendOperation& send) {
+  Record record;
   offer(core, peer, send, record);
   if (send.number == 0) return false;
   if (post(core, peer, record, {}, Ring::Priority::data) != Ring::Sent::posted) {
@@ -120,6 +118,31 @@ bool try_send(Core& core, Peer& peer, SendOperation& send) {
   peer.offered.push_back(send);
   if (!peer.preposted.empty()) take_preposted(core, peer, send);
   return true;
+}
+
+}  // namespace
+
+// False: not now. Eager sends are done when this returns true, rendezvous have made their offer.
+bool try_send(Core& core, Peer& peer, SendOperation& send) {
+  if (peer.failed) return false;  // stays queued until the listener has failed its communicator
+  if (send.bytes <= inline_bytes_max) {
+    if (post_inline(core, peer, send) != Ring::Sent::posted) return false;
+    core.engine.complete(send);
+    return true;
+  }
+  if (send.bytes <= peer.eager_bytes_max) {
+    if (!peer.out.has_units(send.bytes)) peer.out.poll_credits();
+    if (peer.out.has_units(send.bytes)) {
+      const Ring::Sent sent = post_with_payload(core, peer, send);
+      if (sent == Ring::Sent::posted) {
+        core.engine.complete(send);
+        return true;
+      }
+      if (sent != Ring::Sent::no_units) return false;
+    }
+    ++core.counters.degraded;
+  }
+  return try_offer(core, peer, send);
 }
 
 void handle_message(Core& core, Peer& peer, const TakenMessage& message) {

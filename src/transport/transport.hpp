@@ -100,6 +100,13 @@ class Connection {
   // The next immediate of the peer's writes, in order; all bytes up to its write are visible.
   virtual std::optional<std::uint32_t> poll_immediate() noexcept = 0;
 
+  // Where this process stores by itself what post would write, into memory that the peer
+  // registered; nullptr where it cannot. What it stored is written by publish.
+  virtual std::byte* map(RemoteAddress, std::size_t) noexcept { return nullptr; }
+  // As a write of four aligned bytes at a place that map gave, with everything that was stored
+  // before. Never busy.
+  virtual Post publish(std::byte* flag, std::uint32_t value) noexcept;
+
   // Where this process can load the peer's registered memory [source, source + bytes); nullptr
   // where it cannot. Total: what does not lie in a region of the peer is nullptr too.
   virtual const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept = 0;
@@ -111,6 +118,10 @@ class Connection {
   // The first cause of its failure, a link_failed that never changes; nullptr while healthy.
   virtual const ErrorDetail* fault() const noexcept = 0;
 };
+
+inline Post Connection::publish(std::byte*, std::uint32_t) noexcept {
+  return Post::failed;  // of what maps nothing
+}
 
 // What registered memory is for.
 enum class RegionKind : std::uint8_t {

@@ -65,6 +65,13 @@ class Wire final : public transport::Connection {
   }
   std::uint64_t completed() const noexcept override { return 0; }
   std::optional<std::uint32_t> poll_immediate() noexcept override { return {}; }
+  std::byte* map(transport::RemoteAddress target, std::size_t) noexcept override {
+    return capabilities_.ordered_flag ? memory_ + target.offset : nullptr;
+  }
+  transport::Post publish(std::byte* flag, std::uint32_t value) noexcept override {
+    transport::shm::store_flag<ExploredAtomics>(flag, value);
+    return transport::Post::posted;
+  }
   const std::byte* load(transport::RemoteAddress, std::size_t) noexcept override { return nullptr; }
   void tear_down() noexcept override {}
   const ErrorDetail* fault() const noexcept override { return nullptr; }

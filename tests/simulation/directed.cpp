@@ -131,7 +131,7 @@ Script receives_imitations(SimulatedJob* job, int* received) {
 
 // ---- the reserve ----
 
-constexpr int data_messages = 100;
+constexpr int data_messages = static_cast<int>(record_ring_lines * 3 / 2);
 
 Script offers_and_drains(SimulatedJob* job, const std::vector<std::byte>* large) {
   Request offer = job->world(1).send_async(*large, 0, 1);

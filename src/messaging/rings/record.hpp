@@ -30,7 +30,7 @@
 namespace qpmesh::messaging {
 
 inline constexpr std::size_t line_bytes = 64;
-inline constexpr std::uint32_t record_ring_lines = 64;
+inline constexpr std::uint32_t record_ring_lines = 128;
 inline constexpr std::size_t record_lines_max = 4;
 
 enum class RecordKind : std::uint8_t {
@@ -175,6 +175,14 @@ constexpr std::uint32_t record_lines(std::size_t length) noexcept {
   return static_cast<std::uint32_t>(base::round_up(length, line_bytes) / line_bytes);
 }
 
+// The word with kind, flags and lengths; `consumed` is its upper half.
+constexpr std::uint64_t kind_word(const RecordFields& fields) noexcept {
+  return static_cast<std::uint64_t>(fields.kind) | std::uint64_t{fields.flags} << 8 |
+         std::uint64_t{record_length(fields.body_bytes) / 8} << 16 |
+         std::uint64_t{fields.inline_bytes} << 24;
+}
+inline constexpr std::uint64_t consumed_lines_bit = std::uint64_t{flag_consumed_lines} << 8;
+
 // Starts a record: its header without what the ring fills in, and zeroes where neither body
 // nor tail will lie. In words of eight bytes, because what is copied next in words would
 // wait for smaller stores to leave the core.
@@ -184,8 +192,7 @@ inline void start_record(Record& record, const RecordFields& fields) noexcept {
     std::memcpy(record.bytes + offset, &word, sizeof word);
   };
   put(length - 8, 0);
-  put(8, static_cast<std::uint64_t>(fields.kind) | std::uint64_t{fields.flags} << 8 |
-             std::uint64_t{length / 8} << 16 | std::uint64_t{fields.inline_bytes} << 24);
+  put(8, kind_word(fields));
   put(16, fields.communicator);
   put(24, fields.key);
   put(32, fields.total_bytes);
@@ -195,10 +202,10 @@ inline void start_record(Record& record, const RecordFields& fields) noexcept {
 // What a record carries of its writer's credits. In a word, for the same reason.
 inline void set_consumed(Record& record, bool lines, std::uint32_t count) noexcept {
   constexpr std::size_t offset = offsetof(RecordHeader, kind);
-  constexpr std::uint64_t flag = std::uint64_t{flag_consumed_lines} << 8;
   std::uint64_t word = 0;
   std::memcpy(&word, record.bytes + offset, sizeof word);
-  word = (word & 0xffffffff & ~flag) | (lines ? flag : 0) | std::uint64_t{count} << 32;
+  word = (word & 0xffffffff & ~consumed_lines_bit) | (lines ? consumed_lines_bit : 0) |
+         std::uint64_t{count} << 32;
   std::memcpy(record.bytes + offset, &word, sizeof word);
 }
 

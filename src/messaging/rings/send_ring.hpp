@@ -42,7 +42,8 @@ class SendRing {
         send_seed_{send_seed},
         receive_seed_{receive_seed},
         next_message_{first_message},
-        tells_posted_{connection.completed()} {
+        tells_posted_{connection.completed()},
+        mapped_{connection.map(places.slot, layout.slot_bytes())} {
     assert(layout.payload_ring_units <= immediate_content_max);
   }
 
@@ -64,6 +65,45 @@ class SendRing {
         !payload.empty() && capabilities_.medium == transport::Notification::immediate;
     return gathered ? send_gathered(record, payload, consumed)
                     : send_record(record, payload, priority, consumed);
+  }
+
+  // The same for a whole eager message, without a record of ours in between: it is built where it
+  // goes. Only where stores() says so.
+  bool stores() const noexcept { return mapped_ != nullptr; }
+  Sent store(const RecordFields& fields, std::span<const std::byte> payload, Priority priority,
+             const Credits& consumed) {
+    const std::uint32_t lines = record_lines(record_length(fields.body_bytes));
+    if (must_read()) return Sent::busy;
+    if (!has_lines(lines, priority)) return Sent::no_lines;
+    if (line_index() + lines > record_ring_lines) [[unlikely]] {
+      const Sent skipped = skip_to_start(consumed);
+      if (skipped != Sent::posted) return skipped;
+    }
+    std::byte* const line = mapped_ + RingLayout::records_offset + line_index() * line_bytes;
+    PayloadCursor cursor = payload_cursor_;
+    const auto put = [&](std::size_t offset, std::uint64_t word) {
+      Atomics::store_plain(base::word_at<std::uint64_t>(line + offset), word);
+    };
+    if (fields.kind == RecordKind::eager_inline) {
+      put(record_body_offset - sizeof fields.signature, fields.signature);
+      copy_short(line + record_body_offset, payload);
+    } else {
+      const PayloadCursor::Place place = next_place(cursor, units_for(payload.size()));
+      if (place.end - units_.returned() > usable_units(cursor)) return Sent::no_units;
+      const PayloadPlace unit = cursor.index(place.start);
+      put(record_body_offset - sizeof fields.signature,
+          fields.signature | std::uint64_t{unit} << 32);
+      Atomics::copy(mapped_ + RingLayout::payload_offset + unit * unit_bytes, payload.data(),
+                    payload.size());
+    }
+    put_header(fields, consumed, put);
+    if (connection_.publish(line, sequence_word(next_message_)) != transport::Post::posted)
+      return Sent::failed;
+    ++next_message_;
+    lines_.send(lines);
+    advance_payload(cursor);
+    note_carried(consumed);
+    return Sent::posted;
   }
 
   // How much payload one message may carry now; 0: none.
@@ -196,6 +236,26 @@ class SendRing {
   std::uint32_t line_index() const noexcept {
     return static_cast<std::uint32_t>(lines_.sent()) & (record_ring_lines - 1);
   }
+  static std::uint32_t usable_units(const PayloadCursor& cursor) noexcept {
+    return cursor.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
+  }
+  // Most messages are a word: those do not pay for a call.
+  static void copy_short(std::byte* to, std::span<const std::byte> bytes) noexcept {
+    if (bytes.size() == sizeof(std::uint64_t))
+      Atomics::copy(to, bytes.data(), sizeof(std::uint64_t));
+    else if (!bytes.empty()) Atomics::copy(to, bytes.data(), bytes.size());
+  }
+  // What start_record and seal put into words 1 to 4; checksum and tail are nobody's to look at.
+  template <class Put>
+  void put_header(const RecordFields& fields, const Credits& consumed, Put&& put) const noexcept {
+    const bool lines = carries_lines(consumed);
+    const auto count = static_cast<std::uint32_t>(lines ? consumed.lines : consumed.units);
+    put(offsetof(RecordHeader, kind),
+        kind_word(fields) | (lines ? consumed_lines_bit : 0) | std::uint64_t{count} << 32);
+    put(offsetof(RecordHeader, communicator), fields.communicator);
+    put(offsetof(RecordHeader, key), fields.key);
+    put(offsetof(RecordHeader, total_bytes), fields.total_bytes);
+  }
   transport::RemoteAddress address(std::uint64_t offset) const noexcept {
     return {places_.slot.region, places_.slot.offset + offset};
   }
@@ -298,8 +358,7 @@ class SendRing {
                          const Credits& consumed) {
     PayloadCursor cursor = payload_cursor_;
     const PayloadCursor::Place place = next_place(cursor, units_for(payload.size()));
-    const std::uint32_t ring_units = cursor.ring_units() + (mutant == Mutant::ring_size ? 1 : 0);
-    if (place.end - units_.returned() > ring_units) return Sent::no_units;
+    if (place.end - units_.returned() > usable_units(cursor)) return Sent::no_units;
     const std::uint32_t unit = cursor.index(place.start);
     record.set_place(unit);
     seal(record, next_message_, consumed);
@@ -465,6 +524,7 @@ class SendRing {
   CreditCell seen_cell_;  // the last one that was taken
   // As connection_ counts: it may have been used before, and all of that is complete.
   std::uint64_t tells_posted_;
+  std::byte* mapped_;  // our slot in the peer's slab, where we store to it
   std::uint64_t staging_free_ = 0;
   std::array<StagedWrite, staged_writes_max> staged_{};
   std::size_t staged_first_ = 0;

@@ -16,10 +16,14 @@ namespace qpmesh::transport::shm {
 // Releases every byte of this and earlier writes to the peer's acquire load. It is sequentially
 // consistent, as AsleepWord asks for (8 ns).
 template <class Atomics, base::SharedWord Word>
+void store_flag(std::byte* to, Word flag) noexcept {
+  Atomics::store_seq_cst(base::word_at<Word>(to), flag);
+}
+template <class Atomics, base::SharedWord Word>
 void store_flag(std::byte* to, const std::byte* from) noexcept {
   Word flag = 0;
   std::memcpy(&flag, from, sizeof flag);
-  Atomics::store_seq_cst(base::word_at<Word>(to), flag);
+  store_flag<Atomics>(to, flag);
 }
 
 // A record but for its flag: the header in words, as it was built.

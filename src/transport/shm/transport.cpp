@@ -31,8 +31,19 @@ Post ShmConnection::read(std::span<std::byte> target, std::optional<std::uint32_
   return Post::posted;
 }
 
+std::byte* ShmConnection::map(RemoteAddress target, std::size_t bytes) noexcept {
+  return target.region == 0 ? memory_.at(target.offset, bytes) : nullptr;
+}
+
+Post ShmConnection::publish(std::byte* flag, std::uint32_t value) noexcept {
+  if (fault() != nullptr) return Post::failed;
+  store_flag<base::ProcessAtomics>(flag, value);
+  memory_.wake_if_asleep();
+  return Post::posted;
+}
+
 const std::byte* ShmConnection::load(RemoteAddress source, std::size_t bytes) noexcept {
-  return source.region == 0 ? memory_.at(source.offset, bytes) : nullptr;
+  return map(source, bytes);
 }
 
 // Peers write rings and Buffers, and private memory only under a guard that its owner settles:

@@ -34,6 +34,8 @@ class ShmConnection final : public Connection {
             RemoteAddress source) noexcept override;
   std::uint64_t completed() const noexcept override { return completed_; }
   std::optional<std::uint32_t> poll_immediate() noexcept override { return std::nullopt; }
+  std::byte* map(RemoteAddress target, std::size_t bytes) noexcept override;
+  Post publish(std::byte* flag, std::uint32_t value) noexcept override;
   const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept override;
   void tear_down() noexcept override;
   const ErrorDetail* fault() const noexcept override {
