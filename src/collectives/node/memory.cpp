@@ -21,6 +21,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
                       base::ProcessMemory::stores_in_order},
       fill_share_{static_cast<int>(setup.members.size()) - 1},
       spins_max_{std::max(setup.spins_max, 1)},
+      staging_{setup.spins_max > 0 && size_ <= populated_members_max ? node_staging_bytes : 0},
       cma_{setup.cma} {
   for (std::size_t i = 0; i < setup.members.size(); ++i) {
     const transport::Neighbour& member = *setup.members[i];
@@ -203,11 +204,15 @@ void NodeMemory::populate(std::size_t vector_bytes) noexcept {
   const std::size_t bytes = StagingRing::round_bytes(vector_bytes);
   if (size_ > populated_members_max || bytes <= populated_bytes_) return;
   for (int rank = 0; rank < size_; ++rank) {
-    NodeSlab& its = slab(rank);
-    transport::populate(reinterpret_cast<std::byte*>(&its),
+    transport::populate(reinterpret_cast<std::byte*>(&slab(rank)),
                         sizeof(NodeWords<base::ProcessAtomics>));
-    transport::populate(its.staging + populated_bytes_, bytes - populated_bytes_);
   }
+  populate_staging(bytes);
+}
+
+void NodeMemory::populate_staging(std::size_t bytes) noexcept {
+  for (int rank = 0; rank < size_; ++rank)
+    transport::populate(slab(rank).staging + populated_bytes_, bytes - populated_bytes_);
   populated_bytes_ = bytes;
 }
 

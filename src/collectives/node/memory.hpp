@@ -36,7 +36,7 @@ inline constexpr std::size_t node_prefetch_bytes_max = 2048;
 // Classes of calls of a communicator whose algorithm is measured. Of those that come later it is
 // predicted.
 inline constexpr std::uint32_t measured_classes_max = 64;
-inline constexpr int populated_members_max = 8;  // of more it is much memory
+inline constexpr int populated_members_max = 8;  // of more, all staging is much memory
 
 // In the library, peers are other processes.
 using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
@@ -76,7 +76,7 @@ class NodeMemory final : public progress::Pollable {
     std::uint64_t communicator = 0;
     bool cma = false;                 // all members read each other's private memory
     bool cooperative_copies = false;  // members that wait for the same long vector copy it together
-    int spins_max = 0;                // of a short wait where it stands
+    int spins_max = 0;                // of a short wait where it stands; 0: members share cores
   };
   NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChecker& calls);
   ~NodeMemory() override;
@@ -124,6 +124,8 @@ class NodeMemory final : public progress::Pollable {
   // takes them one by one measures that. Where there are few members.
   void populate(std::size_t vector_bytes) noexcept;
   StagingRing::Part take_staging(std::uint64_t number, std::size_t bytes) noexcept {
+    if (staging_.reach_bytes() > populated_bytes_) [[unlikely]]
+      populate_staging(staging_.reach_bytes());
     return staging_.take(number, bytes);
   }
   void end(std::uint64_t number) noexcept;
@@ -182,6 +184,7 @@ class NodeMemory final : public progress::Pollable {
     for (std::size_t offset = 0; offset < bytes; offset += base::cache_line_bytes)
       base::prefetch_for_write(begin + offset);
   }
+  void populate_staging(std::size_t bytes) noexcept;
   [[noreturn]] static void throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes);
   const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   bool look(NodeWait& wait) noexcept {
