@@ -83,9 +83,6 @@ struct Options {
   ChoiceBy choice = ChoiceBy::measured;
   // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen (agreed)
   std::string algorithms;
-  // QPMESH_TUNING: a file of qpmesh-tune, read by rank 0 for all, from which algorithms are chosen;
-  // empty = built in
-  std::string tuning;
   // QPMESH_LOG
   LogLevel log = LogLevel::warning;
 

@@ -136,9 +136,6 @@ constexpr std::array table{
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
          "Forces algorithms of collectives, as `allreduce=one_shot:<8KiB,direct,broadcast=chain`: "
          "up to a size, and the last one for all others. Other collectives: chosen."),
-    name("tuning", "QPMESH_TUNING", &Options::tuning, any, own,
-         "A file of qpmesh-tune, from whose constants algorithms are chosen. Rank 0 reads it "
-         "for all. Empty: built-in constants."),
     name("log", "QPMESH_LOG", &Options::log, log_level_names, own,
          "What is written to stderr: this level and all more severe ones."),
 };

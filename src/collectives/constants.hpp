@@ -1,54 +1,31 @@
-// The named constants of a machine, from which times are predicted: measured by qpmesh-tune into a
-// file that people can read and change, or built in.
+// The constants from which times are predicted: which algorithm runs between nodes, and which ones
+// are tried first on one node, where they are measured then.
 #pragma once
-
-#include <span>
-#include <string>
-#include <string_view>
 
 namespace qpmesh::collectives {
 
-// Seconds, seconds per byte, bytes. The defaults were measured on two cores of a virtual machine,
-// and rounded.
+// Seconds, seconds per byte, bytes; measured on two cores of a virtual machine, and rounded.
 struct Constants {
+  // A step of a collective that another core waits for: a cache line that travels, and the call
+  // around it.
   double line_s = 0.18e-6;
+  // The same where ranks share a core, for each of them: it gets the core, works and gives it away.
   double turn_s = 1.2e-6;
-  double wake_s = 20e-6;
+  // Calling the system to copy out of another process, without the bytes.
   double system_copy_s = 1.0e-6;
-  double copied_byte_s = 0.018e-9;
-  double crossed_byte_s = 0.063e-9;
-  double memory_byte_s = 0.15e-9;
-  double reduced_byte_s = 0.026e-9;
+  double copied_byte_s = 0.018e-9;   // inside the cache of a core
+  double crossed_byte_s = 0.063e-9;  // out of, or into, what another core has in its cache
+  double memory_byte_s = 0.15e-9;    // of what is too long for the cache
+  double reduced_byte_s = 0.026e-9;  // an operand combined with another, in the cache
+  // Vectors of all ranks of a node, in and out together, that fit the cache.
   double cache_bytes = 16 << 20;
-  double message_latency_s = 0.27e-6;
-  double message_payload_s = 0.20e-6;
-  double message_overhead_s = 0.20e-6;
-  double message_byte_s = 0.18e-9;
-  double network_latency_s = 2.0e-6;
+  double message_latency_s = 0.27e-6;   // a small one on a node, until its receiver goes on
+  double message_payload_s = 0.20e-6;   // more for one that does not fit its record
+  double message_overhead_s = 0.20e-6;  // each further message of a rank
+  double message_byte_s = 0.18e-9;      // into a ring and out of it
+  double network_latency_s = 2.0e-6;    // the same over verbs
   double network_overhead_s = 0.25e-6;
   double network_byte_s = 0.08e-9;
-
-  bool operator==(const Constants&) const = default;
 };
-
-// How a constant stands in a file: `line = 160 ns  # doc`.
-struct ConstantRow {
-  std::string_view name;
-  double Constants::*member;
-  std::string_view unit;  // ns, ns/byte, bytes
-  double lowest;          // in the unit
-  double highest;
-  std::string_view doc;
-
-  double value(const Constants& constants) const noexcept;  // in the unit
-};
-std::span<const ConstantRow> constant_table() noexcept;
-
-// What a name leaves out keeps its default. Throws Error{bad_config} naming source, line and
-// reason.
-Constants parse_constants(std::string_view text, std::string_view source);
-// The file: `heading` as comments, the version, and a line for each of the rows.
-std::string format_constants(const Constants& constants, std::string_view heading,
-                             std::span<const ConstantRow> rows = constant_table());
 
 }  // namespace qpmesh::collectives

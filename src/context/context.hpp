@@ -54,8 +54,6 @@ class Context final : public messaging::Listener, public progress::Pollable {
   collectives::Machine& machine() noexcept { return machine_; }
   // What times are predicted from, for a group of ranks; the same on all of them.
   collectives::TopologyParams topology_for(const std::vector<int>& ranks) const noexcept;
-  // What times are predicted from at all.
-  const collectives::Constants& constants() const noexcept { return parts_.near.constants; }
   // A NodeSlab in our arena for that communicator; 0: there is no room, or memory is not shared.
   std::uint64_t make_node_slab(std::uint64_t communicator);
   // Of ranks that share memory and all have a slab; nullptr otherwise.

@@ -282,7 +282,7 @@ std::vector<Candidate> Communicator::explain(Collective collective, std::size_t 
 }
 
 Communicator init(Bootstrap& bootstrap, const Options& options) {
-  return Communicator{startup::init_over(bootstrap, options, std::nullopt)};
+  return Communicator{startup::init_over(bootstrap, options)};
 }
 
 Communicator init(const Options& options) {

@@ -195,7 +195,7 @@ Communicator Communicator::independent(const CallOptions& options) {
   if (options.timeout_ms != CallOptions::timeout_from_options)
     init_options.init_timeout_ms = limited ? options.timeout_ms : init_timeout_ms_max;
   CommunicatorBootstrap bootstrap{state_};
-  return Communicator{startup::init_over(bootstrap, init_options, state_->context().constants())};
+  return Communicator{startup::init_over(bootstrap, init_options)};
 }
 
 std::pair<std::shared_ptr<context::Allocation>, void*> Communicator::allocate_bytes(

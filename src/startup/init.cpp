@@ -34,13 +34,11 @@ struct Facts {
   topology::UsableCores cores;
   std::uint64_t slab_offset = 0;
   std::uint64_t node_slab = 0;
-  Blob tuning;  // of rank 0
 };
 
 // coder: puts or gets what it is given.
 void code(Facts& facts, auto&& coder) {
-  coder(facts.options, facts.cores.quota, facts.cores.cores, facts.slab_offset, facts.node_slab,
-        facts.tuning);
+  coder(facts.options, facts.cores.quota, facts.cores.cores, facts.slab_offset, facts.node_slab);
 }
 
 Blob encode(Facts& facts) {
@@ -83,10 +81,9 @@ int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vect
 }
 
 // From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
-collectives::TopologyParams near_topology(const collectives::Constants& constants,
-                                          const std::vector<base::RankIdentity>& ranks,
+collectives::TopologyParams near_topology(const std::vector<base::RankIdentity>& ranks,
                                           const std::vector<Facts>& facts, const Reach& reach) {
-  collectives::TopologyParams near{.constants = constants, .shares_memory = true};
+  collectives::TopologyParams near{.shares_memory = true};
   const int size = static_cast<int>(ranks.size());
   for (int rank = 0, node = 0; rank < size; ++rank) {
     if (ranks[at(rank)].node != node) continue;  // not the first rank of the next node
@@ -139,9 +136,8 @@ void populate_rings(std::byte* slot, const context::PeerLink& link, std::size_t 
 
 }  // namespace
 
-std::shared_ptr<context::CommunicatorState> init_over(
-    Bootstrap& bootstrap, const Options& options,
-    const std::optional<collectives::Constants>& inherited) {
+std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
+                                                      const Options& options) {
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
@@ -168,8 +164,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
   Facts mine{.options = base::agreed_options(options),
              .cores = topology::usable_cores(),
              .slab_offset = *slab_offset,
-             .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0),
-             .tuning = rank == 0 && !inherited ? load_tuning(options.tuning) : Blob{}};
+             .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0)};
   Meeting meeting =
       bootstrap::meet(bootstrap, options, *system, log,
                       {.arena_fd = arena->descriptor(),
@@ -184,10 +179,6 @@ std::shared_ptr<context::CommunicatorState> init_over(
     facts.push_back(decode(meeting.ranks[at(peer)].facts, peer));
     base::require_same_options(mine.options, facts.back().options, peer);
   }
-  const collectives::Constants constants =
-      inherited ? *inherited : tuned_constants(facts.front().tuning);
-  if (rank == 0 && !inherited && !options.tuning.empty())
-    log.info("times are predicted from {}", options.tuning);
 
   auto shm = std::make_unique<transport::shm::ShmTransport>(rank, *arena, doorbell.get());
   for (bootstrap::LocalPeer& peer : meeting.local_peers) {
@@ -217,7 +208,7 @@ std::shared_ptr<context::CommunicatorState> init_over(
   parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
   parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
-  parts.near = near_topology(constants, parts.identities, facts, reach);
+  parts.near = near_topology(parts.identities, facts, reach);
   const bool populates =
       std::ranges::count(parts.identities, node, &base::RankIdentity::node) <= populated_ranks_max;
   std::vector<std::uint64_t> node_slabs;
@@ -264,7 +255,7 @@ std::shared_ptr<context::CommunicatorState> init_from_environment(const Options&
   const base::Log log{options.log, identity.rank};
   if (identity.rank == 0) warn_unknown_variables(log);
   const auto bootstrap = bootstrap::make_bootstrap(identity, ordinal++, options, system, log);
-  return init_over(*bootstrap, options, std::nullopt);
+  return init_over(*bootstrap, options);
 }
 
 }  // namespace qpmesh::startup

@@ -80,8 +80,8 @@ TEST(option_table, has_a_row_for_every_field) {
   const auto& [transport, require, notification, init, handshake, operation, stall, arena,
                payload_ring, network_ring, register_min, rendezvous, cma, cooperative_copy, eager,
                unexpected_bytes, unexpected_messages, spin, device, gid_index, netdev, subnet,
-               link_timeout, choice, algorithms, tuning, log] = Options{};
-  const std::array<const void*, 27> fields{&transport,
+               link_timeout, choice, algorithms, log] = Options{};
+  const std::array<const void*, 26> fields{&transport,
                                            &require,
                                            &notification,
                                            &init,
@@ -106,7 +106,6 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &link_timeout,
                                            &choice,
                                            &algorithms,
-                                           &tuning,
                                            &log};
   ASSERT_EQ(option_table().size(), fields.size());
 }
