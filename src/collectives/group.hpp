@@ -39,6 +39,10 @@ class Machine {
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void free(std::byte* memory) noexcept = 0;
   virtual void copy(std::byte* target, const std::byte* source, std::size_t bytes) = 0;
+  // The same past this core's caches, where the processor can (base/cpu_copy.hpp).
+  virtual void copy_streaming(std::byte* target, const std::byte* source, std::size_t bytes) {
+    copy(target, source, bytes);
+  }
   virtual void reduce(const Reducer& reducer, std::byte* target,
                       std::span<const std::byte* const> sources, std::size_t bytes) = 0;
 };
@@ -79,6 +83,9 @@ class Group {
   // What this rank does by itself.
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) const {
     members_->machine->copy(target, source, bytes);
+  }
+  void copy_streaming(std::byte* target, const std::byte* source, std::size_t bytes) const {
+    members_->machine->copy_streaming(target, source, bytes);
   }
   // target = sources[0] op sources[1] op …; target may be one of them. Throws UserFailure.
   void reduce(const Reducer& reducer, std::byte* target, std::span<const std::byte* const> sources,

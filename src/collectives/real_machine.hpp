@@ -22,6 +22,9 @@ class RealMachine final : public Machine {
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) override {
     if (target != source) base::copy_bytes(target, source, bytes);
   }
+  void copy_streaming(std::byte* target, const std::byte* source, std::size_t bytes) override {
+    base::copy_streaming(target, source, bytes);
+  }
   void reduce(const Reducer& reducer, std::byte* target, std::span<const std::byte* const> sources,
               std::size_t bytes) override {
     reducer(target, sources, bytes);

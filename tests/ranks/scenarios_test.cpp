@@ -94,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(collectives, Scenarios,
 
 INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
                          testing::Values(Case{"wide_elements_are_aligned", {1, 3}},
+                                         Case{"vectors_are_read_where_each_lies", {2, 3, 4}},
                                          Case{"private_memory_of_every_length", {2, 3}},
                                          Case{"cma_that_one_rank_is_forbidden", {2, 3}},
                                          Case{"a_root_sleeps_no_longer_than_its_readers", {2}},
@@ -259,7 +260,9 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
   const std::vector<Refused> all{
       {{"QPMESH_ALGORITHMS=allreduce=nonsense"},
        "algorithms (QPMESH_ALGORITHMS): 'nonsense' is no algorithm of allreduce",
-       "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, cma"},
+       "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, "
+       "direct_streamed, "
+       "one_pass, one_pass_streamed, cma"},
       {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},
        "algorithms (QPMESH_ALGORITHMS) has 'sort=quick', which names no algorithm of a collective",
        "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, "

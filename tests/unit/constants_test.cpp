@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Expected{Collective::reduce_scatter, 64 * kib, "cma", "direct"},
                     Expected{Collective::reduce_scatter, 1024 * kib, "cma", "cma"},
                     Expected{Collective::allreduce, 8, "one_shot", "one_shot"},
-                    Expected{Collective::allreduce, 16 * kib, "direct", "direct"},
+                    Expected{Collective::allreduce, 16 * kib, "one_pass", "direct"},
                     Expected{Collective::allreduce, 1024 * kib, "cma", "direct"},
                     Expected{Collective::allreduce, 4096 * kib, "cma", "direct"},
                     Expected{Collective::alltoall, 8, "one_shot", "one_shot"},

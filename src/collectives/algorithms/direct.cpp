@@ -9,10 +9,12 @@
 // taken all of it.
 // Cost per rank of an allreduce: Buffers read S + (N-1)/N S and write S; staging reads 3 S - 2 S/N
 // and writes 2 S; two lines per chunk.
+// direct_streamed stages past the caches (node/stores.hpp): other rows, the same bits.
 // Source: NCCL's RSxLD_AGxST kernels.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"
+#include "collectives/node/stores.hpp"
 #include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
@@ -49,7 +51,7 @@ void reduce_buffers(const Group& group, const NodeOperation& node, const Argumen
 }
 
 // Into two targets, in parts: the second is written while the first is still in the nearest cache.
-template <class WhereOf>
+template <Stores stores, class WhereOf>
 void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* target,
                       std::byte* copy, const std::byte* own, std::size_t bytes,
                       WhereOf&& where_of) {
@@ -62,13 +64,13 @@ void reduce_into_both(const Group& group, const Reducer& reducer, std::byte* tar
   for (std::size_t begin = 0; begin < bytes; begin += part_bytes) {
     const std::size_t count_bytes = std::min(part_bytes, bytes - begin);
     group.reduce(reducer, target + begin, sources, count_bytes);
-    group.copy(copy + begin, target + begin, count_bytes);
+    stage_copy<stores>(group, copy + begin, target + begin, count_bytes);
     for (const std::byte*& source : sources) source += count_bytes;
   }
 }
 
 // Allreduce, or reduce, where only the root wants the result.
-template <Collective collective>
+template <Collective collective, Stores stores>
 Task reduction(Group group, const Arguments& arguments) {
   constexpr bool everybody_wants = collective == Collective::allreduce;
   const bool wants = everybody_wants || group.rank() == arguments.root;
@@ -86,8 +88,8 @@ Task reduction(Group group, const Arguments& arguments) {
     const std::size_t own = slices.first_bytes(group.rank());
     const std::size_t behind = own + slices.length_bytes(group.rank());
     std::byte* const staging = node.staging(chunks.staged_at(chunk));
-    group.copy(staging, in, own);
-    group.copy(staging + behind, in + behind, chunks.length(chunk) - behind);
+    stage_copy<stores>(group, staging, in, own);
+    stage_copy<stores>(group, staging + behind, in + behind, chunks.length(chunk) - behind);
   };
   // Only an allreduce has a result at every rank.
   const bool own_in_arena =
@@ -129,7 +131,8 @@ Task reduction(Group group, const Arguments& arguments) {
       return node.staging(rank, staged_at + own, own_bytes);
     };
     if (everybody_wants) {
-      reduce_into_both(group, arguments.reducer, result + own, shared, in, own_bytes, operand_of);
+      reduce_into_both<stores>(group, arguments.reducer, result + own, shared, in, own_bytes,
+                               operand_of);
     } else {
       reduce_in_rank_order(group, arguments.reducer, wants ? result + own : shared, in, own_bytes,
                            operand_of);
@@ -147,26 +150,30 @@ Task reduction(Group group, const Arguments& arguments) {
 
 double reduction_steps(const CallShape& shape) { return 2 * chunk_count(shape.vector_bytes()) + 1; }
 
+template <Stores stores>
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = shape.others_bytes();
-  return core_cost(shape, model, reduction_steps(shape),
-                   {.give = bytes, .parts = others, .reduce = others, .stream = bytes},
-                   {.take = others, .stream = bytes});
+  return core_cost(
+      shape, model, reduction_steps(shape),
+      stored<stores>({.give = bytes, .parts = others, .reduce = others, .stream = bytes}),
+      stored<stores>({.take = others, .stream = bytes}));
 }
 
+template <Stores stores>
 Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = shape.others_bytes();
   return core_cost(shape, model, reduction_steps(shape),
-                   {.keep = shape.block_bytes(),
-                    .give = bytes,
-                    .take = others,
-                    .parts = others,
-                    .reduce = others,
-                    .stream = 2 * bytes});
+                   stored<stores>({.keep = shape.block_bytes(),
+                                   .give = bytes,
+                                   .take = others,
+                                   .parts = others,
+                                   .reduce = others,
+                                   .stream = 2 * bytes}));
 }
 
+template <Stores stores>
 Task reduce_scatter(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const int size = group.size();
@@ -176,9 +183,9 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   const auto stage = [&](std::size_t piece) {
     for (int block = 0; block < size; ++block) {
       if (block == group.rank()) continue;
-      group.copy(node.staging(pieces.staged_at(piece, block)),
-                 arguments.in + blocks.first_bytes(block) + pieces.begin(piece),
-                 pieces.length(piece, blocks.length_bytes(block)));
+      stage_copy<stores>(group, node.staging(pieces.staged_at(piece, block)),
+                         arguments.in + blocks.first_bytes(block) + pieces.begin(piece),
+                         pieces.length(piece, blocks.length_bytes(block)));
     }
   };
   const bool own_in_arena = node.in_arena(arguments.in, blocks.bytes());
@@ -206,24 +213,53 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   }
 }
 
+template <Stores stores>
 Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
   const double others = shape.others_bytes();
   return core_cost(shape, model, chunk_count(shape.vector_bytes()) + 1,
-                   {.parts = 2 * others,
-                    .reduce = others,
-                    .stream = shape.vector_bytes() + shape.block_bytes()});
+                   stored<stores>({.parts = 2 * others,
+                                   .reduce = others,
+                                   .stream = shape.vector_bytes() + shape.block_bytes()}));
 }
 
 }  // namespace
 
-extern constexpr Algorithm reduce_direct{
-    Collective::reduce, "direct", fits_staging, reduce_cost, reduction<Collective::reduce>,
+extern constexpr Algorithm reduce_direct{Collective::reduce,
+                                         "direct",
+                                         fits_staging,
+                                         reduce_cost<Stores::cached>,
+                                         reduction<Collective::reduce, Stores::cached>,
+                                         Bits::of_rank_order};
+extern constexpr Algorithm reduce_direct_streamed{Collective::reduce,
+                                                  "direct_streamed",
+                                                  fits_staging,
+                                                  reduce_cost<Stores::streaming>,
+                                                  reduction<Collective::reduce, Stores::streaming>,
+                                                  Bits::of_rank_order};
+extern constexpr Algorithm allreduce_direct{Collective::allreduce,
+                                            "direct",
+                                            fits_staging,
+                                            allreduce_cost<Stores::cached>,
+                                            reduction<Collective::allreduce, Stores::cached>,
+                                            Bits::of_rank_order};
+extern constexpr Algorithm allreduce_direct_streamed{
+    Collective::allreduce,
+    "direct_streamed",
+    fits_staging,
+    allreduce_cost<Stores::streaming>,
+    reduction<Collective::allreduce, Stores::streaming>,
     Bits::of_rank_order};
-extern constexpr Algorithm allreduce_direct{
-    Collective::allreduce, "direct", fits_staging, allreduce_cost, reduction<Collective::allreduce>,
-    Bits::of_rank_order};
-extern constexpr Algorithm reduce_scatter_direct{
-    Collective::reduce_scatter, "direct",       fits_staging,
-    reduce_scatter_cost,        reduce_scatter, Bits::of_rank_order};
+extern constexpr Algorithm reduce_scatter_direct{Collective::reduce_scatter,
+                                                 "direct",
+                                                 fits_staging,
+                                                 reduce_scatter_cost<Stores::cached>,
+                                                 reduce_scatter<Stores::cached>,
+                                                 Bits::of_rank_order};
+extern constexpr Algorithm reduce_scatter_direct_streamed{Collective::reduce_scatter,
+                                                          "direct_streamed",
+                                                          fits_staging,
+                                                          reduce_scatter_cost<Stores::streaming>,
+                                                          reduce_scatter<Stores::streaming>,
+                                                          Bits::of_rank_order};
 
 }  // namespace qpmesh::collectives

@@ -3,10 +3,12 @@
 // owner touches private memory. Wins for long vectors on one node.
 // Cost: private memory is copied twice, Buffers once; one step per piece. What lies between costs
 // as if another core has it in its cache.
+// double_buffered_streamed stages past the caches (node/stores.hpp).
 // Source: the shared-memory broadcasts of Open MPI's coll/sm and MVAPICH2, with two buffers.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"
+#include "collectives/node/stores.hpp"
 #include "collectives/node/work.hpp"
 
 namespace qpmesh::collectives {
@@ -15,6 +17,7 @@ namespace {
 std::uint32_t step_of(std::size_t piece) noexcept { return static_cast<std::uint32_t>(piece) + 1; }
 
 // The root waits before it overwrites a buffer; readers tell how far they are.
+template <Stores stores>
 Task broadcast(Group group, const Arguments& arguments) {
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();
@@ -33,8 +36,8 @@ Task broadcast(Group group, const Arguments& arguments) {
     }
     for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
       if (piece >= 2) co_await node.all(step_of(piece - 2));
-      group.copy(node.staging(pieces.staged_at(piece)), arguments.out + pieces.begin(piece),
-                 pieces.length(piece));
+      stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
+                         arguments.out + pieces.begin(piece), pieces.length(piece));
       publish(piece);
     }
     co_return;
@@ -56,16 +59,18 @@ Task broadcast(Group group, const Arguments& arguments) {
 }
 
 // The root stages a piece while the others take the one before.
+template <Stores stores>
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
-  return core_cost(shape, model, chunk_count(bytes), {.take = bytes, .stream = bytes},
-                   {.give = std::min(bytes, double{node_chunk_bytes}), .stream = bytes});
+  return core_cost(
+      shape, model, chunk_count(bytes), stored<stores>({.take = bytes, .stream = bytes}),
+      stored<stores>({.give = std::min(bytes, double{node_chunk_bytes}), .stream = bytes}));
 }
 
 // Allgather and alltoall: every rank stages its vector, or a piece of each of its blocks, at a
 // time, and takes of the others' what is for it. Members that gave Buffers are read at once, others
 // piece by piece.
-template <Collective collective>
+template <Collective collective, Stores stores>
 Task take_blocks(Group group, const Arguments& arguments) {
   constexpr bool is_alltoall = collective == Collective::alltoall;
   const int rank = group.rank();
@@ -80,13 +85,13 @@ Task take_blocks(Group group, const Arguments& arguments) {
   const auto give = [&](std::size_t piece) {
     if constexpr (is_alltoall) {
       for (int to = group.next(); to != group.rank(); to = group.after(to)) {
-        group.copy(node.staging(pieces.staged_at(piece, to)),
-                   arguments.in + in_blocks.first_bytes(to) + pieces.begin(piece),
-                   pieces.length(piece));
+        stage_copy<stores>(group, node.staging(pieces.staged_at(piece, to)),
+                           arguments.in + in_blocks.first_bytes(to) + pieces.begin(piece),
+                           pieces.length(piece));
       }
     } else {
-      group.copy(node.staging(pieces.staged_at(piece)), arguments.in + pieces.begin(piece),
-                 pieces.length(piece, in_bytes));
+      stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
+                         arguments.in + pieces.begin(piece), pieces.length(piece, in_bytes));
     }
   };
   const auto take = [&](int from, std::size_t piece) {
@@ -132,31 +137,43 @@ Task take_blocks(Group group, const Arguments& arguments) {
   if (own_in_arena) co_await node.all(last);  // others still read our Buffer
 }
 
+template <Stores stores>
 Cost allgather_cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
   return core_cost(shape, model, chunk_count(block) + 1,
-                   {.keep = block,
-                    .give = block,
-                    .take = shape.others_bytes(),
-                    .stream = block + shape.vector_bytes()});
+                   stored<stores>({.keep = block,
+                                   .give = block,
+                                   .take = shape.others_bytes(),
+                                   .stream = block + shape.vector_bytes()}));
 }
 
+template <Stores stores>
 Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, chunk_count(shape.vector_bytes()) + 1,
-                   {.keep = shape.block_bytes(),
-                    .parts = 2 * shape.others_bytes(),
-                    .stream = 2 * shape.vector_bytes()});
+                   stored<stores>({.keep = shape.block_bytes(),
+                                   .parts = 2 * shape.others_bytes(),
+                                   .stream = 2 * shape.vector_bytes()}));
 }
 
 }  // namespace
 
 extern constexpr Algorithm broadcast_double_buffered{Collective::broadcast, "double_buffered",
-                                                     fits_staging, broadcast_cost, broadcast};
-extern constexpr Algorithm allgather_double_buffered{Collective::allgather, "double_buffered",
-                                                     fits_staging, allgather_cost,
-                                                     take_blocks<Collective::allgather>};
-extern constexpr Algorithm alltoall_double_buffered{Collective::alltoall, "double_buffered",
-                                                    fits_staging, alltoall_cost,
-                                                    take_blocks<Collective::alltoall>};
+                                                     fits_staging, broadcast_cost<Stores::cached>,
+                                                     broadcast<Stores::cached>};
+extern constexpr Algorithm broadcast_double_buffered_streamed{
+    Collective::broadcast, "double_buffered_streamed", fits_staging,
+    broadcast_cost<Stores::streaming>, broadcast<Stores::streaming>};
+extern constexpr Algorithm allgather_double_buffered{
+    Collective::allgather, "double_buffered", fits_staging, allgather_cost<Stores::cached>,
+    take_blocks<Collective::allgather, Stores::cached>};
+extern constexpr Algorithm allgather_double_buffered_streamed{
+    Collective::allgather, "double_buffered_streamed", fits_staging,
+    allgather_cost<Stores::streaming>, take_blocks<Collective::allgather, Stores::streaming>};
+extern constexpr Algorithm alltoall_double_buffered{
+    Collective::alltoall, "double_buffered", fits_staging, alltoall_cost<Stores::cached>,
+    take_blocks<Collective::alltoall, Stores::cached>};
+extern constexpr Algorithm alltoall_double_buffered_streamed{
+    Collective::alltoall, "double_buffered_streamed", fits_staging,
+    alltoall_cost<Stores::streaming>, take_blocks<Collective::alltoall, Stores::streaming>};
 
 }  // namespace qpmesh::collectives

@@ -17,6 +17,7 @@ struct CoreWork {
   double parts = 0;   // given or taken, others for each rank
   double reduce = 0;  // of operands, beside the first, that are combined
   double stream = 0;  // of vectors that come from memory or go there
+  double past = 0;    // that pass the caches by on their way to another rank: there, and back
   double system_calls = 0;
   double system_copies = 0;  // what these calls copy out of other processes
 };
@@ -34,11 +35,11 @@ inline Cost core_cost(const CallShape& shape, const CostModel& model, double ste
     const double part_byte_s = others * node.crossed_byte_s + (1 - others) * node.copied_byte_s;
     const double taken_s =
         work.take * (others * node.crossed_byte_s + (ranks - others) * node.copied_byte_s);
-    return taken_s +
-           ranks * (work.keep * node.copied_byte_s + work.give * given_byte_s +
-                    work.parts * part_byte_s + work.reduce * node.reduced_byte_s +
-                    work.stream * node.streamed_byte_s + work.system_calls * node.system_copy_s +
-                    work.system_copies * node.system_byte_s);
+    return taken_s + ranks * (work.keep * node.copied_byte_s + work.give * given_byte_s +
+                              work.parts * part_byte_s + work.reduce * node.reduced_byte_s +
+                              work.stream * node.streamed_byte_s + work.past * node.memory_byte_s +
+                              work.system_calls * node.system_copy_s +
+                              work.system_copies * node.system_byte_s);
   };
   // A first wait has the call around it; in further ones others have often come already.
   const double step_s = node.step_s + (shape.ranks() - 2) * node.look_s;

@@ -45,6 +45,46 @@ void wide_elements_are_aligned(Communicator& world, Arguments) {
   check_equal(misplaced, std::size_t{0});
 }
 
+// Lengths around those of pieces and of all buffers; private memory, Buffers, some of either, and
+// the result in place.
+void vectors_are_read_where_each_lies(Communicator& world, Arguments) {
+  constexpr std::size_t count_max = 150'001;
+  const int last = world.size() - 1;
+  Buffer<std::int64_t> shared = world.allocate<std::int64_t>(count_max);
+  Buffer<std::int64_t> shared_result = world.allocate<std::int64_t>(count_max);
+  std::vector<std::int64_t> own(count_max);
+  std::vector<std::int64_t> own_result(count_max);
+  const auto element = [](int rank, std::size_t i) {
+    return (rank + 1) * (static_cast<std::int64_t>(i) * 7 + 3);
+  };
+  const auto check_sum = [&](std::span<const std::int64_t> result, const std::string& algorithm) {
+    const std::int64_t ranks = last + 1;
+    for (std::size_t i = 0; i < result.size(); ++i)
+      check(result[i] == ranks * (ranks + 1) / 2 * element(0, i), algorithm);
+  };
+  for (const std::size_t count : {1U, 8'192U, 8'193U, 32'768U, 40'000U, 65'536U, 150'001U}) {
+    for (const std::string algorithm :
+         {"direct", "direct_streamed", "one_pass", "one_pass_streamed"}) {
+      const CallOptions call{.algorithm = algorithm};
+      for (int kind = 0; kind < 4; ++kind) {
+        const bool in_buffer = kind == 1 || (kind >= 2 && world.rank() % 2 == kind % 2);
+        const std::span<std::int64_t> in =
+            (in_buffer ? std::span{shared} : std::span{own}).first(count);
+        const std::span<std::int64_t> out =
+            (in_buffer ? std::span{shared_result} : std::span{own_result}).first(count);
+        for (std::size_t i = 0; i < count; ++i) in[i] = element(world.rank(), i);
+        world.allreduce(in, out, sum, call);
+        check_sum(out, algorithm);
+        std::ranges::fill(out, 0);
+        world.reduce(in, out, sum, kind % 2 == 0 ? 0 : last, call);
+        if (world.rank() == (kind % 2 == 0 ? 0 : last)) check_sum(out, algorithm);
+        world.allreduce(in, sum, call);
+        check_sum(in, algorithm);
+      }
+    }
+  }
+}
+
 // The root comes to the end of its slots, and sleeps; nothing is published when a reader has done
 // with one.
 void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
@@ -225,8 +265,16 @@ void a_late_member_does_not_take_what_was_taken_back(Communicator& world, Argume
   const auto allgather = [&](Communicator& group, std::span<std::uint8_t> data, CallOptions call) {
     group.allgather(data, all, call);
   };
+  const auto allreduce = [&](Communicator& group, std::span<std::uint8_t> data, CallOptions call) {
+    group.allreduce(data, std::span{all}.first(count), sum, call);
+  };
+  const auto reduce = [&](Communicator& group, std::span<std::uint8_t> data, CallOptions call) {
+    group.reduce(data, std::span{all}.first(count), sum, 1, call);
+  };
   late("broadcast", "double_buffered", buffer, broadcast, write);
   late("allgather", "double_buffered", buffer, allgather, write);
+  late("allreduce", "one_pass", buffer, allreduce, write);
+  late("reduce", "one_pass", buffer, reduce, write);
   if (!applies_cma(world)) return;
   late("broadcast", "cma", memory, broadcast, write);
   late("allgather", "cma", memory, allgather, write);
@@ -318,6 +366,7 @@ void a_failure_ends_more_than_are_counted(Communicator& world, Arguments argumen
 std::vector<Scenario> node_scenarios() {
   return {
       in_world("wide_elements_are_aligned", wide_elements_are_aligned),
+      in_world("vectors_are_read_where_each_lies", vectors_are_read_where_each_lies),
       in_world("private_memory_of_every_length", private_memory_of_every_length),
       {"cma_that_one_rank_is_forbidden", cma_that_one_rank_is_forbidden},
       in_world("a_root_sleeps_no_longer_than_its_readers",

@@ -1,0 +1,183 @@
+// One pass: every rank copies its vector once to where all can read it, waits, and reduces
+// everybody's into its own result; there is no second step. In a reduce only the root reads. In
+// rank order, ordered reductions included: the same bits on every rank, and those of one_shot and
+// direct. Wins from some KiB to some MiB with few ranks on one node: it reads (N-1) S where direct
+// reads 2 (N-1)/N S, but waits once where direct waits twice.
+// The vector goes through staging in pieces, of which a rank stages some before it waits for the
+// first one. What lies in a Buffer is read where it lies, but where it is in place: others may read
+// it until the end. Others stage meanwhile, each as its own memory says.
+// one_pass_streamed stages past the caches (node/stores.hpp): other rows, the same bits.
+// Cost per rank of an allreduce: S staged, N S read, S written; one line for each piece.
+// Source: the shared-memory allreduces of inference servers (vLLM's and SGLang's for CPUs).
+#include "collectives/algorithm.hpp"
+#include "collectives/node/operation.hpp"
+#include "collectives/node/pieces.hpp"
+#include "collectives/node/stores.hpp"
+#include "collectives/node/work.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+// A step for each; all buffers together are half of the staging, so that the next operation need
+// not wait for this one.
+constexpr std::size_t pass_bytes = std::size_t{64} << 10;
+constexpr std::size_t pass_buffers = 8;
+// Staged before a rank waits for the first piece, in one step; then one more for each that it has
+// read. Whoever has staged piece p has read all before p - 3, and before this rank stages piece
+// p + 4 it has seen that: everybody has read piece p - 4, which was in that buffer.
+constexpr std::size_t pass_ahead = pass_buffers / 2;
+constexpr std::uint32_t step_of(std::size_t piece) noexcept {
+  return piece < pass_ahead ? 1 : static_cast<std::uint32_t>(piece - pass_ahead) + 2;
+}
+
+// A vector's pieces of whole elements.
+struct Passes {
+  std::size_t bytes;
+  std::size_t piece_bytes;
+
+  Passes(std::size_t vector_bytes, std::size_t element_bytes) noexcept
+      : bytes{vector_bytes}, piece_bytes{pass_bytes / element_bytes * element_bytes} {}
+  std::size_t count() const noexcept { return (bytes + piece_bytes - 1) / piece_bytes; }
+  std::size_t begin(std::size_t piece) const noexcept { return piece * piece_bytes; }
+  std::size_t length(std::size_t piece) const noexcept {
+    return std::min(piece_bytes, bytes - begin(piece));
+  }
+  std::size_t staging_bytes() const noexcept { return std::min(bytes, pass_buffers * pass_bytes); }
+  std::size_t staged_at(std::size_t piece) const noexcept {
+    return piece % pass_buffers * pass_bytes;
+  }
+};
+
+// The ranks share memory, and an element of each fits a piece.
+bool fits(const CallShape& shape) {
+  return fits_staging(shape) && shape.element_bytes <= pass_bytes;
+}
+
+// target = the same part of everybody's vector, where each lies.
+void reduce_part(const Group& group, const NodeOperation& node, const Arguments& arguments,
+                 std::size_t begin, std::size_t bytes, std::size_t staged_at) {
+  reduce_in_rank_order(group, arguments.reducer, arguments.out + begin, arguments.in + begin, bytes,
+                       [&](int rank) {
+                         return node.is_in_arena(rank) ? node.data_of(rank, begin, bytes)
+                                                       : node.staging(rank, staged_at, bytes);
+                       });
+}
+
+template <Stores stores>
+void stage_piece(const Group& group, const NodeOperation& node, const Arguments& arguments,
+                 const Passes& pieces, std::size_t piece) {
+  stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
+                     arguments.in + pieces.begin(piece), pieces.length(piece));
+}
+
+template <Stores stores>
+Task allreduce(Group group, const Arguments& arguments) {
+  const std::size_t bytes = arguments.bytes();
+  const Passes pieces{bytes, arguments.element_bytes};
+  NodeOperation node{group, pieces.staging_bytes()};
+  // Others read it while the result is written.
+  const bool own_in_arena = arguments.in != arguments.out && node.in_arena(arguments.in, bytes);
+  co_await node.own_slot();
+  if (own_in_arena) {
+    node.expose(arguments.in, bytes);
+  } else {
+    for (std::size_t piece = 0; piece < std::min(pieces.count(), pass_ahead); ++piece)
+      stage_piece<stores>(group, node, arguments, pieces, piece);
+    node.publish_staged();
+  }
+  co_await node.all(1);
+  if (node.all_in_arena()) {
+    reduce_part(group, node, arguments, 0, bytes, 0);
+  } else {
+    for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+      const std::size_t next = piece + pass_ahead - 1;
+      if (piece > 0 && next < pieces.count()) {
+        if (!own_in_arena) stage_piece<stores>(group, node, arguments, pieces, next);
+        node.advance(step_of(next));
+      }
+      if (piece >= pass_ahead) co_await node.all(step_of(piece));
+      reduce_part(group, node, arguments, pieces.begin(piece), pieces.length(piece),
+                  pieces.staged_at(piece));
+    }
+  }
+  if (node.none_in_arena()) co_return;
+  co_await node.none_revoked();
+  const std::uint32_t last = step_of(pieces.count());
+  node.advance(last);
+  if (own_in_arena) co_await node.all(last);
+}
+
+template <Stores stores>
+Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return core_cost(
+      shape, model, chunk_count(bytes),
+      stored<stores>({.give = bytes, .take = others, .reduce = others, .stream = 2 * bytes}));
+}
+
+// Only the root reads: it says how far it has come to those that fill a buffer again, or wait until
+// it has read their Buffer. The others go on while the root has still to come.
+template <Stores stores>
+Task reduce(Group group, const Arguments& arguments) {
+  const int root = arguments.root;
+  const bool is_root = group.rank() == root;
+  const std::size_t bytes = arguments.bytes();
+  const Passes pieces{bytes, arguments.element_bytes};
+  const auto step = [](std::size_t piece) { return static_cast<std::uint32_t>(piece) + 1; };
+  NodeOperation node{group, is_root ? 0 : pieces.staging_bytes()};
+  co_await node.own_slot();
+  if (!is_root) {
+    if (node.in_arena(arguments.in, bytes)) {
+      node.expose(arguments.in, bytes);
+      co_await node.member(root, step(pieces.count() - 1));
+      co_return;
+    }
+    for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+      if (piece >= pass_buffers) co_await node.member(root, step(piece - pass_buffers));
+      stage_piece<stores>(group, node, arguments, pieces, piece);
+      if (piece == 0) node.publish_staged();
+      else node.advance(step(piece));
+    }
+    co_return;
+  }
+  co_await node.all(1);
+  const bool is_awaited = pieces.count() > pass_buffers || !node.none_in_arena();
+  for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+    for (int from = group.next(); piece > 0 && from != root; from = group.after(from)) {
+      if (!node.is_in_arena(from)) co_await node.member(from, step(piece));
+    }
+    reduce_part(group, node, arguments, pieces.begin(piece), pieces.length(piece),
+                pieces.staged_at(piece));
+    if (!is_awaited) continue;
+    if (piece == 0) node.publish({});
+    else node.advance(step(piece));
+  }
+  co_await node.none_revoked();
+}
+
+template <Stores stores>
+Cost reduce_cost(const CallShape& shape, const CostModel& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return core_cost(shape, model, chunk_count(bytes),
+                   stored<stores>({.give = bytes, .stream = bytes}),
+                   stored<stores>({.take = others, .reduce = others, .stream = bytes}));
+}
+
+}  // namespace
+
+extern constexpr Algorithm reduce_one_pass{
+    Collective::reduce,     "one_pass",         fits, reduce_cost<Stores::cached>,
+    reduce<Stores::cached>, Bits::of_rank_order};
+extern constexpr Algorithm reduce_one_pass_streamed{
+    Collective::reduce,        "one_pass_streamed", fits, reduce_cost<Stores::streaming>,
+    reduce<Stores::streaming>, Bits::of_rank_order};
+extern constexpr Algorithm allreduce_one_pass{
+    Collective::allreduce,     "one_pass",         fits, allreduce_cost<Stores::cached>,
+    allreduce<Stores::cached>, Bits::of_rank_order};
+extern constexpr Algorithm allreduce_one_pass_streamed{
+    Collective::allreduce,        "one_pass_streamed", fits, allreduce_cost<Stores::streaming>,
+    allreduce<Stores::streaming>, Bits::of_rank_order};
+
+}  // namespace qpmesh::collectives
