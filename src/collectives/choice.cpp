@@ -91,6 +91,17 @@ ChoiceAwaiter decision_of(NodeMemory& node, const SizeClass& of) noexcept {
   return {node, NodeWait::For::decision, of, of.round + 1, 0, 1};
 }
 
+// Does it return without having waited for anybody who has not called?
+bool only_gives(Collective collective, bool is_root) noexcept {
+  switch (collective) {
+    case Collective::broadcast:
+    case Collective::scatter: return is_root;
+    case Collective::reduce:
+    case Collective::gather: return !is_root;
+    default: return false;
+  }
+}
+
 const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {
   return *algorithms(of.collective)[row];
 }
@@ -278,8 +289,10 @@ std::uint64_t Selector::now_ns() const noexcept {
       std::chrono::nanoseconds{measuring_.system->now().time_since_epoch()}.count());
 }
 
-void Selector::note(SizeClass& of, std::uint64_t round, int sample, const Span& span) noexcept {
+void Selector::note(SizeClass& of, std::uint64_t round, int sample, Span span, bool gave) noexcept {
+  const std::uint64_t free_ns = std::exchange(of.last_end_ns, span.end_ns);
   if (of.round != round) return;  // it lasted too long
+  if (gave) span.giving_ns = span.end_ns - std::min(span.end_ns, std::max(span.begin_ns, free_ns));
   const NodeMemory& node = *measuring_.node;
   words(node, node.rank(), of).put_sample(round, of.sampled, sample, span);
   of.sampled |= ChoiceWords<base::ProcessAtomics>::bit(sample);
@@ -300,9 +313,11 @@ Task Selector::run(Group group, const Arguments& arguments, CallShape shape, Cho
     co_return;
   }
   const std::uint64_t round = choice.measured->round;
+  const int root = arguments.root;
   const std::uint64_t begin_ns = now_ns();
   co_await choice.row->run(group, arguments);
-  note(*choice.measured, round, choice.sample, {.begin_ns = begin_ns, .end_ns = now_ns()});
+  const bool gave = only_gives(choice.measured->collective, group.rank() == root);
+  note(*choice.measured, round, choice.sample, {.begin_ns = begin_ns, .end_ns = now_ns()}, gave);
 }
 
 }  // namespace qpmesh::collectives

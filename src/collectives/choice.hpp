@@ -36,6 +36,7 @@ struct SizeClass {
   std::uint64_t round = 0;
   std::uint64_t rounds_judged = 0;  // by rank 0
   std::uint32_t sampled = 0;        // bits of this rank's samples of this round
+  std::uint64_t last_end_ns = 0;    // of a call that was timed
   Collective collective{};
   Leg leg;
   Decision decision;
@@ -134,7 +135,7 @@ class Selector {
   bool begin_leg(SizeClass& of) noexcept;
   bool judge(SizeClass& of) noexcept;
   bool begin_round(SizeClass& of) noexcept;
-  void note(SizeClass& of, std::uint64_t round, int sample, const Span& span) noexcept;
+  void note(SizeClass& of, std::uint64_t round, int sample, Span span, bool gave) noexcept;
   std::uint64_t now_ns() const noexcept;
 
   TopologyParams topology_;

@@ -64,9 +64,7 @@ struct alignas(128) ChoiceWords {
     if (there >> 32 != static_cast<std::uint32_t>(round)) return;
     for (std::size_t i = 0; i < samples_max; ++i) {
       if ((there & bit(static_cast<int>(i))) == 0) continue;
-      const Span stamp = Atomics::load_plain(&stamps[i]);
-      spans[i].begin_ns = std::max(spans[i].begin_ns, stamp.begin_ns);
-      spans[i].end_ns = std::max(spans[i].end_ns, stamp.end_ns);
+      spans[i].add(Atomics::load_plain(&stamps[i]));
     }
   }
   static constexpr std::uint32_t bit(int sample) noexcept { return 1U << sample; }

@@ -23,6 +23,11 @@ constexpr std::uint32_t round_calls_max = 1U << 16;
 constexpr double lost_share_max = 0.02;
 constexpr double earned_least_us = 200'000;
 constexpr double patience_max = 64;
+// What a row takes again and again is known when rings are full and whoever runs ahead has come to
+// the end of its slots: more than the calls of a try. So the best of a trial proves itself in so
+// many calls, timed in their second half, and then another one, as long as that was faster in its
+// tries.
+constexpr std::uint32_t proving_calls = 96;
 constexpr double timed_call_us = 0.3;  // more than one that is not timed
 constexpr float drift_factor = 1.5F;
 constexpr std::uint32_t drifted_rounds = 2;
@@ -61,8 +66,9 @@ Figure measured(const Plan& plan, RowIndex row,
     for (std::uint32_t call = 1; call < group_calls(plan); ++call) {
       const std::size_t at = group * group_calls(plan) + call;
       const std::uint64_t begin_ns = std::max(samples[at].begin_ns, samples[at - 1].end_ns);
-      if (samples[at].end_ns > begin_ns)
-        times_us[count++] = static_cast<float>(samples[at].end_ns - begin_ns) * 1e-3F;
+      if (samples[at].end_ns <= begin_ns) continue;
+      const std::uint64_t taken_ns = std::max(samples[at].end_ns - begin_ns, samples[at].giving_ns);
+      times_us[count++] = static_cast<float>(taken_ns) * 1e-3F;
     }
   }
   return figure_of(std::span{times_us}.first(count));
@@ -92,10 +98,10 @@ Leg leg_at(const Plan& plan, std::uint32_t position) noexcept {
             .calls = 1,
             .sample = static_cast<int>(group * timed_calls + of_try - warming_calls)};
   }
-  const std::uint32_t spacing = judged_at / looks;
-  const std::uint32_t look = position / spacing;
+  const std::uint32_t spacing = (judged_at - plan.opening) / looks;
+  const std::uint32_t look = (position - plan.opening) / spacing;
   if (look >= looks) return until(judged_at);
-  const std::uint32_t timed_from = (look + 1) * spacing - look_calls;
+  const std::uint32_t timed_from = plan.opening + (look + 1) * spacing - look_calls;
   if (position < timed_from) return until(timed_from);
   return {.row = plan.row,
           .calls = 1,
@@ -146,12 +152,35 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
     rows.keep_first(close_rows_max);
     return trial(row, rows);
   }
-  start_anew(row);
-  return steady(row, best_us);
+  proven_ = 0;
+  proves_ = true;
+  return proof(row);
+}
+
+Plan Judge::proof(RowIndex row) const noexcept {
+  return {.opening = proving_calls / 2, .calls = proving_calls + lead_calls, .row = row};
+}
+
+Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept {
+  proven_ |= 1U << row;
+  RowIndex best = row;        // of those that have proven themselves
+  RowIndex challenger = row;  // of all
+  for (const RowIndex each : candidates_) {
+    if (figures[each].samples == 0) continue;
+    if (figures[each].us < figures[challenger].us) challenger = each;
+    if ((proven_ & 1U << each) != 0 && figures[each].us < figures[best].us) best = each;
+  }
+  if ((proven_ & 1U << challenger) == 0 &&
+      figures[challenger].us < better_factor * figures[best].us)
+    return proof(challenger);
+  proves_ = false;
+  start_anew(best);
+  return steady(best, figures[best].us);
 }
 
 Plan Judge::after_steady(const Plan& plan, const Figure& figure,
                          std::span<const Figure> figures) noexcept {
+  if (proves_) return after_proof(plan.row, figures);
   if (figure.samples == 0) return steady(plan.row, figures[plan.row].us);
   earned_us_ += static_cast<double>(figure.us) * plan.calls;
   if (baseline_us_ == 0) baseline_us_ = figure.us;

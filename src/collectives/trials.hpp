@@ -61,7 +61,7 @@ struct TriedRows {
 };
 
 struct Plan {
-  std::uint32_t opening = 0;  // calls before the first try
+  std::uint32_t opening = 0;  // calls before the first one that is timed, or tried
   std::uint32_t calls = 0;    // of the round
   RowIndex row = 0;           // of all calls in which nothing is tried
   std::uint8_t passes = 0;    // each tries all of `tried`
@@ -102,6 +102,15 @@ struct Decision {
 struct Span {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
+  // The longest time of a member that only gave, as a broadcast's root: it runs ahead of those who
+  // take, which do not see then how long it takes.
+  std::uint64_t giving_ns = 0;
+
+  void add(const Span& other) noexcept {
+    begin_ns = std::max(begin_ns, other.begin_ns);
+    end_ns = std::max(end_ns, other.end_ns);
+    giving_ns = std::max(giving_ns, other.giving_ns);
+  }
 };
 
 // candidates: rows that give the same bits, by prediction, the cheapest first; at least two. Only
@@ -121,15 +130,19 @@ class Judge {
   Plan after_trial(const Plan& plan, std::span<const Figure> figures) noexcept;
   Plan after_steady(const Plan& plan, const Figure& figure,
                     std::span<const Figure> figures) noexcept;
+  Plan after_proof(RowIndex row, std::span<const Figure> figures) noexcept;
+  Plan proof(RowIndex row) const noexcept;
   Plan steady(RowIndex row, float us) const noexcept;
   Plan trial(RowIndex row, const TriedRows& rows) const noexcept;
-  void start_anew(RowIndex row) noexcept;  // a trial has ended, with this row
+  void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
 
   TriedRows candidates_;
   RowIndex row_ = rows_max;    // that the last trial found best
   double earned_us_ = 0;       // the time of all calls since then
   float baseline_us_ = 0;      // of the first round since then; 0: not known yet
   std::uint32_t drifted_ = 0;  // rounds in a row whose time was far from it
+  bool proves_ = false;        // after a trial: rows run for a while, to be known
+  std::uint32_t proven_ = 0;   // those that have, by bit
   std::uint32_t trials_ = 0;
   double patience_ = 1;  // grows while trials change nothing
 };

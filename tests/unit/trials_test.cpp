@@ -109,6 +109,21 @@ TEST(a_class, finds_the_fastest_row_through_noise) {
   EXPECT_GE(right, 98);
 }
 
+// As messages into a ring that has room: six calls in a row are fast, and then each waits for its
+// reader.
+TEST(a_class, does_not_take_a_row_that_is_fast_for_a_few_calls_only) {
+  std::uint64_t in_a_row = 0;
+  RowIndex last = 9;
+  Life life{.candidates = {0, 1, 2}, .time_us = [&](RowIndex row, std::uint64_t) {
+              in_a_row = row == last ? in_a_row + 1 : 0;
+              last = row;
+              return row == 0 ? 10.0 : row == 1 ? (in_a_row < 20 ? 3.0 : 30.0) : 12.0;
+            }};
+  life.live(400);
+  EXPECT_EQ(life.decision.plan.row, 0);
+  EXPECT_NEAR(life.decision.figures[1].us, 30, 0.1);
+}
+
 TEST(a_class, spends_at_most_a_fiftieth_of_its_time_on_trials) {
   const std::array<double, 5> times_us{100, 130, 180, 450, 490};
   Life life{.candidates = {0, 1, 2, 3, 4},
@@ -161,13 +176,29 @@ TEST(a_time, of_calls_that_overlap_is_from_end_to_end) {
   const Decision first = first_decision(rows);
   std::array<Span, samples_max> samples{};
   for (std::size_t i = 0; i < timed_calls; ++i)
-    samples[i] = {.begin_ns = 1000 + i, .end_ns = 11'000 + 10'000 * i};  // 10 µs each
+    samples[i] = {
+        .begin_ns = 1000 + i, .end_ns = 11'000 + 10'000 * i, .giving_ns = 0};  // 10 µs each
   for (std::size_t i = 0; i < timed_calls; ++i)
-    samples[timed_calls + i] = {.begin_ns = 1010 + i, .end_ns = 48'000 + 7'000 * i};
+    samples[timed_calls + i] = {.begin_ns = 1010 + i, .end_ns = 48'000 + 7'000 * i, .giving_ns = 0};
   Judge judge{first};
   const Decision next = judge.judge(first, samples);
   EXPECT_NEAR(next.figures[0].us, 10, 0.01);
   EXPECT_NEAR(next.figures[1].us, 7, 0.01);
+}
+
+// Who takes finds the data of many calls there, and tells nothing of who gave them.
+TEST(a_time, of_calls_whose_root_runs_ahead_is_that_of_the_root_where_it_is_longer) {
+  const std::vector<RowIndex> rows{0, 1};
+  const Decision first = first_decision(rows);
+  std::array<Span, samples_max> samples{};
+  for (std::size_t i = 0; i < 2 * timed_calls; ++i)
+    samples[i] = {.begin_ns = 1000 + 200 * i,
+                  .end_ns = 1150 + 200 * i,
+                  .giving_ns = i < timed_calls ? 100U : 400U};
+  Judge judge{first};
+  const Decision next = judge.judge(first, samples);
+  EXPECT_NEAR(next.figures[0].us, 0.15, 0.001);
+  EXPECT_NEAR(next.figures[1].us, 0.4, 0.001);
 }
 
 }  // namespace
