@@ -1,7 +1,7 @@
 #include "collectives/trials.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 
 namespace qpmesh::collectives {
 namespace {
@@ -25,9 +25,10 @@ constexpr double earned_least_us = 200'000;
 constexpr double patience_max = 64;
 // What a row takes again and again is known when rings are full and whoever runs ahead has come to
 // the end of its slots: more than the calls of a try. So the best of a trial proves itself in so
-// many calls, timed in their second half, and then another one, as long as that was faster in its
-// tries.
+// many calls, timed in their second half, and then others that were not much slower in their tries.
 constexpr std::uint32_t proving_calls = 96;
+// A row whose tries were slower by this may be the faster one: its caches were cold.
+constexpr float doubt_factor = 1.2F;
 constexpr double timed_call_us = 0.3;  // more than one that is not timed
 constexpr float drift_factor = 1.5F;
 constexpr std::uint32_t drifted_rounds = 2;
@@ -163,16 +164,22 @@ Plan Judge::proof(RowIndex row) const noexcept {
 
 Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept {
   proven_ |= 1U << row;
-  RowIndex best = row;        // of those that have proven themselves
-  RowIndex challenger = row;  // of all
+  const auto is_proven = [&](RowIndex each) { return (proven_ & 1U << each) != 0; };
+  const auto is_faster = [&](RowIndex each, RowIndex than) {
+    return figures[each].samples > 0 && figures[each].us < figures[than].us;
+  };
+  RowIndex best = row;
   for (const RowIndex each : candidates_) {
-    if (figures[each].samples == 0) continue;
-    if (figures[each].us < figures[challenger].us) challenger = each;
-    if ((proven_ & 1U << each) != 0 && figures[each].us < figures[best].us) best = each;
+    if (is_proven(each) && is_faster(each, best)) best = each;
   }
-  if ((proven_ & 1U << challenger) == 0 &&
-      figures[challenger].us < better_factor * figures[best].us)
-    return proof(challenger);
+  std::optional<RowIndex> challenger;
+  for (const RowIndex each : candidates_) {
+    const bool is_close =
+        figures[each].samples > 0 && figures[each].us < doubt_factor * figures[best].us;
+    if (!is_proven(each) && is_close && (!challenger || is_faster(each, *challenger)))
+      challenger = each;
+  }
+  if (challenger) return proof(*challenger);
   proves_ = false;
   start_anew(best);
   return steady(best, figures[best].us);
