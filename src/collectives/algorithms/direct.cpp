@@ -76,7 +76,7 @@ Task reduction(Group group, const Arguments& arguments) {
   const bool wants = everybody_wants || group.rank() == arguments.root;
   const std::size_t bytes = arguments.bytes();
   const int size = group.size();
-  const Pieces chunks{bytes, 1, arguments.element_bytes};
+  const Pieces chunks{bytes, 1, arguments.element_bytes, two_buffers};
   NodeOperation node{group, chunks.staging_bytes()};
   const auto slices_of = [&](std::size_t chunk) {
     return even_blocks(chunks.length(chunk) / arguments.element_bytes, size,
@@ -178,7 +178,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.in_blocks;
   const int size = group.size();
   const std::size_t own = blocks.first_bytes(group.rank());
-  const Pieces pieces{blocks.longest_bytes(), size, arguments.element_bytes};
+  const Pieces pieces{blocks.longest_bytes(), size, arguments.element_bytes, four_buffers};
   NodeOperation node{group, pieces.staging_bytes()};
   const auto stage = [&](std::size_t piece) {
     for (int block = 0; block < size; ++block) {
@@ -199,12 +199,11 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   }
   const std::uint32_t steps_before = steps_before_staged(node);
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
-    const std::uint32_t staged = steps_before + static_cast<std::uint32_t>(piece) + 1;
-    if (piece > 0) {
-      stage(piece);
-      node.advance(staged);
+    if (piece + 1 < pieces.count()) {
+      stage(piece + 1);
+      node.advance(steps_before + step_of(piece + 1));
     }
-    co_await node.all(staged);
+    co_await node.all(steps_before + step_of(piece));
     const std::size_t length = pieces.length(piece, arguments.bytes());
     reduce_in_rank_order(group, arguments.reducer, arguments.out + pieces.begin(piece),
                          arguments.in + own + pieces.begin(piece), length, [&](int rank) {

@@ -1,6 +1,7 @@
 // Double-buffered copies: who has something to give copies it into its staging in pieces, and
 // whoever wants it copies it out from there; what lies in a Buffer is read where it lies. Only its
-// owner touches private memory. Wins for long vectors on one node.
+// owner touches private memory. Where one only gives it waits for nobody until its buffers, which
+// are four by now, are full. Wins for long vectors on one node.
 // Cost: private memory is copied twice, Buffers once; one step per piece. What lies between costs
 // as if another core has it in its cache.
 // double_buffered_streamed stages past the caches (node/stores.hpp).
@@ -14,57 +15,158 @@
 namespace qpmesh::collectives {
 namespace {
 
-std::uint32_t step_of(std::size_t piece) noexcept { return static_cast<std::uint32_t>(piece) + 1; }
+// Steps of members that others may wait for: of those that take no more than fits all buffers,
+// nobody does.
+class Progress {
+ public:
+  Progress(NodeOperation& node, const Pieces& pieces) noexcept
+      : node_{node}, is_told_{!pieces.all_fit()} {}
+  bool is_told() const noexcept { return is_told_; }
+  void tell(std::size_t piece) noexcept {
+    if (!is_told_) return;
+    if (piece == 0) node_.publish_staged();
+    else node_.advance(step_of(piece));
+  }
 
-// The root waits before it overwrites a buffer; readers tell how far they are.
-template <Stores stores>
-Task broadcast(Group group, const Arguments& arguments) {
+ private:
+  NodeOperation& node_;
+  bool is_told_;
+};
+
+// Broadcast and scatter: the root stages the vector, or a piece of each block, at a time, and waits
+// before it overwrites a buffer; the others tell how far they are.
+template <Collective collective, Stores stores>
+Task give_from_root(Group group, const Arguments& arguments) {
+  constexpr bool is_scatter = collective == Collective::scatter;
   const int root = arguments.root;
-  const std::size_t bytes = arguments.bytes();
-  const Pieces pieces{bytes, 1, 1};
-  NodeOperation node{group, group.rank() == root ? pieces.staging_bytes() : 0};
-  const auto publish = [&](std::size_t piece) {
-    if (piece == 0) node.publish_staged();
-    else node.advance(step_of(piece));
-  };
-  co_await node.own_slot();
-  if (group.rank() == root) {
-    if (node.in_arena(arguments.out, bytes)) {
-      node.expose(arguments.out, bytes);
+  const int rank = group.rank();
+  const std::size_t bytes = arguments.bytes();  // for each
+  const std::byte* const vector = is_scatter ? arguments.in : arguments.out;
+  const std::size_t all_bytes = is_scatter ? bytes * static_cast<std::size_t>(group.size()) : bytes;
+  const Pieces pieces{bytes, is_scatter ? group.size() : 1, 1, four_buffers};
+  const auto first_of = [&](int to) { return bytes * static_cast<std::size_t>(to); };
+  NodeOperation node{group, rank == root ? pieces.staging_bytes() : 0};
+  if (rank == root) {
+    co_await node.own_slot();
+    if (node.in_arena(vector, all_bytes)) {
+      node.expose(vector, all_bytes);
+      if (is_scatter) group.copy(arguments.out, vector + first_of(rank), bytes);
       co_await node.all(1);
       co_return;
     }
     for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
-      if (piece >= 2) co_await node.all(step_of(piece - 2));
-      stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
-                         arguments.out + pieces.begin(piece), pieces.length(piece));
-      publish(piece);
+      if (piece >= pieces.buffers.count) co_await node.all(step_of(piece - pieces.buffers.count));
+      const std::size_t length = pieces.length(piece);
+      for (int block = 0; block < (is_scatter ? group.size() : 1); ++block) {
+        if (is_scatter && block == rank) continue;
+        stage_copy<stores>(group, node.staging(pieces.staged_at(piece, block)),
+                           vector + first_of(block) + pieces.begin(piece), length);
+      }
+      if (piece == 0) node.publish_staged();
+      else node.advance(step_of(piece));
     }
+    if (is_scatter) group.copy(arguments.out, vector + first_of(rank), bytes);
     co_return;
   }
   co_await node.member(root, 1);
   if (node.is_in_arena(root)) {
-    group.copy(arguments.out, node.data_of(root, 0, bytes), bytes);
+    const std::size_t begin = is_scatter ? first_of(rank) : 0;
+    group.copy(arguments.out, node.data_of(root, begin, bytes), bytes);
     if (node.is_revoked(root)) co_await node.failure_of(root);
+    co_await node.own_slot();
     node.publish_staged();
     co_return;
   }
+  Progress progress{node, pieces};
+  if (progress.is_told()) co_await node.own_slot();
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     co_await node.member(root, step_of(piece));
     const std::size_t length = pieces.length(piece);
-    group.copy(arguments.out + pieces.begin(piece),
-               node.staging(root, pieces.staged_at(piece), length), length);
-    publish(piece);
+    const std::size_t staged_at = pieces.staged_at(piece, is_scatter ? rank : 0);
+    group.copy(arguments.out + pieces.begin(piece), node.staging(root, staged_at, length), length);
+    progress.tell(piece);
   }
 }
 
-// The root stages a piece while the others take the one before.
+// The same the other way round.
+template <Stores stores>
+Task gather(Group group, const Arguments& arguments) {
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();  // of each
+  const Pieces pieces{bytes, 1, 1, four_buffers};
+  const std::uint32_t last = step_of(pieces.count());
+  NodeOperation node{group, group.rank() == root ? 0 : pieces.staging_bytes()};
+  if (group.rank() != root) {
+    co_await node.own_slot();
+    if (node.in_arena(arguments.in, bytes)) {
+      node.expose(arguments.in, bytes);
+      co_await node.member(root, last);
+      co_return;
+    }
+    for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+      if (piece >= pieces.buffers.count)
+        co_await node.member(root, step_of(piece - pieces.buffers.count));
+      stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
+                         arguments.in + pieces.begin(piece), pieces.length(piece));
+      if (piece == 0) node.publish_staged();
+      else node.advance(step_of(piece));
+    }
+    co_return;
+  }
+  const auto target_of = [&](int from) {
+    return arguments.out + arguments.out_blocks.first_bytes(from);
+  };
+  group.copy(target_of(root), arguments.in, bytes);
+  Progress progress{node, pieces};
+  if (progress.is_told()) co_await node.own_slot();
+  bool some_in_arena = false;
+  for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+    const std::size_t length = pieces.length(piece);
+    for (int from = group.next(); from != root; from = group.after(from)) {
+      co_await node.member(from, 1);
+      if (!node.is_in_arena(from)) {
+        co_await node.member(from, step_of(piece));
+        group.copy(target_of(from) + pieces.begin(piece),
+                   node.staging(from, pieces.staged_at(piece), length), length);
+      } else if (piece == 0) {
+        some_in_arena = true;
+        group.copy(target_of(from), node.data_of(from, 0, bytes), bytes);
+        if (node.is_revoked(from)) co_await node.failure_of(from);
+      }
+    }
+    progress.tell(piece);
+  }
+  if (!some_in_arena) co_return;
+  if (!progress.is_told()) {
+    co_await node.own_slot();
+    node.publish_staged();
+  }
+  node.advance(last);
+}
+
+// The root stages a piece while the others take the ones before.
 template <Stores stores>
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   return core_cost(
       shape, model, chunk_count(bytes), stored<stores>({.take = bytes, .stream = bytes}),
       stored<stores>({.give = std::min(bytes, double{node_chunk_bytes}), .stream = bytes}));
+}
+
+template <Stores stores>
+Cost gather_cost(const CallShape& shape, const CostModel& model) {
+  const double block = shape.block_bytes();
+  return core_cost(shape, model, chunk_count(block),
+                   stored<stores>({.give = block, .stream = block}),
+                   stored<stores>({.take = shape.others_bytes(), .stream = shape.vector_bytes()}));
+}
+
+template <Stores stores>
+Cost scatter_cost(const CallShape& shape, const CostModel& model) {
+  const double block = shape.block_bytes();
+  return core_cost(shape, model, chunk_count(shape.vector_bytes()),
+                   stored<stores>({.parts = block, .stream = block}),
+                   stored<stores>({.give = shape.others_bytes(), .stream = shape.vector_bytes()}));
 }
 
 // Allgather and alltoall: every rank stages its vector, or a piece of each of its blocks, at a
@@ -77,7 +179,7 @@ Task take_blocks(Group group, const Arguments& arguments) {
   const Blocks& blocks = arguments.out_blocks;
   const Blocks& in_blocks = arguments.in_blocks;
   const std::size_t in_bytes = is_alltoall ? in_blocks.bytes() : arguments.bytes();
-  const Pieces pieces{blocks.longest_bytes(), is_alltoall ? group.size() : 1, 1};
+  const Pieces pieces{blocks.longest_bytes(), is_alltoall ? group.size() : 1, 1, four_buffers};
   NodeOperation node{group, pieces.staging_bytes()};
   // What is for this rank, in a member's vector and among the pieces that it stages at once.
   const std::size_t begin = is_alltoall ? in_blocks.first_bytes(rank) : 0;
@@ -110,26 +212,24 @@ Task take_blocks(Group group, const Arguments& arguments) {
     give(0);
     node.publish_staged();
   }
-  bool some_staged = !own_in_arena;
-  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
-    co_await node.member(from, 1);
-    if (node.is_in_arena(from)) {
-      const std::size_t bytes = blocks.length_bytes(from);
-      group.copy(arguments.out + blocks.first_bytes(from), node.data_of(from, begin, bytes), bytes);
-      if (node.is_revoked(from)) co_await node.failure_of(from);
-    } else {
-      some_staged = true;
-      take(from, 0);
+  bool some_staged = true;
+  for (std::size_t piece = 0; piece < pieces.count() && some_staged; ++piece) {
+    if (piece + 1 < pieces.count()) {
+      if (!own_in_arena) give(piece + 1);
+      node.advance(step_of(piece + 1));
     }
-  }
-  // Who has staged a piece has taken the one before from everybody: the buffer of that piece may be
-  // written again.
-  for (std::size_t piece = 1; piece < pieces.count() && some_staged; ++piece) {
-    if (!own_in_arena) give(piece);
-    node.advance(step_of(piece));
+    some_staged = !own_in_arena;
     for (int from = group.next(); from != group.rank(); from = group.after(from)) {
       co_await node.member(from, step_of(piece));
-      if (!node.is_in_arena(from)) take(from, piece);
+      if (!node.is_in_arena(from)) {
+        some_staged = true;
+        take(from, piece);
+      } else if (piece == 0) {
+        const std::size_t bytes = blocks.length_bytes(from);
+        group.copy(arguments.out + blocks.first_bytes(from), node.data_of(from, begin, bytes),
+                   bytes);
+        if (node.is_revoked(from)) co_await node.failure_of(from);
+      }
     }
   }
   const std::uint32_t last = step_of(pieces.count());
@@ -157,18 +257,30 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm broadcast_double_buffered{Collective::broadcast, "double_buffered",
-                                                     fits_staging, broadcast_cost<Stores::cached>,
-                                                     broadcast<Stores::cached>};
+extern constexpr Algorithm broadcast_double_buffered{
+    Collective::broadcast, "double_buffered", fits_staging, broadcast_cost<Stores::cached>,
+    give_from_root<Collective::broadcast, Stores::cached>};
 extern constexpr Algorithm broadcast_double_buffered_streamed{
     Collective::broadcast, "double_buffered_streamed", fits_staging,
-    broadcast_cost<Stores::streaming>, broadcast<Stores::streaming>};
+    broadcast_cost<Stores::streaming>, give_from_root<Collective::broadcast, Stores::streaming>};
 extern constexpr Algorithm allgather_double_buffered{
     Collective::allgather, "double_buffered", fits_staging, allgather_cost<Stores::cached>,
     take_blocks<Collective::allgather, Stores::cached>};
 extern constexpr Algorithm allgather_double_buffered_streamed{
     Collective::allgather, "double_buffered_streamed", fits_staging,
     allgather_cost<Stores::streaming>, take_blocks<Collective::allgather, Stores::streaming>};
+extern constexpr Algorithm gather_double_buffered{Collective::gather, "double_buffered",
+                                                  fits_staging, gather_cost<Stores::cached>,
+                                                  gather<Stores::cached>};
+extern constexpr Algorithm gather_double_buffered_streamed{
+    Collective::gather, "double_buffered_streamed", fits_staging, gather_cost<Stores::streaming>,
+    gather<Stores::streaming>};
+extern constexpr Algorithm scatter_double_buffered{
+    Collective::scatter, "double_buffered", fits_staging, scatter_cost<Stores::cached>,
+    give_from_root<Collective::scatter, Stores::cached>};
+extern constexpr Algorithm scatter_double_buffered_streamed{
+    Collective::scatter, "double_buffered_streamed", fits_staging, scatter_cost<Stores::streaming>,
+    give_from_root<Collective::scatter, Stores::streaming>};
 extern constexpr Algorithm alltoall_double_buffered{
     Collective::alltoall, "double_buffered", fits_staging, alltoall_cost<Stores::cached>,
     take_blocks<Collective::alltoall, Stores::cached>};

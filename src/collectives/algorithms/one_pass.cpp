@@ -26,7 +26,7 @@ constexpr std::size_t pass_buffers = 8;
 // read. Whoever has staged piece p has read all before p - 3, and before this rank stages piece
 // p + 4 it has seen that: everybody has read piece p - 4, which was in that buffer.
 constexpr std::size_t pass_ahead = pass_buffers / 2;
-constexpr std::uint32_t step_of(std::size_t piece) noexcept {
+constexpr std::uint32_t pass_step(std::size_t piece) noexcept {
   return piece < pass_ahead ? 1 : static_cast<std::uint32_t>(piece - pass_ahead) + 2;
 }
 
@@ -93,16 +93,16 @@ Task allreduce(Group group, const Arguments& arguments) {
       const std::size_t next = piece + pass_ahead - 1;
       if (piece > 0 && next < pieces.count()) {
         if (!own_in_arena) stage_piece<stores>(group, node, arguments, pieces, next);
-        node.advance(step_of(next));
+        node.advance(pass_step(next));
       }
-      if (piece >= pass_ahead) co_await node.all(step_of(piece));
+      if (piece >= pass_ahead) co_await node.all(pass_step(piece));
       reduce_part(group, node, arguments, pieces.begin(piece), pieces.length(piece),
                   pieces.staged_at(piece));
     }
   }
   if (node.none_in_arena()) co_return;
   co_await node.none_revoked();
-  const std::uint32_t last = step_of(pieces.count());
+  const std::uint32_t last = pass_step(pieces.count());
   node.advance(last);
   if (own_in_arena) co_await node.all(last);
 }
