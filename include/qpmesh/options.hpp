@@ -45,7 +45,7 @@ struct Options {
   // QPMESH_ARENA_BYTES_MAX: address space, not memory: pages cost when they are touched
   std::int64_t arena_bytes_max = std::int64_t{64} << 30;
   // QPMESH_PAYLOAD_RING_BYTES: a power of two, per peer and direction (agreed)
-  std::int64_t payload_ring_bytes = std::int64_t{256} << 10;
+  std::int64_t payload_ring_bytes = std::int64_t{1} << 20;
   // QPMESH_NETWORK_RING_BYTES: the same between nodes, where it is registered memory (agreed)
   std::int64_t network_ring_bytes = std::int64_t{32} << 10;
   // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the

@@ -91,6 +91,10 @@ struct ProcessAtomics {
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     copy_bytes(to, from, bytes);
   }
+  // For what this core does not read again (cpu_copy.hpp).
+  static void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+    base::copy_streaming(to, from, bytes);
+  }
   // Whole words of eight bytes: what was built from words just now, and wider loads would wait
   // until those stores have left the core. Volatile, or the compiler makes a memcpy of it.
   static void copy_words(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {

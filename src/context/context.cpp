@@ -33,6 +33,7 @@ messaging::MessagingConfig messaging_config(const ContextParts& parts) {
           .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),
           .unexpected_messages_max = static_cast<std::size_t>(options.unexpected_messages_max),
           .spins_max = parts.spins_max,
+          .measures = options.choice == ChoiceBy::measured,
           .cooperative_copies = copies_cooperatively(parts),
           .revocations = &parts.arena->header().revocations};
 }

@@ -90,11 +90,28 @@ Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byt
   });
 }
 
-Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const std::byte> payload) {
+Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const std::byte> payload,
+                std::uint32_t receiver_operation) {
   if (peer.starved) fields.flags |= flag_want_credit;
-  return post_by(core, peer, [&](const Credits& consumed) {
-    return peer.out.store(fields, payload, Ring::Priority::data, consumed);
-  });
+  const auto store = [&](bool streaming) {
+    return post_by(core, peer, [&](const Credits& consumed) {
+      return peer.out.store(fields, payload, Ring::Priority::data, consumed, streaming,
+                            receiver_operation);
+    });
+  };
+  if (payload.size() < store_choice_bytes_min || !core.config.measures) return store(false);
+  // Where the cores share no cache each line that the peer has read costs its way back, unless it
+  // is stored past the caches. Where they share one that takes longer.
+  FastestWay& ways = peer.stores.of(payload.size());
+  const FastestWay::Turn turn = ways.next(2);
+  if (!turn.timed) return store(turn.way == 1);
+  const Deadline begin = core.system.now();
+  const Ring::Sent sent = store(turn.way == 1);
+  if (sent != Ring::Sent::posted) return sent;
+  const std::uint64_t time_ns = nanoseconds(core.system.now() - begin);
+  // What passed the caches by the peer fetches from memory.
+  ways.took(turn.way, turn.way == 1 ? time_ns * 3 / 2 : time_ns);
+  return sent;
 }
 
 void send_control(Core& core, Peer& peer, const RecordFields& fields, const RendezvousBody& body) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "messaging/fastest_way.hpp"
 #include "messaging/matching.hpp"
 #include "messaging/messaging.hpp"
 #include "messaging/rings/receive_ring.hpp"
@@ -21,6 +23,10 @@
 namespace qpmesh::messaging {
 
 using Ring = SendRing<ProcessAtomics>;
+
+// Shorter payloads are stored through the caches, wherever the cores are.
+inline constexpr std::size_t store_choice_bytes_min = std::size_t{2} << 10;
+inline constexpr std::size_t long_way_bytes_min = std::size_t{4} << 10;
 
 // A message that its receiver copies by itself.
 struct Pull {
@@ -70,7 +76,12 @@ struct Peer {
   transport::FillGuard* remote_guard;  // the peer's, as mapped here
   std::uint32_t helps = 0;             // asked for
   base::FillShare help_share;
-  Pull filling;  // without receive: none. The peer has begun to fill it
+  // How payloads are stored into the peer's ring: through our caches, or past them.
+  FastestWays<store_choice_bytes_min, 5> stores;
+  // How long private messages of the peer come, by placement (rendezvous/ways.cpp).
+  std::array<FastestWays<long_way_bytes_min, 12>, 3> long_ways;
+  Deadline long_timed_until{};  // by the last one that was timed
+  Pull filling;                 // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
   // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the
   // ring wraps. Both ends have this bound, whatever their options say.
@@ -161,8 +172,13 @@ struct Core {
 // Posts a record with its payload, after a second look at the peer's credits where they are short.
 Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
                 Ring::Priority priority);
-// The same of a whole eager message.
-Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const std::byte> payload);
+// The same of what SendRing::store() takes.
+Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const std::byte> payload,
+                std::uint32_t receiver_operation = 0);
+inline std::uint64_t nanoseconds(Deadline::duration time) noexcept {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
 // Posts a record of rendezvous control, or keeps it until a line is free. Throws std::bad_alloc.
 void send_control(Core& core, Peer& peer, const RecordFields& fields, const RendezvousBody& body);
 // Posts what waits for the peer, in its order.

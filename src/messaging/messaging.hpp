@@ -57,7 +57,8 @@ struct MessagingConfig {
   RendezvousChoice rendezvous = RendezvousChoice::write;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
-  int spins_max = 0;                         // of spin_for; 0 where ranks share cores
+  int spins_max = 0;      // of spin_for; 0 where ranks share cores
+  bool measures = false;  // ways to move the same bytes are timed, and the fastest is taken
   bool cooperative_copies = false;           // a sender of the node that only waits copies, too
   base::Revocations* revocations = nullptr;  // ours, where peers can load it
 };

@@ -11,6 +11,7 @@
 #include "base/cpu_copy.hpp"
 #include "messaging/rendezvous/states.hpp"
 #include "progress/task.hpp"
+#include "qpmesh/deadline.hpp"
 #include "transport/transport.hpp"
 
 namespace qpmesh::messaging {
@@ -97,6 +98,7 @@ using Combine = void (*)(std::byte* target, const std::byte* operand, const std:
 
 struct ReceiveOperation : progress::Operation {
   using State = ReceiveState;
+  static constexpr std::int8_t not_timed = -1;
 
   std::uint64_t communicator = 0;
   std::uint64_t key = 0;
@@ -123,6 +125,9 @@ struct ReceiveOperation : progress::Operation {
   std::uint32_t sender_number = 0;                   // while our device reads
   std::uint64_t completion = 0;                      // of the last piece posted
   transport::RemoteAddress origin{};
+  // Of a private message that another rank of the node offered: when it was, if that is timed.
+  Deadline begun{};
+  std::int8_t timed_way = not_timed;
   ReceiveOperation* previous = nullptr;
   ReceiveOperation* next = nullptr;
 };

@@ -73,6 +73,10 @@ struct ExploredAtomics {
     read_plain(from, bytes, where);
     write_plain(to, from, bytes, where);
   }
+  static void copy_streaming(std::byte* to, const std::byte* from, std::size_t bytes,
+                             Where where = Where::current()) {
+    copy(to, from, bytes, where);
+  }
   static void copy_words(std::byte* to, const std::byte* from, std::size_t bytes,
                          Where where = Where::current()) {
     copy(to, from, bytes, where);

@@ -284,7 +284,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        page,
        "options"},
       {{"QPMESH_ARENA_BYTES_MAX=1MiB", "QPMESH_SIZE=4"},
-       "the rings of 4 ranks need 1097728 bytes, the arena has 1048576",
+       "the rings of 4 ranks need 4243456 bytes, the arena has 1048576",
        "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_PAYLOAD_RING_BYTES",
        "init",
        "no_resource"},

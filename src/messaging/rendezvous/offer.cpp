@@ -74,9 +74,11 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
 void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
                   std::uint8_t flags) {
   const bool is_private = (flags & flag_source_private) != 0;
-  if ((is_private || (flags & flag_source_open) != 0) &&
-      pull(core, peer, receive, offered, is_private))
+  if (is_private) {
+    if (take_fastest_way(core, peer, receive, offered)) return;
+  } else if ((flags & flag_source_open) != 0 && pull(core, peer, receive, offered, false)) {
     return;
+  }
   if ((flags & flag_source_readable) != 0 && begin_read(core, peer, receive, offered)) return;
   answer(core, peer, receive, offered.sender_operation);
 }
@@ -198,6 +200,8 @@ void finish(Core& core, ReceiveOperation& receive, const Error* failure) noexcep
     failure = receive.failure;
   }
   close_memory(peer, receive.opened);
+  if (receive.timed_way != ReceiveOperation::not_timed && failure == nullptr)
+    note_time(core, peer, receive);
   enter(receive, idle);
   core.receives.remove(receive.number);
   core.engine.complete(receive, failure);

@@ -58,6 +58,7 @@ bool end_pull(Core& core, Peer& peer, const Pull& pull) {
     return true;
   }
   ++core.counters.pulls;
+  if (receive.timed_way != ReceiveOperation::not_timed) note_time(core, peer, receive);
   core.engine.complete(receive);
   send_control(core, peer, finished_record(communicator),
                {.sender_operation = pull.offered.sender_operation});
@@ -131,12 +132,13 @@ void end_filling(Core& core, Peer& peer) {
 }  // namespace
 
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
-          bool is_private) {
+          bool is_private, Help help) {
   if (!peer.capabilities.loads_peer_memory || is_revoked(peer, offered)) return false;
   const Pull pull{.receive = &receive, .offered = offered, .is_private = is_private};
   // A reduction works on what is in the cache, as it comes through the ring.
   if (is_private && (!peer.copies_private() || receive.combine != nullptr)) return false;
-  if (receive.combine == nullptr && wants_help(core, peer, receive.message_bytes))
+  if (receive.combine == nullptr && help == Help::wanted &&
+      wants_help(core, peer, receive.message_bytes))
     return pull_together(core, peer, pull);
   return take_source(peer, pull, 0, receive.message_bytes) && end_pull(core, peer, pull);
 }

@@ -47,12 +47,20 @@ void close_memory(Peer& peer, std::optional<transport::RemoteAddress>& opened) n
 
 // ---- pull.cpp: the receiver copies ----
 
+enum class Help : std::uint8_t { wanted, not_wanted };
 // False: answer the offer in another way.
 bool pull(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
-          bool is_private);
+          bool is_private, Help help = Help::wanted);
 void handle_help(Core& core, Peer& peer, const HelpBody& body);
 // Ends receives that are filled, and those whose senders are gone, which costs calls of the system.
 void look_at_fillings(Core& core, bool for_the_dead);
+
+// ---- ways.cpp: how private memory of a rank of the node comes, as the receiver finds it ----
+
+// False: answer the offer; the bytes come through the payload ring.
+bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered);
+// Such a message is here.
+void note_time(Core& core, Peer& peer, ReceiveOperation& receive) noexcept;
 
 // ---- zero_copy.cpp: a device moves the message, the receiver's by reads or the sender's by writes
 

@@ -6,6 +6,25 @@
 
 namespace qpmesh::messaging {
 
+namespace {
+
+Ring::Sent post_segment(Core& core, Peer& peer, const SendOperation& send, std::size_t bytes) {
+  const SegmentBody body{.place = 0, .receiver_operation = send.receiver_number};
+  RecordFields fields{.kind = RecordKind::segment,
+                      .body_bytes = sizeof body,
+                      .communicator = send.communicator,
+                      .key = send.key,
+                      .total_bytes = bytes};
+  const std::span payload{send.data + send.moved_bytes, bytes};
+  if (peer.out.stores()) return post(core, peer, fields, payload, send.receiver_number);
+  Record record;
+  start_record(record, fields);
+  std::memcpy(record.body(), &body, sizeof body);
+  return post(core, peer, record, payload, Ring::Priority::data);
+}
+
+}  // namespace
+
 bool stream(Core& core, Peer& peer, SendOperation& send) {
   const std::size_t bytes = std::min(peer.out.segment_bytes_max(), send.bytes - send.moved_bytes);
   if (!peer.out.has_units(bytes)) {
@@ -15,17 +34,7 @@ bool stream(Core& core, Peer& peer, SendOperation& send) {
       return false;
     }
   }
-  Record record;
-  const SegmentBody body{.place = 0, .receiver_operation = send.receiver_number};
-  start_record(record, {.kind = RecordKind::segment,
-                        .body_bytes = sizeof body,
-                        .communicator = send.communicator,
-                        .key = send.key,
-                        .total_bytes = bytes});
-  std::memcpy(record.body(), &body, sizeof body);
-  if (post(core, peer, record, {send.data + send.moved_bytes, bytes}, Ring::Priority::data) !=
-      Ring::Sent::posted)
-    return false;
+  if (post_segment(core, peer, send, bytes) != Ring::Sent::posted) return false;
   ++core.counters.segments_sent;
   send.moved_bytes += bytes;
   if (send.moved_bytes == send.bytes) {

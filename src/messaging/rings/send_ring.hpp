@@ -1,6 +1,7 @@
 // The end of a direction that writes messages into the peer's memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstddef>
@@ -25,6 +26,9 @@ struct SendPlaces {
   const std::byte* credit_cell = nullptr;  // in our slot for this peer, who writes it
   std::span<std::byte> staging;            // empty where every source may be reused at once
 };
+
+// A segment is worth its record, and short enough that both ends copy at once.
+inline constexpr std::size_t segment_ring_bytes_max = std::size_t{16} << 10;
 
 template <class Atomics>
 class SendRing {
@@ -67,11 +71,13 @@ class SendRing {
                     : send_record(record, payload, priority, consumed);
   }
 
-  // The same for a whole eager message, without a record of ours in between: it is built where it
-  // goes. Only where stores() says so.
+  // The same for a whole eager message, or a segment, without a record of ours in between: it is
+  // built where it goes. Only where stores() says so.
   bool stores() const noexcept { return mapped_ != nullptr; }
+  // streaming: the payload passes our caches by. receiver_operation: of a segment.
   Sent store(const RecordFields& fields, std::span<const std::byte> payload, Priority priority,
-             const Credits& consumed) {
+             const Credits& consumed, bool streaming = false,
+             std::uint32_t receiver_operation = 0) {
     const std::uint32_t lines = record_lines(record_length(fields.body_bytes));
     if (must_read()) return Sent::busy;
     if (!has_lines(lines, priority)) return Sent::no_lines;
@@ -93,8 +99,11 @@ class SendRing {
       const PayloadPlace unit = cursor.index(place.start);
       put(record_body_offset - sizeof fields.signature,
           fields.signature | std::uint64_t{unit} << 32);
-      Atomics::copy(mapped_ + RingLayout::payload_offset + unit * unit_bytes, payload.data(),
-                    payload.size());
+      if (fields.kind == RecordKind::segment)
+        put(record_body_offset + sizeof(PayloadPlace), receiver_operation);
+      std::byte* const target = mapped_ + RingLayout::payload_offset + unit * unit_bytes;
+      if (streaming) Atomics::copy_streaming(target, payload.data(), payload.size());
+      else Atomics::copy(target, payload.data(), payload.size());
     }
     put_header(fields, consumed, put);
     if (connection_.publish(line, sequence_word(next_message_)) != transport::Post::posted)
@@ -112,11 +121,12 @@ class SendRing {
     if (capabilities_.medium == transport::Notification::immediate) units += record_lines_max;
     return payload_cursor_.peek(units).end - units_.returned() <= payload_cursor_.ring_units();
   }
-  // Of a stream, an eighth of the ring: the receiver empties one segment while the next ones are on
-  // their way. Together with its record where both are one write, so that the power of two is also
-  // a packet. A multiple of every element size.
+  // Of a stream, an eighth of the ring, or less of a long one: the receiver empties one segment
+  // while the next ones are on their way. Together with its record where both are one write, so
+  // that the power of two is also a packet. A multiple of every element size.
   std::size_t segment_bytes_max() const noexcept {
-    const std::size_t eighth = payload_cursor_.ring_units() / 8 * unit_bytes;
+    const std::size_t eighth =
+        std::min(payload_cursor_.ring_units() / 8 * unit_bytes, segment_ring_bytes_max);
     const bool gathered = capabilities_.medium == transport::Notification::immediate;
     const std::size_t record =
         gathered ? record_lines(record_length(sizeof(SegmentBody))) * line_bytes : 0;

@@ -1,0 +1,56 @@
+// How the private memory of a rank of the node comes: copied by the receiver through the system,
+// with the sender's help or without it, or streamed through the payload ring. Which is fastest
+// depends on where the cores are, on who else needs them, and on whether the sender looks. The
+// receiver finds it: by timing, for each length and placement.
+#include "messaging/rendezvous/rendezvous.hpp"
+
+namespace qpmesh::messaging {
+
+namespace {
+
+// In the order of FastestWay: what is predicted comes first.
+enum class Way : std::size_t { pull, stream, pull_alone };
+
+// Where a target lies so many bytes behind its source modulo a page the system's copy crawls, or is
+// a little slower, or neither (base/cpu_copy.hpp).
+std::size_t placement_of(const ReceiveOperation& receive, const OfferBody& offered) noexcept {
+  const auto behind = (reinterpret_cast<std::uintptr_t>(receive.data) - offered.offset) % 4096;
+  if (behind == 0 || behind >= base::cache_line_bytes) return 0;
+  return behind >= 16 ? 1 : 2;
+}
+
+}  // namespace
+
+bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered) {
+  receive.timed_way = ReceiveOperation::not_timed;
+  if (receive.combine != nullptr) return pull(core, peer, receive, offered, true);
+  if (!core.config.measures) return pull(core, peer, receive, offered, true);
+  const std::size_t placement = placement_of(receive, offered);
+  const bool may_be_helped =
+      core.config.cooperative_copies && receive.message_bytes >= base::filled_bytes_min;
+  const FastestWay::Turn turn =
+      peer.long_ways[placement].of(receive.message_bytes).next(may_be_helped ? 3 : 2);
+  if (turn.timed) {
+    receive.timed_way = static_cast<std::int8_t>(placement * FastestWay::ways_max + turn.way);
+    receive.begun = core.system.now();
+  }
+  const auto way = static_cast<Way>(turn.way);
+  if (way == Way::stream) return false;
+  const Help help = way == Way::pull ? Help::wanted : Help::not_wanted;
+  if (pull(core, peer, receive, offered, true, help)) return true;
+  receive.timed_way = ReceiveOperation::not_timed;
+  return false;
+}
+
+// From the end of the one before, where several are under way at once.
+void note_time(Core& core, Peer& peer, ReceiveOperation& receive) noexcept {
+  const auto timed = static_cast<std::size_t>(receive.timed_way);
+  receive.timed_way = ReceiveOperation::not_timed;
+  const Deadline begin = std::max(receive.begun, peer.long_timed_until);
+  peer.long_timed_until = core.system.now();
+  peer.long_ways[timed / FastestWay::ways_max]
+      .of(receive.message_bytes)
+      .took(timed % FastestWay::ways_max, nanoseconds(peer.long_timed_until - begin));
+}
+
+}  // namespace qpmesh::messaging
