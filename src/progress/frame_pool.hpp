@@ -68,8 +68,10 @@ class FramePool {
 
   std::array<Header*, class_count> free_{};
 
-  // constinit: read without a call to an initialiser.
-  static constinit thread_local FramePool* current_;
+  // constinit: read without a call to an initialiser. initial-exec: without one of the dynamic
+  // linker's either, which a shared library's variable costs at each use; for one word a process
+  // has room, however late it loads the library.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local FramePool* current_;
 };
 
 }  // namespace qpmesh::progress
