@@ -79,6 +79,8 @@ struct AnyReduction {
                    std::size_t element_count) = nullptr;
   const void* context = nullptr;                                       // the caller's F
   std::shared_ptr<const void> (*copy)(const void* context) = nullptr;  // of it, for who keeps it
+
+  bool operator==(const AnyReduction&) const = default;
 };
 
 template <class O>

@@ -12,17 +12,31 @@ using collectives::Arguments;
 using collectives::Blocks;
 using collectives::CallShape;
 
-// Everything that is decided about a call before it is counted.
-struct Plan {
-  Plan(PendingOperation& pending, const detail::AnyCollective& collective)
-      : request{pending},
+// Checks a call, and fills in what follows from its arguments.
+struct Preparation {
+  Preparation(context::PreparedCall& into, const context::CommunicatorState& communicator,
+              const detail::AnyCollective& collective, std::string_view name)
+      : prepared{into},
         what{collective},
-        call{pending.communicator->history().next(context::CollectiveName{collective.collective})},
-        shape{pending.communicator->shape()},
-        arguments{*::new(&pending.arguments) Arguments},
-        rank{pending.communicator->rank()} {
-    arguments.in_blocks.counts = arguments.out_blocks.counts = nullptr;
+        operation{name},
+        shape{communicator.shape()},
+        arguments{into.arguments},
+        rank{communicator.rank()} {
+    prepared.lasts = false;  // until it has passed
+    call = {.operation = context::CollectiveName{what.collective}};
     call.has_layout = what.has_layout();
+    arguments.in_blocks.counts = arguments.out_blocks.counts = nullptr;
+    prepared.divide = nullptr;
+  }
+
+  void prepare() {
+    check_and_fill_in();
+    prepared.what = what;
+    prepared.shape = shape;
+    prepared.moves_nothing =
+        shape.bytes == 0 && !shape.uneven && what.collective != Collective::barrier;
+    prepared.signature = call.signature();
+    prepared.lasts = !what.has_layout();
   }
 
   void check_and_fill_in() {
@@ -42,28 +56,27 @@ struct Plan {
   }
 
   void broadcast() {
-    const std::size_t bytes = checked_bytes(what.out, operation());
+    const std::size_t bytes = checked_bytes(what.out, operation);
     describe(what.out, what.out.element_count, bytes);
     take_root();
   }
 
   void reduce() {
-    const std::size_t bytes = checked_bytes(what.in, operation());
+    const std::size_t bytes = checked_bytes(what.in, operation);
     describe(what.in, what.in.element_count, bytes);
     take_root();
-    if (at_root()) check_pair(what.in, what.out, operation());
+    if (at_root()) check_pair(what.in, what.out, operation);
     take_reduction(at_root() ? what.in.element_count : 0);
   }
 
   void reduce_vectors() {
-    check_pair(what.in, what.out, operation());
+    check_pair(what.in, what.out, operation);
     const std::size_t count = what.in.element_count;
     describe(what.in, count, count * what.in.element_bytes);
     const bool is_prefix = what.collective != Collective::allreduce;
     if (is_prefix && what.reduction.function == nullptr &&
         what.reduction.kind == ReductionKind::average) {
-      bad_argument(operation(),
-                   "take qpmesh::sum, and divide by the number of ranks that it covers",
+      bad_argument(operation, "take qpmesh::sum, and divide by the number of ranks that it covers",
                    "the average of a prefix has no meaning");
     }
     take_reduction(count);
@@ -71,7 +84,7 @@ struct Plan {
 
   void reduce_scatter() {
     if (what.has_layout() && !what.in_layout->displacements.empty()) {
-      bad_argument(operation(),
+      bad_argument(operation,
                    "the blocks of a reduce_scatter follow one another: give counts alone",
                    "a layout with displacements");
     }
@@ -98,11 +111,11 @@ struct Plan {
   }
 
   void alltoall() {
-    check_disjoint(what.in, what.out, operation());
+    check_disjoint(what.in, what.out, operation);
     const std::size_t in_count = what.in.element_count;
     if (!what.has_layout() && (in_count % ranks() != 0 || what.out.element_count != in_count)) {
       bad_argument(
-          operation(), "for blocks of unequal lengths give two BlockLayouts",
+          operation, "for blocks of unequal lengths give two BlockLayouts",
           "in has {} elements and out {}: not the same number of whole blocks for {} ranks",
           in_count, what.out.element_count, shape.size);
     }
@@ -118,12 +131,6 @@ struct Plan {
     shape.uneven = what.has_layout();
   }
 
-  bool moves_nothing() const noexcept {
-    return shape.bytes == 0 && !shape.uneven && what.collective != Collective::barrier;
-  }
-
-  // Not a copy: it was stored just now, in halves, and loading it whole waits for both.
-  const std::string_view& operation() const noexcept { return request.operation; }
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(shape.size); }
   bool at_root() const noexcept { return rank == what.root; }
 
@@ -141,7 +148,7 @@ struct Plan {
   }
 
   void take_root() {
-    check_peer(what.root, shape.size, false, operation(), "root");
+    check_peer(what.root, shape.size, false, operation, "root");
     call.root = arguments.root = what.root;
   }
 
@@ -163,15 +170,15 @@ struct Plan {
     if (reducer.kernel == nullptr) bad_reduction();
     call.reduction = static_cast<std::uint8_t>(reduction.kind);
     if (reduction.kind != ReductionKind::average) return;
-    divide = collectives::divide_kernel(what.in.type);
-    divided_count = result_count;
+    prepared.divide = collectives::divide_kernel(what.in.type);
+    prepared.divided_count = result_count;
   }
   [[noreturn]] void bad_reduction() const {
     if (what.reduction.kind > ReductionKind::logical_xor) {
-      bad_argument(operation(), "take qpmesh::sum or one of its like",
-                   "reduction {} does not exist", static_cast<int>(what.reduction.kind));
+      bad_argument(operation, "take qpmesh::sum or one of its like", "reduction {} does not exist",
+                   static_cast<int>(what.reduction.kind));
     }
-    bad_argument(operation(), "bit_and, bit_or and bit_xor take integers",
+    bad_argument(operation, "bit_and, bit_or and bit_xor take integers",
                  "a bitwise reduction of a floating type has no meaning");
   }
 
@@ -181,17 +188,17 @@ struct Plan {
   template <class All, class One>
   void cut(const All& all, std::string_view all_name, Blocks& blocks, const One& one,
            std::string_view one_name, bool has_all = true) {
-    const std::size_t one_bytes = checked_bytes(one, operation());
+    const std::size_t one_bytes = checked_bytes(one, operation);
     const bool even = !what.has_layout();
     if (has_all) {
-      checked_bytes(all, operation());
+      checked_bytes(all, operation);
       const BlockLayout* const layout =
           what.in_layout != nullptr ? what.in_layout : what.out_layout;
       blocks = blocks_of(all, layout, all_name, one.element_count, one_name);
       if (!even)
         check_length(one.element_count, one_name, blocks.counts[rank],
                      "this rank's block of the layout");
-      check_in_place(all, first_of(blocks, rank) * all.element_bytes, one, operation());
+      check_in_place(all, first_of(blocks, rank) * all.element_bytes, one, operation);
     }
     describe(one, even ? one.element_count : 0, even ? one_bytes * ranks() : 0);
   }
@@ -205,7 +212,7 @@ struct Plan {
   void check_length(std::size_t count, std::string_view name, std::size_t expected,
                     std::string_view expected_name) const {
     if (count != expected)
-      bad_argument(operation(), "they must be equal", "{} has {} elements, {} {}", name, count,
+      bad_argument(operation, "they must be equal", "{} has {} elements, {} {}", name, count,
                    expected_name, expected);
   }
 
@@ -216,7 +223,7 @@ struct Plan {
     if (!what.has_layout()) {
       const auto total = base::checked_multiply(one, ranks());
       if (!total || *total != all.element_count) {
-        bad_argument(operation(), "for blocks of unequal lengths give a BlockLayout",
+        bad_argument(operation, "for blocks of unequal lengths give a BlockLayout",
                      "{} has {} elements, but {} ranks with {} elements each ({}) need {}", name,
                      all.element_count, shape.size, one, one_name,
                      total ? std::to_string(*total) : "more than memory can hold");
@@ -224,8 +231,8 @@ struct Plan {
       return collectives::even_blocks(all.element_count, shape.size, all.element_bytes);
     }
     const bool gapless = layout->displacements.empty();
-    check_layout(*layout, all.element_count, shape.size, name, operation());
-    if (layout == what.out_layout && !gapless) check_no_overlap(*layout, operation());
+    check_layout(*layout, all.element_count, shape.size, name, operation);
+    if (layout == what.out_layout && !gapless) check_no_overlap(*layout, operation);
     return {.element_count =
                 std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0}),
             .element_bytes = all.element_bytes,
@@ -239,14 +246,13 @@ struct Plan {
     return std::accumulate(blocks.counts, blocks.counts + block, std::size_t{0});
   }
 
-  PendingOperation& request;
+  context::PreparedCall& prepared;
   const detail::AnyCollective& what;
-  context::CollectiveCall& call;  // of the communicator
+  std::string_view operation;
+  context::CollectiveCall& call{prepared.call};
   CallShape shape;
-  Arguments& arguments;  // of the request
+  Arguments& arguments;
   int rank;
-  collectives::DivideKernel divide = nullptr;  // average: after the sum
-  std::size_t divided_count = 0;               // elements of out, on this rank
 };
 
 // The lists of a v-form, whose owner may drop them when the call returns.
@@ -271,45 +277,63 @@ void keep_lists(Blocks& blocks, std::byte* memory) {
 }
 
 // With what stands around an algorithm: the lists of a v-form, the division of an average, and how
-// it was chosen. The plan and the lists are the caller's: nothing of them is looked at after the
-// first wait.
-collectives::Task run_planned(collectives::Group group, const Plan& plan,
-                              collectives::Choice choice) {
-  collectives::Selector& selector = plan.request.communicator->selector();
-  Arguments& arguments = plan.arguments;
-  const collectives::DivideKernel divide = plan.divide;
-  const std::size_t divided_count = plan.divided_count;
+// it was chosen. What is prepared and the lists are not the task's: nothing of them is looked at
+// after the first wait.
+collectives::Task run_prepared(collectives::Group group, const context::PreparedCall& prepared,
+                               Arguments& arguments, collectives::Selector& selector,
+                               collectives::Choice choice) {
+  const collectives::DivideKernel divide = prepared.divide;
+  const std::size_t divided_count = prepared.divided_count;
   const std::size_t in_bytes = lists_bytes(arguments.in_blocks);
   const collectives::Scratch lists{group, in_bytes + lists_bytes(arguments.out_blocks)};
   keep_lists(arguments.in_blocks, lists.data());
   keep_lists(arguments.out_blocks, lists.data() + in_bytes);
   if (selector.is_plain(choice)) co_await choice.row->run(group, arguments);
-  else co_await selector.run(group, arguments, plan.shape, choice);
+  else co_await selector.run(group, arguments, prepared.shape, choice);
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
+}
+
+// Apart: the compiler computes the place of what is prepared again and again where it could keep
+// it.
+[[gnu::noinline]] void start_prepared(PendingOperation& request, context::PreparedCall& prepared,
+                                      std::string_view algorithm_asked_for, Caller caller) {
+  context::CommunicatorState& communicator = *request.communicator;
+  collectives::Selector& selector = communicator.selector();
+  collectives::Choice choice;
+  if (!prepared.moves_nothing || !algorithm_asked_for.empty()) {
+    choice = selector.select(prepared.shape, prepared.what.collective, algorithm_asked_for,
+                             request.operation);
+  }
+  prepared.call.algorithm_asked_for = !algorithm_asked_for.empty();
+  if (prepared.call.algorithm != choice.named) [[unlikely]] {
+    prepared.call.algorithm = choice.named;
+    prepared.signature = prepared.call.signature();
+  }
+  const collectives::Group group = communicator.begin(prepared.call, prepared.signature);
+  request.has_task = true;
+  progress::Engine& engine = communicator.context().engine();
+  // Nothing to move, as all ranks know: counted, and done.
+  if (prepared.moves_nothing) return engine.complete(request.task);
+  // A caller that waits makes no other call meanwhile: what is prepared stays as it is.
+  Arguments& arguments = caller == Caller::waits
+                             ? prepared.arguments
+                             : *::new (&request.arguments) Arguments{prepared.arguments};
+  if (prepared.divide == nullptr && !prepared.call.has_layout && selector.is_plain(choice)) {
+    engine.start(request.task, [&] { return choice.row->run(group, arguments); });
+  } else {
+    engine.start(request.task,
+                 [&] { return run_prepared(group, prepared, arguments, selector, choice); });
+  }
 }
 
 }  // namespace
 
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
-                      std::string_view algorithm_asked_for) {
-  Plan plan{request, what};
-  plan.check_and_fill_in();
-  collectives::Selector& selector = request.communicator->selector();
-  collectives::Choice choice;
-  if (!plan.moves_nothing() || !algorithm_asked_for.empty())
-    choice = selector.select(plan.shape, what.collective, algorithm_asked_for, request.operation);
-  plan.call.algorithm = choice.named;
-  plan.call.algorithm_asked_for = !algorithm_asked_for.empty();
-  const collectives::Group group = request.communicator->begin();
-  request.has_task = true;
-  progress::Engine& engine = request.communicator->context().engine();
-  // Nothing to move, as all ranks know: counted, and done.
-  if (plan.moves_nothing()) return engine.complete(request.task);
-  if (plan.divide == nullptr && !plan.call.has_layout && selector.is_plain(choice)) {
-    engine.start(request.task, [&] { return choice.row->run(group, request.arguments); });
-  } else {
-    engine.start(request.task, [&] { return run_planned(group, plan, choice); });
-  }
+                      std::string_view algorithm_asked_for, Caller caller) {
+  context::PreparedCall& prepared = request.communicator->prepared(what.collective);
+  if (!prepared.is(what)) [[unlikely]]
+    Preparation{prepared, *request.communicator, what, request.operation}.prepare();
+  start_prepared(request, prepared, algorithm_asked_for, caller);
 }
 
 void start_algorithm(PendingOperation& request, const collectives::Group& group,

@@ -166,8 +166,10 @@ struct RequestState : context::HeldRequest, PendingOperation {
 
 // Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws
 // Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
+// Caller: does it wait for the end before it makes another call?
+enum class Caller : std::uint8_t { waits, goes_on };
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
-                      std::string_view algorithm_asked_for);
+                      std::string_view algorithm_asked_for, Caller caller);
 
 // Starts what begin() counted, by this algorithm. Behind calls that wait for their turn.
 void start_algorithm(PendingOperation& request, const collectives::Group& group,

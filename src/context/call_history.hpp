@@ -98,26 +98,17 @@ class CallHistory {
  public:
   static constexpr std::size_t remembered_max = 64;
 
-  // What the collective that begins next is, to be filled in: in the memory of calls, so that
-  // nothing is copied. begin() counts it; without it nothing has happened.
-  CollectiveCall& next(CollectiveName operation) noexcept {
-    Remembered& next = remembered(next_operation_);
-    next.operation = next_operation_;
-    return *::new (&next.call)
-        CollectiveCall{.operation = operation};  // where it stays: an assignment would copy it
-  }
-  // It begins.
+  // A collective begins. signature: of the call alone.
   struct Begun {
     std::uint32_t operation;  // its number
-    std::uint32_t signature;
-    const CollectiveCall& call;
+    std::uint32_t signature;  // of it and all before it
   };
-  Begun begin() noexcept {
-    Remembered& begun = remembered(next_operation_);
+  Begun begin(const CollectiveCall& call, std::uint32_t signature) noexcept {
     // Neither step loses anything, for the factor is odd: once different, signatures stay so while
     // the calls are the same.
-    signature_ = begun.signature = (signature_ ^ begun.call.signature()) * 0x9e3779b1U;
-    return {next_operation_++, begun.signature, begun.call};
+    signature_ = (signature_ ^ signature) * 0x9e3779b1U;
+    ::new (&remembered(next_operation_)) Remembered{next_operation_, signature_, call};
+    return {next_operation_++, signature_};
   }
 
   // What a peer compares with its own: the signatures of the last calls, one after the other.

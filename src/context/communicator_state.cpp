@@ -82,14 +82,6 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   }
 }
 
-collectives::Group CommunicatorState::begin() {
-  const CallHistory::Begun begun = history_.begin();
-  context_->operations().add(begun.call.operation.text,
-                             begun.call.element_count * begun.call.element_bytes);
-  context_->messaging().recheck_signatures(id(), begun.operation);
-  return {members_, begun.operation, begun.signature};
-}
-
 std::uint64_t CommunicatorState::next_child_id() const noexcept {
   return base::mix64(id() ^ base::mix64(next_child_ + 1));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "collectives/node/memory.hpp"
 #include "context/call_history.hpp"
 #include "context/context.hpp"
+#include "context/prepared_call.hpp"
 #include "qpmesh/error.hpp"
 #include "qpmesh/request.hpp"
 
@@ -64,12 +66,18 @@ class CommunicatorState {
     context_->finished(*this);
   }
 
-  // A collective begins: the call that was filled in with history().next(), checked against what
-  // peers already sent of it.
-  collectives::Group begin();
-  collectives::Group begin(const CollectiveCall& call) {
-    history_.next(call.operation) = call;
-    return begin();
+  // A collective begins: the call, with its signature, is checked against what peers already sent
+  // of it.
+  collectives::Group begin(const CollectiveCall& call, std::uint32_t signature) noexcept {
+    const CallHistory::Begun begun = history_.begin(call, signature);
+    context_->operations().add(call.operation.text, call.element_count * call.element_bytes);
+    context_->messaging().recheck_signatures(id(), begun.operation);
+    return {members_, begun.operation, begun.signature};
+  }
+  collectives::Group begin(const CollectiveCall& call) { return begin(call, call.signature()); }
+  // The last call of the collective, for one like it.
+  PreparedCall& prepared(Collective collective) noexcept {
+    return prepared_[static_cast<std::size_t>(collective)];
   }
   CallHistory& history() noexcept { return history_; }
   messaging::List<HeldRequest>& requests() noexcept { return requests_; }
@@ -179,6 +187,7 @@ class CommunicatorState {
   std::unique_ptr<const Error> failure_;
   const messaging::ReceiveOperation* probed_ = nullptr;  // what a probe waits for
   CallHistory history_;
+  std::array<PreparedCall, collective_count> prepared_;
   messaging::List<HeldRequest> requests_;
   std::shared_ptr<CommunicatorState> held_by_requests_;  // this one, while there are any
 };

@@ -226,7 +226,7 @@ std::optional<Status> Communicator::try_probe(int source, int tag) {
 void Communicator::run_collective(const detail::AnyCollective& what, const CallOptions& options) {
   run(*state_, collectives::collective_name(what.collective), options,
       [&](PendingOperation& request) {
-        calls::start_collective(request, what, options.algorithm);
+        calls::start_collective(request, what, options.algorithm, Caller::waits);
       });
 }
 
@@ -239,7 +239,7 @@ Request Communicator::start_collective(const detail::AnyCollective& what,
                        request.function = what.reduction.copy(what.reduction.context);
                        kept.reduction.context = request.function.get();
                      }
-                     calls::start_collective(request, kept, options.algorithm);
+                     calls::start_collective(request, kept, options.algorithm, Caller::goes_on);
                    });
 }
 

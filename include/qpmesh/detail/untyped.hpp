@@ -17,6 +17,8 @@ struct ConstElements {
   std::size_t element_count;
   std::size_t element_bytes;
   ElementType type;
+
+  bool operator==(const ConstElements&) const = default;
 };
 struct Elements {
   void* data;
@@ -24,6 +26,7 @@ struct Elements {
   std::size_t element_bytes;
   ElementType type;
 
+  bool operator==(const Elements&) const = default;
   // NOLINTNEXTLINE(google-explicit-constructor): what may be written may be read
   operator ConstElements() const noexcept { return {data, element_count, element_bytes, type}; }
 };
@@ -57,6 +60,7 @@ struct AnyCollective {
   const BlockLayout* in_layout = nullptr;  // of a v-form
   const BlockLayout* out_layout = nullptr;
 
+  bool operator==(const AnyCollective&) const = default;
   bool has_layout() const noexcept { return in_layout != nullptr || out_layout != nullptr; }
 };
 
