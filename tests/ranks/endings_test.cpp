@@ -125,6 +125,17 @@ TEST(endings, a_goodbye_says_that_wait_any_gave_up_before) {
   expect_success(ranks);
 }
 
+TEST(endings, a_death_ends_a_wait_for_requests_of_two_contexts) {
+  for (const std::string first : {"world", "other"}) {
+    for (const Words& variables : {Words{}, Words{"QPMESH_SPIN_US=0"}}) {
+      auto ranks = start_ranks(2, rank_program("a_member_of_two_contexts_dies", {first}),
+                               {.variables = variables});
+      EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].output();
+      EXPECT_LT(time_of(ranks[0], "over") - time_of(ranks[0], "told"), 1'000) << ranks[0].output();
+    }
+  }
+}
+
 TEST(endings, what_waits_for_a_message_of_anybody_ends_when_all_others_have_left) {
   for (const std::string how : {"receive", "probe"}) {
     for (const int size : {2, 4}) {

@@ -172,6 +172,31 @@ void all_others_leave(Arguments arguments) {
       {ErrorCode::peer_dead, peer, arguments[0], "rank * (pid * on *)" + left, left_hint});
 }
 
+// arguments[0]: whose request comes first, the world's or the other context's. The survivor sleeps.
+void a_member_of_two_contexts_dies(Arguments arguments) {
+  Communicator world = init();
+  Communicator other = world.independent();
+  world.barrier();
+  if (world.rank() == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    std::_Exit(0);
+  }
+  std::array<int, 2> data{};
+  const bool world_first = arguments[0] == "world";
+  Communicator& first = world_first ? world : other;
+  Communicator& second = world_first ? other : world;
+  const CallOptions limit{.timeout_ms = 10'000};
+  std::array requests{first.receive_async(std::span{data}.subspan(0, 1), 1, 0, limit),
+                      second.receive_async(std::span{data}.subspan(1, 1), 1, 0, limit)};
+  const Expected told{ErrorCode::peer_dead, 1, "receive_async", "rank 1 (pid * on *)" + died,
+                      died_hint};
+  const std::size_t index = wait_any(requests);
+  say_time("told");
+  expect_error([&] { requests[index].wait(); }, told);
+  expect_error([&] { wait_all(requests); }, told);
+  say_time("over");
+}
+
 void wait_any_gives_up(Arguments /*arguments*/) {
   Communicator world = init();
   std::vector<int> data(1);
@@ -344,6 +369,7 @@ std::vector<Scenario> ending_scenarios() {
           {"a_second_thread_aborts", a_second_thread_aborts},
           {"all_others_leave", all_others_leave},
           {"wait_any_gives_up", wait_any_gives_up},
+          {"a_member_of_two_contexts_dies", a_member_of_two_contexts_dies},
           {"a_sender_takes_its_buffer_back", a_sender_takes_its_buffer_back},
           {"a_giver_is_killed", a_giver_is_killed},
           in_world("long_messages_until", long_messages_until),
