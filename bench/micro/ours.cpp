@@ -12,6 +12,7 @@
 #include "base/system.hpp"
 #include "bench/micro/probe.hpp"
 #include "bench/micro/threads.hpp"
+#include "collectives/choice.hpp"
 #include "messaging/rings/layout.hpp"
 #include "messaging/rings/receive_ring.hpp"
 #include "messaging/rings/send_ring.hpp"
@@ -49,6 +50,27 @@ double task_step_ns(CorePair cores) {
   });
   if (sum != steps) std::abort();  // the number below would be about something else
   return ns / steps;
+}
+
+// ---- choice: which algorithm runs a call of a length that was called before, and is not timed
+// ----
+
+double choice_ns(CorePair cores) {
+  constexpr int calls = 10'000;
+  pin_to(cores.first);
+  collectives::Selector selector{collectives::TopologyParams{.shares_memory = true}};
+  collectives::CallShape shape{.size = 2, .bytes = 8, .one_node = true};
+  const auto choose = [&] {
+    asm volatile("" : "+m"(shape.bytes));  // or it is chosen once, before the loop
+    return selector.select(shape, Collective::allreduce, {}).row;
+  };
+  const collectives::Algorithm* const first = choose();
+  int others = 0;
+  const double ns = elapsed_ns([&] {
+    for (int i = 0; i < calls; ++i) others += choose() == first ? 0 : 1;
+  });
+  if (others != 0) std::abort();
+  return ns / calls;
 }
 
 // ---- ring put and take: a record with 8 bytes inline over shared memory, both ends in this thread
@@ -217,6 +239,7 @@ std::vector<Probe> own_probes(CorePair cores) {
   std::vector<Probe> probes{
       {.name = "ours/ring_take",
        .sample_ns = [cores, ring] { return ring_ns(cores, *ring, RingEnd::take); }},
+      {.name = "ours/choice", .sample_ns = [cores] { return choice_ns(cores); }},
       {.name = "ours/wake/one_core", .sample_ns = [one_core] { return wake_ns(one_core); }}};
   for (const auto& [size_name, bytes] :
        {std::pair{"64KiB", std::size_t{64} << 10}, std::pair{"1MiB", std::size_t{1} << 20},
