@@ -10,7 +10,7 @@
 namespace qpmesh::test {
 namespace {
 
-constexpr std::size_t user_bytes = std::size_t{16} << 20;  // address space only
+constexpr std::size_t user_bytes = std::size_t{64} << 20;  // address space only
 
 std::size_t arena_bytes(const messaging::RingLayout& layout, int size) {
   const std::size_t staging = layout.staging_bytes() * static_cast<std::size_t>(size);
