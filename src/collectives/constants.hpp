@@ -12,11 +12,15 @@ struct Constants {
   // The same where ranks share a core, for each of them: it gets the core, works and gives it away.
   double turn_s = 1.2e-6;
   // Calling the system to copy out of another process, without the bytes.
-  double system_copy_s = 1.0e-6;
+  double system_copy_s = 2.2e-6;
+  double system_page_s = 0.28e-6;    // looking up one of the pages that it copies then
   double copied_byte_s = 0.018e-9;   // inside the cache of a core
-  double crossed_byte_s = 0.063e-9;  // out of, or into, what another core has in its cache
-  double memory_byte_s = 0.15e-9;    // of what is too long for the cache
-  double reduced_byte_s = 0.026e-9;  // an operand combined with another, in the cache
+  double crossed_byte_s = 0.025e-9;  // out of, or into, what another core has in its cache
+  // The same while a rank's own vectors pass through a cache that they do not fit.
+  double evicted_byte_s = 0.06e-9;
+  double core_cache_bytes = 1 << 20;  // that cache
+  double memory_byte_s = 0.15e-9;     // of what is too long for the cache
+  double reduced_byte_s = 0.026e-9;   // an operand combined with another, in the cache
   // Vectors of all ranks of a node, in and out together, that fit the cache.
   double cache_bytes = 16 << 20;
   double message_latency_s = 0.27e-6;   // a small one on a node, until its receiver goes on

@@ -8,6 +8,8 @@ namespace {
 // Of a block that a message's record has no room for.
 constexpr double inline_bytes_max = 192;
 
+constexpr double page_bytes = 4096;
+
 // Two cores that copy one message together need 0.5 to 0.65 of the time of one (measured,
 // docs/decisions/0020).
 constexpr double helped_share = 0.58;
@@ -24,7 +26,8 @@ CostModel network(const Constants& constants) noexcept {
 // A message is two copies by two ranks. Ranks that share a core do what they do one after another,
 // and whoever waits gives the core to everybody on it; what stays on the core does not cross to
 // another, and its copies cost half. The system looks up every page that it copies: its bytes cost
-// about as much where both ranks have one core as between cores (measured, 0.1 ns). That a call
+// about as much where both ranks have one core as between cores (measured, 0.1 ns), and no more for
+// long vectors. That a call
 // costs `here` times as much is more than was measured (with two on a core 2.7 µs beside 2.0
 // to 2.5): chosen so that staging ends where it would lose too much while cores share no cache.
 CostModel shared_memory(const Constants& constants, const CallShape& shape,
@@ -35,6 +38,8 @@ CostModel shared_memory(const Constants& constants, const CallShape& shape,
   // Every rank has a vector that goes in, and one that comes out.
   const bool fits = 2 * shape.ranks() * shape.vector_bytes() <= constants.cache_bytes;
   const double more_s = fits ? 0 : std::max(0.0, constants.memory_byte_s - constants.copied_byte_s);
+  // What is staged is still in its writer's own cache when another core reads it, or not any more.
+  const bool stays = 2 * shape.vector_bytes() <= constants.core_cache_bytes;
   const bool has_payload = shape.block_bytes() > inline_bytes_max;
   const bool helped = shape.cma && here <= 1 && shape.block_bytes() >= base::filled_bytes_min;
   return {
@@ -48,12 +53,13 @@ CostModel shared_memory(const Constants& constants, const CallShape& shape,
       .node = {.step_s = here > 1 ? turns_s : constants.line_s,
                .look_s = constants.line_s / 8,  // the lines travel at the same time
                .copied_byte_s = constants.copied_byte_s,
-               .crossed_byte_s = constants.crossed_byte_s,
+               .crossed_byte_s = stays ? constants.crossed_byte_s : constants.evicted_byte_s,
                .streamed_byte_s = more_s / 2,
                .memory_byte_s = constants.memory_byte_s,
                .reduced_byte_s = constants.reduced_byte_s,
                .system_copy_s = here * constants.system_copy_s,
-               .system_byte_s = constants.crossed_byte_s + (here > 1 ? constants.copied_byte_s : 0),
+               .system_byte_s = constants.system_page_s / page_bytes + constants.crossed_byte_s +
+                                (here > 1 ? constants.copied_byte_s : 0),
                .ranks_per_core = here},
       .helped_share = helped ? helped_share : 1};
 }
