@@ -102,7 +102,8 @@ Task allreduce(Group group, const Arguments& arguments) {
   }
   if (node.none_in_arena()) co_return;
   co_await node.none_revoked();
-  const std::uint32_t last = pass_step(pieces.count());
+  // A step of its own also where there are few pieces: who has come to it has read all.
+  const std::uint32_t last = pass_step(std::max(pieces.count(), pass_ahead));
   node.advance(last);
   if (own_in_arena) co_await node.all(last);
 }

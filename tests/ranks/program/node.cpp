@@ -72,9 +72,14 @@ void vectors_are_read_where_each_lies(Communicator& world, Arguments) {
             (in_buffer ? std::span{shared} : std::span{own}).first(count);
         const std::span<std::int64_t> out =
             (in_buffer ? std::span{shared_result} : std::span{own_result}).first(count);
-        for (std::size_t i = 0; i < count; ++i) in[i] = element(world.rank(), i);
+        const auto fill_in = [&] {
+          for (std::size_t i = 0; i < count; ++i) in[i] = element(world.rank(), i);
+        };
+        fill_in();
         world.allreduce(in, out, sum, call);
+        std::ranges::fill(in, -1);  // it is the caller's again: nobody reads it any more
         check_sum(out, algorithm);
+        fill_in();
         std::ranges::fill(out, 0);
         world.reduce(in, out, sum, kind % 2 == 0 ? 0 : last, call);
         if (world.rank() == (kind % 2 == 0 ? 0 : last)) check_sum(out, algorithm);
