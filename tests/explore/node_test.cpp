@@ -105,7 +105,7 @@ TEST(members_of_a_node, use_their_slots_again_when_all_have_read_them) {
   expect_right_and_every_mutant_found<AllPublish<2, 3, 1>>(
       {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
 }
-// With one slot it does not end in ten minutes.
+// With one slot the exploration does not end in ten minutes.
 TEST(members_of_a_node, read_of_two_others_what_each_has_published) {
   expect_right<AllPublish<3, 2, 2>>();
 }
