@@ -1,11 +1,11 @@
 // Double-buffered copies: who has something to give copies it into its staging in pieces, and
 // whoever wants it copies it out from there; what lies in a Buffer is read where it lies. Only its
-// owner touches private memory. Where one only gives it waits for nobody until its buffers, which
-// are four by now, are full. Wins for long vectors on one node.
+// owner touches private memory. A rank that only gives waits for nobody until its four buffers are
+// full. Wins for long vectors on one node.
 // Cost: private memory is copied twice, Buffers once; one step per piece. What lies between costs
 // as if another core has it in its cache.
 // double_buffered_streamed stages past the caches (node/stores.hpp).
-// Source: the shared-memory broadcasts of Open MPI's coll/sm and MVAPICH2, with two buffers.
+// Source: the shared-memory broadcasts of Open MPI's coll/sm and MVAPICH2, with more buffers.
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
 #include "collectives/node/pieces.hpp"
@@ -15,11 +15,11 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Steps of members that others may wait for: of those that take no more than fits all buffers,
-// nobody does.
-class Progress {
+// Says which pieces this rank has taken, where somebody waits for that: nobody does where all
+// pieces fit the buffers.
+class TakenSteps {
  public:
-  Progress(NodeOperation& node, const Pieces& pieces) noexcept
+  TakenSteps(NodeOperation& node, const Pieces& pieces) noexcept
       : node_{node}, is_told_{!pieces.all_fit()} {}
   bool is_told() const noexcept { return is_told_; }
   void tell(std::size_t piece) noexcept {
@@ -77,14 +77,14 @@ Task give_from_root(Group group, const Arguments& arguments) {
     node.publish_staged();
     co_return;
   }
-  Progress progress{node, pieces};
-  if (progress.is_told()) co_await node.own_slot();
+  TakenSteps taken{node, pieces};
+  if (taken.is_told()) co_await node.own_slot();
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     co_await node.member(root, step_of(piece));
     const std::size_t length = pieces.length(piece);
     const std::size_t staged_at = pieces.staged_at(piece, is_scatter ? rank : 0);
     group.copy(arguments.out + pieces.begin(piece), node.staging(root, staged_at, length), length);
-    progress.tell(piece);
+    taken.tell(piece);
   }
 }
 
@@ -117,8 +117,8 @@ Task gather(Group group, const Arguments& arguments) {
     return arguments.out + arguments.out_blocks.first_bytes(from);
   };
   group.copy(target_of(root), arguments.in, bytes);
-  Progress progress{node, pieces};
-  if (progress.is_told()) co_await node.own_slot();
+  TakenSteps taken{node, pieces};
+  if (taken.is_told()) co_await node.own_slot();
   bool some_in_arena = false;
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     const std::size_t length = pieces.length(piece);
@@ -134,10 +134,10 @@ Task gather(Group group, const Arguments& arguments) {
         if (node.is_revoked(from)) co_await node.failure_of(from);
       }
     }
-    progress.tell(piece);
+    taken.tell(piece);
   }
   if (!some_in_arena) co_return;
-  if (!progress.is_told()) {
+  if (!taken.is_told()) {
     co_await node.own_slot();
     node.publish_staged();
   }

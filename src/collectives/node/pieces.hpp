@@ -18,15 +18,15 @@ namespace qpmesh::collectives {
 inline constexpr std::size_t node_chunk_bytes = std::size_t{256} << 10;
 
 // The buffers of an operation's staging, which its pieces take in turn.
-struct Buffers {
+struct StagingBuffers {
   std::size_t count;
   std::size_t bytes;
 };
 // For two steps in every piece.
-inline constexpr Buffers two_buffers{2, node_chunk_bytes};
+inline constexpr StagingBuffers two_buffers{2, node_chunk_bytes};
 // For a piece that is staged before the last one is awaited. Who stages piece p + 1 has seen
 // everybody stage piece p - 1, before which everybody has taken piece p - 3: that buffer is free.
-inline constexpr Buffers four_buffers{4, node_chunk_bytes / 2};
+inline constexpr StagingBuffers four_buffers{4, node_chunk_bytes / 2};
 
 // Blocks, which may differ in length, in pieces of whole elements: those of so many blocks fill a
 // buffer. A vector that is staged whole is one block.
@@ -35,10 +35,10 @@ struct Pieces {
   std::size_t piece_bytes;
   std::size_t stride_bytes;  // from one block's piece to the next one's
   std::size_t blocks;        // at once
-  Buffers buffers;
+  StagingBuffers buffers;
 
   Pieces(std::size_t longest_block_bytes, int blocks_at_once, std::size_t element_bytes,
-         Buffers of_staging) noexcept
+         StagingBuffers of_staging) noexcept
       : longest_bytes{longest_block_bytes},
         piece_bytes{of_staging.bytes / static_cast<std::size_t>(blocks_at_once) / element_bytes *
                     element_bytes},
