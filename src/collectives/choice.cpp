@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/errors.hpp"
-#include "collectives/node/memory.hpp"
+#include "collectives/node/operation.hpp"
 
 namespace qpmesh::collectives {
 
@@ -56,39 +56,12 @@ namespace {
 // Rows whose prediction is further from the cheapest are not tried.
 constexpr double tried_factor = 5;
 
-// Until a word of other members says what the class waits for.
-class ChoiceAwaiter {
- public:
-  ChoiceAwaiter(NodeMemory& node, NodeWait::For what, const SizeClass& of, std::uint64_t round,
-                int first, int end) noexcept
-      : node_{node} {
-    wait_.what = what;
-    wait_.slot = of.index;
-    wait_.stage = round;
-    wait_.next = first;
-    wait_.end = end;
-  }
-  bool await_ready() noexcept { return node_.start(wait_); }
-  void await_suspend(Task::Handle waiter) noexcept {
-    join_ = {.outstanding = 1, .waiter = &waiter.promise()};
-    wait_.join = &join_;
-  }
-  void await_resume() const {
-    if (wait_.failure != nullptr) throw Error{*wait_.failure};
-  }
-
- private:
-  NodeMemory& node_;
-  NodeWait wait_;
-  progress::Join join_;
-};
-static_assert(std::is_trivially_destructible_v<ChoiceAwaiter>);
-
 // What keeps the next leg from beginning: at rank 0, which judges, that the others have not read
 // what it said last; elsewhere that it has not judged yet.
-ChoiceAwaiter decision_of(NodeMemory& node, const SizeClass& of) noexcept {
-  if (node.rank() == 0) return {node, NodeWait::For::readers, of, of.round, 1, node.size()};
-  return {node, NodeWait::For::decision, of, of.round + 1, 0, 1};
+NodeAwaiter decision_of(NodeMemory& node, const SizeClass& of) noexcept {
+  if (node.rank() == 0)
+    return {node, NodeWait::For::readers, of.index, of.round, 0, 1, node.size()};
+  return {node, NodeWait::For::decision, of.index, of.round + 1, 0, 0, 1};
 }
 
 // Does it return without having waited for anybody who has not called?

@@ -13,6 +13,37 @@
 
 namespace qpmesh::collectives {
 
+// Until a wait has ended. Trivially destructible, as everything that a task awaits.
+class NodeAwaiter {
+ public:
+  // For the members first … end-1.
+  NodeAwaiter(NodeMemory& memory, NodeWait::For what, std::uint32_t slot, std::uint64_t stage,
+              std::uint64_t call, int first, int end) noexcept
+      : memory_{memory} {
+    wait_.what = what;
+    wait_.slot = slot;
+    wait_.stage = stage;
+    wait_.call = call;
+    wait_.next = first;
+    wait_.end = end;
+  }
+  bool await_ready() noexcept { return memory_.start(wait_); }
+  // Most waits end before they come here.
+  void await_suspend(Task::Handle waiter) noexcept {
+    join_ = {.outstanding = 1, .waiter = &waiter.promise()};
+    wait_.join = &join_;
+  }
+  void await_resume() const {
+    if (wait_.failure != nullptr) throw Error{*wait_.failure};
+  }
+
+ private:
+  NodeMemory& memory_;
+  NodeWait wait_;
+  progress::Join join_;
+};
+static_assert(std::is_trivially_destructible_v<NodeAwaiter>);
+
 // A local variable of the algorithm, made first: numbers are given in the order of the calls. Its
 // end tells the members that we read nothing of theirs any more.
 class NodeOperation {
@@ -28,51 +59,23 @@ class NodeOperation {
   NodeOperation(const NodeOperation&) = delete;
   NodeOperation& operator=(const NodeOperation&) = delete;
 
-  // Trivially destructible, made by the functions below.
-  class Awaiter {
-   public:
-    // For the members first … end-1.
-    Awaiter(const NodeOperation& operation, NodeWait::For what, std::uint64_t stage, int first,
-            int end) noexcept
-        : memory_{operation.memory_} {
-      wait_.what = what;
-      wait_.slot = static_cast<std::uint32_t>(operation.number_ % node_slot_count);
-      wait_.stage = stage;
-      wait_.call = operation.call_;
-      wait_.next = first;
-      wait_.end = end;
-    }
-    bool await_ready() noexcept { return memory_.start(wait_); }
-    // Most waits end before they come here.
-    void await_suspend(Task::Handle waiter) noexcept {
-      join_ = {.outstanding = 1, .waiter = &waiter.promise()};
-      wait_.join = &join_;
-    }
-    void await_resume() const {
-      if (wait_.failure != nullptr) throw Error{*wait_.failure};
-    }
-
-   private:
-    NodeMemory& memory_;
-    NodeWait wait_;
-    progress::Join join_;
-  };
-
   // Until this rank's slot, and its part of the staging, may be written: every member has finished
   // the operations that used them before.
-  Awaiter own_slot() noexcept {
+  NodeAwaiter own_slot() noexcept {
     const std::uint64_t of_slot = number_ + 1 - node_slot_count;
     return all_done(has_reached(of_slot, staging_.done_before) ? of_slot : staging_.done_before);
   }
   // Until every member, or one of them, has come to a step.
-  Awaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
-  Awaiter member(int rank, std::uint32_t step) noexcept { return members(rank, rank + 1, step); }
+  NodeAwaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
+  NodeAwaiter member(int rank, std::uint32_t step) noexcept {
+    return members(rank, rank + 1, step);
+  }
   // Until this rank learns of the failure for which a member revoked its Buffers.
-  Awaiter failure_of(int rank) noexcept { return member(rank, node_step_max); }
+  NodeAwaiter failure_of(int rank) noexcept { return member(rank, node_step_max); }
   // After reads of all members' Buffers: nothing to wait for, unless one was revoked and may have
   // been written meanwhile. Also where a last step of all follows: who gave up may have come to it
   // already.
-  Awaiter none_revoked() noexcept {
+  NodeAwaiter none_revoked() noexcept {
     for (int rank = 0; rank < memory_.size(); ++rank) {
       if (rank != memory_.rank() && is_revoked(rank)) return failure_of(rank);
     }
@@ -177,11 +180,11 @@ class NodeOperation {
   }
   // Until nobody fills it any more, whatever becomes of the communicator. What it opened must come
   // to this.
-  Awaiter settle_fill(int by) noexcept {
+  NodeAwaiter settle_fill(int by) noexcept {
     const auto phase = own().guard.take_back(number_);
     if (phase == transport::FillGuard::done) memory_.fill_share().it_was_faster();
     if (phase == transport::FillGuard::begun) memory_.fill_share().it_was_awaited();
-    return {*this, NodeWait::For::fill, number_, by, by + 1};
+    return wait_for(NodeWait::For::fill, number_, by, by + 1);
   }
   // Settled: has the other one filled it?
   bool is_filled() const noexcept {
@@ -222,11 +225,15 @@ class NodeOperation {
     for (int rank = 0; rank < memory_.size(); ++rank) count += is_in_arena(rank) ? 1 : 0;
     return count;
   }
-  Awaiter all_done(std::uint64_t done) noexcept {
-    return {*this, NodeWait::For::end, done, 0, memory_.size()};
+  NodeAwaiter all_done(std::uint64_t done) noexcept {
+    return wait_for(NodeWait::For::end, done, 0, memory_.size());
   }
-  Awaiter members(int first, int end, std::uint32_t step) noexcept {
-    return {*this, NodeWait::For::stage, stage(step), first, end};
+  NodeAwaiter members(int first, int end, std::uint32_t step) noexcept {
+    return wait_for(NodeWait::For::stage, stage(step), first, end);
+  }
+  NodeAwaiter wait_for(NodeWait::For what, std::uint64_t stage, int first, int end) noexcept {
+    const auto slot = static_cast<std::uint32_t>(number_ % node_slot_count);
+    return {memory_, what, slot, stage, call_, first, end};
   }
 
   NodeMemory& memory_;
@@ -235,7 +242,6 @@ class NodeOperation {
   StagingRing::Part staging_{};
   MemoryKind kind_ = MemoryKind::slab;  // what this rank published
 };
-static_assert(std::is_trivially_destructible_v<NodeOperation::Awaiter>);
 
 // The operands of a reduction in rank order: where_of(rank) for the other members, and this rank's
 // own where the caller keeps it: what it published would have to be fetched back from those who
