@@ -57,15 +57,16 @@ std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state,
   return values;
 }
 
-struct Choice {
+// What a rank says of itself when a communicator is split.
+struct Membership {
   int color = 0;
   int key = 0;
   std::uint64_t node_slab = 0;  // in this rank's arena, for the new communicator
 };
 
-// Slabs are made before it is known who needs them: they travel with the choices.
+// Slabs are made before it is known who needs them: they travel with the memberships.
 std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& state,
-                                     context::CollectiveName operation, Choice mine,
+                                     context::CollectiveName operation, Membership mine,
                                      const CallOptions& options) {
   const auto id_of = [](std::uint64_t child, int color) {
     return base::mix64(child ^ static_cast<std::uint64_t>(color));
@@ -76,21 +77,22 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   }
   // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well
   // may look at it.
-  const std::vector<Choice> choices = gather_values(state, {.operation = operation}, mine, options);
+  const std::vector<Membership> memberships =
+      gather_values(state, {.operation = operation}, mine, options);
   // On ranks without a color too: the count is everybody's.
   const std::uint64_t child = state->take_child_id();
   if (mine.color == no_color) return std::nullopt;
-  const auto choice_of = [&](int rank) { return choices[static_cast<std::size_t>(rank)]; };
+  const auto of = [&](int rank) { return memberships[static_cast<std::size_t>(rank)]; };
   std::vector<int> members;  // ranks here
   for (int rank = 0; rank < state->size(); ++rank) {
-    if (choice_of(rank).color == mine.color) members.push_back(rank);
+    if (of(rank).color == mine.color) members.push_back(rank);
   }
-  std::ranges::stable_sort(members, {}, [&](int rank) { return choice_of(rank).key; });
+  std::ranges::stable_sort(members, {}, [&](int rank) { return of(rank).key; });
   std::vector<int> context_ranks;
   std::vector<std::uint64_t> node_slabs;
   for (const int rank : members) {
     context_ranks.push_back(state->context_rank(rank));
-    node_slabs.push_back(choice_of(rank).node_slab);
+    node_slabs.push_back(of(rank).node_slab);
   }
   return Communicator{
       std::make_shared<CommunicatorState>(state->context_pointer(), id_of(child, mine.color),
