@@ -36,6 +36,7 @@ std::string reason(const CallShape& shape, const Algorithm& row) {
   };
   if (applies([](CallShape& other) { other.ordered = false; })) return "an ordered reduction";
   if (applies([](CallShape& other) { other.uneven = false; })) return "blocks of unequal lengths";
+  if (applies([](CallShape& other) { other.uneven = true; })) return "blocks of equal lengths";
   if (applies([](CallShape& other) { other.one_node = true; }))
     return "ranks that do not share memory";
   if (applies([](CallShape& other) { other.cma = true; }))

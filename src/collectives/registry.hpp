@@ -38,11 +38,11 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(allreduce_recursive_multiplying) row(allreduce_butterfly) row(allreduce_circulant) \
   row(allreduce_ring) row(allreduce_one_shot) row(allreduce_direct) row(allreduce_direct_streamed) \
   row(allreduce_one_pass) row(allreduce_one_pass_streamed) row(allreduce_cma) \
-  row(gather_linear) row(gather_binomial) row(gather_one_shot) row(gather_double_buffered) \
-  row(gather_double_buffered_streamed) row(gather_cma) \
-  row(scatter_linear) row(scatter_binomial) row(scatter_one_shot) row(scatter_double_buffered) \
-  row(scatter_double_buffered_streamed) row(scatter_cma) \
-  row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) \
+  row(gather_linear) row(gather_binomial) row(gather_one_shot) row(gather_one_shot_v) \
+  row(gather_double_buffered) row(gather_double_buffered_streamed) row(gather_cma) \
+  row(scatter_linear) row(scatter_binomial) row(scatter_one_shot) row(scatter_one_shot_v) \
+  row(scatter_double_buffered) row(scatter_double_buffered_streamed) row(scatter_cma) \
+  row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) row(alltoall_one_shot_v) \
   row(alltoall_double_buffered) row(alltoall_double_buffered_streamed) row(alltoall_cma) \
   row(scan_doubling) \
   row(exscan_doubling)

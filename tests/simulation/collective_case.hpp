@@ -52,6 +52,7 @@ bool applies_to_ranks(const collectives::Algorithm& row, int size);
 bool loads_memory(const collectives::Algorithm& row);
 // Of some number of ranks.
 bool takes_ordered(const collectives::Algorithm& row);
+bool takes_even(const collectives::Algorithm& row);
 bool takes_uneven(const collectives::Algorithm& row);
 
 // A rank's memory in one call.

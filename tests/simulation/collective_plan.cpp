@@ -81,12 +81,19 @@ bool applies_to_some(const collectives::Algorithm& row, collectives::CallShape s
 }  // namespace
 
 bool applies_to_ranks(const collectives::Algorithm& row, int size) {
-  return row.applies({.size = size, .bytes = some_bytes, .one_node = true, .cma = true});
+  const auto applies = [&](bool uneven) {
+    return row.applies(
+        {.size = size, .bytes = some_bytes, .uneven = uneven, .one_node = true, .cma = true});
+  };
+  return applies(false) || applies(true);
 }
-bool loads_memory(const collectives::Algorithm& row) { return !applies_to_some(row, {}, false); }
+bool loads_memory(const collectives::Algorithm& row) {
+  return !applies_to_some(row, {}, false) && !applies_to_some(row, {.uneven = true}, false);
+}
 bool takes_ordered(const collectives::Algorithm& row) {
   return reduces(row.collective) && applies_to_some(row, {.ordered = true});
 }
+bool takes_even(const collectives::Algorithm& row) { return applies_to_some(row, {}); }
 bool takes_uneven(const collectives::Algorithm& row) {
   return applies_to_some(row, {.uneven = true});
 }
@@ -106,7 +113,8 @@ std::size_t Deck::draw() {
 }
 
 std::vector<Layout> Plan::layouts() const {
-  std::vector<Layout> all{Layout::none};
+  std::vector<Layout> all;
+  if (takes_even(*row_)) all.push_back(Layout::none);
   if (!has_blocks(row_->collective) || !takes_uneven(*row_)) return all;
   all.push_back(Layout::packed);
   if (row_->collective != Collective::reduce_scatter) all.push_back(Layout::gaps);

@@ -63,8 +63,8 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
 
 void NodeMemory::throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes) {
   base::throw_error({ErrorCode::corrupt, rank}, "", "",
-                    "{} bytes at {} do not lie in its staging of {} bytes", bytes, begin,
-                    node_staging_bytes);
+                    "{} bytes at {} lie neither in its slot nor in its staging of {} bytes", bytes,
+                    begin, node_staging_bytes);
 }
 
 bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address,

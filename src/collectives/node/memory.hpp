@@ -99,6 +99,13 @@ class NodeMemory final : public progress::Pollable {
       throw_outside_staging(rank, begin, bytes);
     return slab(rank).staging + begin;
   }
+  // The same of what lies in a slot of its.
+  static const std::byte* in_slot(int rank, const NodeSlot& slot, std::size_t begin,
+                                  std::size_t bytes) {
+    if (begin > node_slot_bytes || bytes > node_slot_bytes - begin) [[unlikely]]
+      throw_outside_staging(rank, begin, bytes);
+    return slot.data + begin;
+  }
   // Do all members read each other's private memory? The same on all of them.
   bool cma() const noexcept { return cma_; }
   // After a copy out of a member's Buffer or private memory: may it have been written meanwhile?

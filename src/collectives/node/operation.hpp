@@ -102,12 +102,25 @@ class NodeOperation {
     own().address = staging_.begin;
     publish_slot(MemoryKind::slab);
   }
+  // The same with data of a length that the others do not know, which this rank has written to
+  // place_for(): in its slot or, longer ones, in its staging. Apart: what they tell of lies where
+  // expose_result() said.
+  std::byte* place_for(std::size_t bytes) const noexcept {
+    return bytes <= node_slot_bytes ? own().data : staging();
+  }
+  void publish_placed(std::size_t bytes, bool apart = false) noexcept {
+    own().address = bytes <= node_slot_bytes ? node_in_slot : staging_.begin;
+    publish_slot(apart ? own().result_kind : MemoryKind::slab);
+    memory_.prefetch_slot(number_ + 1, bytes);
+  }
+  void expose_result(const std::byte* data, std::size_t bytes) noexcept {
+    std::tie(own().result_kind, own().result_address) = located(data, bytes);
+  }
   // The same with data, and a result as long, that others read where they lie, in a Buffer or in
   // private memory: this rank waits until they have.
   void expose(const std::byte* data, std::size_t bytes,
               const std::byte* result = nullptr) noexcept {
-    if (result != nullptr)
-      std::tie(own().result_kind, own().result_address) = located(result, bytes);
+    if (result != nullptr) expose_result(result, bytes);
     MemoryKind kind{};
     std::tie(kind, own().address) = located(data, bytes);
     publish_slot(kind);
@@ -135,6 +148,15 @@ class NodeOperation {
   // So many bytes that another member has published; it has come.
   const std::byte* published(int rank, std::size_t bytes) const {
     return bytes <= node_slot_bytes ? slot_of(rank).data : staging(rank, 0, bytes);
+  }
+  bool places_apart(int rank) const noexcept {
+    return slot_of(rank).data_kind() != MemoryKind::slab;
+  }
+  // The bytes from `begin` on of what another member has placed.
+  const std::byte* placed(int rank, std::size_t begin, std::size_t bytes) const {
+    const NodeSlot& slot = slot_of(rank);
+    return slot.address == node_in_slot ? NodeMemory::in_slot(rank, slot, begin, bytes)
+                                        : staging(rank, begin, bytes);
   }
   // The bytes from `begin` on of what another member has staged.
   const std::byte* staging(int rank, std::size_t begin, std::size_t bytes) const {

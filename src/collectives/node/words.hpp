@@ -17,6 +17,9 @@ inline constexpr std::size_t node_slot_bytes = 256;  // of data beside the flag
 // of those that take.
 inline constexpr std::uint32_t node_slot_count = 16;
 
+// The address of data that lie in the slot, where their readers do not know how long they are.
+inline constexpr std::uint64_t node_in_slot = ~std::uint64_t{0};
+
 // Whose memory it is where data lie that a rank has for the others.
 enum class MemoryKind : std::uint32_t {
   slab,    // the slot itself, or the owner's staging

@@ -196,6 +196,59 @@ void private_memory_of_every_length(Communicator& world, Arguments) {
   }
 }
 
+// Blocks in a slot, in staging, in a Buffer and in private memory, and none at all: rank r gets r
+// times so many bytes of everybody, or gives as many.
+void blocks_of_unequal_lengths_from_all_memories(Communicator& world, Arguments) {
+  const int rank = world.rank();
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto own = static_cast<std::size_t>(rank);
+  for (const std::size_t unit : {0U, 5U, 300U, 9'001U, 150'001U, 300'001U}) {
+    std::vector<std::size_t> rising;
+    for (std::size_t of = 0; of < ranks; ++of) rising.push_back(of * unit);
+    const std::vector<std::size_t> alike(ranks, own * unit);
+    const std::size_t bytes = unit * ranks * (ranks - 1) / 2;
+    Buffer<std::uint8_t> shared = world.allocate<std::uint8_t>(bytes + 1);
+    Bytes private_memory(bytes + 1);
+    const bool gives_shared = rank == 0;
+    const std::span<std::uint8_t> in =
+        gives_shared ? std::span{shared}.first(bytes) : std::span{private_memory}.first(bytes);
+    std::ranges::copy(pattern(bytes, rank), in.begin());
+    Bytes out(ranks * own * unit);
+    const auto block = [&](std::size_t of) {
+      return std::span{out}.subspan(of * own * unit, own * unit);
+    };
+    const auto check_block = [&](std::span<const std::uint8_t> received, int from) {
+      const Bytes whole = pattern(bytes, from);
+      const std::size_t first = unit * (own * (own - 1) / 2);
+      check(std::ranges::equal(received, std::span{whole}.subspan(first, own * unit)), "a block");
+    };
+    world.alltoall(in, BlockLayout{rising}, out, BlockLayout{alike});
+    for (std::size_t from = 0; from < ranks; ++from)
+      check_block(block(from), static_cast<int>(from));
+    for (int root = 0; root < world.size(); ++root) {
+      const BlockLayout layout = rank == root ? BlockLayout{rising} : BlockLayout{};
+      const auto of_root = [&](std::span<std::uint8_t> all) {
+        return all.first(rank == root ? bytes : 0);
+      };
+      std::ranges::fill(out, std::uint8_t{0});
+      world.scatter(of_root(in), block(0), layout, root);
+      check_block(block(0), root);
+      Bytes gathered(bytes);
+      world.gather(in.first(own * unit), of_root(gathered), layout, root);
+      if (rank != root) continue;
+      std::size_t first = 0;
+      for (std::size_t from = 0; from < ranks; ++from) {
+        const Bytes whole = pattern(bytes, static_cast<int>(from));
+        check(std::ranges::equal(std::span{gathered}.subspan(first, from * unit),
+                                 std::span{whole}.first(from * unit)),
+              "what was gathered");
+        first += from * unit;
+      }
+    }
+    world.barrier();
+  }
+}
+
 // The last rank may not read its peers, which may read it.
 void cma_that_one_rank_is_forbidden(Arguments) {
   const char* const rank =
@@ -373,6 +426,8 @@ std::vector<Scenario> node_scenarios() {
       in_world("wide_elements_are_aligned", wide_elements_are_aligned),
       in_world("vectors_are_read_where_each_lies", vectors_are_read_where_each_lies),
       in_world("private_memory_of_every_length", private_memory_of_every_length),
+      in_world("blocks_of_unequal_lengths_from_all_memories",
+               blocks_of_unequal_lengths_from_all_memories),
       {"cma_that_one_rank_is_forbidden", cma_that_one_rank_is_forbidden},
       in_world("a_root_sleeps_no_longer_than_its_readers",
                a_root_sleeps_no_longer_than_its_readers),
