@@ -112,7 +112,7 @@ Choice Selector::decide(const CallShape& shape, Collective collective, std::stri
   const Algorithm* row = forced(shape, collective, wanted, operation);
   if (row == nullptr && is_unusual(shape)) row = &cheapest(shape, collective);
   if (row != nullptr) return {.row = row, .named = row};
-  SizeClass* of = found(shape.bytes, collective);
+  SizeClass* of = found(shape, collective);
   if (of == nullptr) of = &make_class(shape, collective);
   if (of->is_measured() && !turns_.free()) return {.measured = of};
   return take_call(*of, shape);
@@ -141,14 +141,14 @@ const Algorithm& Selector::cheapest(const CallShape& shape, Collective collectiv
 const Algorithm& Selector::expected(const CallShape& shape, Collective collective,
                                     std::string_view operation) const {
   if (const Algorithm* const row = forced(shape, collective, {}, operation)) return *row;
-  const SizeClass* const of = found(shape.bytes, collective);
+  const SizeClass* const of = found(shape, collective);
   if (is_unusual(shape) || of == nullptr || !of->is_measured()) return cheapest(shape, collective);
   const Algorithm& row = row_at(*of, of->decision.plan.row);
   return row.applies(shape) ? row : cheapest(shape, collective);
 }
 
 Figure Selector::figure(const CallShape& shape, const Algorithm& row) const noexcept {
-  const SizeClass* const of = found(shape.bytes, row.collective);
+  const SizeClass* const of = found(shape, row.collective);
   if (of == nullptr || !of->is_measured()) return {};
   const auto rows = algorithms(row.collective);
   return of->decision
@@ -160,7 +160,7 @@ Figure Selector::figure(const CallShape& shape, const Algorithm& row) const noex
 // By prediction. Empty vectors are not worth it, and wait for nobody.
 std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective collective) const {
   if (measuring_.node == nullptr) return {};
-  if (shape.bytes == 0 && collective != Collective::barrier) return {};
+  if (shape.uneven || (shape.bytes == 0 && collective != Collective::barrier)) return {};
   struct Predicted {
     double s;
     RowIndex row;
@@ -193,7 +193,7 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
   owned_.push_back(std::move(made));
   SizeClass& of = *owned_.back();
   if (is_measured) of.index = measuring_.node->take_class();
-  return *(classes_[static_cast<std::size_t>(collective)][size_class(shape.bytes)] = &of);
+  return *(classes_[static_cast<std::size_t>(collective)][size_class(shape)] = &of);
 }
 
 // ---- the calls of a class ----

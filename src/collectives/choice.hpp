@@ -84,7 +84,7 @@ class Selector {
   // apply; then nothing is counted.
   Choice select(const CallShape& shape, Collective collective, std::string_view wanted,
                 std::string_view operation = {}) {
-    SizeClass* const of = found(shape.bytes, collective);
+    SizeClass* const of = found(shape, collective);
     const bool usual = wanted.empty() && !is_unusual(shape) && turns_.free() && of != nullptr &&
                        of->bytes == shape.bytes && of->calls_left > 0;
     if (!usual) [[unlikely]]
@@ -116,14 +116,16 @@ class Selector {
   // What is decided for one element up to this long is right for all of them.
   static constexpr std::size_t usual_element_bytes_max = 16;
   static bool is_unusual(const CallShape& shape) noexcept {
-    return shape.ordered || shape.uneven || shape.element_bytes > usual_element_bytes_max;
+    return shape.ordered || shape.element_bytes > usual_element_bytes_max;
   }
-  static std::size_t size_class(std::size_t bytes) noexcept {
+  // One for all v-forms whose lengths only some know: it is not measured.
+  static std::size_t size_class(const CallShape& shape) noexcept {
+    const std::size_t bytes = shape.bytes;
     const auto width = static_cast<std::size_t>(std::bit_width(bytes - (bytes > 0 ? 1 : 0)));
-    return std::min(width, size_class_count - 1);
+    return shape.uneven ? size_class_count - 1 : std::min(width, size_class_count - 2);
   }
-  SizeClass* found(std::size_t bytes, Collective collective) const noexcept {
-    return classes_[static_cast<std::size_t>(collective)][size_class(bytes)];
+  SizeClass* found(const CallShape& shape, Collective collective) const noexcept {
+    return classes_[static_cast<std::size_t>(collective)][size_class(shape)];
   }
   const Algorithm* forced(const CallShape& shape, Collective collective, std::string_view wanted,
                           std::string_view operation) const;
