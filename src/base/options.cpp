@@ -129,10 +129,11 @@ constexpr std::array table{
            "How long a peer's RDMA device, or its host over TCP, may be silent before the link has "
            "failed. 0: about 1 s for an adapter, and 8 s for a software device and TCP, whose host "
            "may be slow or paused. An adapter rounds up to 4.096 us times a power of two."),
-    name("choice", "QPMESH_CHOICE", &Options::choice, choice_names, agreed,
-         "How the algorithm of a collective, and the way of a long message, are chosen. `measured`: "
-         "on a node, what gives the same bits is timed while the program runs. `predicted`: by "
-         "formulas alone, as between nodes."),
+    name(
+        "choice", "QPMESH_CHOICE", &Options::choice, choice_names, agreed,
+        "How the algorithm of a collective, and the way of a long message, are chosen. `measured`: "
+        "on a node, what gives the same bits is timed while the program runs. `predicted`: by "
+        "formulas alone, as between nodes."),
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
          "Forces algorithms of collectives, as `allreduce=one_shot:<8KiB,direct,broadcast=chain`: "
          "up to a size, and the last one for all others. Other collectives: chosen."),

@@ -70,7 +70,8 @@ TEST(members_that_choose, must_wait_for_what_is_decided) {
   EXPECT_NE((explore::explore<Agreement<2, 1, Broken::a_member_does_not_wait>>().finding), "");
 }
 TEST(members_that_choose, must_have_read_what_is_decided_before_more_is) {
-  EXPECT_NE((explore::explore<Agreement<2, 2, Broken::rank_0_overwrites_what_is_unread>>().finding), "");
+  EXPECT_NE((explore::explore<Agreement<2, 2, Broken::rank_0_overwrites_what_is_unread>>().finding),
+            "");
 }
 
 }  // namespace

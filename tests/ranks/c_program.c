@@ -100,10 +100,10 @@ static void test_errors(qpmesh_communicator* world, int size) {
            "[hint: ranks here are 0 to %d]",
            size, size, size - 1);
   EXPECT_ERROR(qpmesh_broadcast(world, &value, 1, QPMESH_FLOAT32, size), QPMESH_BAD_ARGUMENT, text);
-  EXPECT_ERROR(qpmesh_alltoall(world, &value, &value, (size_t)-1, QPMESH_BYTE),
-               QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in alltoall: 18446744073709551615 elements of 1 bytes are more "
-               "than memory can hold [hint: a negative count, turned unsigned, looks like this]");
+  EXPECT_ERROR(
+      qpmesh_alltoall(world, &value, &value, (size_t)-1, QPMESH_BYTE), QPMESH_BAD_ARGUMENT,
+      "qpmesh: bad_argument in alltoall: 18446744073709551615 elements of 1 bytes are more "
+      "than memory can hold [hint: a negative count, turned unsigned, looks like this]");
   EXPECT(qpmesh_broadcast(world, NULL, 0, QPMESH_FLOAT32, 0) == QPMESH_OK);
 }
 

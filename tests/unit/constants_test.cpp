@@ -62,7 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Expected{Collective::allreduce, 4096 * kib, "cma", "direct"},
                     Expected{Collective::alltoall, 8, "one_shot", "one_shot"},
                     Expected{Collective::alltoall, 4 * kib, "one_shot", "one_shot"},
-                    Expected{Collective::alltoall, 256 * kib, "double_buffered", "double_buffered"}),
+                    Expected{Collective::alltoall, 256 * kib, "double_buffered",
+                             "double_buffered"}),
     [](const auto& row) {
       return fmt::format("{}_{}", name_of(row.param.collective), row.param.bytes);
     });
