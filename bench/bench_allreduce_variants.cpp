@@ -64,7 +64,7 @@ class Halves final : public Case {
   std::vector<std::string> algorithms() const override {
     return applicable_algorithms(world_, Collective::allreduce, in_.bytes().size());
   }
-  void force(std::string algorithm) override { forced_ = std::move(algorithm); }
+  void force(const std::string& algorithm) override { forced_ = algorithm; }
 
  private:
   qpmesh::Communicator& world_;

@@ -32,7 +32,7 @@ class FloatCase : public Case {
   // "-" for uneven blocks: what Communicator::explain says is meant for equal ones.
   Candidate algorithm() const override;
   std::vector<std::string> algorithms() const override;
-  void force(std::string algorithm) override { forced_ = std::move(algorithm); }
+  void force(const std::string& algorithm) override { forced_ = algorithm; }
   void take_roots(Roots roots) noexcept { roots_ = roots; }
 
  protected:

@@ -39,7 +39,7 @@ class Case {
   virtual Candidate algorithm() const { return {.algorithm = "-"}; }  // that runs
   // Those that could run, and the one that runs from now on; empty: the chosen one again.
   virtual std::vector<std::string> algorithms() const { return {}; }
-  virtual void force(std::string /*algorithm*/) {}
+  virtual void force(const std::string& /*algorithm*/) {}
 };
 
 struct Series {

@@ -98,7 +98,7 @@ using Combine = void (*)(std::byte* target, const std::byte* operand, const std:
 
 struct ReceiveOperation : progress::Operation {
   using State = ReceiveState;
-  static constexpr std::int8_t not_timed = -1;
+  static constexpr std::uint8_t not_timed = 0xff;
 
   std::uint64_t communicator = 0;
   std::uint64_t key = 0;
@@ -127,7 +127,7 @@ struct ReceiveOperation : progress::Operation {
   transport::RemoteAddress origin{};
   // Of a private message that another rank of the node offered: when it was, if that is timed.
   Deadline begun{};
-  std::int8_t timed_way = not_timed;
+  std::uint8_t timed_way = not_timed;
   ReceiveOperation* previous = nullptr;
   ReceiveOperation* next = nullptr;
 };

@@ -1,6 +1,7 @@
 // The grammar of QPMESH_ALGORITHMS.
 #include "collectives/forced.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -84,8 +85,8 @@ TEST(parse_forced, names_what_is_no_entry_and_what_would_be_one) {
 TEST(parse_forced, refuses_sizes_that_are_none_and_vectors_that_have_no_row) {
   const std::string hint = "write collective=row:<SIZE,row: sizes rise, and the last row has none";
   for (const std::string size : {":", ":<", ":8KiB", ":<0", ":<-1", ":<8KB", ":<8KiB ", ":>8KiB"}) {
-    EXPECT_EQ(refusal("allreduce=one_shot" + size + ",direct",
-                      " has 'one_shot" + size + "', whose '" + size + "' is no size", hint),
+    EXPECT_EQ(refusal(fmt::format("allreduce=one_shot{},direct", size),
+                      fmt::format(" has 'one_shot{}', whose '{}' is no size", size, size), hint),
               "");
   }
   EXPECT_EQ(refusal("allreduce=one_shot:<8KiB",

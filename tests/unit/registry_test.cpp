@@ -1,6 +1,7 @@
 // The table of algorithms: that its costs make sense.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>

@@ -31,7 +31,7 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   const FastestWay::Turn turn =
       peer.long_ways[placement].of(receive.message_bytes).next(may_be_helped ? 3 : 2);
   if (turn.timed) {
-    receive.timed_way = static_cast<std::int8_t>(placement * FastestWay::ways_max + turn.way);
+    receive.timed_way = static_cast<std::uint8_t>(placement * FastestWay::ways_max + turn.way);
     receive.begun = core.system.now();
   }
   const auto way = static_cast<Way>(turn.way);
@@ -44,7 +44,7 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
 
 // From the end of the one before, where several are under way at once.
 void note_time(Core& core, Peer& peer, ReceiveOperation& receive) noexcept {
-  const auto timed = static_cast<std::size_t>(receive.timed_way);
+  const std::size_t timed = receive.timed_way;
   receive.timed_way = ReceiveOperation::not_timed;
   const Deadline begin = std::max(receive.begun, peer.long_timed_until);
   peer.long_timed_until = core.system.now();

@@ -289,7 +289,7 @@ void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
   for (VerbsConnection* const connection : connections_) {
     if (connection == nullptr) continue;
     if (severity == diagnosis::Severity::context || connection->queue_pair() == event.element.qp)
-      connection->fail([&] { return what; });
+      connection->fail([&]() -> const diagnosis::Explanation& { return what; });
   }
 }
 
