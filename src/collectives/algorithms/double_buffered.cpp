@@ -1,7 +1,8 @@
 // Double-buffered copies: who has something to give copies it into its staging in pieces, and
 // whoever wants it copies it out from there; what lies in a Buffer is read where it lies. Only its
 // owner touches private memory. A rank that only gives waits for nobody until its four buffers are
-// full. Wins for long vectors on one node.
+// full, and what it gives is cut so that shorter vectors fill them, too. Wins for long vectors on
+// one node.
 // Cost: private memory is copied twice, Buffers once; one step per piece. What lies between costs
 // as if another core has it in its cache.
 // double_buffered_streamed stages past the caches (node/stores.hpp).
@@ -43,7 +44,8 @@ Task give_from_root(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();  // for each
   const std::byte* const vector = is_scatter ? arguments.in : arguments.out;
   const std::size_t all_bytes = is_scatter ? bytes * static_cast<std::size_t>(group.size()) : bytes;
-  const Pieces pieces{bytes, is_scatter ? group.size() : 1, 1, four_buffers};
+  const int blocks = is_scatter ? group.size() : 1;
+  const Pieces pieces{bytes, blocks, 1, four_filled_buffers(bytes, blocks)};
   const auto first_of = [&](int to) { return bytes * static_cast<std::size_t>(to); };
   NodeOperation node{group, rank == root ? pieces.staging_bytes() : 0};
   if (rank == root) {
@@ -93,7 +95,7 @@ template <Stores stores>
 Task gather(Group group, const Arguments& arguments) {
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();  // of each
-  const Pieces pieces{bytes, 1, 1, four_buffers};
+  const Pieces pieces{bytes, 1, 1, four_filled_buffers(bytes, 1)};
   const std::uint32_t last = step_of(pieces.count());
   NodeOperation node{group, group.rank() == root ? 0 : pieces.staging_bytes()};
   if (group.rank() != root) {
@@ -150,7 +152,7 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   return core_cost(
       shape, model, chunk_count(bytes), stored<stores>({.take = bytes, .stream = bytes}),
-      stored<stores>({.give = std::min(bytes, double{node_chunk_bytes}), .stream = bytes}));
+      stored<stores>({.give = std::min(bytes, double{node_chunk_bytes}) / 4, .stream = bytes}));
 }
 
 template <Stores stores>

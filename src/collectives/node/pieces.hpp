@@ -28,6 +28,17 @@ inline constexpr StagingBuffers two_buffers{2, node_chunk_bytes};
 // everybody stage piece p - 1, before which everybody has taken piece p - 3: that buffer is free.
 inline constexpr StagingBuffers four_buffers{4, node_chunk_bytes / 2};
 
+// The same for what moves one way: buffers so short that a vector which fits them fills them all,
+// and its first pieces are taken while the others are staged. A piece is worth a line from core to
+// core.
+inline constexpr std::size_t node_piece_bytes_min = std::size_t{8} << 10;
+inline StagingBuffers four_filled_buffers(std::size_t block_bytes, int blocks_at_once) noexcept {
+  const auto blocks = static_cast<std::size_t>(blocks_at_once);
+  const std::size_t quarter = base::round_up(block_bytes / 4 + 1, base::cache_line_bytes);
+  const std::size_t longest = four_buffers.bytes / blocks;
+  return {four_buffers.count, std::min(std::max(quarter, node_piece_bytes_min), longest) * blocks};
+}
+
 // Blocks, which may differ in length, in pieces of whole elements: those of so many blocks fill a
 // buffer. A vector that is staged whole is one block.
 struct Pieces {
