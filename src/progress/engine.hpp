@@ -44,11 +44,18 @@ class Engine {
   void poll_no_longer(Pollable& source) noexcept { std::erase(more_, &source); }
 
   // Runs a task until it first waits; operation is done when the task ends, whose frame belongs to
-  // the engine until then. make() returns the Task: its frame comes from this engine's pool.
+  // the engine until then. make() returns the Task: its frame comes from this engine's pool. What
+  // it throws is what the task ended with, too.
   template <class Make>
   void start(TaskOperation& operation, Make&& make) {
     const FramePool::Scope scope{pool_};
-    start_task(operation, std::forward<Make>(make)());
+    try {
+      Task task = std::forward<Make>(make)();
+      if (!task.has_ended()) return start_task(operation, std::move(task));
+    } catch (...) {
+      operation.error = std::current_exception();
+    }
+    complete(operation);
   }
 
   // An operation has ended: whoever awaits it becomes ready.

@@ -1,7 +1,8 @@
 // The coroutine that every collective and every set-up step is written as.
 //
 // The law of tasks (docs/design.md):
-// - Lazy: a task runs when it is awaited or handed to Engine::start.
+// - Lazy: a task runs when it is awaited or handed to Engine::start. The function that makes it may
+//   do its beginning, or all of it: then there is nothing left to run.
 // - It ends only by being resumed: a failure resumes each parked awaitable, which then throws in
 //   the coroutine.
 // - Nothing is resumed from inside await_suspend: it records who runs next, and one loop in the
@@ -71,6 +72,8 @@ class [[nodiscard]] Task {
   using Handle = std::coroutine_handle<TaskPromise>;
 
   explicit Task(Handle handle) noexcept : handle_{handle} {}
+  // Of a function that has done it all.
+  static Task ended() noexcept { return Task{Handle{}}; }
   Task(Task&& other) noexcept : handle_{std::exchange(other.handle_, {})} {}
   Task& operator=(Task&&) = delete;
   ~Task() {
@@ -81,14 +84,15 @@ class [[nodiscard]] Task {
 
   struct Awaiter {
     Handle child;
-    bool await_ready() const noexcept { return false; }
+    bool await_ready() const noexcept { return !child; }  // has ended
     void await_suspend(Handle parent) const noexcept;
     void await_resume() const {
-      if (child.promise().error) std::rethrow_exception(child.promise().error);
+      if (child && child.promise().error) std::rethrow_exception(child.promise().error);
     }
   };
   Awaiter operator co_await() const& noexcept { return Awaiter{handle_}; }
 
+  bool has_ended() const noexcept { return !handle_; }
   Handle release() noexcept { return std::exchange(handle_, {}); }
 
  private:

@@ -90,6 +90,45 @@ TEST(a_task, awaits_a_million_tasks_one_in_another) {
   EXPECT_EQ(sum, 2 * million);
 }
 
+// Does it all before there is a task.
+Task done_at_once(int& sum) {
+  ++sum;
+  return Task::ended();
+}
+Task throws_at_once() { throw std::runtime_error{"at once"}; }
+Task awaits_those_done(int& sum) {
+  co_await done_at_once(sum);
+  co_await done_at_once(sum);
+  try {
+    co_await throws_at_once();
+  } catch (const std::runtime_error&) {
+    ++sum;
+  }
+}
+
+TEST(a_task, that_its_function_has_done_is_over_alone_and_where_it_is_awaited) {
+  Engine engine;
+  TaskOperation alone;
+  TaskOperation awaited;
+  int sum = 0;
+  engine.start(alone, [&] { return done_at_once(sum); });
+  EXPECT_TRUE(alone.done);
+  EXPECT_FALSE(alone.error);
+  EXPECT_EQ(sum, 1);
+  engine.start(awaited, [&] { return awaits_those_done(sum); });
+  EXPECT_TRUE(awaited.done);
+  EXPECT_FALSE(awaited.error);
+  EXPECT_EQ(sum, 4);
+}
+
+TEST(a_task, whose_function_throws_has_ended_with_that) {
+  Engine engine;
+  TaskOperation operation;
+  engine.start(operation, [] { return throws_at_once(); });
+  EXPECT_TRUE(operation.done);
+  EXPECT_THROW(std::rethrow_exception(operation.error), std::runtime_error);
+}
+
 TEST(a_task, awaits_a_million_tasks_in_a_row) {
   Engine engine;
   TaskOperation operation;
