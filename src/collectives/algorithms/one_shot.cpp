@@ -20,33 +20,86 @@ bool fits(const CallShape& shape) {
          shape.bytes <= one_shot_bytes_max;
 }
 
-// The operation of a rank that publishes so many bytes.
-std::size_t staging_for(std::size_t bytes) { return NodeOperation::staging_for(bytes); }
+// One rank's part: what it publishes, if it gives, and the members whose parts it takes.
+struct Part {
+  bool gives = false;
+  std::span<const std::byte> given{};
+  int takes_from = 0;
+  int takes_until = 0;
+};
+Part gives_all(const Group& group, std::span<const std::byte> given) {
+  return {.gives = true, .given = given, .takes_until = group.size()};
+}
+// A broadcast's or scatter's, and the other way round.
+Part from_root(const Group& group, const Arguments& arguments, std::span<const std::byte> given) {
+  if (group.rank() == arguments.root) return {.gives = true, .given = given};
+  return {.takes_from = arguments.root, .takes_until = arguments.root + 1};
+}
+Part to_root(const Group& group, const Arguments& arguments, std::span<const std::byte> given) {
+  if (group.rank() != arguments.root) return {.gives = true, .given = given};
+  return {.takes_until = group.size()};
+}
+
+// A collective: its part(), what a rank does by itself while others come, and how it takes what
+// they gave.
+struct Shot {
+  static void keep(const Group& /*group*/, const Arguments& /*arguments*/) {}
+  static void take(const NodeOperation& /*node*/, const Group& /*group*/,
+                   const Arguments& /*arguments*/) {}
+};
+
+template <class Shot>
+void give(NodeOperation& node, const Part& part, const Group& group, const Arguments& arguments) {
+  if (part.gives) node.publish(part.given);
+  Shot::keep(group, arguments);
+}
+
+// What is left where it has to wait for long.
+template <class Shot>
+Task go_on(Group group, const Arguments& arguments, Part part, bool has_given, NodeOperation node) {
+  if (!has_given) {
+    co_await node.own_slot();
+    give<Shot>(node, part, group, arguments);
+  }
+  co_await node.members(part.takes_from, part.takes_until, 1);
+  Shot::take(node, group, arguments);
+}
+
+// All of it at once, if it can: a task costs as much as a quarter of an exchange of flags.
+template <class Shot>
+Task run(Group group, const Arguments& arguments) {
+  const Part part = Shot::part(group, arguments);
+  NodeOperation node{group, NodeOperation::staging_for(part.given.size())};
+  if (part.gives && !node.own_slot().is_soon_over())
+    return go_on<Shot>(group, arguments, part, false, std::move(node));
+  give<Shot>(node, part, group, arguments);
+  if (!node.members(part.takes_from, part.takes_until, 1).is_soon_over())
+    return go_on<Shot>(group, arguments, part, true, std::move(node));
+  Shot::take(node, group, arguments);
+  return Task::ended();
+}
 
 // A flag alone.
-Task barrier(Group group, const Arguments& /*arguments*/) {
-  NodeOperation node{group};
-  co_await node.own_slot();
-  node.publish({});
-  co_await node.all(1);
-}
+struct Barrier : Shot {
+  static Part part(const Group& group, const Arguments& /*arguments*/) {
+    return gives_all(group, {});
+  }
+};
 
 Cost barrier_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 1, {});
 }
 
-Task broadcast(Group group, const Arguments& arguments) {
-  const std::size_t bytes = arguments.bytes();
-  const bool is_root = group.rank() == arguments.root;
-  NodeOperation node{group, is_root ? staging_for(bytes) : 0};
-  if (is_root) {
-    co_await node.own_slot();
-    node.publish({arguments.out, bytes});
-    co_return;
+struct Broadcast : Shot {
+  static Part part(const Group& group, const Arguments& arguments) {
+    return from_root(group, arguments, {arguments.out, arguments.bytes()});
   }
-  co_await node.member(arguments.root, 1);
-  group.copy(arguments.out, node.published(arguments.root, bytes), bytes);
-}
+  static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    if (group.rank() == arguments.root) return;
+    const std::size_t bytes = arguments.bytes();
+    group.copy(arguments.out, node.published(arguments.root, bytes), bytes);
+  }
+};
 
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
@@ -56,24 +109,27 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 // The reductions: who wants a result, or its block of it, reduces all vectors where they were
 // published.
 template <Collective collective>
-Task reduction(Group group, const Arguments& arguments) {
-  constexpr bool is_scattered = collective == Collective::reduce_scatter;
-  const Blocks& blocks = arguments.in_blocks;
-  const std::size_t in_bytes = is_scattered ? blocks.bytes() : arguments.bytes();
-  // Nobody reads a root's.
-  const bool gives = collective != Collective::reduce || group.rank() != arguments.root;
-  NodeOperation node{group, gives ? staging_for(in_bytes) : 0};
-  if (gives) {
-    co_await node.own_slot();
-    node.publish({arguments.in, in_bytes});
-    if (collective == Collective::reduce) co_return;
+struct Reduction : Shot {
+  static std::size_t in_bytes(const Arguments& arguments) {
+    return collective == Collective::reduce_scatter ? arguments.in_blocks.bytes()
+                                                    : arguments.bytes();
   }
-  co_await node.all(1);
-  const std::size_t begin = is_scattered ? blocks.first_bytes(group.rank()) : 0;
-  reduce_in_rank_order(group, arguments.reducer, arguments.out, arguments.in + begin,
-                       arguments.bytes(),
-                       [&](int rank) { return node.published(rank, in_bytes) + begin; });
-}
+  static Part part(const Group& group, const Arguments& arguments) {
+    const std::span given{arguments.in, in_bytes(arguments)};
+    return collective == Collective::reduce ? to_root(group, arguments, given)
+                                            : gives_all(group, given);
+  }
+  static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    if (collective == Collective::reduce && group.rank() != arguments.root) return;
+    const std::size_t begin = collective == Collective::reduce_scatter
+                                  ? arguments.in_blocks.first_bytes(group.rank())
+                                  : 0;
+    const std::size_t bytes = in_bytes(arguments);
+    reduce_in_rank_order(group, arguments.reducer, arguments.out, arguments.in + begin,
+                         arguments.bytes(),
+                         [&](int rank) { return node.published(rank, bytes) + begin; });
+  }
+};
 
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
@@ -93,68 +149,95 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
                    {.keep = shape.block_bytes(), .parts = 2 * others, .reduce = others});
 }
 
-Task gather(Group group, const Arguments& arguments) {
-  const std::size_t bytes = arguments.bytes();
-  const bool is_root = group.rank() == arguments.root;
-  NodeOperation node{group, is_root ? 0 : staging_for(bytes)};
-  if (!is_root) {
-    co_await node.own_slot();
-    node.publish({arguments.in, bytes});
-    co_return;
-  }
+// Each other member's block, from the next rank on: not all from the same one at once.
+template <class Published>
+void take_blocks(const Group& group, const Arguments& arguments, Published&& published) {
   const Blocks& blocks = arguments.out_blocks;
-  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in, bytes);
   for (int from = group.next(); from != group.rank(); from = group.after(from)) {
-    co_await node.member(from, 1);
-    group.copy(arguments.out + blocks.first_bytes(from), node.published(from, bytes), bytes);
+    const std::size_t bytes = blocks.length_bytes(from);
+    group.copy(arguments.out + blocks.first_bytes(from), published(from, bytes), bytes);
   }
 }
+
+struct Gather : Shot {
+  static Part part(const Group& group, const Arguments& arguments) {
+    return to_root(group, arguments, {arguments.in, arguments.bytes()});
+  }
+  static void keep(const Group& group, const Arguments& arguments) {
+    if (group.rank() != arguments.root) return;
+    group.copy(arguments.out + arguments.out_blocks.first_bytes(group.rank()), arguments.in,
+               arguments.bytes());
+  }
+  static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    if (group.rank() != arguments.root) return;
+    take_blocks(group, arguments,
+                [&](int from, std::size_t bytes) { return node.published(from, bytes); });
+  }
+};
 
 Cost gather_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 1, {.give = shape.block_bytes()}, {.take = shape.others_bytes()});
 }
 
 // The root publishes all blocks: to leave out its own is worth no second copy.
-Task scatter(Group group, const Arguments& arguments) {
-  const std::size_t bytes = arguments.bytes();
-  const std::size_t all_bytes = bytes * static_cast<std::size_t>(group.size());
-  const std::size_t own = bytes * static_cast<std::size_t>(group.rank());
-  const bool is_root = group.rank() == arguments.root;
-  NodeOperation node{group, is_root ? staging_for(all_bytes) : 0};
-  if (is_root) {
-    co_await node.own_slot();
-    node.publish({arguments.in, all_bytes});
-    group.copy(arguments.out, arguments.in + own, bytes);
-    co_return;
+struct Scatter : Shot {
+  static std::span<const std::byte> all(const Group& group, const Arguments& arguments) {
+    return {arguments.in, arguments.bytes() * static_cast<std::size_t>(group.size())};
   }
-  co_await node.member(arguments.root, 1);
-  group.copy(arguments.out, node.published(arguments.root, all_bytes) + own, bytes);
-}
+  static std::size_t own(const Group& group, const Arguments& arguments) {
+    return arguments.bytes() * static_cast<std::size_t>(group.rank());
+  }
+  static Part part(const Group& group, const Arguments& arguments) {
+    return from_root(group, arguments, all(group, arguments));
+  }
+  static void keep(const Group& group, const Arguments& arguments) {
+    if (group.rank() != arguments.root) return;
+    group.copy(arguments.out, arguments.in + own(group, arguments), arguments.bytes());
+  }
+  static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    if (group.rank() == arguments.root) return;
+    const std::size_t all_bytes = all(group, arguments).size();
+    group.copy(arguments.out, node.published(arguments.root, all_bytes) + own(group, arguments),
+               arguments.bytes());
+  }
+};
 
 Cost scatter_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 1, {.parts = shape.block_bytes()}, {.give = shape.vector_bytes()});
 }
 
-// Allgather and alltoall: every rank publishes all that it has, and takes of the others' what is
-// for it: all, or its block.
-template <Collective collective>
-Task take_blocks(Group group, const Arguments& arguments) {
-  constexpr bool is_alltoall = collective == Collective::alltoall;
-  const Blocks& blocks = arguments.out_blocks;
-  const std::size_t in_bytes = is_alltoall ? arguments.in_blocks.bytes() : arguments.bytes();
-  const std::size_t begin = is_alltoall ? arguments.in_blocks.first_bytes(group.rank()) : 0;
-  NodeOperation node{group, staging_for(in_bytes)};
-  co_await node.own_slot();
-  node.publish({arguments.in, in_bytes});
-  group.copy(arguments.out + blocks.first_bytes(group.rank()), arguments.in + begin,
-             blocks.length_bytes(group.rank()));
-  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
-    co_await node.member(from, 1);
-    const std::size_t bytes = blocks.length_bytes(from);
-    const std::byte* const published = node.published(from, is_alltoall ? in_bytes : bytes);
-    group.copy(arguments.out + blocks.first_bytes(from), published + begin, bytes);
+struct Allgather : Shot {
+  static Part part(const Group& group, const Arguments& arguments) {
+    return gives_all(group, {arguments.in, arguments.bytes()});
   }
-}
+  static void keep(const Group& group, const Arguments& arguments) {
+    group.copy(arguments.out + arguments.out_blocks.first_bytes(group.rank()), arguments.in,
+               arguments.bytes());
+  }
+  static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    take_blocks(group, arguments,
+                [&](int from, std::size_t bytes) { return node.published(from, bytes); });
+  }
+};
+
+// Every rank publishes all its blocks.
+struct Alltoall : Shot {
+  static Part part(const Group& group, const Arguments& arguments) {
+    return gives_all(group, {arguments.in, arguments.in_blocks.bytes()});
+  }
+  static void keep(const Group& group, const Arguments& arguments) {
+    group.copy(arguments.out + arguments.out_blocks.first_bytes(group.rank()),
+               arguments.in + arguments.in_blocks.first_bytes(group.rank()),
+               arguments.out_blocks.length_bytes(group.rank()));
+  }
+  static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    const std::size_t all_bytes = arguments.in_blocks.bytes();
+    const std::size_t begin = arguments.in_blocks.first_bytes(group.rank());
+    take_blocks(group, arguments, [&](int from, std::size_t /*bytes*/) {
+      return node.published(from, all_bytes) + begin;
+    });
+  }
+};
 
 Cost allgather_cost(const CallShape& shape, const CostModel& model) {
   const double block = shape.block_bytes();
@@ -169,28 +252,28 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
 }  // namespace
 
 extern constexpr Algorithm barrier_one_shot{Collective::barrier, "one_shot", fits, barrier_cost,
-                                            barrier};
+                                            run<Barrier>};
 extern constexpr Algorithm broadcast_one_shot{Collective::broadcast, "one_shot", fits,
-                                              broadcast_cost, broadcast};
+                                              broadcast_cost, run<Broadcast>};
 extern constexpr Algorithm reduce_one_shot{
-    Collective::reduce, "one_shot", fits, reduce_cost, reduction<Collective::reduce>,
+    Collective::reduce, "one_shot", fits, reduce_cost, run<Reduction<Collective::reduce>>,
     Bits::of_rank_order};
 extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter,
                                                    "one_shot",
                                                    fits,
                                                    reduce_scatter_cost,
-                                                   reduction<Collective::reduce_scatter>,
+                                                   run<Reduction<Collective::reduce_scatter>>,
                                                    Bits::of_rank_order};
 extern constexpr Algorithm allreduce_one_shot{
-    Collective::allreduce, "one_shot", fits, allreduce_cost, reduction<Collective::allreduce>,
+    Collective::allreduce, "one_shot", fits, allreduce_cost, run<Reduction<Collective::allreduce>>,
     Bits::of_rank_order};
 extern constexpr Algorithm allgather_one_shot{Collective::allgather, "one_shot", fits,
-                                              allgather_cost, take_blocks<Collective::allgather>};
+                                              allgather_cost, run<Allgather>};
 extern constexpr Algorithm gather_one_shot{Collective::gather, "one_shot", fits, gather_cost,
-                                           gather};
+                                           run<Gather>};
 extern constexpr Algorithm scatter_one_shot{Collective::scatter, "one_shot", fits, scatter_cost,
-                                            scatter};
+                                            run<Scatter>};
 extern constexpr Algorithm alltoall_one_shot{Collective::alltoall, "one_shot", fits, alltoall_cost,
-                                             take_blocks<Collective::alltoall>};
+                                             run<Alltoall>};
 
 }  // namespace qpmesh::collectives

@@ -151,14 +151,16 @@ class NodeMemory final : public progress::Pollable {
 
   // True: nothing to wait for any more. Otherwise the wait is registered, and its operation
   // completes.
-  bool start(NodeWait& wait) noexcept {
+  bool start(NodeWait& wait) noexcept { return is_soon_over(wait) || enlist(wait); }
+  // The same, and nothing is registered.
+  bool is_soon_over(NodeWait& wait) noexcept {
     if (wait.what == NodeWait::For::end && has_reached(done_by_all_, wait.stage)) return true;
     for (int spin = 0; spin < spins_max_; ++spin) {
       if (look(wait)) return true;
       // Loads without a pause take the line from its writer between two of its stores.
       base::cpu_pause();
     }
-    return enlist(wait);
+    return false;
   }
   bool poll() override;
   // Of the communicator: ends all waits, now and later; those for who fills our memory when it does

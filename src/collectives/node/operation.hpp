@@ -27,6 +27,8 @@ class NodeAwaiter {
     wait_.next = first;
     wait_.end = end;
   }
+  // Without a task: is it over before it would be awaited?
+  bool is_soon_over() noexcept { return memory_.is_soon_over(wait_); }
   bool await_ready() noexcept { return memory_.start(wait_); }
   // Most waits end before they come here.
   void await_suspend(Task::Handle waiter) noexcept {
@@ -55,9 +57,18 @@ class NodeOperation {
         call_{std::uint64_t{group.signature()} << 32 | group.operation()} {
     if (staging_bytes > 0) staging_ = memory_.take_staging(number_, staging_bytes);
   }
-  ~NodeOperation() { memory_.end(number_); }
-  NodeOperation(const NodeOperation&) = delete;
-  NodeOperation& operator=(const NodeOperation&) = delete;
+  // To the task that goes on with it.
+  NodeOperation(NodeOperation&& other) noexcept
+      : memory_{other.memory_},
+        number_{other.number_},
+        call_{other.call_},
+        staging_{other.staging_},
+        kind_{other.kind_},
+        ends_{std::exchange(other.ends_, false)} {}
+  NodeOperation& operator=(NodeOperation&&) = delete;
+  ~NodeOperation() {
+    if (ends_) memory_.end(number_);
+  }
 
   // Until this rank's slot, and its part of the staging, may be written: every member has finished
   // the operations that used them before.
@@ -65,7 +76,10 @@ class NodeOperation {
     const std::uint64_t of_slot = number_ + 1 - node_slot_count;
     return all_done(has_reached(of_slot, staging_.done_before) ? of_slot : staging_.done_before);
   }
-  // Until every member, or one of them, has come to a step.
+  // Until the members first … end-1, every member, or one of them, have come to a step.
+  NodeAwaiter members(int first, int end, std::uint32_t step) noexcept {
+    return wait_for(NodeWait::For::stage, stage(step), first, end);
+  }
   NodeAwaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
   NodeAwaiter member(int rank, std::uint32_t step) noexcept {
     return members(rank, rank + 1, step);
@@ -250,9 +264,6 @@ class NodeOperation {
   NodeAwaiter all_done(std::uint64_t done) noexcept {
     return wait_for(NodeWait::For::end, done, 0, memory_.size());
   }
-  NodeAwaiter members(int first, int end, std::uint32_t step) noexcept {
-    return wait_for(NodeWait::For::stage, stage(step), first, end);
-  }
   NodeAwaiter wait_for(NodeWait::For what, std::uint64_t stage, int first, int end) noexcept {
     const auto slot = static_cast<std::uint32_t>(number_ % node_slot_count);
     return {memory_, what, slot, stage, call_, first, end};
@@ -263,6 +274,7 @@ class NodeOperation {
   std::uint64_t call_;
   StagingRing::Part staging_{};
   MemoryKind kind_ = MemoryKind::slab;  // what this rank published
+  bool ends_ = true;                    // here, not in another one
 };
 
 // The operands of a reduction in rank order: where_of(rank) for the other members, and this rank's
