@@ -56,7 +56,8 @@ std::string OperationLog::describe() const {
 
 std::string CallHistory::describe(std::uint32_t operation) const {
   if (!has_begun(operation)) return "a call not made yet";
-  return remembers(operation) ? remembered(operation).call.describe() : "a call long past";
+  if (!remembers(operation)) return "a call long past";
+  return calls_[remembered(operation).call % remembered_max].describe();
 }
 
 CallHistory::Signatures CallHistory::signatures() const {

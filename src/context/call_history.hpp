@@ -42,7 +42,7 @@ struct CollectiveCall {
   static constexpr std::uint8_t ordered_function = 254;
   static constexpr std::uint8_t commutative_function = 253;
 
-  CollectiveName operation;
+  CollectiveName operation{"none"};
   std::uint64_t element_count = 0;
   std::uint32_t element_bytes = 0;
   ElementType type = ElementType::none;
@@ -107,7 +107,12 @@ class CallHistory {
     // Neither step loses anything, for the factor is odd: once different, signatures stay so while
     // the calls are the same.
     signature_ = (signature_ ^ signature) * 0x9e3779b1U;
-    ::new (&remembered(next_operation_)) Remembered{next_operation_, signature_, call};
+    const std::uint64_t repeated = std::uint64_t{call.algorithm_asked_for} << 32 | signature;
+    if (repeated_ != repeated) {
+      repeated_ = repeated;
+      ::new (&calls_[++last_call_ % remembered_max]) CollectiveCall{call};
+    }
+    remembered(next_operation_) = {next_operation_, signature_, last_call_};
     return {next_operation_++, signature_};
   }
 
@@ -133,7 +138,7 @@ class CallHistory {
   struct Remembered {
     std::uint32_t operation = 0;
     std::uint32_t signature = 0;
-    CollectiveCall call{.operation = "none"};
+    std::uint32_t call = 0;  // in calls_
   };
 
   Remembered& remembered(std::uint32_t operation) noexcept {
@@ -152,6 +157,11 @@ class CallHistory {
   std::uint32_t next_operation_ = 0;
   std::uint32_t signature_ = 0;  // of the last call
   std::array<Remembered, remembered_max> remembered_{};
+  // A call that is made again and again stands here once: a copy of each takes longer than all else
+  // that is noted of it.
+  std::array<CollectiveCall, remembered_max> calls_{};
+  std::uint32_t last_call_ = 0;
+  std::uint64_t repeated_ = ~std::uint64_t{0};  // which that is; at first none
 };
 
 }  // namespace qpmesh::context
