@@ -24,7 +24,7 @@ void* FramePool::allocate_from_heap(std::size_t bytes) {
   return block + 1;
 }
 
-void* FramePool::allocate(std::size_t bytes) {
+void* FramePool::allocate_slowly(std::size_t bytes) {
   // How often the smallest block is doubled until it holds so much.
   const std::size_t beyond = (std::max<std::size_t>(bytes, 1) - 1) / block_bytes_min;
   const auto size_class = static_cast<std::size_t>(std::bit_width(beyond));

@@ -15,7 +15,10 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
-  void* allocate(std::size_t bytes);         // 16-byte aligned; throws std::bad_alloc
+  // 16-byte aligned. Throws std::bad_alloc.
+  void* allocate(std::size_t bytes) {
+    return bytes <= block_bytes_min && free_[0] != nullptr ? take_small() : allocate_slowly(bytes);
+  }
   static void free(void* memory) noexcept {  // of any pool: the block knows its own
     Header* const block = static_cast<Header*>(memory) - 1;
     FramePool* const pool = block->pool;
@@ -41,12 +44,8 @@ class FramePool {
   static void* allocate_frame(std::size_t bytes) {
     FramePool* const pool = current_;
     // The usual frame.
-    if (pool != nullptr && bytes <= block_bytes_min && pool->free_[0] != nullptr) {
-      Header* const block = pool->free_[0];
-      pool->free_[0] = block->next;
-      block->size_class = 0;
-      return block + 1;
-    }
+    if (pool != nullptr && bytes <= block_bytes_min && pool->free_[0] != nullptr)
+      return pool->take_small();
     return allocate_frame_slowly(bytes);
   }
 
@@ -63,6 +62,13 @@ class FramePool {
   static constexpr std::size_t block_bytes_min = 1024;
   static constexpr std::size_t class_count = 22;  // 1 KiB … 2 GiB in powers of two
 
+  void* take_small() noexcept {  // there is one
+    Header* const block = free_[0];
+    free_[0] = block->next;
+    block->size_class = 0;
+    return block + 1;
+  }
+  void* allocate_slowly(std::size_t bytes);
   static void* allocate_from_heap(std::size_t bytes);
   static void* allocate_frame_slowly(std::size_t bytes);
 
