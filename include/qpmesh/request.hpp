@@ -37,24 +37,33 @@ struct CallOptions {
   std::string_view algorithm{};
 };
 
-// Move-only. Keeps its context alive. The buffers named at the start belong to the operation until
-// test() has returned true, wait() has returned or thrown, or cancel() has returned true. An error
-// stays told: test() and wait() throw it every time. The destructor of a request in flight waits,
-// at most until the operation's deadline: a hang with a name is better than memory overwritten
-// behind the caller's back. While an exception passes by it cancels the operation, or waits for at
-// most 200 ms: the exception is seen soon. What has not ended then, such as a collective that
-// others have not come to, ends with its communicator: Error{aborted} on the other ranks. What a
-// destructor swallows, it logs.
+// Move-only. Keeps its context alive while it is in flight. The buffers named at the start belong
+// to the operation until test() has returned true, wait() has returned or thrown, or cancel() has
+// returned true. An error stays told: test() and wait() throw it every time. The destructor of a
+// request in flight waits, at most until the operation's deadline: a hang with a name is better
+// than memory overwritten behind the caller's back. While an exception passes by it cancels the
+// operation, or waits for at most 200 ms: the exception is seen soon. What has not ended then, such
+// as a collective that others have not come to, ends with its communicator: Error{aborted} on the
+// other ranks. What a destructor swallows, it logs.
 class [[nodiscard]] QPMESH_API Request {
  public:
   // Done already; calls make the others.
   Request() noexcept = default;
   explicit Request(calls::RequestState* state) noexcept : state_{state} {}
-  Request(Request&& other) noexcept : state_{std::exchange(other.state_, nullptr)} {}
+  // A send that was over before there was anything to remember of it.
+  static Request sent() noexcept {
+    Request request;
+    request.untold_ = true;
+    return request;
+  }
+  Request(Request&& other) noexcept
+      : state_{std::exchange(other.state_, nullptr)},
+        untold_{std::exchange(other.untold_, false)} {}
   Request& operator=(Request&& other) noexcept {
     if (this != &other) {
       if (state_ != nullptr) release();
       state_ = std::exchange(other.state_, nullptr);
+      untold_ = std::exchange(other.untold_, false);
     }
     return *this;
   }
@@ -69,13 +78,16 @@ class [[nodiscard]] QPMESH_API Request {
   // done, or under way, or a send or a collective: wait for it.
   bool cancel();
 
-  // The request's operation, for wait_any and tests.
+  // For wait_any and tests: the request's operation, and whether there is none any more, but its
+  // end is still to be told.
   calls::RequestState* state() const noexcept { return state_; }
+  bool untold() const noexcept { return untold_; }
 
  private:
   void release() noexcept;
 
   calls::RequestState* state_ = nullptr;
+  bool untold_ = false;
 };
 
 // Both take requests of several contexts: all of these are progressed, whichever request is waited

@@ -5,6 +5,7 @@
 #include <array>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "calls/argument_checks.hpp"
@@ -154,9 +155,14 @@ struct RequestState : context::HeldRequest, PendingOperation {
     progress::FramePool::free(state);
   }
 
-  std::shared_ptr<const void> function;  // a user's reduction
-  // Buffers that the operation reads or writes.
-  std::array<std::shared_ptr<context::Allocation>, 2> held;
+  // What the operation uses and the caller may let go of: most have nothing of that kind.
+  struct Kept {
+    std::shared_ptr<const void> function{};                         // a user's reduction
+    std::array<std::shared_ptr<context::Allocation>, 2> buffers{};  // it reads or writes them
+  };
+  Kept& keep() { return kept ? *kept : kept.emplace(); }
+
+  std::optional<Kept> kept;
   std::exception_ptr error;                     // what it ended with, once that was told
   int exceptions = std::uncaught_exceptions();  // when it began
 

@@ -106,10 +106,6 @@ class Context final : public messaging::Listener, public progress::Pollable {
   }
   void exit() noexcept { in_use_.store(false, std::memory_order_relaxed); }
 
-  // Where wait_any looks first: behind the request that it returned last, so that none starves and
-  // requests that end in their order cost one look each.
-  std::size_t& wait_any_begin() noexcept { return wait_any_begin_; }
-
   // messaging::Listener
   bool agrees(int peer, std::uint64_t communicator, std::uint32_t operation,
               std::uint32_t signature) override;
@@ -153,7 +149,6 @@ class Context final : public messaging::Listener, public progress::Pollable {
   CommunicatorState* last_found_ = nullptr;
   Allocations allocations_{parts_};
   PeerHealth health_;
-  std::size_t wait_any_begin_ = 0;
   std::vector<std::unique_ptr<collectives::NodeMemory>> left_nodes_;
   std::size_t next_left_node_ = 0;  // to be looked at
   std::atomic<bool> in_use_{false};

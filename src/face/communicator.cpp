@@ -20,21 +20,30 @@ namespace {
 
 // ---- point to point: fill in a request's operations, and start them ----
 
-void prepare_send(PendingOperation& request, const ConstElements& data, int destination, int tag) {
-  CommunicatorState& state = *request.communicator;
-  const std::size_t bytes = checked_bytes(data, request.operation);
-  check_peer(destination, state.size(), false, request.operation, "destination");
-  check_tag(tag, false, request.operation);
-  state.context().operations().add(request.operation, bytes, destination, tag);
+// Inlined: what it returns then needs no memory.
+[[gnu::always_inline]] inline messaging::Outgoing outgoing(CommunicatorState& state,
+                                                           std::string_view operation,
+                                                           const ConstElements& data,
+                                                           int destination, int tag) {
+  const std::size_t bytes = checked_bytes(data, operation);
+  check_peer(destination, state.size(), false, operation, "destination");
+  check_tag(tag, false, operation);
+  state.context().operations().add(operation, bytes, destination, tag);
+  return {
+      .communicator = state.id(),
+      .key = messaging::tag_key(tag),
+      .data = static_cast<const std::byte*>(data.data),
+      .bytes = bytes,
+      .target = state.context_rank(destination),
+      .signature = messaging::element_signature(data.type, data.element_bytes, data.element_count)};
+}
+
+void start_send(PendingOperation& request, const messaging::Outgoing& message) {
   request.has_send = true;
   // Not construct_at, which clears it first.
   auto& send = *::new (&request.send) messaging::SendOperation;
-  send.communicator = state.id();
-  send.key = messaging::tag_key(tag);
-  send.data = static_cast<const std::byte*>(data.data);
-  send.bytes = bytes;
-  send.target = state.context_rank(destination);
-  send.signature = messaging::element_signature(data.type, data.element_bytes, data.element_count);
+  static_cast<messaging::Outgoing&>(send) = message;
+  request.communicator->context().messaging().start(send);
 }
 
 void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& state, int source,
@@ -45,7 +54,8 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
   receive.source = source == any_source ? messaging::any_peer : state.context_rank(source);
 }
 
-void prepare_receive(PendingOperation& request, const Elements& data, int source, int tag) {
+[[gnu::always_inline]] inline void prepare_receive(PendingOperation& request, const Elements& data,
+                                                   int source, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(source, state.size(), true, request.operation, "source");
@@ -63,11 +73,11 @@ void prepare_receive(PendingOperation& request, const Elements& data, int source
 void start_both(PendingOperation& request, const ConstElements& sent, int to,
                 const Elements& received, int from, int tag) {
   check_disjoint(sent, received, request.operation);
-  prepare_send(request, sent, to, tag);
+  CommunicatorState& state = *request.communicator;
+  const messaging::Outgoing message = outgoing(state, request.operation, sent, to, tag);
   prepare_receive(request, received, from, tag);
-  messaging::Messaging& messaging = request.communicator->context().messaging();
-  messaging.start(request.receive);
-  messaging.start(request.send);
+  state.context().messaging().start(request.receive);
+  start_send(request, message);
 }
 
 // What a probe looks for.
@@ -111,20 +121,20 @@ Status run(CommunicatorState& state, std::string_view operation, const CallOptio
   return finish_waiting(request);
 }
 
+// Within the scope of its call.
 template <class Prepare>
 Request run_async(const std::shared_ptr<CommunicatorState>& state, std::string_view operation,
                   const CallOptions& options, const void* read, const void* written,
                   Prepare&& prepare) {
-  const CallScope scope{*state, operation, options};
   Context& context = state->context();
   void* const memory = context.engine().pool().allocate(sizeof(RequestState));
   auto* const request = ::new (memory) RequestState{state, operation, options};
   try {
     const Allocations& buffers = context.allocations();
     if (buffers.may_hold(read)) [[unlikely]]
-      request->held[0] = buffers.at(read);
+      request->keep().buffers[0] = buffers.at(read);
     if (buffers.may_hold(written)) [[unlikely]]
-      request->held[1] = buffers.at(written);
+      request->keep().buffers[1] = buffers.at(written);
     prepare(*request);
   } catch (...) {  // nothing was started: arguments are checked before
     RequestState::destroy(request);
@@ -147,11 +157,10 @@ int Communicator::size() const noexcept { return state_->size(); }
 void Communicator::send_elements(const ConstElements& data, int destination, int tag,
                                  const CallOptions& options) {
   const CallScope scope{*state_, "send", options};
+  const messaging::Outgoing message = outgoing(*state_, "send", data, destination, tag);
+  if (state_->context().messaging().send_at_once(message)) return;  // the usual end
   PendingOperation request{*state_, "send", options};
-  prepare_send(request, data, destination, tag);
-  state_->context().messaging().start(request.send);
-  if (request.send.done && request.send.failure == nullptr)
-    return;  // eager and a credit at hand: the usual end
+  start_send(request, message);
   finish_waiting(request);
 }
 
@@ -182,15 +191,16 @@ Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const 
 
 Request Communicator::send_elements_async(const ConstElements& data, int destination, int tag,
                                           const CallOptions& options) {
+  const CallScope scope{*state_, "send_async", options};
+  const messaging::Outgoing message = outgoing(*state_, "send_async", data, destination, tag);
+  if (state_->context().messaging().send_at_once(message)) return Request::sent();
   return run_async(state_, "send_async", options, data.data, nullptr,
-                   [&](PendingOperation& request) {
-                     prepare_send(request, data, destination, tag);
-                     state_->context().messaging().start(request.send);
-                   });
+                   [&](PendingOperation& request) { start_send(request, message); });
 }
 
 Request Communicator::receive_elements_async(const Elements& data, int source, int tag,
                                              const CallOptions& options) {
+  const CallScope scope{*state_, "receive_async", options};
   return run_async(state_, "receive_async", options, nullptr, data.data,
                    [&](PendingOperation& request) {
                      prepare_receive(request, data, source, tag);
@@ -201,6 +211,7 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
 Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
                                               const Elements& received, int from, int tag,
                                               const CallOptions& options) {
+  const CallScope scope{*state_, "sendrecv_async", options};
   return run_async(
       state_, "sendrecv_async", options, sent.data, received.data,
       [&](PendingOperation& request) { start_both(request, sent, to, received, from, tag); });
@@ -232,12 +243,14 @@ void Communicator::run_collective(const detail::AnyCollective& what, const CallO
 
 Request Communicator::start_collective(const detail::AnyCollective& what,
                                        const CallOptions& options) {
+  const CallScope scope{*state_, async_name_of(what.collective), options};
   return run_async(state_, async_name_of(what.collective), options, what.in.data, what.out.data,
                    [&](RequestState& request) {
                      detail::AnyCollective kept = what;
                      if (what.reduction.copy != nullptr) {
-                       request.function = what.reduction.copy(what.reduction.context);
-                       kept.reduction.context = request.function.get();
+                       auto& function = request.keep().function;
+                       function = what.reduction.copy(what.reduction.context);
+                       kept.reduction.context = function.get();
                      }
                      calls::start_collective(request, kept, options.algorithm, Caller::goes_on);
                    });

@@ -18,7 +18,7 @@ namespace {
 
 Context& context_of(const RequestState& state) noexcept { return state.communicator->context(); }
 
-bool is_awaited(const Request& request) {
+bool is_in_flight(const Request& request) {
   return request.state() != nullptr && !request.state()->settled;
 }
 
@@ -27,7 +27,7 @@ class Contexts {
  public:
   Contexts(std::span<const Request> requests, std::string_view operation) {
     for (const Request& request : requests) {
-      if (is_awaited(request)) enter(context_of(*request.state()), operation);
+      if (is_in_flight(request)) enter(context_of(*request.state()), operation);
     }
   }
 
@@ -86,6 +86,7 @@ Status tell(RequestState& state, End&& end) {
 }  // namespace
 
 bool Request::test() {
+  untold_ = false;
   if (state_ == nullptr || is_told(*state_)) return true;
   const CallScope scope{context_of(*state_), state_->operation};
   if (!state_->done()) context_of(*state_).waiter().look();
@@ -95,6 +96,7 @@ bool Request::test() {
 }
 
 Status Request::wait() {
+  untold_ = false;
   if (state_ == nullptr) return {};
   if (is_told(*state_)) return state_->status;
   const CallScope scope{context_of(*state_), state_->operation};
@@ -103,7 +105,7 @@ Status Request::wait() {
 }
 
 bool Request::cancel() {
-  if (!is_awaited(*this)) return false;
+  if (!is_in_flight(*this)) return false;
   const CallScope scope{context_of(*state_), state_->operation};
   context_of(*state_).engine().step();  // a message that is here is received
   return !state_->done() && calls::take_back(*state_);
@@ -130,9 +132,12 @@ void Request::release() noexcept {
 void wait_all(std::span<Request> requests) {
   Contexts contexts{requests, "wait_all"};
   std::exception_ptr first;
-  for (const Request& request : requests) {
+  for (Request& request : requests) {
     RequestState* const state = request.state();
-    if (state == nullptr) continue;
+    if (state == nullptr) {
+      request = {};
+      continue;
+    }
     try {
       if (is_told(*state) || calls::settle_if_well(*state)) continue;
       tell(*state,
@@ -154,7 +159,8 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin) {
   std::size_t index = begin < count ? begin : 0;
   for (std::size_t looked = 0; looked < count; ++looked) {
     const Request& request = requests[index];
-    if (is_awaited(request)) {
+    if (request.untold()) return index;
+    if (is_in_flight(request)) {
       if (request.state()->done()) return index;
       if (in_flight == count) in_flight = index;
     }
@@ -166,14 +172,17 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin) {
 }  // namespace
 
 std::size_t wait_any(std::span<Request> requests) {
+  // Behind the request that this thread was given last, so that none starves and requests that end
+  // in their order cost one look each.
+  thread_local constinit std::size_t begin = 0;
   if (requests.empty())
     calls::bad_argument("wait_any", "wait for at least one", "there are no requests");
-  const auto held = std::ranges::find_if(
-      requests, [](const Request& request) { return request.state() != nullptr; });
-  if (held == requests.end()) return requests.size();
-  std::size_t& begin = context_of(*held->state()).wait_any_begin();
   std::size_t found = find_done(requests, begin);
   if (found == requests.size()) return found;
+  if (requests[found].untold()) {
+    begin = found + 1;
+    return found;
+  }
   const RequestState& state = *requests[found].state();
   if (state.done()) {
     const CallScope scope{context_of(state), "wait_any"};

@@ -59,10 +59,13 @@ void handle(Core& core, Peer& peer, TakenMessage& message) {
 template <class TryToSend>
 Ring::Sent post_by(Core& core, Peer& peer, TryToSend&& try_to_send) {
   const Credits consumed = peer.in.consumed();
-  Ring::Sent sent = try_to_send(consumed);
-  if (sent == Ring::Sent::no_lines || sent == Ring::Sent::no_units) {
-    peer.out.poll_credits();
+  Ring::Sent sent = Ring::Sent::busy;
+  for (bool looked = false;; looked = true) {
     sent = try_to_send(consumed);
+    const bool is_short = sent == Ring::Sent::no_lines || sent == Ring::Sent::no_units;
+    if (!is_short || looked) [[likely]]
+      break;
+    peer.out.poll_credits();
   }
   switch (sent) {
     case Ring::Sent::posted:
@@ -87,6 +90,17 @@ Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byt
   if (peer.starved) record.header().flags |= flag_want_credit;
   return post_by(core, peer, [&](const Credits& consumed) {
     return peer.out.send(record, payload, priority, consumed);
+  });
+}
+
+Ring::Sent post_inline(Core& core, Peer& peer, const Outgoing& message) {
+  RecordFields fields = fields_of(message, RecordKind::eager_inline, message.bytes);
+  fields.inline_bytes = static_cast<std::uint8_t>(message.bytes);
+  if (peer.starved) [[unlikely]]
+    fields.flags |= flag_want_credit;
+  return post_by(core, peer, [&](const Credits& consumed) {
+    return peer.out.store_inline(fields, {message.data, message.bytes}, Ring::Priority::data,
+                                 consumed);
   });
 }
 

@@ -172,7 +172,8 @@ struct Core {
 // Posts a record with its payload, after a second look at the peer's credits where they are short.
 Ring::Sent post(Core& core, Peer& peer, Record& record, std::span<const std::byte> payload,
                 Ring::Priority priority);
-// The same of what SendRing::store() takes.
+// The same of what SendRing::store_inline() and store() take.
+Ring::Sent post_inline(Core& core, Peer& peer, const Outgoing& message);
 Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const std::byte> payload,
                 std::uint32_t receiver_operation = 0);
 inline std::uint64_t nanoseconds(Deadline::duration time) noexcept {
@@ -190,7 +191,7 @@ bool poll_peer(Core& core, Peer& peer);
 inline void count_stale(Core& core) noexcept { ++core.counters.stale_answers; }
 
 // Of the first record of a send.
-inline RecordFields fields_of(const SendOperation& send, RecordKind kind,
+inline RecordFields fields_of(const Outgoing& send, RecordKind kind,
                               std::size_t body_bytes) noexcept {
   return {.kind = kind,
           .body_bytes = body_bytes,
@@ -202,6 +203,9 @@ inline RecordFields fields_of(const SendOperation& send, RecordKind kind,
 
 // ---- eager.cpp: small and medium messages, matched when they come or kept for their receive
 
+// The whole message into the peer's ring, if it may go there. Nothing has happened on anything but
+// posted.
+Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message);
 bool try_send(Core& core, Peer& peer, SendOperation& send);
 void handle_message(Core& core, Peer& peer, const TakenMessage& message);
 void take_unexpected(Core& core, ReceiveOperation& receive, Unexpected& message);

@@ -83,18 +83,18 @@ void unpin(Core& core, Unexpected& message) noexcept {
 
 namespace {
 
-Ring::Sent post_inline(Core& core, Peer& peer, const SendOperation& send) {
-  RecordFields fields = fields_of(send, RecordKind::eager_inline, send.bytes);
-  fields.inline_bytes = static_cast<std::uint8_t>(send.bytes);
+Ring::Sent post_as_record(Core& core, Peer& peer, const Outgoing& message) {
   if (peer.out.stores()) [[likely]]
-    return post(core, peer, fields, {send.data, send.bytes});
+    return post_inline(core, peer, message);
+  RecordFields fields = fields_of(message, RecordKind::eager_inline, message.bytes);
+  fields.inline_bytes = static_cast<std::uint8_t>(message.bytes);
   Record record;
   start_record(record, fields);
-  copy_small(record.body(), send.data, send.bytes);
+  copy_small(record.body(), message.data, message.bytes);
   return post(core, peer, record, {}, Ring::Priority::data);
 }
 
-Ring::Sent post_with_payload(Core& core, Peer& peer, const SendOperation& send) {
+Ring::Sent post_with_payload(Core& core, Peer& peer, const Outgoing& send) {
   RecordFields fields = fields_of(send, RecordKind::eager_payload, sizeof(PayloadPlace));
   const std::span payload{send.data, send.bytes};
   if (peer.out.stores()) [[likely]]
@@ -122,26 +122,26 @@ bool try_offer(Core& core, Peer& peer, SendOperation& send) {
 
 }  // namespace
 
+Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
+  if (message.bytes <= inline_bytes_max) return post_as_record(core, peer, message);
+  if (message.bytes > peer.eager_bytes_max) return Ring::Sent::no_units;
+  if (!peer.out.has_units(message.bytes)) {
+    peer.out.poll_credits();
+    if (!peer.out.has_units(message.bytes)) return Ring::Sent::no_units;
+  }
+  return post_with_payload(core, peer, message);
+}
+
 // False: not now. Eager sends are done when this returns true, rendezvous have made their offer.
 bool try_send(Core& core, Peer& peer, SendOperation& send) {
   if (peer.failed) return false;  // stays queued until the listener has failed its communicator
-  if (send.bytes <= inline_bytes_max) {
-    if (post_inline(core, peer, send) != Ring::Sent::posted) return false;
+  const Ring::Sent sent = post_eagerly(core, peer, send);
+  if (sent == Ring::Sent::posted) {
     core.engine.complete(send);
     return true;
   }
-  if (send.bytes <= peer.eager_bytes_max) {
-    if (!peer.out.has_units(send.bytes)) peer.out.poll_credits();
-    if (peer.out.has_units(send.bytes)) {
-      const Ring::Sent sent = post_with_payload(core, peer, send);
-      if (sent == Ring::Sent::posted) {
-        core.engine.complete(send);
-        return true;
-      }
-      if (sent != Ring::Sent::no_units) return false;
-    }
-    ++core.counters.degraded;
-  }
+  if (sent != Ring::Sent::no_units) return false;
+  if (send.bytes <= peer.eager_bytes_max) ++core.counters.degraded;
   return try_offer(core, peer, send);
 }
 

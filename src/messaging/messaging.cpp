@@ -16,6 +16,11 @@ namespace {
 // Who fills a buffer does not ring: its last store is the system's.
 constexpr std::chrono::microseconds filling_sleep_max{1'000};
 
+// Does nothing wait before it?
+bool goes_next(const Peer& peer) noexcept {
+  return peer.queued.empty() || mutant == Mutant::pair_order;
+}
+
 void begin(Core& core, SendOperation& send) {
   Peer& peer = core.peer(send.target);
   send.state = SendState::idle;
@@ -24,8 +29,7 @@ void begin(Core& core, SendOperation& send) {
     if (const Error* const failure = failure_of(core, send.communicator))
       return core.engine.complete(send, failure);
   }
-  const bool in_order = peer.queued.empty() || mutant == Mutant::pair_order;
-  if (in_order && try_send(core, peer, send)) return;
+  if (goes_next(peer) && try_send(core, peer, send)) return;
   enter(send, SendState::queued);
   peer.queued.push_back(send);
 }
@@ -80,6 +84,12 @@ void Messaging::add_peer(int rank, const PeerPlaces& places) {
 
 void Messaging::start(SendOperation& send) noexcept { start_or_fail(*core_, send); }
 void Messaging::start(ReceiveOperation& receive) noexcept { start_or_fail(*core_, receive); }
+
+bool Messaging::send_at_once(const Outgoing& message) noexcept {
+  Peer& peer = core_->peer(message.target);
+  return core_->failed.empty() && goes_next(peer) && !peer.failed &&
+         post_eagerly(*core_, peer, message) == Ring::Sent::posted;
+}
 
 bool Messaging::spin_for(const ReceiveOperation& receive) {
   if (receive.source == any_peer) return false;

@@ -114,6 +114,10 @@ class Messaging final : public progress::Pollable {
   void start(SendOperation& send) noexcept;
   void start(ReceiveOperation& receive) noexcept;
 
+  // A message that fits into its target's ring, and behind nothing, has gone. False: nothing has
+  // happened, it is for start().
+  bool send_at_once(const Outgoing& message) noexcept;
+
   // Takes back a receive that no message has matched; false: it is matched, or done.
   bool cancel(ReceiveOperation& receive) noexcept;
   // The message that a receive with these fields would get.

@@ -69,15 +69,18 @@ class List {
   T* last_ = nullptr;
 };
 
-struct SendOperation : progress::Operation {
-  using State = SendState;
-
+// What is sent, and to whom.
+struct Outgoing {
   std::uint64_t communicator = 0;
   std::uint64_t key = 0;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
   int target = -1;              // rank in the context
   std::uint32_t signature = 0;  // of the collective call, or of the elements (elements.hpp)
+};
+
+struct SendOperation : progress::Operation, Outgoing {
+  using State = SendState;
 
   State state = State::idle;
   std::uint32_t number = 0;  // ours, of the rendezvous

@@ -53,7 +53,7 @@ struct End {
     start_record(record, fields);
     std::memset(record.body(), static_cast<int>(mark(number)), body_bytes);
     return stores(number)
-               ? out.store(fields, {record.body(), body_bytes}, Out::Priority::control, {})
+               ? out.store_inline(fields, {record.body(), body_bytes}, Out::Priority::control, {})
                : out.send(record, {}, Out::Priority::control, {});
   }
   Out::Sent try_to_send_payload(std::uint32_t number, std::size_t bytes) {

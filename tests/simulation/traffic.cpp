@@ -185,7 +185,7 @@ Script sends(SimulatedJob* job, const Plan* plan, Communicators* communicators, 
     fill(sources[i].data, message.content);
     Communicator& communicator = (*communicators)[static_cast<std::size_t>(message.choice)];
     requests.push_back(communicator.send_async(sources[i].data, message.target, message.tag));
-    if (requests[i].state()->done()) reuse(i);
+    if (is_over(requests[i])) reuse(i);
     if (plan->traffic.send_pause_max_ns > 0 && random.chance(0.5)) {
       const std::int64_t pause_ns = random.between(1, plan->traffic.send_pause_max_ns);
       co_await job->until_after(rank, pause_ns);

@@ -75,9 +75,13 @@ class Script {
 };
 static_assert(std::is_trivially_destructible_v<Condition>);
 
+inline bool is_over(const Request& request) noexcept {
+  return request.state() == nullptr || request.state()->done();
+}
+
 inline Condition until(const Request& request) noexcept {
   constexpr auto holds = [](const void* subject, std::int64_t) {
-    return static_cast<const Request*>(subject)->state()->done();
+    return is_over(*static_cast<const Request*>(subject));
   };
   return {holds, &request, 0};
 }
@@ -85,7 +89,7 @@ inline Condition until(const Request& request) noexcept {
 inline Condition until_all(const std::vector<Request>& requests) noexcept {
   constexpr auto holds = [](const void* subject, std::int64_t) {
     for (const Request& request : *static_cast<const std::vector<Request>*>(subject)) {
-      if (!request.state()->done()) return false;
+      if (!is_over(request)) return false;
     }
     return true;
   };

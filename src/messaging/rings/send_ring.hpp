@@ -72,47 +72,44 @@ class SendRing {
   }
 
   // The same for a whole eager message, or a segment, without a record of ours in between: it is
-  // built where it goes. Only where stores() says so.
+  // built where it goes. Only where stores() says so. Inlined into who makes the fields, which then
+  // need no memory.
   bool stores() const noexcept { return mapped_ != nullptr; }
-  // streaming: the payload passes our caches by. receiver_operation: of a segment.
+  // Of kind eager_inline.
+  [[gnu::always_inline]] Sent store_inline(const RecordFields& fields,
+                                           std::span<const std::byte> payload, Priority priority,
+                                           const Credits& consumed) {
+    const std::uint32_t lines = record_lines(record_length(fields.body_bytes));
+    if (const Sent ready = make_room(lines, priority, consumed); ready != Sent::posted) [[unlikely]]
+      return ready;
+    std::byte* const line = head_line();
+    put(line, record_body_offset - sizeof fields.signature, fields.signature);
+    copy_short(line + record_body_offset, payload);
+    return publish(line, lines, fields, consumed);
+  }
+  // Of kind eager_payload or segment. streaming: the payload passes our caches by.
+  // receiver_operation: of a segment.
   Sent store(const RecordFields& fields, std::span<const std::byte> payload, Priority priority,
              const Credits& consumed, bool streaming = false,
              std::uint32_t receiver_operation = 0) {
     const std::uint32_t lines = record_lines(record_length(fields.body_bytes));
-    if (must_read()) return Sent::busy;
-    if (!has_lines(lines, priority)) return Sent::no_lines;
-    if (line_index() + lines > record_ring_lines) [[unlikely]] {
-      const Sent skipped = skip_to_start(consumed);
-      if (skipped != Sent::posted) return skipped;
-    }
-    std::byte* const line = mapped_ + RingLayout::records_offset + line_index() * line_bytes;
+    if (const Sent ready = make_room(lines, priority, consumed); ready != Sent::posted)
+      return ready;
     PayloadCursor cursor = payload_cursor_;
-    const auto put = [&](std::size_t offset, std::uint64_t word) {
-      Atomics::store_plain(base::word_at<std::uint64_t>(line + offset), word);
-    };
-    if (fields.kind == RecordKind::eager_inline) {
-      put(record_body_offset - sizeof fields.signature, fields.signature);
-      copy_short(line + record_body_offset, payload);
-    } else {
-      const PayloadCursor::Place place = next_place(cursor, units_for(payload.size()));
-      if (place.end - units_.returned() > usable_units(cursor)) return Sent::no_units;
-      const PayloadPlace unit = cursor.index(place.start);
-      put(record_body_offset - sizeof fields.signature,
-          fields.signature | std::uint64_t{unit} << 32);
-      if (fields.kind == RecordKind::segment)
-        put(record_body_offset + sizeof(PayloadPlace), receiver_operation);
-      std::byte* const target = mapped_ + RingLayout::payload_offset + unit * unit_bytes;
-      if (streaming) Atomics::copy_streaming(target, payload.data(), payload.size());
-      else Atomics::copy(target, payload.data(), payload.size());
-    }
-    put_header(fields, consumed, put);
-    if (connection_.publish(line, sequence_word(next_message_)) != transport::Post::posted)
-      return Sent::failed;
-    ++next_message_;
-    lines_.send(lines);
-    advance_payload(cursor);
-    note_carried(consumed);
-    return Sent::posted;
+    const PayloadCursor::Place place = next_place(cursor, units_for(payload.size()));
+    if (place.end - units_.returned() > usable_units(cursor)) return Sent::no_units;
+    const PayloadPlace unit = cursor.index(place.start);
+    std::byte* const line = head_line();
+    put(line, record_body_offset - sizeof fields.signature,
+        fields.signature | std::uint64_t{unit} << 32);
+    if (fields.kind == RecordKind::segment)
+      put(line, record_body_offset + sizeof(PayloadPlace), receiver_operation);
+    std::byte* const target = mapped_ + RingLayout::payload_offset + unit * unit_bytes;
+    if (streaming) Atomics::copy_streaming(target, payload.data(), payload.size());
+    else Atomics::copy(target, payload.data(), payload.size());
+    const Sent sent = publish(line, lines, fields, consumed);
+    if (sent == Sent::posted) advance_payload(cursor);
+    return sent;
   }
 
   // How much payload one message may carry now; 0: none.
@@ -255,16 +252,36 @@ class SendRing {
       Atomics::copy(to, bytes.data(), sizeof(std::uint64_t));
     else if (!bytes.empty()) Atomics::copy(to, bytes.data(), bytes.size());
   }
-  // What start_record and seal put into words 1 to 4; checksum and tail are nobody's to look at.
-  template <class Put>
-  void put_header(const RecordFields& fields, const Credits& consumed, Put&& put) const noexcept {
-    const bool lines = carries_lines(consumed);
-    const auto count = static_cast<std::uint32_t>(lines ? consumed.lines : consumed.units);
-    put(offsetof(RecordHeader, kind),
-        kind_word(fields) | (lines ? consumed_lines_bit : 0) | std::uint64_t{count} << 32);
-    put(offsetof(RecordHeader, communicator), fields.communicator);
-    put(offsetof(RecordHeader, key), fields.key);
-    put(offsetof(RecordHeader, total_bytes), fields.total_bytes);
+  static void put(std::byte* line, std::size_t offset, std::uint64_t word) noexcept {
+    Atomics::store_plain(base::word_at<std::uint64_t>(line + offset), word);
+  }
+  // For a record that is stored: so many lines in a row from line_index() on.
+  Sent make_room(std::uint32_t lines, Priority priority, const Credits& consumed) {
+    if (must_read()) return Sent::busy;
+    if (!has_lines(lines, priority)) return Sent::no_lines;
+    const bool wraps = line_index() + lines > record_ring_lines;
+    return wraps ? skip_to_start(consumed) : Sent::posted;
+  }
+  std::byte* head_line() const noexcept {
+    return mapped_ + RingLayout::records_offset + line_index() * line_bytes;
+  }
+  // What start_record and seal put into words 1 to 4, then the flag; checksum and tail are nobody's
+  // to look at.
+  Sent publish(std::byte* line, std::uint32_t lines, const RecordFields& fields,
+               const Credits& consumed) {
+    const bool tells_lines = carries_lines(consumed);
+    const auto count = static_cast<std::uint32_t>(tells_lines ? consumed.lines : consumed.units);
+    put(line, offsetof(RecordHeader, kind),
+        kind_word(fields) | (tells_lines ? consumed_lines_bit : 0) | std::uint64_t{count} << 32);
+    put(line, offsetof(RecordHeader, communicator), fields.communicator);
+    put(line, offsetof(RecordHeader, key), fields.key);
+    put(line, offsetof(RecordHeader, total_bytes), fields.total_bytes);
+    if (connection_.publish(line, sequence_word(next_message_)) != transport::Post::posted)
+      return Sent::failed;
+    ++next_message_;
+    lines_.send(lines);
+    note_carried(consumed, tells_lines);
+    return Sent::posted;
   }
   transport::RemoteAddress address(std::uint64_t offset) const noexcept {
     return {places_.slot.region, places_.slot.offset + offset};
@@ -316,8 +333,8 @@ class SendRing {
   bool carries_lines(const Credits& consumed) const noexcept {
     return consumed.lines - told_.lines >= record_ring_lines / 4 || consumed.units == told_.units;
   }
-  void note_carried(const Credits& consumed) noexcept {
-    if (carries_lines(consumed)) told_.lines = consumed.lines;
+  void note_carried(const Credits& consumed, bool lines) noexcept {
+    if (lines) told_.lines = consumed.lines;
     else told_.units = consumed.units;
   }
 
@@ -384,7 +401,7 @@ class SendRing {
     ++next_message_;
     lines_.send(lines);
     advance_payload(cursor);
-    note_carried(consumed);
+    note_carried(consumed, carries_lines(consumed));
     return sent;
   }
 
@@ -398,7 +415,7 @@ class SendRing {
     if (sent != Sent::posted) return sent;
     ++next_message_;
     lines_.send(lines);
-    note_carried(consumed);
+    note_carried(consumed, carries_lines(consumed));
     return sent;
   }
 
@@ -419,7 +436,7 @@ class SendRing {
     if (sent != Sent::posted) return sent;
     ++next_message_;
     advance_payload(cursor);
-    note_carried(consumed);
+    note_carried(consumed, carries_lines(consumed));
     return sent;
   }
 

@@ -155,6 +155,30 @@ void wait_any_goes_round(Communicator& world, Arguments) {
   check_equal(wait_any(requests), count);
 }
 
+// A send that was over when it was made is a request like others.
+void wait_any_tells_sends_that_are_over(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const std::vector<int> values{0, 1, 2};
+  const std::size_t count = values.size();
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < count; ++i)
+    requests.push_back(world.send_async(std::span{values}.subspan(i, 1), me, 1));
+  std::vector<bool> seen(count);
+  for (std::size_t i = 0; i < count; ++i) seen[wait_any(requests)] = true;
+  check(std::ranges::find(seen, false) == seen.end(), "each that is done, in turn");
+  check(!requests[0].cancel(), "it has gone");
+  check(requests[0].test(), "it is done");
+  check_equal(requests[1].wait().source, -1);
+  check_equal(wait_any(requests), std::size_t{2});
+  wait_all(requests);
+  check_equal(wait_any(requests), count);
+  for (std::size_t i = 0; i < count; ++i) {
+    int value = -1;
+    world.receive(std::span{&value, 1}, me, 1);
+    check_equal(value, values[i]);
+  }
+}
+
 void a_cancelled_receive_takes_nothing(Communicator& world, Arguments) {
   const int me = world.rank();
   int early = -1;
@@ -286,6 +310,7 @@ std::vector<Scenario> request_scenarios() {
       in_world("an_error_stays_told", an_error_stays_told),
       in_world("wait_any_tells_each_request_once", wait_any_tells_each_request_once),
       in_world("wait_any_goes_round", wait_any_goes_round),
+      in_world("wait_any_tells_sends_that_are_over", wait_any_tells_sends_that_are_over),
       in_world("a_cancelled_receive_takes_nothing", a_cancelled_receive_takes_nothing),
       in_world("an_exception_cancels_what_is_unmatched", an_exception_cancels_what_is_unmatched),
       in_world("an_exception_ends_what_waits_for_others", an_exception_ends_what_waits_for_others),
