@@ -6,8 +6,10 @@
 // The vector goes through staging in pieces, of which a rank stages some before it waits for the
 // first one. What lies in a Buffer is read where it lies, but where it is in place: others may read
 // it until the end. Others stage meanwhile, each as its own memory says.
+// In a scan a rank reads those before it, and its own: the first one waits for nobody.
 // one_pass_streamed stages past the caches (node/stores.hpp): other rows, the same bits.
-// Cost per rank of an allreduce: S staged, N S read, S written; one line for each piece.
+// Cost per rank of an allreduce: S staged, N S read, S written; one line for each piece. Of a scan,
+// the last rank's: as much, and nothing staged.
 // Source: the shared-memory allreduces of inference servers (vLLM's and SGLang's for CPUs).
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
@@ -166,6 +168,107 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
                    stored<stores>({.take = others, .reduce = others, .stream = bytes}));
 }
 
+// The ranks share memory, and an element fits the shortest piece. Of many ranks the last one would
+// read too many long vectors.
+bool fits_scan(const CallShape& shape) {
+  constexpr int ranks_max = 16;
+  return fits_staging(shape) && shape.element_bytes <= node_piece_bytes_min &&
+         (shape.size <= ranks_max || shape.bytes <= node_piece_bytes_min);
+}
+
+// The same part of the vectors of the ranks before, and of this rank's own, combined.
+struct Prefix {
+  bool is_exclusive;
+  bool in_slots;  // where vectors are so short
+
+  void reduce_piece(const Group& group, const NodeOperation& node, const Arguments& arguments,
+                    const Pieces& pieces, std::size_t piece) const {
+    const std::size_t begin = pieces.begin(piece);
+    const std::size_t bytes = pieces.length(piece);
+    Operands operands;
+    std::size_t count = 0;
+    for (int rank = 0; rank < group.rank(); ++rank) {
+      operands[count++] = node.is_in_arena(rank) ? node.data_of(rank, begin, bytes)
+                          : in_slots             ? node.published(rank, bytes)
+                                     : node.staging(rank, pieces.staged_at(piece), bytes);
+    }
+    if (!is_exclusive) operands[count++] = arguments.in + begin;
+    std::byte* const target = arguments.out + begin;
+    if (count == 1) group.copy(target, operands[0], bytes);
+    else group.reduce(arguments.reducer, target, {operands.data(), count}, bytes);
+  }
+};
+
+bool some_before_in_arena(const Group& group, const NodeOperation& node) {
+  for (int rank = 0; rank < group.rank(); ++rank) {
+    if (node.is_in_arena(rank)) return true;
+  }
+  return false;
+}
+
+// A rank's step p + 1 says that its piece p is there, and that it has read the pieces before p of
+// all ranks before it: those may fill that buffer again.
+template <Stores stores, Collective collective>
+Task scan(Group group, const Arguments& arguments) {
+  const int rank = group.rank();
+  const int behind = rank + 1;  // from there on, ranks read ours
+  const bool gives = behind < group.size();
+  const std::size_t bytes = arguments.bytes();
+  const Prefix prefix{.is_exclusive = collective == Collective::exscan,
+                      .in_slots = bytes <= node_slot_bytes};
+  const Pieces pieces{bytes, 1, arguments.element_bytes, four_filled_buffers(bytes, 1)};
+  const std::uint32_t last = step_of(pieces.count());
+  NodeOperation node{group, gives && !prefix.in_slots ? pieces.staging_bytes() : 0};
+  // Others read it while the result is written.
+  const bool own_in_arena = gives && bytes > node_piece_bytes_min &&
+                            arguments.in != arguments.out && node.in_arena(arguments.in, bytes);
+  const bool is_awaited = !pieces.all_fit();  // by those before, to read
+  if (gives || is_awaited) co_await node.own_slot();
+  for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+    if (gives && !own_in_arena && piece >= pieces.buffers.count)
+      co_await node.members(behind, group.size(), step_of(piece - pieces.buffers.count + 1));
+    if (gives && !own_in_arena && !prefix.in_slots) {
+      stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
+                         arguments.in + pieces.begin(piece), pieces.length(piece));
+    }
+    if (piece > 0) {
+      if (gives || is_awaited) node.advance(step_of(piece));
+    } else if (own_in_arena) {
+      node.expose(arguments.in, bytes);
+    } else if (prefix.in_slots && gives) {
+      node.publish({arguments.in, bytes});
+    } else if (gives || is_awaited) {
+      node.publish_staged();
+    }
+    if (rank == 0) {
+      if (!prefix.is_exclusive) {
+        group.copy(arguments.out + pieces.begin(piece), arguments.in + pieces.begin(piece),
+                   pieces.length(piece));
+      }
+      continue;
+    }
+    co_await node.members(0, rank, step_of(piece));
+    prefix.reduce_piece(group, node, arguments, pieces, piece);
+  }
+  const bool read_buffers = some_before_in_arena(group, node);
+  if (read_buffers) co_await node.none_revoked();
+  if (read_buffers && !gives && !is_awaited) {
+    co_await node.own_slot();
+    node.publish_staged();
+  }
+  if (read_buffers || is_awaited) node.advance(last);
+  if (own_in_arena) co_await node.members(behind, group.size(), last);
+}
+
+// Of the last rank, which all wait for that call again.
+template <Stores stores>
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return core_cost(shape, model, 1, stored<stores>({.give = bytes, .stream = 2 * bytes}),
+                   stored<stores>({.take = others, .reduce = others}));
+}
+
 }  // namespace
 
 extern constexpr Algorithm reduce_one_pass{
@@ -180,5 +283,29 @@ extern constexpr Algorithm allreduce_one_pass{
 extern constexpr Algorithm allreduce_one_pass_streamed{
     Collective::allreduce,        "one_pass_streamed", fits, allreduce_cost<Stores::streaming>,
     allreduce<Stores::streaming>, Bits::of_rank_order};
+extern constexpr Algorithm scan_one_pass{Collective::scan,
+                                         "one_pass",
+                                         fits_scan,
+                                         scan_cost<Stores::cached>,
+                                         scan<Stores::cached, Collective::scan>,
+                                         Bits::of_rank_order};
+extern constexpr Algorithm scan_one_pass_streamed{Collective::scan,
+                                                  "one_pass_streamed",
+                                                  fits_scan,
+                                                  scan_cost<Stores::streaming>,
+                                                  scan<Stores::streaming, Collective::scan>,
+                                                  Bits::of_rank_order};
+extern constexpr Algorithm exscan_one_pass{Collective::exscan,
+                                           "one_pass",
+                                           fits_scan,
+                                           scan_cost<Stores::cached>,
+                                           scan<Stores::cached, Collective::exscan>,
+                                           Bits::of_rank_order};
+extern constexpr Algorithm exscan_one_pass_streamed{Collective::exscan,
+                                                    "one_pass_streamed",
+                                                    fits_scan,
+                                                    scan_cost<Stores::streaming>,
+                                                    scan<Stores::streaming, Collective::exscan>,
+                                                    Bits::of_rank_order};
 
 }  // namespace qpmesh::collectives

@@ -90,6 +90,48 @@ void vectors_are_read_where_each_lies(Communicator& world, Arguments) {
   }
 }
 
+// The same of scans, whose ranks read those before them, and tell those that must wait for it.
+void prefixes_are_read_where_each_lies(Communicator& world, Arguments) {
+  constexpr std::size_t count_max = 150'001;
+  Buffer<std::int64_t> shared = world.allocate<std::int64_t>(count_max);
+  std::vector<std::int64_t> own(count_max);
+  std::vector<std::int64_t> result(count_max);
+  const auto element = [](int rank, std::size_t i) {
+    return (rank + 1) * (static_cast<std::int64_t>(i) * 7 + 3);
+  };
+  // Of the ranks before this one.
+  const auto check_prefix = [&](std::span<const std::int64_t> found, int ranks) {
+    for (std::size_t i = 0; i < found.size(); ++i)
+      check(found[i] == ranks * (ranks + 1) / 2 * element(0, i), "a prefix");
+  };
+  for (const std::size_t count : {1U, 32U, 33U, 1'025U, 5'000U, 65'536U, 150'001U}) {
+    for (const std::string algorithm : {"one_pass", "one_pass_streamed"}) {
+      const CallOptions call{.algorithm = algorithm};
+      for (int kind = 0; kind < 4; ++kind) {
+        const bool in_buffer = kind == 1 || (kind >= 2 && world.rank() % 2 == kind % 2);
+        const std::span<std::int64_t> in =
+            (in_buffer ? std::span{shared} : std::span{own}).first(count);
+        const std::span<std::int64_t> out = std::span{result}.first(count);
+        const auto fill_in = [&] {
+          for (std::size_t i = 0; i < count; ++i) in[i] = element(world.rank(), i);
+        };
+        fill_in();
+        world.scan(in, out, sum, call);
+        std::ranges::fill(in, -1);  // it is the caller's again: nobody reads it any more
+        check_prefix(out, world.rank() + 1);
+        fill_in();
+        std::ranges::fill(out, 0);
+        world.exscan(in, out, sum, call);
+        std::ranges::fill(in, -1);
+        check_prefix(out, world.rank());  // rank 0's stays as it is
+        fill_in();
+        world.scan(in, in, sum, call);
+        check_prefix(in, world.rank() + 1);
+      }
+    }
+  }
+}
+
 // The root comes to the end of its slots, and sleeps; nothing is published when a reader has done
 // with one.
 void a_root_sleeps_no_longer_than_its_readers(Communicator& world, Arguments) {
@@ -425,6 +467,7 @@ std::vector<Scenario> node_scenarios() {
   return {
       in_world("wide_elements_are_aligned", wide_elements_are_aligned),
       in_world("vectors_are_read_where_each_lies", vectors_are_read_where_each_lies),
+      in_world("prefixes_are_read_where_each_lies", prefixes_are_read_where_each_lies),
       in_world("private_memory_of_every_length", private_memory_of_every_length),
       in_world("blocks_of_unequal_lengths_from_all_memories",
                blocks_of_unequal_lengths_from_all_memories),
