@@ -35,6 +35,7 @@ struct Preparation {
     prepared.shape = shape;
     prepared.moves_nothing =
         shape.bytes == 0 && !shape.uneven && what.collective != Collective::barrier;
+    prepared.is_plain = prepared.divide == nullptr && !call.has_layout;
     prepared.signature = call.signature();
     prepared.lasts = !what.has_layout();
   }
@@ -293,47 +294,89 @@ collectives::Task run_prepared(collectives::Group group, const context::Prepared
   if (divide != nullptr) divide(arguments.out, divided_count, group.size());
 }
 
-// Apart: the compiler computes the place of what is prepared again and again where it could keep
-// it.
-[[gnu::noinline]] void start_prepared(PendingOperation& request, context::PreparedCall& prepared,
-                                      std::string_view algorithm_asked_for, Caller caller) {
-  context::CommunicatorState& communicator = *request.communicator;
-  collectives::Selector& selector = communicator.selector();
+// What is prepared for such a call. Throws what is wrong with it.
+[[gnu::noinline]] context::PreparedCall& prepare_anew(
+    std::unique_ptr<context::PreparedCall>& kept, const context::CommunicatorState& communicator,
+    const detail::AnyCollective& what, std::string_view operation) {
+  if (kept == nullptr) kept = std::make_unique<context::PreparedCall>();
+  context::PreparedCall& prepared = *kept;
+  if (prepared.is_like(what)) {
+    check_peer(what.root, communicator.size(), false, operation, "root");
+    prepared.what.root = prepared.call.root = prepared.arguments.root = what.root;
+    prepared.signature = prepared.call.signature();
+  } else {
+    Preparation{prepared, communicator, what, operation}.prepare();
+  }
+  return prepared;
+}
+context::PreparedCall& prepare(context::CommunicatorState& communicator,
+                               const detail::AnyCollective& what, std::string_view operation) {
+  auto& kept = communicator.prepared(what.collective, what.root == communicator.rank());
+  if (kept != nullptr && kept->what.root == what.root && kept->is_like(what)) [[likely]]
+    return *kept;
+  return prepare_anew(kept, communicator, what, operation);
+}
+
+// A call that is counted: what was chosen for it, and its ranks.
+struct Counted {
+  collectives::Choice choice;
+  collectives::Group group;
+};
+[[gnu::always_inline]] inline Counted count(context::CommunicatorState& communicator,
+                                            context::PreparedCall& prepared,
+                                            std::string_view algorithm_asked_for,
+                                            std::string_view operation) {
   collectives::Choice choice;
   if (!prepared.moves_nothing || !algorithm_asked_for.empty()) {
-    choice = selector.select(prepared.shape, prepared.what.collective, algorithm_asked_for,
-                             request.operation);
+    choice = communicator.selector().select(prepared.shape, prepared.what.collective,
+                                            algorithm_asked_for, operation);
   }
   prepared.call.algorithm_asked_for = !algorithm_asked_for.empty();
   if (prepared.call.algorithm != choice.named) [[unlikely]] {
     prepared.call.algorithm = choice.named;
     prepared.signature = prepared.call.signature();
   }
-  const collectives::Group group = communicator.begin(prepared.call, prepared.signature);
+  return {choice, communicator.begin(prepared.call, prepared.signature)};
+}
+
+void start(PendingOperation& request, const context::PreparedCall& prepared, Arguments& arguments,
+           const Counted& counted) {
+  collectives::Selector& selector = request.communicator->selector();
+  const auto& [choice, group] = counted;
   request.has_task = true;
-  progress::Engine& engine = communicator.context().engine();
-  // Nothing to move, as all ranks know: counted, and done.
-  if (prepared.moves_nothing) return engine.complete(request.task);
-  // A caller that waits makes no other call meanwhile: what is prepared stays as it is.
-  Arguments& arguments = caller == Caller::waits
-                             ? prepared.arguments
-                             : *::new (&request.arguments) Arguments{prepared.arguments};
-  if (prepared.divide == nullptr && !prepared.call.has_layout && selector.is_plain(choice)) {
-    engine.start(request.task, [&] { return choice.row->run(group, arguments); });
-  } else {
-    engine.start(request.task,
-                 [&] { return run_prepared(group, prepared, arguments, selector, choice); });
-  }
+  request.communicator->context().engine().start(request.task, [&] {
+    return prepared.is_plain && selector.is_plain(choice)
+               ? choice.row->run(group, arguments)
+               : run_prepared(group, prepared, arguments, selector, choice);
+  });
 }
 
 }  // namespace
 
+void run_collective(context::CommunicatorState& communicator, const detail::AnyCollective& what,
+                    const CallOptions& options) {
+  const std::string_view operation = collectives::collective_name(what.collective);
+  const CallScope scope{communicator, operation, options};
+  context::PreparedCall& prepared = prepare(communicator, what, operation);
+  const Counted counted = count(communicator, prepared, options.algorithm, operation);
+  if (prepared.moves_nothing) return;
+  PendingOperation request{communicator, operation, options};
+  // No other call is made meanwhile: what is prepared stays as it is.
+  start(request, prepared, prepared.arguments, counted);
+  if (!request.task_ended_well()) finish_waiting(request);
+}
+
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
-                      std::string_view algorithm_asked_for, Caller caller) {
-  context::PreparedCall& prepared = request.communicator->prepared(what.collective);
-  if (!prepared.is(what)) [[unlikely]]
-    Preparation{prepared, *request.communicator, what, request.operation}.prepare();
-  start_prepared(request, prepared, algorithm_asked_for, caller);
+                      std::string_view algorithm_asked_for) {
+  context::CommunicatorState& communicator = *request.communicator;
+  context::PreparedCall& prepared = prepare(communicator, what, request.operation);
+  const Counted counted = count(communicator, prepared, algorithm_asked_for, request.operation);
+  if (prepared.moves_nothing) {
+    request.has_task = true;
+    return communicator.context().engine().complete(request.task);
+  }
+  Arguments& arguments = *::new (&request.arguments) Arguments{prepared.arguments};
+  start(request, prepared, arguments, counted);
 }
 
 void start_algorithm(PendingOperation& request, const collectives::Group& group,

@@ -172,10 +172,12 @@ struct RequestState : context::HeldRequest, PendingOperation {
 
 // Checks what the caller gave, on this rank alone; then counts the operation and starts it. Throws
 // Error{bad_argument} with nothing sent and nothing counted. algorithm_asked_for: Call::algorithm.
-// Caller: does it wait for the end before it makes another call?
-enum class Caller : std::uint8_t { waits, goes_on };
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,
-                      std::string_view algorithm_asked_for, Caller caller);
+                      std::string_view algorithm_asked_for);
+// The same, and waits for its end: a whole blocking call. What ends at once costs little more than
+// to count it.
+void run_collective(context::CommunicatorState& communicator, const detail::AnyCollective& what,
+                    const CallOptions& options);
 
 // Starts what begin() counted, by this algorithm. Behind calls that wait for their turn.
 void start_algorithm(PendingOperation& request, const collectives::Group& group,

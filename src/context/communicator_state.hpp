@@ -75,9 +75,10 @@ class CommunicatorState {
     return {members_, begun.operation, begun.signature};
   }
   collectives::Group begin(const CollectiveCall& call) { return begin(call, call.signature()); }
-  // The last call of the collective, for one like it.
-  PreparedCall& prepared(Collective collective) noexcept {
-    return prepared_[static_cast<std::size_t>(collective)];
+  // The last call of the collective, for one like it: where this rank was the root, or was not. One
+  // without a root says rank 0. nullptr: there was none.
+  std::unique_ptr<PreparedCall>& prepared(Collective collective, bool is_root) noexcept {
+    return prepared_[static_cast<std::size_t>(collective)][is_root ? 1 : 0];
   }
   CallHistory& history() noexcept { return history_; }
   messaging::List<HeldRequest>& requests() noexcept { return requests_; }
@@ -187,7 +188,7 @@ class CommunicatorState {
   std::unique_ptr<const Error> failure_;
   const messaging::ReceiveOperation* probed_ = nullptr;  // what a probe waits for
   CallHistory history_;
-  std::array<PreparedCall, collective_count> prepared_;
+  std::array<std::array<std::unique_ptr<PreparedCall>, 2>, collective_count> prepared_;
   messaging::List<HeldRequest> requests_;
   std::shared_ptr<CommunicatorState> held_by_requests_;  // this one, while there are any
 };

@@ -1,6 +1,6 @@
 // A collective's call that was checked, and what follows from its arguments. A program calls most
 // of its collectives again and again with the same ones: a call like the last one of its collective
-// is not checked again.
+// is not checked again, nor one that differs in the root alone.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,15 @@ struct PreparedCall {
   CollectiveCall call{.operation = "none"};
   std::uint32_t signature = 0;
   bool moves_nothing = false;
+  bool is_plain = false;                       // nothing stands around its algorithm
   collectives::DivideKernel divide = nullptr;  // average: after the sum
   std::size_t divided_count = 0;               // elements of out, on this rank
 
-  bool is(const detail::AnyCollective& other) const noexcept { return lasts && what == other; }
+  // But for the root. Both are of one collective, and this rank is the root of both, or of neither.
+  bool is_like(const detail::AnyCollective& other) const noexcept {
+    return lasts && what.in == other.in && what.out == other.out &&
+           what.reduction == other.reduction && !other.has_layout();
+  }
 };
 
 }  // namespace qpmesh::context

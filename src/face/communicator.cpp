@@ -117,7 +117,6 @@ Status run(CommunicatorState& state, std::string_view operation, const CallOptio
   const CallScope scope{state, operation, options};
   PendingOperation request{state, operation, options};
   prepare(request);
-  if (request.task_ended_well()) return {};  // the usual end of a small collective
   return finish_waiting(request);
 }
 
@@ -235,10 +234,7 @@ std::optional<Status> Communicator::try_probe(int source, int tag) {
 }
 
 void Communicator::run_collective(const detail::AnyCollective& what, const CallOptions& options) {
-  run(*state_, collectives::collective_name(what.collective), options,
-      [&](PendingOperation& request) {
-        calls::start_collective(request, what, options.algorithm, Caller::waits);
-      });
+  calls::run_collective(*state_, what, options);
 }
 
 Request Communicator::start_collective(const detail::AnyCollective& what,
@@ -252,7 +248,7 @@ Request Communicator::start_collective(const detail::AnyCollective& what,
                        function = what.reduction.copy(what.reduction.context);
                        kept.reduction.context = function.get();
                      }
-                     calls::start_collective(request, kept, options.algorithm, Caller::goes_on);
+                     calls::start_collective(request, kept, options.algorithm);
                    });
 }
 

@@ -60,7 +60,6 @@ struct AnyCollective {
   const BlockLayout* in_layout = nullptr;  // of a v-form
   const BlockLayout* out_layout = nullptr;
 
-  bool operator==(const AnyCollective&) const = default;
   bool has_layout() const noexcept { return in_layout != nullptr || out_layout != nullptr; }
 };
 
