@@ -56,7 +56,10 @@ struct Algorithm {
   bool (*applies)(const CallShape& shape);
   Cost (*cost)(const CallShape& shape, const CostModel& model);
   Task (*run)(Group group, const Arguments& arguments);
-  Bits bits = Bits::its_own;               // of a reduction; whoever only moves data changes none
+  Bits bits = Bits::its_own;  // of a reduction; whoever only moves data changes none
+  // For shorter vectors it runs where nothing else does, or when it is forced: it is made for long
+  // ones, and among short calls two rows are hard to tell apart.
+  std::size_t meant_from_bytes = 0;
   std::uint64_t hash = base::mix64(name);  // in the signature of a call: the same on every rank
 };
 

@@ -75,6 +75,10 @@ bool only_gives(Collective collective, bool is_root) noexcept {
   }
 }
 
+bool is_meant_for(const Algorithm& row, const CallShape& shape) noexcept {
+  return shape.bytes >= row.meant_from_bytes;
+}
+
 const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {
   return *algorithms(of.collective)[row];
 }
@@ -134,8 +138,13 @@ const Algorithm& Selector::cheapest(const CallShape& shape, Collective collectiv
     }
     return best;
   };
-  const Algorithm* const common = shape.one_node ? cheapest_of(gives_common_bits) : nullptr;
-  return common != nullptr ? *common : *cheapest_of([](const Algorithm&) { return true; });
+  const Algorithm* best = nullptr;
+  if (shape.one_node) {
+    best = cheapest_of(
+        [&](const Algorithm& row) { return is_meant_for(row, shape) && gives_common_bits(row); });
+    if (best == nullptr) best = cheapest_of(gives_common_bits);
+  }
+  return best != nullptr ? *best : *cheapest_of([](const Algorithm&) { return true; });
 }
 
 const Algorithm& Selector::expected(const CallShape& shape, Collective collective,
@@ -168,7 +177,7 @@ std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective co
   const auto rows = algorithms(collective);
   std::vector<Predicted> known;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (gives_common_bits(*rows[i]) && rows[i]->applies(shape))
+    if (is_meant_for(*rows[i], shape) && gives_common_bits(*rows[i]) && rows[i]->applies(shape))
       known.push_back({.s = predicted_s(shape, *rows[i]), .row = static_cast<RowIndex>(i)});
   }
   std::ranges::stable_sort(known, {}, &Predicted::s);

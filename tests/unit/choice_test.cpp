@@ -257,6 +257,21 @@ TEST(a_measured_choice, is_the_same_at_all_ranks_and_explained) {
   EXPECT_TRUE(samples_of(ranks[0], Collective::broadcast, 4'000).empty());
 }
 
+// Rows that stage are made for longer ones. Forced, they run all the same.
+TEST(a_measured_choice, tries_nothing_where_one_row_is_meant_for_the_vector) {
+  Ranks ranks{2};
+  for (int call = 0; call < 300; ++call) {
+    std::vector<std::vector<float>> in_place(ranks.size(), std::vector<float>(2, 1));
+    ranks.together([&](Communicator& world, std::size_t rank) {
+      return world.allreduce_async(in_place[rank], sum,
+                                   {.algorithm = call == 200 ? "one_pass_streamed" : ""});
+    });
+    ASSERT_EQ(in_place[0][1], 2);
+  }
+  EXPECT_TRUE(samples_of(ranks[0], Collective::allreduce, 8).empty());
+  EXPECT_EQ(chosen(ranks[0], Collective::allreduce, 8), "one_shot");
+}
+
 TEST(a_predicted_choice, measures_nothing) {
   Ranks ranks{2, ChoiceBy::predicted};
   for (int call = 0; call < 300; ++call)

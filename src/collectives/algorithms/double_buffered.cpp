@@ -260,34 +260,82 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
 }  // namespace
 
 extern constexpr Algorithm broadcast_double_buffered{
-    Collective::broadcast, "double_buffered", fits_staging, broadcast_cost<Stores::cached>,
-    give_from_root<Collective::broadcast, Stores::cached>};
+    Collective::broadcast,
+    "double_buffered",
+    fits_staging,
+    broadcast_cost<Stores::cached>,
+    give_from_root<Collective::broadcast, Stores::cached>,
+    Bits::its_own,
+    staged_from_bytes<Stores::cached>};
 extern constexpr Algorithm broadcast_double_buffered_streamed{
-    Collective::broadcast, "double_buffered_streamed", fits_staging,
-    broadcast_cost<Stores::streaming>, give_from_root<Collective::broadcast, Stores::streaming>};
+    Collective::broadcast,
+    "double_buffered_streamed",
+    fits_staging,
+    broadcast_cost<Stores::streaming>,
+    give_from_root<Collective::broadcast, Stores::streaming>,
+    Bits::its_own,
+    staged_from_bytes<Stores::streaming>};
 extern constexpr Algorithm allgather_double_buffered{
-    Collective::allgather, "double_buffered", fits_staging, allgather_cost<Stores::cached>,
-    take_blocks<Collective::allgather, Stores::cached>};
+    Collective::allgather,
+    "double_buffered",
+    fits_staging,
+    allgather_cost<Stores::cached>,
+    take_blocks<Collective::allgather, Stores::cached>,
+    Bits::its_own,
+    staged_from_bytes<Stores::cached>};
 extern constexpr Algorithm allgather_double_buffered_streamed{
-    Collective::allgather, "double_buffered_streamed", fits_staging,
-    allgather_cost<Stores::streaming>, take_blocks<Collective::allgather, Stores::streaming>};
-extern constexpr Algorithm gather_double_buffered{Collective::gather, "double_buffered",
-                                                  fits_staging, gather_cost<Stores::cached>,
-                                                  gather<Stores::cached>};
-extern constexpr Algorithm gather_double_buffered_streamed{
-    Collective::gather, "double_buffered_streamed", fits_staging, gather_cost<Stores::streaming>,
-    gather<Stores::streaming>};
+    Collective::allgather,
+    "double_buffered_streamed",
+    fits_staging,
+    allgather_cost<Stores::streaming>,
+    take_blocks<Collective::allgather, Stores::streaming>,
+    Bits::its_own,
+    staged_from_bytes<Stores::streaming>};
+extern constexpr Algorithm gather_double_buffered{Collective::gather,
+                                                  "double_buffered",
+                                                  fits_staging,
+                                                  gather_cost<Stores::cached>,
+                                                  gather<Stores::cached>,
+                                                  Bits::its_own,
+                                                  staged_from_bytes<Stores::cached>};
+extern constexpr Algorithm gather_double_buffered_streamed{Collective::gather,
+                                                           "double_buffered_streamed",
+                                                           fits_staging,
+                                                           gather_cost<Stores::streaming>,
+                                                           gather<Stores::streaming>,
+                                                           Bits::its_own,
+                                                           staged_from_bytes<Stores::streaming>};
 extern constexpr Algorithm scatter_double_buffered{
-    Collective::scatter, "double_buffered", fits_staging, scatter_cost<Stores::cached>,
-    give_from_root<Collective::scatter, Stores::cached>};
+    Collective::scatter,
+    "double_buffered",
+    fits_staging,
+    scatter_cost<Stores::cached>,
+    give_from_root<Collective::scatter, Stores::cached>,
+    Bits::its_own,
+    staged_from_bytes<Stores::cached>};
 extern constexpr Algorithm scatter_double_buffered_streamed{
-    Collective::scatter, "double_buffered_streamed", fits_staging, scatter_cost<Stores::streaming>,
-    give_from_root<Collective::scatter, Stores::streaming>};
+    Collective::scatter,
+    "double_buffered_streamed",
+    fits_staging,
+    scatter_cost<Stores::streaming>,
+    give_from_root<Collective::scatter, Stores::streaming>,
+    Bits::its_own,
+    staged_from_bytes<Stores::streaming>};
 extern constexpr Algorithm alltoall_double_buffered{
-    Collective::alltoall, "double_buffered", fits_staging, alltoall_cost<Stores::cached>,
-    take_blocks<Collective::alltoall, Stores::cached>};
+    Collective::alltoall,
+    "double_buffered",
+    fits_staging,
+    alltoall_cost<Stores::cached>,
+    take_blocks<Collective::alltoall, Stores::cached>,
+    Bits::its_own,
+    staged_from_bytes<Stores::cached>};
 extern constexpr Algorithm alltoall_double_buffered_streamed{
-    Collective::alltoall, "double_buffered_streamed", fits_staging,
-    alltoall_cost<Stores::streaming>, take_blocks<Collective::alltoall, Stores::streaming>};
+    Collective::alltoall,
+    "double_buffered_streamed",
+    fits_staging,
+    alltoall_cost<Stores::streaming>,
+    take_blocks<Collective::alltoall, Stores::streaming>,
+    Bits::its_own,
+    staged_from_bytes<Stores::streaming>};
 
 }  // namespace qpmesh::collectives

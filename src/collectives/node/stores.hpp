@@ -14,6 +14,12 @@ namespace qpmesh::collectives {
 // the cores about); while they share one it loses up to a half. Rows of either are tried in turn.
 enum class Stores : std::uint8_t { cached, streaming };
 
+// Rows that stage are not meant for shorter vectors: one_shot stores them beside their flag, or
+// near it, with the least that there is to do.
+template <Stores stores>
+inline constexpr std::size_t staged_from_bytes =
+    std::size_t{stores == Stores::streaming ? 4U : 1U} << 10;
+
 // Seen by whoever sees a step that this rank comes to later.
 template <Stores stores>
 void stage_copy(const Group& group, std::byte* target, const std::byte* source, std::size_t bytes) {
