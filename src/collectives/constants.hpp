@@ -20,6 +20,7 @@ struct Constants {
   double evicted_byte_s = 0.06e-9;
   double core_cache_bytes = 1 << 20;  // that cache
   double memory_byte_s = 0.15e-9;     // of what is too long for the cache
+  double past_byte_s = 0.08e-9;       // past the caches to another core, there or back
   double reduced_byte_s = 0.026e-9;   // an operand combined with another, in the cache
   // Vectors of all ranks of a node, in and out together, that fit the cache.
   double cache_bytes = 16 << 20;

@@ -55,7 +55,7 @@ CostModel shared_memory(const Constants& constants, const CallShape& shape,
                .copied_byte_s = constants.copied_byte_s,
                .crossed_byte_s = stays ? constants.crossed_byte_s : constants.evicted_byte_s,
                .streamed_byte_s = more_s / 2,
-               .memory_byte_s = constants.memory_byte_s,
+               .past_byte_s = constants.past_byte_s,
                .reduced_byte_s = constants.reduced_byte_s,
                .system_copy_s = here * constants.system_copy_s,
                .system_byte_s = constants.system_page_s / page_bytes + constants.crossed_byte_s +

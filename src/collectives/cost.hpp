@@ -34,7 +34,7 @@ struct NodeCostModel {
   double copied_byte_s = 0;    // inside a core's cache
   double crossed_byte_s = 0;   // out of, or into, what another core has in its cache
   double streamed_byte_s = 0;  // more for a byte of a vector that is too long for the caches
-  double memory_byte_s = 0;    // of a copy to or from memory
+  double past_byte_s = 0;      // past the caches on its way to another core, there or back
   double reduced_byte_s = 0;   // of an operand that is combined with another
   double system_copy_s = 0;    // calling the system to copy out of another process
   double system_byte_s = 0;    // of what it copies

@@ -37,7 +37,7 @@ inline Cost core_cost(const CallShape& shape, const CostModel& model, double ste
         work.take * (others * node.crossed_byte_s + (ranks - others) * node.copied_byte_s);
     return taken_s + ranks * (work.keep * node.copied_byte_s + work.give * given_byte_s +
                               work.parts * part_byte_s + work.reduce * node.reduced_byte_s +
-                              work.stream * node.streamed_byte_s + work.past * node.memory_byte_s +
+                              work.stream * node.streamed_byte_s + work.past * node.past_byte_s +
                               work.system_calls * node.system_copy_s +
                               work.system_copies * node.system_byte_s);
   };
