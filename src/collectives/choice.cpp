@@ -64,13 +64,13 @@ NodeAwaiter decision_of(NodeMemory& node, const SizeClass& of) noexcept {
   return {node, NodeWait::For::decision, of.index, of.round + 1, 0, 0, 1};
 }
 
-// Does it return without having waited for anybody who has not called?
-bool only_gives(Collective collective, bool is_root) noexcept {
+// Is there a rank that only gives, and so runs ahead of those that take?
+bool is_rooted(Collective collective) noexcept {
   switch (collective) {
     case Collective::broadcast:
-    case Collective::scatter: return is_root;
+    case Collective::scatter:
     case Collective::reduce:
-    case Collective::gather: return !is_root;
+    case Collective::gather: return true;
     default: return false;
   }
 }
@@ -196,7 +196,8 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
   const bool is_measured = tried.size() > 1 && measuring_.node->has_class_left();
   if (is_measured) {
     measuring_.node->populate(shape.bytes);
-    made->decision = first_decision(tried);
+    const Algorithm& cheapest = *algorithms(collective)[tried.front()];
+    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest));
     if (measuring_.node->rank() == 0) made->judge = std::make_unique<Judge>(made->decision);
   }
   owned_.push_back(std::move(made));
@@ -223,9 +224,17 @@ Choice Selector::take_call(SizeClass& of, const CallShape& shape) noexcept {
   const bool applies = planned.applies(shape);
   of.row = applies ? &planned : &cheapest(shape, of.collective);
   of.bytes = shape.bytes;
-  // A row that runs instead of another one is not what was to be measured.
-  if (of.leg.sample < 0 || !applies) return {.row = of.row};
-  return {.row = of.row, .measured = &of, .sample = of.leg.sample};
+  Choice choice{.row = of.row};
+  if (of.leg.stamp >= 0) {
+    if (of.leg.begins) choice.begins = of.leg.stamp;
+    if (of.leg.ends) choice.ends = of.leg.stamp;
+    if (of.leg.begins) of.begin_ns = 0;
+    // A row that runs instead of another one is not what was to be measured.
+    if (!applies) of.begin_ns = std::numeric_limits<std::uint64_t>::max();
+  }
+  choice.waits = of.leg.is_first && is_rooted(of.collective);
+  if (choice.waits || choice.begins >= 0 || choice.ends >= 0) choice.measured = &of;
+  return choice;
 }
 
 bool Selector::begin_leg(SizeClass& of) noexcept {
@@ -246,8 +255,8 @@ bool Selector::judge(SizeClass& of) noexcept {
   for (int rank = 1; rank < node.size(); ++rank) {
     if (!words(node, rank, of).has_read(of.round)) return false;
   }
-  std::array<Span, samples_max> spans{};
-  for (int rank = 0; rank < node.size(); ++rank) words(node, rank, of).add_samples(of.round, spans);
+  std::array<Span, stamps_max> spans{};
+  for (int rank = 0; rank < node.size(); ++rank) words(node, rank, of).add_stamps(of.round, spans);
   words(node, 0, of).decide(++of.rounds_judged, of.judge->judge(of.decision, spans));
   return true;
 }
@@ -260,7 +269,7 @@ bool Selector::begin_round(SizeClass& of) noexcept {
   of.decision = decided.decision_read();
   words(node, node.rank(), of).acknowledge(++of.round);
   of.position = 0;
-  of.sampled = 0;
+  of.stamped = 0;
   return true;
 }
 
@@ -271,17 +280,15 @@ std::uint64_t Selector::now_ns() const noexcept {
       std::chrono::nanoseconds{measuring_.system->now().time_since_epoch()}.count());
 }
 
-void Selector::note(SizeClass& of, std::uint64_t round, int sample, Span span, bool gave) noexcept {
-  const std::uint64_t free_ns = std::exchange(of.last_end_ns, span.end_ns);
+void Selector::note(SizeClass& of, std::uint64_t round, int stamp, Span span) noexcept {
   if (of.round != round) return;  // it lasted too long
-  if (gave) span.giving_ns = span.end_ns - std::min(span.end_ns, std::max(span.begin_ns, free_ns));
   const NodeMemory& node = *measuring_.node;
-  words(node, node.rank(), of).put_sample(round, of.sampled, sample, span);
-  of.sampled |= ChoiceWords<base::ProcessAtomics>::bit(sample);
+  words(node, node.rank(), of).put_stamp(round, of.stamped, stamp, span);
+  of.stamped |= ChoiceWords<base::ProcessAtomics>::bit(stamp);
 }
 
 Task Selector::run(Group group, const Arguments& arguments, CallShape shape, Choice choice) {
-  if (choice.row == nullptr || !turns_.free()) {
+  if (choice.row == nullptr || choice.waits || !turns_.free()) {
     Turn turn{turns_, *measuring_.engine};
     co_await turn.come();
     while (choice.row == nullptr) {
@@ -289,17 +296,18 @@ Task Selector::run(Group group, const Arguments& arguments, CallShape shape, Cho
       choice = take_call(of, shape);
       if (choice.row == nullptr) co_await decision_of(*measuring_.node, of);
     }
+    if (choice.waits) co_await barrier_one_shot.run(group, no_arguments);
   }
-  if (choice.sample < 0) {
+  if (choice.begins < 0 && choice.ends < 0) {
     co_await choice.row->run(group, arguments);
     co_return;
   }
-  const std::uint64_t round = choice.measured->round;
-  const int root = arguments.root;
-  const std::uint64_t begin_ns = now_ns();
+  SizeClass& of = *choice.measured;
+  const std::uint64_t round = of.round;
+  if (choice.begins >= 0 && of.begin_ns == 0) of.begin_ns = now_ns();
+  const std::uint64_t begin_ns = of.begin_ns;
   co_await choice.row->run(group, arguments);
-  const bool gave = only_gives(choice.measured->collective, group.rank() == root);
-  note(*choice.measured, round, choice.sample, {.begin_ns = begin_ns, .end_ns = now_ns()}, gave);
+  if (choice.ends >= 0) note(of, round, choice.ends, {.begin_ns = begin_ns, .end_ns = now_ns()});
 }
 
 }  // namespace qpmesh::collectives

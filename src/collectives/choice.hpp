@@ -35,8 +35,8 @@ struct SizeClass {
   std::uint32_t position = 0;          // in the round, of the call behind this leg
   std::uint64_t round = 0;
   std::uint64_t rounds_judged = 0;  // by rank 0
-  std::uint32_t sampled = 0;        // bits of this rank's samples of this round
-  std::uint64_t last_end_ns = 0;    // of a call that was timed
+  std::uint32_t stamped = 0;        // bits of this rank's stamps of this round
+  std::uint64_t begin_ns = 0;       // of the stamp that has begun; 0: not yet
   Collective collective{};
   Leg leg;
   Decision decision;
@@ -49,8 +49,10 @@ struct SizeClass {
 struct Choice {
   const Algorithm* row = nullptr;    // nullptr: that is known when its turn comes
   const Algorithm* named = nullptr;  // for the call's signature
-  SizeClass* measured = nullptr;     // where the call is timed, or its row not known yet
-  int sample = -1;                   // where it is timed
+  SizeClass* measured = nullptr;     // where one of the following, or its row is not known yet
+  bool waits = false;                // until all others have called, before it begins
+  int begins = -1;                   // a stamp, by its number
+  int ends = -1;
 };
 
 // Calls wait here in their order for one whose row is not known yet. The operations of a node are
@@ -137,7 +139,7 @@ class Selector {
   bool begin_leg(SizeClass& of) noexcept;
   bool judge(SizeClass& of) noexcept;
   bool begin_round(SizeClass& of) noexcept;
-  void note(SizeClass& of, std::uint64_t round, int sample, Span span, bool gave) noexcept;
+  void note(SizeClass& of, std::uint64_t round, int stamp, Span span) noexcept;
   std::uint64_t now_ns() const noexcept;
 
   TopologyParams topology_;

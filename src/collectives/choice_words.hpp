@@ -25,8 +25,8 @@ struct alignas(128) ChoiceWords {
   // The round that `stamps` are of, and in the lower half a bit for each that is there. Released
   // behind them; read by rank 0 when it judges the round, and written for the next round behind
   // the decision that follows from that.
-  std::uint64_t sampled;
-  std::array<Span, samples_max> stamps;  // when this member called, and when it was done
+  std::uint64_t stamped;
+  std::array<Span, stamps_max> stamps;  // when this member called, and when it was done
 
   // Rank 0's. all_have_read(): the decision before.
   void decide(std::uint64_t round, const Decision& next) noexcept {
@@ -51,23 +51,23 @@ struct alignas(128) ChoiceWords {
     return Atomics::load_acquire(&read) >= round;
   }
 
-  // The owner's. those_before: the bits of the samples of that round which are there already.
-  void put_sample(std::uint64_t round, std::uint32_t those_before, int sample,
-                  const Span& stamp) noexcept {
-    Atomics::store_plain(&stamps[static_cast<std::size_t>(sample)], stamp);
-    Atomics::store_release(&sampled, round << 32 | those_before | bit(sample));
+  // The owner's. those_before: the bits of the stamps of that round which are there already.
+  void put_stamp(std::uint64_t round, std::uint32_t those_before, int stamp,
+                 const Span& span) noexcept {
+    Atomics::store_plain(&stamps[static_cast<std::size_t>(stamp)], span);
+    Atomics::store_release(&stamped, round << 32 | those_before | bit(stamp));
   }
   // Rank 0's, when this member has read the decision of that round: adds what it has to the spans
   // of all.
-  void add_samples(std::uint64_t round, std::span<Span, samples_max> spans) const noexcept {
-    const std::uint64_t there = Atomics::load_acquire(&sampled);
+  void add_stamps(std::uint64_t round, std::span<Span, stamps_max> spans) const noexcept {
+    const std::uint64_t there = Atomics::load_acquire(&stamped);
     if (there >> 32 != static_cast<std::uint32_t>(round)) return;
-    for (std::size_t i = 0; i < samples_max; ++i) {
+    for (std::size_t i = 0; i < stamps_max; ++i) {
       if ((there & bit(static_cast<int>(i))) == 0) continue;
       spans[i].add(Atomics::load_plain(&stamps[i]));
     }
   }
-  static constexpr std::uint32_t bit(int sample) noexcept { return 1U << sample; }
+  static constexpr std::uint32_t bit(int stamp) noexcept { return 1U << stamp; }
 };
 
 }  // namespace qpmesh::collectives

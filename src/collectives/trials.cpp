@@ -1,6 +1,7 @@
 #include "collectives/trials.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 namespace qpmesh::collectives {
@@ -24,28 +25,59 @@ constexpr double lost_share_max = 0.02;
 constexpr double earned_least_us = 200'000;
 constexpr double patience_max = 64;
 // What a row takes again and again is known when rings are full and whoever runs ahead has come to
-// the end of its slots: more than the calls of a try. So the best of a trial proves itself in so
-// many calls, timed in their second half, and then others that were not much slower in their tries.
-constexpr std::uint32_t proving_calls = 96;
+// the end of its slots. So the best of a trial proves itself, timed after so many calls, and then
+// others that were not much slower in their tries.
+constexpr std::uint32_t proof_opening_calls = 2 * node_slot_count;
+constexpr std::uint32_t proof_looks = 8;
 // A row whose tries were slower by this may be the faster one: its caches were cold.
-constexpr float doubt_factor = 1.2F;
+constexpr float doubt_factor = 1.1F;
+constexpr std::uint32_t looks = 16;    // in a round in which nothing is tried
 constexpr double timed_call_us = 0.3;  // more than one that is not timed
+// A sample lasts about so long. In a first trial, where many rows are tried, it is shorter.
+constexpr double sample_us = 8;
+constexpr double first_sample_us = 8;
+constexpr std::uint32_t first_sample_calls_max = 2;
+constexpr std::uint32_t look_sample_calls_max = 8;
+constexpr std::uint32_t passes_max = 4;
+constexpr std::uint8_t try_samples = 3;  // two of them may be disturbed
+constexpr float apart_us_min = 0.5F;     // less is the clock, and a rank that comes a little later
 constexpr float drift_factor = 1.5F;
 constexpr std::uint32_t drifted_rounds = 2;
 
-static_assert(tried_max * timed_calls <= samples_max);
-static_assert(looks * look_calls <= samples_max);
+static_assert(tried_max * (1 + try_samples) <= stamps_max);
+static_assert(looks * 2 <= stamps_max);
 static_assert(2 * close_rows_max <= tried_max);
+static_assert(round_calls_min >= looks * (1 + look_sample_calls_max) + lead_calls);
 
-// Timed calls in a row, of which the first one is only an end: those of a try, or of a look.
-std::uint32_t group_calls(const Plan& plan) noexcept {
-  return plan.tried.empty() ? look_calls : timed_calls;
+// Of calls that take so long each. A power of two, so that every rank is the root equally often
+// where roots change.
+std::uint32_t calls_of_sample(double us, double wanted_us, std::uint32_t most) noexcept {
+  const double calls = std::clamp<double>(us > 0 ? wanted_us / us : 1, 1, most);
+  return std::bit_floor(static_cast<std::uint32_t>(calls));
 }
+
+// Stamps in a row: those of a try, or of a look.
 std::uint32_t group_count(const Plan& plan) noexcept {
-  return plan.tried.empty() ? looks : plan.tries();
+  return plan.tried.empty() ? plan.passes : plan.tries();
 }
 RowIndex row_of_group(const Plan& plan, std::uint32_t group) noexcept {
   return plan.tried.empty() ? plan.row : plan.tried.rows[group % plan.tried.count];
+}
+
+// Calls of a group that are timed, from `call` on.
+Leg timed_leg(const Plan& plan, std::uint32_t group, std::uint32_t call) noexcept {
+  Leg leg{.row = row_of_group(plan, group), .calls = 1};
+  leg.stamp = static_cast<int>(group * plan.stamps());
+  if (call == 0) {
+    leg.begins = leg.ends = true;
+    return leg;
+  }
+  const std::uint32_t of_sample = (call - 1) % plan.sample_calls;
+  leg.stamp += 1 + static_cast<int>((call - 1) / plan.sample_calls);
+  leg.begins = of_sample == 0;
+  leg.ends = of_sample + 1 == plan.sample_calls;
+  if (!leg.begins && !leg.ends) leg.calls = plan.sample_calls - 1 - of_sample;
+  return leg;
 }
 
 // Noise only adds, but the least of many is luck.
@@ -56,23 +88,55 @@ Figure figure_of(std::span<float> times_us) noexcept {
   return {.us = *at, .samples = static_cast<std::uint32_t>(times_us.size())};
 }
 
+// Calls f(begin_ns, end_ns, previous_end_ns) for every sample of a group, by the stamps.
+template <class F>
+void for_each_sample(const Plan& plan, std::uint32_t group,
+                     std::span<const Span, stamps_max> stamps, F&& f) noexcept {
+  for (std::uint32_t sample = 1; sample < plan.stamps(); ++sample) {
+    const std::size_t at = group * plan.stamps() + sample;
+    f(stamps[at].begin_ns, stamps[at].end_ns, stamps[at - 1].end_ns);
+  }
+}
+
 // Of the samples of a row in a round. Where calls overlap, as those that were started together, one
 // has taken the time since the one before it ended.
-Figure measured(const Plan& plan, RowIndex row,
-                std::span<const Span, samples_max> samples) noexcept {
-  std::array<float, samples_max> times_us;
+Figure measured(const Plan& plan, RowIndex row, std::span<const Span, stamps_max> stamps) noexcept {
+  std::array<float, stamps_max> times_us;
   std::size_t count = 0;
   for (std::uint32_t group = 0; group < group_count(plan); ++group) {
     if (row_of_group(plan, group) != row) continue;
-    for (std::uint32_t call = 1; call < group_calls(plan); ++call) {
-      const std::size_t at = group * group_calls(plan) + call;
-      const std::uint64_t begin_ns = std::max(samples[at].begin_ns, samples[at - 1].end_ns);
-      if (samples[at].end_ns <= begin_ns) continue;
-      const std::uint64_t taken_ns = std::max(samples[at].end_ns - begin_ns, samples[at].giving_ns);
-      times_us[count++] = static_cast<float>(taken_ns) * 1e-3F;
-    }
+    for_each_sample(plan, group, stamps,
+                    [&](std::uint64_t began_ns, std::uint64_t end_ns, std::uint64_t free_ns) {
+                      const std::uint64_t begin_ns = std::max(began_ns, free_ns);
+                      if (end_ns <= begin_ns) return;
+                      times_us[count++] =
+                          static_cast<float>(end_ns - begin_ns) * 1e-3F / plan.sample_calls;
+                    });
   }
   return figure_of(std::span{times_us}.first(count));
+}
+
+// Does the program do something else between two calls, that lasts at least half as long as they
+// do? Samples of several calls would count it.
+bool are_apart(const Plan& plan, std::span<const Span, stamps_max> stamps) noexcept {
+  bool any = false;
+  for (std::uint32_t group = 0; group < group_count(plan); ++group) {
+    bool close = false;
+    for_each_sample(plan, group, stamps,
+                    [&](std::uint64_t begin_ns, std::uint64_t end_ns, std::uint64_t free_ns) {
+                      if (end_ns == 0 || free_ns == 0) return;
+                      any = true;
+                      const float between_us =
+                          begin_ns > free_ns ? static_cast<float>(begin_ns - free_ns) * 1e-3F : 0;
+                      const float call_us =
+                          end_ns > begin_ns
+                              ? static_cast<float>(end_ns - begin_ns) * 1e-3F / plan.sample_calls
+                              : 0;
+                      close = close || between_us < std::max(apart_us_min, call_us / 2);
+                    });
+    if (close) return false;
+  }
+  return any;
 }
 
 bool is_far(float us, float from_us) noexcept {
@@ -88,39 +152,47 @@ Leg leg_at(const Plan& plan, std::uint32_t position) noexcept {
   const std::uint32_t judged_at = plan.judged_at();
   if (position < plan.opening) return until(plan.opening);
   if (position >= judged_at) return until(plan.calls);
+  const std::uint32_t call = position - plan.opening;
   if (!plan.tried.empty()) {
-    const std::uint32_t call = position - plan.opening;
-    if (call >= plan.tries() * try_calls) return until(judged_at);
-    const std::uint32_t of_try = call % try_calls;
-    const std::uint32_t group = call / try_calls;
-    const RowIndex row = row_of_group(plan, group);
-    if (of_try < warming_calls) return {.row = row, .calls = warming_calls - of_try};
-    return {.row = row,
-            .calls = 1,
-            .sample = static_cast<int>(group * timed_calls + of_try - warming_calls)};
+    const std::uint32_t group = call / plan.try_calls();
+    if (group >= plan.tries()) return until(judged_at);
+    const std::uint32_t of_try = call % plan.try_calls();
+    if (of_try >= warming_calls) return timed_leg(plan, group, of_try - warming_calls);
+    return {.row = row_of_group(plan, group), .calls = 1, .is_first = of_try == 0};
   }
-  const std::uint32_t spacing = (judged_at - plan.opening) / looks;
-  const std::uint32_t look = (position - plan.opening) / spacing;
-  if (look >= looks) return until(judged_at);
-  const std::uint32_t timed_from = plan.opening + (look + 1) * spacing - look_calls;
+  const std::uint32_t spacing = (judged_at - plan.opening) / plan.passes;
+  const std::uint32_t look = call / spacing;
+  if (look >= plan.passes) return until(judged_at);
+  const std::uint32_t timed_from = plan.opening + (look + 1) * spacing - plan.timed_calls();
   if (position < timed_from) return until(timed_from);
-  return {.row = plan.row,
-          .calls = 1,
-          .sample = static_cast<int>(look * look_calls + position - timed_from)};
+  return timed_leg(plan, look, position - timed_from);
 }
 
-Decision first_decision(std::span<const RowIndex> candidates) noexcept {
+Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us) noexcept {
   Plan plan{.opening = opening_calls, .row = candidates.front(), .passes = 1};
   for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
     plan.tried.add(row);
-  plan.calls = plan.opening + plan.tries() * try_calls + 2 * lead_calls;
+  const std::uint32_t calls = calls_of_sample(cheapest_us, first_sample_us, first_sample_calls_max);
+  plan.sample_calls = static_cast<std::uint8_t>(calls);
+  plan.samples = try_samples;
+  plan.calls = plan.opening + plan.tries() * plan.try_calls() + 2 * lead_calls;
   return {.plan = plan};
 }
 
-Plan Judge::trial(RowIndex row, const TriedRows& rows) const noexcept {
-  Plan plan{.row = row, .tried = rows};
-  plan.passes = rows.count <= close_rows_max ? 2 : 1;
-  plan.calls = plan.tries() * try_calls + 2 * lead_calls;
+std::uint32_t Judge::sample_calls(double us, std::uint32_t most) const noexcept {
+  return apart_ ? 1 : calls_of_sample(us, sample_us, most);
+}
+
+Plan Judge::trial(RowIndex row, float us, const TriedRows& rows) const noexcept {
+  const std::uint32_t calls = sample_calls(us, sample_calls_max);
+  Plan plan{.row = row,
+            .samples = try_samples,
+            .sample_calls = static_cast<std::uint8_t>(calls),
+            .tried = rows};
+  const std::size_t affordable = stamps_max / (rows.count * plan.stamps());
+  plan.passes = static_cast<std::uint8_t>(
+      rows.count <= close_rows_max ? std::min<std::size_t>(affordable, passes_max) : 1);
+  plan.calls = plan.tries() * plan.try_calls() + 2 * lead_calls;
   return plan;
 }
 
@@ -128,7 +200,9 @@ Plan Judge::steady(RowIndex row, float us) const noexcept {
   const double calls = us > 0 ? round_length_us / static_cast<double>(us) : round_calls_max;
   return {.calls = static_cast<std::uint32_t>(
               std::clamp<double>(calls, round_calls_min, round_calls_max)),
-          .row = row};
+          .row = row,
+          .passes = looks,
+          .sample_calls = static_cast<std::uint8_t>(sample_calls(us, look_sample_calls_max))};
 }
 
 void Judge::start_anew(RowIndex row) noexcept {
@@ -143,6 +217,7 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
   TriedRows rows = plan.tried;
   rows.drop_if([&](RowIndex row) { return figures[row].samples == 0; });
   if (rows.empty()) return steady(plan.row, 0);
+  if (apart_ && plan.sample_calls > 1) return trial(plan.row, 0, plan.tried);  // singly
   std::ranges::sort(rows, {}, [&](RowIndex row) { return figures[row].us; });
   const float best_us = figures[rows.rows[0]].us;
   const Figure& now = figures[plan.row];
@@ -151,15 +226,21 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
   rows.drop_if([&](RowIndex each) { return figures[each].us > close_factor * best_us; });
   if (plan.passes == 1 && rows.count > 1) {
     rows.keep_first(close_rows_max);
-    return trial(row, rows);
+    return trial(row, best_us, rows);
   }
   proven_ = 0;
   proves_ = true;
-  return proof(row);
+  return proof(row, best_us);
 }
 
-Plan Judge::proof(RowIndex row) const noexcept {
-  return {.opening = proving_calls / 2, .calls = proving_calls + lead_calls, .row = row};
+Plan Judge::proof(RowIndex row, float us) const noexcept {
+  const std::uint32_t calls = sample_calls(us, sample_calls_max);
+  Plan plan{.opening = proof_opening_calls,
+            .row = row,
+            .passes = proof_looks,
+            .sample_calls = static_cast<std::uint8_t>(calls)};
+  plan.calls = plan.opening + plan.passes * plan.timed_calls() + lead_calls;
+  return plan;
 }
 
 Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept {
@@ -179,7 +260,7 @@ Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept 
     if (!is_proven(each) && is_close && (!challenger || is_faster(each, *challenger)))
       challenger = each;
   }
-  if (challenger) return proof(*challenger);
+  if (challenger) return proof(*challenger, figures[*challenger].us);
   proves_ = false;
   start_anew(best);
   return steady(best, figures[best].us);
@@ -200,11 +281,12 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   rows.drop_if([&](RowIndex row) {
     return !all && row != plan.row && figures[row].us > worse_factor * figure.us;
   });
-  const Plan tried = trial(plan.row, rows);
+  const Plan tried = trial(plan.row, figure.us, rows);
   double lost_us = 0;  // as far as is known
   for (const RowIndex row : rows) {
     const float more_us = std::max(0.0F, figures[row].us - figure.us);
-    lost_us += tried.passes * try_calls * (static_cast<double>(more_us) + timed_call_us);
+    lost_us += tried.passes *
+               (tried.try_calls() * static_cast<double>(more_us) + tried.stamps() * timed_call_us);
   }
   if (lost_us > earned_us_ * lost_share_max) return next;
   ++trials_;
@@ -213,14 +295,15 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   return next;
 }
 
-Decision Judge::judge(const Decision& now, std::span<const Span, samples_max> samples) noexcept {
+Decision Judge::judge(const Decision& now, std::span<const Span, stamps_max> stamps) noexcept {
   Decision next = now;
+  apart_ = are_apart(now.plan, stamps);
   for (RowIndex row = 0; row < rows_max; ++row) {
-    const Figure figure = measured(now.plan, row, samples);
+    const Figure figure = measured(now.plan, row, stamps);
     if (figure.samples > 0) next.figures[row] = figure;
   }
   next.plan = now.plan.tried.empty()
-                  ? after_steady(now.plan, measured(now.plan, now.plan.row, samples), next.figures)
+                  ? after_steady(now.plan, measured(now.plan, now.plan.row, stamps), next.figures)
                   : after_trial(now.plan, next.figures);
   return next;
 }

@@ -22,15 +22,12 @@ inline constexpr std::size_t rows_max = 16;  // of a collective
 
 inline constexpr std::size_t tried_max = 8;        // rows in one round
 inline constexpr std::uint32_t opening_calls = 4;  // of a class, before anything is tried
-// A row is tried in so many calls in a row. The first ones bring its text and its data into the
-// caches. Of the one before those that count only the end does.
+// In front of those that are timed: they bring a row's text and its data into the caches.
 inline constexpr std::uint32_t warming_calls = 2;
-inline constexpr std::uint32_t timed_calls = 4;
-inline constexpr std::uint32_t try_calls = warming_calls + timed_calls;
-// In a round in which nothing is tried so many pairs of calls are timed.
-inline constexpr std::uint32_t looks = 16;
-inline constexpr std::uint32_t look_calls = 2;  // the first as above
-inline constexpr std::size_t samples_max = 32;  // timed calls of a round
+inline constexpr std::size_t stamps_max = 32;  // of a round
+// A sample is so many calls in a row at most: the clock costs as much as a quarter of a short call,
+// and a rank that only gives runs ahead for as many calls as a node has slots.
+inline constexpr std::uint32_t sample_calls_max = node_slot_count;
 
 // Whoever begins so many calls more has met all members in between: none is further ahead of
 // another than it has slots on the node, for it waits until all have finished with the slot that it
@@ -64,12 +61,19 @@ struct Plan {
   std::uint32_t opening = 0;  // calls before the first one that is timed, or tried
   std::uint32_t calls = 0;    // of the round
   RowIndex row = 0;           // of all calls in which nothing is tried
-  std::uint8_t passes = 0;    // each tries all of `tried`
+  // Times that each of `tried` is tried, all in turn; where nothing is, that `row` is timed.
+  std::uint8_t passes = 0;
+  std::uint8_t samples = 1;       // each time
+  std::uint8_t sample_calls = 1;  // of each
   TriedRows tried{};
 
   bool operator==(const Plan&) const = default;
 
   std::uint32_t tries() const noexcept { return std::uint32_t{tried.count} * passes; }
+  // One call, of which only the end counts, and the samples.
+  std::uint32_t timed_calls() const noexcept { return 1U + samples * sample_calls; }
+  std::uint32_t stamps() const noexcept { return 1U + samples; }
+  std::uint32_t try_calls() const noexcept { return warming_calls + timed_calls(); }
   // At this call the times are judged. All tries have ended at all members then: as lead_calls.
   std::uint32_t judged_at() const noexcept { return calls - lead_calls; }
 };
@@ -78,7 +82,10 @@ struct Plan {
 struct Leg {
   RowIndex row = 0;
   std::uint32_t calls = 0;
-  int sample = -1;  // timed: its number in the round; one call
+  int stamp = -1;       // these calls belong to: its number in the round
+  bool begins = false;  // with the one call of this leg, and so on
+  bool ends = false;
+  bool is_first = false;  // of a try: who runs ahead waits here for all others
 };
 // position: calls of the round so far, less than all. A leg does not reach beyond judged_at().
 Leg leg_at(const Plan& plan, std::uint32_t position) noexcept;
@@ -98,24 +105,21 @@ struct Decision {
   bool operator==(const Decision&) const = default;
 };
 
-// When a sample's call began at the last member, and ended there, in ns; 0, 0: of no use.
+// When a stamp's first call began at the last member, and its last one ended there, in ns; 0, 0: of
+// no use.
 struct Span {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
-  // The longest time of a member that only gave, as a broadcast's root: it runs ahead of those who
-  // take, which do not see then how long it takes.
-  std::uint64_t giving_ns = 0;
 
   void add(const Span& other) noexcept {
     begin_ns = std::max(begin_ns, other.begin_ns);
     end_ns = std::max(end_ns, other.end_ns);
-    giving_ns = std::max(giving_ns, other.giving_ns);
   }
 };
 
 // candidates: rows that give the same bits, by prediction, the cheapest first; at least two. Only
-// the first tried_max are ever tried.
-Decision first_decision(std::span<const RowIndex> candidates) noexcept;
+// the first tried_max are ever tried. cheapest_us: what is predicted of the first one.
+Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us) noexcept;
 
 // What the deciding member knows of a class.
 class Judge {
@@ -123,17 +127,18 @@ class Judge {
   // first: first_decision of the class.
   explicit Judge(const Decision& first) noexcept : candidates_{first.plan.tried} {}
 
-  // now: of the round that ends; samples: by their numbers.
-  Decision judge(const Decision& now, std::span<const Span, samples_max> samples) noexcept;
+  // now: of the round that ends; stamps: by their numbers.
+  Decision judge(const Decision& now, std::span<const Span, stamps_max> stamps) noexcept;
 
  private:
   Plan after_trial(const Plan& plan, std::span<const Figure> figures) noexcept;
   Plan after_steady(const Plan& plan, const Figure& figure,
                     std::span<const Figure> figures) noexcept;
   Plan after_proof(RowIndex row, std::span<const Figure> figures) noexcept;
-  Plan proof(RowIndex row) const noexcept;
+  Plan proof(RowIndex row, float us) const noexcept;
   Plan steady(RowIndex row, float us) const noexcept;
-  Plan trial(RowIndex row, const TriedRows& rows) const noexcept;
+  Plan trial(RowIndex row, float us, const TriedRows& rows) const noexcept;
+  std::uint32_t sample_calls(double us, std::uint32_t most) const noexcept;
   void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
 
   TriedRows candidates_;
@@ -144,6 +149,7 @@ class Judge {
   bool proves_ = false;        // after a trial: rows run for a while, to be known
   std::uint32_t proven_ = 0;   // those that have, by bit
   std::uint32_t trials_ = 0;
+  bool apart_ = false;   // the program does something else between the calls: they are timed singly
   double patience_ = 1;  // grows while trials change nothing
 };
 

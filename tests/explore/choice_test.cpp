@@ -36,10 +36,10 @@ struct Agreement {
       while (!words[i].has_read(round)) wait_for_news();
     }
     for (std::size_t i = 1; i < ranks; ++i) {
-      std::array<Span, samples_max> spans{};
-      words[i].add_samples(round, spans);
+      std::array<Span, stamps_max> spans{};
+      words[i].add_stamps(round, spans);
       const std::uint64_t begin_ns = spans[0].begin_ns;
-      require(begin_ns == 0 || begin_ns == stamp(round).begin_ns, "a sample of another round");
+      require(begin_ns == 0 || begin_ns == stamp(round).begin_ns, "a stamp of another round");
     }
     words[0].decide(round + 1, decision_of(round + 1));
   }
@@ -50,7 +50,7 @@ struct Agreement {
         judge(round);
         continue;
       }
-      words[rank].put_sample(round, 0, 0, stamp(round));
+      words[rank].put_stamp(round, 0, 0, stamp(round));
       while (!words[0].has_decided(round + 1) && broken != Broken::a_member_does_not_wait)
         wait_for_news();
       const Decision next = words[0].decision_read();
