@@ -1,6 +1,7 @@
 // The checks of each collective, and how it starts.
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "calls/argument_checks.hpp"
 #include "calls/pending_operation.hpp"
@@ -35,7 +36,6 @@ struct Preparation {
     prepared.shape = shape;
     prepared.moves_nothing =
         shape.bytes == 0 && !shape.uneven && what.collective != Collective::barrier;
-    prepared.is_plain = prepared.divide == nullptr && !call.has_layout;
     prepared.signature = call.signature();
     prepared.lasts = !what.has_layout();
   }
@@ -121,8 +121,10 @@ struct Preparation {
           in_count, what.out.element_count, shape.size);
     }
     const std::size_t block = in_count / ranks();
-    arguments.in_blocks = blocks_of(what.in, what.in_layout, "in", block, "a block");
-    arguments.out_blocks = blocks_of(what.out, what.out_layout, "out", block, "a block");
+    arguments.in_blocks =
+        blocks_of(what.in, what.in_layout, "in", block, "a block", prepared.in_displacements);
+    arguments.out_blocks =
+        blocks_of(what.out, what.out_layout, "out", block, "a block", prepared.out_displacements);
     describe(what.in, what.has_layout() ? 0 : block,
              what.has_layout() ? 0 : in_count * what.in.element_bytes);
     if (what.has_layout()) {
@@ -195,11 +197,12 @@ struct Preparation {
       checked_bytes(all, operation);
       const BlockLayout* const layout =
           what.in_layout != nullptr ? what.in_layout : what.out_layout;
-      blocks = blocks_of(all, layout, all_name, one.element_count, one_name);
+      blocks =
+          blocks_of(all, layout, all_name, one.element_count, one_name, prepared.in_displacements);
       if (!even)
         check_length(one.element_count, one_name, blocks.counts[rank],
                      "this rank's block of the layout");
-      check_in_place(all, first_of(blocks, rank) * all.element_bytes, one, operation);
+      check_in_place(all, blocks.first(rank) * all.element_bytes, one, operation);
     }
     describe(one, even ? one.element_count : 0, even ? one_bytes * ranks() : 0);
   }
@@ -217,10 +220,11 @@ struct Preparation {
                    expected_name, expected);
   }
 
-  // Of even blocks `one` is the length.
+  // Of even blocks `one` is the length. A layout that leaves its displacements out gets them here.
   template <class Range>
   Blocks blocks_of(const Range& all, const BlockLayout* layout, std::string_view name,
-                   std::size_t one, std::string_view one_name) const {
+                   std::size_t one, std::string_view one_name,
+                   std::vector<std::size_t>& displacements) const {
     if (!what.has_layout()) {
       const auto total = base::checked_multiply(one, ranks());
       if (!total || *total != all.element_count) {
@@ -234,17 +238,18 @@ struct Preparation {
     const bool gapless = layout->displacements.empty();
     check_layout(*layout, all.element_count, shape.size, name, operation);
     if (layout == what.out_layout && !gapless) check_no_overlap(*layout, operation);
+    if (gapless) {
+      displacements.resize(ranks());
+      std::exclusive_scan(layout->counts.begin(), layout->counts.end(), displacements.begin(),
+                          std::size_t{0});
+    }
     return {.element_count =
                 std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0}),
             .element_bytes = all.element_bytes,
             .block_count = shape.size,
             .gapless = gapless,
             .counts = layout->counts.data(),
-            .displacements = gapless ? nullptr : layout->displacements.data()};
-  }
-  static std::size_t first_of(const Blocks& blocks, int block) {
-    if (blocks.counts == nullptr || blocks.displacements != nullptr) return blocks.first(block);
-    return std::accumulate(blocks.counts, blocks.counts + block, std::size_t{0});
+            .displacements = gapless ? displacements.data() : layout->displacements.data()};
   }
 
   context::PreparedCall& prepared;
@@ -261,18 +266,14 @@ std::size_t lists_bytes(const Blocks& blocks) noexcept {
   if (blocks.counts == nullptr) return 0;
   return 2 * static_cast<std::size_t>(blocks.block_count) * sizeof *blocks.counts;
 }
-// Keeps them in memory of that length, with the displacements that were left out.
+// Keeps them in memory of that length.
 void keep_lists(Blocks& blocks, std::byte* memory) {
   if (blocks.counts == nullptr) return;
   const auto count = static_cast<std::size_t>(blocks.block_count);
   auto* const counts = reinterpret_cast<std::size_t*>(memory);
   std::size_t* const displacements = counts + count;
   std::copy_n(blocks.counts, count, counts);
-  if (blocks.displacements != nullptr) {
-    std::copy_n(blocks.displacements, count, displacements);
-  } else {
-    std::exclusive_scan(counts, counts + count, displacements, std::size_t{0});
-  }
+  std::copy_n(blocks.displacements, count, displacements);
   blocks.counts = counts;
   blocks.displacements = displacements;
 }
@@ -339,13 +340,14 @@ struct Counted {
   return {choice, communicator.begin(prepared.call, prepared.signature)};
 }
 
+// keeps_lists: of a v-form, whose owner may drop them.
 void start(PendingOperation& request, const context::PreparedCall& prepared, Arguments& arguments,
-           const Counted& counted) {
+           const Counted& counted, bool keeps_lists) {
   collectives::Selector& selector = request.communicator->selector();
   const auto& [choice, group] = counted;
   request.has_task = true;
   request.communicator->context().engine().start(request.task, [&] {
-    return prepared.is_plain && selector.is_plain(choice)
+    return prepared.divide == nullptr && !keeps_lists && selector.is_plain(choice)
                ? choice.row->run(group, arguments)
                : run_prepared(group, prepared, arguments, selector, choice);
   });
@@ -361,8 +363,8 @@ void run_collective(context::CommunicatorState& communicator, const detail::AnyC
   const Counted counted = count(communicator, prepared, options.algorithm, operation);
   if (prepared.moves_nothing) return;
   PendingOperation request{communicator, operation, options};
-  // No other call is made meanwhile: what is prepared stays as it is.
-  start(request, prepared, prepared.arguments, counted);
+  // No other call is made meanwhile: what is prepared, and the lists of a v-form, stay as they are.
+  start(request, prepared, prepared.arguments, counted, false);
   if (!request.task_ended_well()) finish_waiting(request);
 }
 
@@ -376,7 +378,7 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
     return communicator.context().engine().complete(request.task);
   }
   Arguments& arguments = *::new (&request.arguments) Arguments{prepared.arguments};
-  start(request, prepared, arguments, counted);
+  start(request, prepared, arguments, counted, prepared.call.has_layout);
 }
 
 void start_algorithm(PendingOperation& request, const collectives::Group& group,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "collectives/algorithm.hpp"
 #include "context/call_history.hpp"
@@ -23,9 +24,11 @@ struct PreparedCall {
   CollectiveCall call{.operation = "none"};
   std::uint32_t signature = 0;
   bool moves_nothing = false;
-  bool is_plain = false;                       // nothing stands around its algorithm
   collectives::DivideKernel divide = nullptr;  // average: after the sum
   std::size_t divided_count = 0;               // elements of out, on this rank
+  // Of layouts that leave theirs out.
+  std::vector<std::size_t> in_displacements{};
+  std::vector<std::size_t> out_displacements{};
 
   // But for the root. Both are of one collective, and this rank is the root of both, or of neither.
   bool is_like(const detail::AnyCollective& other) const noexcept {
