@@ -67,6 +67,9 @@ void unpin(Core& core, Unexpected& message) noexcept {
   kept.flags = header.flags;
   if (header.kind == RecordKind::eager_inline) {
     std::memcpy(kept.inline_payload, message.record.body(), envelope.bytes);
+  } else if (message.payload != nullptr && envelope.bytes <= inline_bytes_max) {
+    std::memcpy(kept.inline_payload, message.payload, envelope.bytes);
+    kept.kind = RecordKind::eager_inline;  // so short a payload need not pin the ring
   } else if (header.kind == RecordKind::rendezvous) {
     kept.offer = message.record.offer();
   } else {
@@ -104,6 +107,12 @@ Ring::Sent post_with_payload(Core& core, Peer& peer, const Outgoing& send) {
   return post(core, peer, record, payload, Ring::Priority::data);
 }
 
+bool has_units(Peer& peer, std::size_t bytes) noexcept {
+  if (peer.out.has_units(bytes)) return true;
+  peer.out.poll_credits();
+  return peer.out.has_units(bytes);
+}
+
 bool try_offer(Core& core, Peer& peer, SendOperation& send) {
   Record record;
   offer(core, peer, send, record);
@@ -123,13 +132,14 @@ bool try_offer(Core& core, Peer& peer, SendOperation& send) {
 }  // namespace
 
 Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
-  if (message.bytes <= inline_bytes_max) return post_as_record(core, peer, message);
-  if (message.bytes > peer.eager_bytes_max) return Ring::Sent::no_units;
-  if (!peer.out.has_units(message.bytes)) {
-    peer.out.poll_credits();
-    if (!peer.out.has_units(message.bytes)) return Ring::Sent::no_units;
-  }
-  return post_with_payload(core, peer, message);
+  // A ring that we store to takes a line for each message that way, so that more are in flight, and
+  // its receiver has no further lines to clear. Elsewhere one write is better than two.
+  const std::size_t record_bytes = peer.out.stores() ? line_inline_bytes_max : inline_bytes_max;
+  if (message.bytes <= record_bytes) return post_as_record(core, peer, message);
+  if (message.bytes <= peer.eager_bytes_max && has_units(peer, message.bytes))
+    return post_with_payload(core, peer, message);
+  return message.bytes <= inline_bytes_max ? post_as_record(core, peer, message)
+                                           : Ring::Sent::no_units;
 }
 
 // False: not now. Eager sends are done when this returns true, rendezvous have made their offer.
