@@ -80,8 +80,9 @@ struct Peer {
   FastestWays<store_choice_bytes_min, 5> stores;
   // How long private messages of the peer come, by placement (rendezvous/ways.cpp).
   std::array<FastestWays<long_way_bytes_min, 12>, 3> long_ways;
-  Deadline long_timed_until{};  // by the last one that was timed
-  Pull filling;                 // without receive: none. The peer has begun to fill it
+  int long_timed = 0;     // of those under way: as long as there are any, all ends are noted
+  Deadline long_ended{};  // the last one
+  Pull filling;           // without receive: none. The peer has begun to fill it
   transport::RemoteAddress remote_revocations;
   // Four of them fill a ring: then a sender's credits always suffice for the next, wherever the
   // ring wraps. Both ends have this bound, whatever their options say.

@@ -200,8 +200,7 @@ void finish(Core& core, ReceiveOperation& receive, const Error* failure) noexcep
     failure = receive.failure;
   }
   close_memory(peer, receive.opened);
-  if (receive.timed_way != ReceiveOperation::not_timed && failure == nullptr)
-    note_time(core, peer, receive);
+  if (peer.long_timed > 0 && failure == nullptr) note_long_end(core, peer, receive);
   enter(receive, idle);
   core.receives.remove(receive.number);
   core.engine.complete(receive, failure);

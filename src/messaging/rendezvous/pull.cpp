@@ -58,7 +58,7 @@ bool end_pull(Core& core, Peer& peer, const Pull& pull) {
     return true;
   }
   ++core.counters.pulls;
-  if (receive.timed_way != ReceiveOperation::not_timed) note_time(core, peer, receive);
+  if (peer.long_timed > 0) note_long_end(core, peer, receive);
   core.engine.complete(receive);
   send_control(core, peer, finished_record(communicator),
                {.sender_operation = pull.offered.sender_operation});
@@ -66,9 +66,8 @@ bool end_pull(Core& core, Peer& peer, const Pull& pull) {
 }
 
 bool wants_help(Core& core, const Peer& peer, std::size_t bytes) noexcept {
-  const bool copies_itself = !peer.offered.empty();  // what we have offered to it
   return core.config.cooperative_copies && peer.remote_guard != nullptr &&
-         peer.neighbour->fills_private() && peer.filling.receive == nullptr && !copies_itself &&
+         peer.neighbour->fills_private() && peer.filling.receive == nullptr && !sends_long(peer) &&
          peer.control.empty() && bytes >= base::filled_bytes_min && bytes <= base::filled_bytes_max;
 }
 

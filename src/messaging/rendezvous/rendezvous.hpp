@@ -55,12 +55,17 @@ void handle_help(Core& core, Peer& peer, const HelpBody& body);
 // Ends receives that are filled, and those whose senders are gone, which costs calls of the system.
 void look_at_fillings(Core& core, bool for_the_dead);
 
+// Have we long messages for it, under way?
+inline bool sends_long(const Peer& peer) noexcept {
+  return !peer.offered.empty() || !peer.streams.empty();
+}
+
 // ---- ways.cpp: how private memory of a rank of the node comes, as the receiver finds it ----
 
 // False: answer the offer; the bytes come through the payload ring.
 bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered);
 // Such a message is here.
-void note_time(Core& core, Peer& peer, ReceiveOperation& receive) noexcept;
+void note_long_end(Core& core, Peer& peer, ReceiveOperation& receive) noexcept;
 
 // ---- zero_copy.cpp: a device moves the message, the receiver's by reads or the sender's by writes
 

@@ -26,11 +26,15 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   if (receive.combine != nullptr) return pull(core, peer, receive, offered, true);
   if (!core.config.measures) return pull(core, peer, receive, offered, true);
   const std::size_t placement = placement_of(receive, offered);
+  // Who has long messages for us while we have some for it makes copies of its own meanwhile: to
+  // stream is to make two of each.
+  if (placement == 0 && sends_long(peer)) return pull(core, peer, receive, offered, true);
   const bool may_be_helped =
       core.config.cooperative_copies && receive.message_bytes >= base::filled_bytes_min;
   const FastestWay::Turn turn =
       peer.long_ways[placement].of(receive.message_bytes).next(may_be_helped ? 3 : 2);
   if (turn.timed) {
+    ++peer.long_timed;
     receive.timed_way = static_cast<std::uint8_t>(placement * FastestWay::ways_max + turn.way);
     receive.begun = core.system.now();
   }
@@ -38,19 +42,26 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   if (way == Way::stream) return false;
   const Help help = way == Way::pull ? Help::wanted : Help::not_wanted;
   if (pull(core, peer, receive, offered, true, help)) return true;
-  receive.timed_way = ReceiveOperation::not_timed;
+  if (turn.timed) {
+    --peer.long_timed;
+    receive.timed_way = ReceiveOperation::not_timed;
+  }
   return false;
 }
 
-// From the end of the one before, where several are under way at once.
-void note_time(Core& core, Peer& peer, ReceiveOperation& receive) noexcept {
+// The time of one begins with the end of the one before, where several are under way at once.
+void note_long_end(Core& core, Peer& peer, ReceiveOperation& receive) noexcept {
+  const Deadline now = core.system.now();
   const std::size_t timed = receive.timed_way;
-  receive.timed_way = ReceiveOperation::not_timed;
-  const Deadline begin = std::max(receive.begun, peer.long_timed_until);
-  peer.long_timed_until = core.system.now();
-  peer.long_ways[timed / FastestWay::ways_max]
-      .of(receive.message_bytes)
-      .took(timed % FastestWay::ways_max, nanoseconds(peer.long_timed_until - begin));
+  if (timed != ReceiveOperation::not_timed) {
+    --peer.long_timed;
+    receive.timed_way = ReceiveOperation::not_timed;
+    const Deadline begin = std::max(receive.begun, peer.long_ended);
+    peer.long_ways[timed / FastestWay::ways_max]
+        .of(receive.message_bytes)
+        .took(timed % FastestWay::ways_max, nanoseconds(now - begin));
+  }
+  peer.long_ended = now;
 }
 
 }  // namespace qpmesh::messaging
