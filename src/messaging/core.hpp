@@ -135,7 +135,8 @@ struct Core {
         log{its_log},
         listener{its_listener},
         config{its_config},
-        peers(static_cast<std::size_t>(rank_count)) {}
+        peers(static_cast<std::size_t>(rank_count)),
+        matching{rank_count} {}
 
   Peer& peer(int rank) const noexcept { return *peers[static_cast<std::size_t>(rank)]; }
   // The operations with these numbers, if they are with this peer.

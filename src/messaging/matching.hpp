@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "messaging/elements.hpp"
 #include "messaging/operations.hpp"
@@ -53,17 +54,28 @@ struct Unexpected {
   }
 };
 
+// Receives are kept by their source: what comes from a rank is looked for among few. Those of any
+// source have a list of their own, and of two that fit the one that was posted first is taken.
 class Matching {
  public:
-  // The first posted receive that takes this message, removed from the list; nullptr: none.
+  explicit Matching(int rank_count)
+      : posted_{Posted{static_cast<std::size_t>(rank_count)},
+                Posted{static_cast<std::size_t>(rank_count)}} {}
+
+  // The first posted receive that takes this message, removed from its list; nullptr: none.
   ReceiveOperation* take_posted(const Envelope& envelope) noexcept {
-    List<ReceiveOperation>& list = posted_[index(envelope.key)];
-    for (ReceiveOperation* receive = list.first(); receive != nullptr; receive = receive->next) {
-      if (!matches(*receive, envelope)) continue;
-      list.remove(*receive);
-      return receive;
+    Posted& posted = posted_[index(envelope.key)];
+    List<ReceiveOperation>* list = &posted.of(envelope.source);
+    ReceiveOperation* receive = first_match(*list, envelope);
+    if (!posted.of_any.empty()) [[unlikely]] {
+      ReceiveOperation* const any = first_match(posted.of_any, envelope);
+      if (any != nullptr && (receive == nullptr || any->order < receive->order)) {
+        receive = any;
+        list = &posted.of_any;
+      }
     }
-    return nullptr;
+    if (receive != nullptr) list->remove(*receive);
+    return receive;
   }
   // The first message in line for the receive, left in line; nullptr: none.
   Unexpected* find_unexpected(const ReceiveOperation& receive) const noexcept {
@@ -74,8 +86,13 @@ class Matching {
     return nullptr;
   }
 
-  void post(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].push_back(receive); }
-  void unpost(ReceiveOperation& receive) noexcept { posted_[index(receive.key)].remove(receive); }
+  void post(ReceiveOperation& receive) noexcept {
+    receive.order = ++posts_;
+    posted_[index(receive.key)].of(receive.source).push_back(receive);
+  }
+  void unpost(ReceiveOperation& receive) noexcept {
+    posted_[index(receive.key)].of(receive.source).remove(receive);
+  }
   void add(Unexpected& message) noexcept {
     unexpected_[index(message.envelope.key)].push_back(message);
   }
@@ -85,7 +102,10 @@ class Matching {
 
   template <class F>
   void for_each_posted(F&& f) {
-    for (auto& list : posted_) list.for_each(f);
+    for (Posted& posted : posted_) {
+      posted.of_any.for_each(f);
+      for (auto& list : posted.by_source) list.for_each(f);
+    }
   }
   template <class F>
   void for_each_unexpected(F&& f) {
@@ -122,8 +142,24 @@ class Matching {
   }
   static std::size_t index(std::uint64_t key) noexcept { return is_collective(key) ? 1 : 0; }
 
+  struct Posted {
+    explicit Posted(std::size_t rank_count) : by_source(rank_count) {}
+    List<ReceiveOperation>& of(int source) noexcept {
+      return source == any_peer ? of_any : by_source[static_cast<std::size_t>(source)];
+    }
+    std::vector<List<ReceiveOperation>> by_source;
+    List<ReceiveOperation> of_any;
+  };
+  static ReceiveOperation* first_match(const List<ReceiveOperation>& list,
+                                       const Envelope& envelope) noexcept {
+    ReceiveOperation* receive = list.first();
+    while (receive != nullptr && !matches(*receive, envelope)) receive = receive->next;
+    return receive;
+  }
+
   // Point-to-point, collective: neither is searched for the other.
-  List<ReceiveOperation> posted_[2];
+  Posted posted_[2];
+  std::uint64_t posts_ = 0;
   List<Unexpected> unexpected_[2];
   std::deque<Unexpected> messages_;
   List<Unexpected> free_;

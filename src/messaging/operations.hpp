@@ -115,6 +115,7 @@ struct ReceiveOperation : progress::Operation {
   std::uint32_t signature = 0;  // of the collective call, or of the elements (elements.hpp)
 
   State state = State::idle;
+  std::uint64_t order = 0;  // among all that were posted
   // Done, but the message is still first in line: it is too long, or of elements of another type.
   bool truncated = false;
   bool mistyped = false;

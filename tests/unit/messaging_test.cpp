@@ -265,7 +265,7 @@ Unexpected& message_in(Matching& matching, std::uint64_t communicator, std::uint
 }
 
 TEST(posted_receives, are_taken_in_the_order_posted_by_the_first_message_that_fits) {
-  Matching matching;
+  Matching matching{5};
   ReceiveOperation any = receive_of(1, 0, any_peer, true);
   ReceiveOperation from_two = receive_of(1, tag_key(5), 2);
   ReceiveOperation again_two = receive_of(1, tag_key(5), 2);
@@ -284,7 +284,7 @@ TEST(posted_receives, are_taken_in_the_order_posted_by_the_first_message_that_fi
 }
 
 TEST(posted_receives, of_any_source_keep_their_tag_and_of_any_tag_their_source) {
-  Matching matching;
+  Matching matching{5};
   ReceiveOperation tag_five = receive_of(1, tag_key(5), any_peer);
   ReceiveOperation from_four = receive_of(1, 0, 4, true);
   matching.post(tag_five);
@@ -294,8 +294,25 @@ TEST(posted_receives, of_any_source_keep_their_tag_and_of_any_tag_their_source) 
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 3}), &tag_five);
 }
 
+TEST(posted_receives, of_any_source_and_of_one_are_taken_in_the_order_posted) {
+  Matching matching{5};
+  ReceiveOperation early = receive_of(1, 5, any_peer);
+  ReceiveOperation from_two = receive_of(1, 5, 2);
+  ReceiveOperation late = receive_of(1, 0, any_peer, true);
+  matching.post(early);
+  matching.post(from_two);
+  matching.post(late);
+  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &early);
+  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &from_two);
+  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &late);
+  matching.post(from_two);
+  matching.post(early);
+  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &from_two);
+  EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &early);
+}
+
 TEST(posted_receives, that_were_taken_back_are_not_found) {
-  Matching matching;
+  Matching matching{5};
   ReceiveOperation first = receive_of(1, 5, 2);
   ReceiveOperation second = receive_of(1, 5, 2);
   matching.post(first);
@@ -305,7 +322,7 @@ TEST(posted_receives, that_were_taken_back_are_not_found) {
 }
 
 TEST(unexpected_messages, are_found_in_the_order_they_came_and_stay_until_removed) {
-  Matching matching;
+  Matching matching{5};
   Unexpected& first = message_in(matching, 1, 5, 2);
   Unexpected& second = message_in(matching, 1, 6, 2);
   Unexpected& third = message_in(matching, 1, 5, 3);
@@ -324,7 +341,7 @@ TEST(unexpected_messages, are_found_in_the_order_they_came_and_stay_until_remove
 }
 
 TEST(collective_messages, are_never_taken_by_a_receive_of_any_tag) {
-  Matching matching;
+  Matching matching{5};
   const std::uint64_t key = collective_key(0);
   EXPECT_TRUE(is_collective(key));
   EXPECT_FALSE(is_collective(tag_key(2147483647)));
