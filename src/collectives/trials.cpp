@@ -27,7 +27,7 @@ constexpr double patience_max = 64;
 // What a row takes again and again is known when rings are full and whoever runs ahead has come to
 // the end of its slots. So the best of a trial proves itself, timed after so many calls, and then
 // others that were not much slower in their tries.
-constexpr std::uint32_t proof_opening_calls = 2 * node_slot_count;
+constexpr std::uint32_t proof_opening_calls = 32;
 constexpr std::uint32_t proof_looks = 8;
 // A row whose tries were slower by this may be the faster one: its caches were cold.
 constexpr float doubt_factor = 1.1F;
@@ -155,6 +155,8 @@ Leg leg_at(const Plan& plan, std::uint32_t position) noexcept {
   const std::uint32_t call = position - plan.opening;
   if (!plan.tried.empty()) {
     const std::uint32_t group = call / plan.try_calls();
+    if (call == plan.tries() * plan.try_calls())
+      return {.row = plan.row, .calls = 1, .is_first = true};
     if (group >= plan.tries()) return until(judged_at);
     const std::uint32_t of_try = call % plan.try_calls();
     if (of_try >= warming_calls) return timed_leg(plan, group, of_try - warming_calls);

@@ -26,15 +26,15 @@ inline constexpr std::uint32_t opening_calls = 4;  // of a class, before anythin
 inline constexpr std::uint32_t warming_calls = 2;
 inline constexpr std::size_t stamps_max = 32;  // of a round
 // A sample is so many calls in a row at most: the clock costs as much as a quarter of a short call,
-// and a rank that only gives runs ahead for as many calls as a node has slots.
-inline constexpr std::uint32_t sample_calls_max = node_slot_count;
+// and a rank that only gives runs ahead for some calls.
+inline constexpr std::uint32_t sample_calls_max = 16;
 
-// Whoever begins so many calls more has met all members in between: none is further ahead of
-// another than it has slots on the node, for it waits until all have finished with the slot that it
-// writes. So the plan that one member says so many calls before the end of a round is there when
-// another one looks for it, unless calls by messages alone lay between, or were only started: then
-// that call waits for the plan.
-inline constexpr std::uint32_t lead_calls = node_slot_count + 1;
+// So many calls after the last try the times are judged, and as many later the round ends: the plan
+// that one member says then is there when another one looks for it, for members wait for each other
+// in almost every call. Where one only gives, and runs ahead for as many short calls as a node has
+// slots, it waits for all others behind the last try, and for the plan at the end of the round; so
+// does a call where others were only started, or calls by messages alone lay between.
+inline constexpr std::uint32_t lead_calls = 17;
 
 // Rows that are tried in a round: a short list, in shared memory too.
 struct TriedRows {
@@ -74,7 +74,7 @@ struct Plan {
   std::uint32_t timed_calls() const noexcept { return 1U + samples * sample_calls; }
   std::uint32_t stamps() const noexcept { return 1U + samples; }
   std::uint32_t try_calls() const noexcept { return warming_calls + timed_calls(); }
-  // At this call the times are judged. All tries have ended at all members then: as lead_calls.
+  // At this call the times are judged. All tries have ended at all members then.
   std::uint32_t judged_at() const noexcept { return calls - lead_calls; }
 };
 
@@ -85,7 +85,7 @@ struct Leg {
   int stamp = -1;       // these calls belong to: its number in the round
   bool begins = false;  // with the one call of this leg, and so on
   bool ends = false;
-  bool is_first = false;  // of a try: who runs ahead waits here for all others
+  bool is_first = false;  // of a try, or behind the last one: who runs ahead waits for all others
 };
 // position: calls of the round so far, less than all. A leg does not reach beyond judged_at().
 Leg leg_at(const Plan& plan, std::uint32_t position) noexcept;

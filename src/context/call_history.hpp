@@ -96,7 +96,7 @@ inline std::uint32_t CollectiveCall::signature() const noexcept {
 
 class CallHistory {
  public:
-  static constexpr std::size_t remembered_max = 64;
+  static constexpr std::size_t remembered_max = 128;
 
   // A collective begins. signature: of the call alone.
   struct Begun {

@@ -15,7 +15,7 @@ namespace qpmesh::collectives {
 inline constexpr std::size_t node_slot_bytes = 256;  // of data beside the flag
 // Operations of one communicator that may be in flight: so far may a rank that only gives run ahead
 // of those that take.
-inline constexpr std::uint32_t node_slot_count = 16;
+inline constexpr std::uint32_t node_slot_count = 64;
 
 // The address of data that lie in the slot, where their readers do not know how long they are.
 inline constexpr std::uint64_t node_in_slot = ~std::uint64_t{0};
