@@ -318,33 +318,30 @@ context::PreparedCall& prepare(context::CommunicatorState& communicator,
   return prepare_anew(kept, communicator, what, operation);
 }
 
-// A call that is counted: what was chosen for it, and its ranks.
-struct Counted {
-  collectives::Choice choice;
-  collectives::Group group;
-};
-[[gnu::always_inline]] inline Counted count(context::CommunicatorState& communicator,
-                                            context::PreparedCall& prepared,
-                                            std::string_view algorithm_asked_for,
-                                            std::string_view operation) {
-  collectives::Choice choice;
-  if (!prepared.moves_nothing || !algorithm_asked_for.empty()) {
-    choice = communicator.selector().select(prepared.shape, prepared.what.collective,
-                                            algorithm_asked_for, operation);
-  }
+// What runs the call. Made where it is kept, as all that follows: to copy what was written just now
+// waits until it has left the core, which took longer than the rest of a call that moves nothing.
+collectives::Choice choose(context::CommunicatorState& communicator,
+                           const context::PreparedCall& prepared,
+                           std::string_view algorithm_asked_for, std::string_view operation) {
+  if (prepared.moves_nothing && algorithm_asked_for.empty()) return {};
+  return communicator.selector().select(prepared.shape, prepared.what.collective,
+                                        algorithm_asked_for, operation);
+}
+// From here on it goes its way.
+collectives::Group count(context::CommunicatorState& communicator, context::PreparedCall& prepared,
+                         const collectives::Choice& choice, std::string_view algorithm_asked_for) {
   prepared.call.algorithm_asked_for = !algorithm_asked_for.empty();
   if (prepared.call.algorithm != choice.named) [[unlikely]] {
     prepared.call.algorithm = choice.named;
     prepared.signature = prepared.call.signature();
   }
-  return {choice, communicator.begin(prepared.call, prepared.signature)};
+  return communicator.begin(prepared.call, prepared.signature);
 }
 
 // keeps_lists: of a v-form, whose owner may drop them.
 void start(PendingOperation& request, const context::PreparedCall& prepared, Arguments& arguments,
-           const Counted& counted, bool keeps_lists) {
+           const collectives::Choice& choice, const collectives::Group& group, bool keeps_lists) {
   collectives::Selector& selector = request.communicator->selector();
-  const auto& [choice, group] = counted;
   request.has_task = true;
   request.communicator->context().engine().start(request.task, [&] {
     return prepared.divide == nullptr && !keeps_lists && selector.is_plain(choice)
@@ -360,11 +357,12 @@ void run_collective(context::CommunicatorState& communicator, const detail::AnyC
   const std::string_view operation = collectives::collective_name(what.collective);
   const CallScope scope{communicator, operation, options};
   context::PreparedCall& prepared = prepare(communicator, what, operation);
-  const Counted counted = count(communicator, prepared, options.algorithm, operation);
+  const collectives::Choice choice = choose(communicator, prepared, options.algorithm, operation);
+  const collectives::Group group = count(communicator, prepared, choice, options.algorithm);
   if (prepared.moves_nothing) return;
   PendingOperation request{communicator, operation, options};
   // No other call is made meanwhile: what is prepared, and the lists of a v-form, stay as they are.
-  start(request, prepared, prepared.arguments, counted, false);
+  start(request, prepared, prepared.arguments, choice, group, false);
   if (!request.task_ended_well()) finish_waiting(request);
 }
 
@@ -372,13 +370,15 @@ void start_collective(PendingOperation& request, const detail::AnyCollective& wh
                       std::string_view algorithm_asked_for) {
   context::CommunicatorState& communicator = *request.communicator;
   context::PreparedCall& prepared = prepare(communicator, what, request.operation);
-  const Counted counted = count(communicator, prepared, algorithm_asked_for, request.operation);
+  const collectives::Choice choice =
+      choose(communicator, prepared, algorithm_asked_for, request.operation);
+  const collectives::Group group = count(communicator, prepared, choice, algorithm_asked_for);
   if (prepared.moves_nothing) {
     request.has_task = true;
     return communicator.context().engine().complete(request.task);
   }
   Arguments& arguments = *::new (&request.arguments) Arguments{prepared.arguments};
-  start(request, prepared, arguments, counted, prepared.call.has_layout);
+  start(request, prepared, arguments, choice, group, prepared.call.has_layout);
 }
 
 void start_algorithm(PendingOperation& request, const collectives::Group& group,
