@@ -330,9 +330,11 @@ collectives::Choice choose(context::CommunicatorState& communicator,
 // From here on it goes its way.
 collectives::Group count(context::CommunicatorState& communicator, context::PreparedCall& prepared,
                          const collectives::Choice& choice, std::string_view algorithm_asked_for) {
-  prepared.call.algorithm_asked_for = !algorithm_asked_for.empty();
-  if (prepared.call.algorithm != choice.named) [[unlikely]] {
+  const bool asked_for = !algorithm_asked_for.empty();
+  if (prepared.call.algorithm != choice.named || prepared.call.algorithm_asked_for != asked_for)
+      [[unlikely]] {
     prepared.call.algorithm = choice.named;
+    prepared.call.algorithm_asked_for = asked_for;
     prepared.signature = prepared.call.signature();
   }
   return communicator.begin(prepared.call, prepared.signature);
