@@ -132,9 +132,12 @@ bool try_offer(Core& core, Peer& peer, SendOperation& send) {
 }  // namespace
 
 Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
-  // A ring that we store to takes a line for each message that way, so that more are in flight, and
-  // its receiver has no further lines to clear. Elsewhere one write is better than two.
-  const std::size_t record_bytes = peer.out.stores() ? line_inline_bytes_max : inline_bytes_max;
+  // Where we store to the ring a longer payload has lines of its own, which the receiver need not
+  // clear, and more messages are in flight. One that is a line itself stays beside its record: of
+  // two such in a row the one that is read is fetched with the one that is being written.
+  // Elsewhere one write is better than two.
+  const std::size_t record_bytes =
+      peer.out.stores() ? two_lines_inline_bytes_max : inline_bytes_max;
   if (message.bytes <= record_bytes) return post_as_record(core, peer, message);
   if (message.bytes <= peer.eager_bytes_max && has_units(peer, message.bytes))
     return post_with_payload(core, peer, message);

@@ -217,9 +217,9 @@ inline constexpr std::size_t inline_bytes_max =
 static_assert(record_length(inline_bytes_max) == record_length_max &&
               record_lines(record_length_max) == record_lines_max);
 static_assert(record_length_min == 48);
-// Where the record is still one line.
-inline constexpr std::size_t line_inline_bytes_max =
-    line_bytes - record_body_offset - sizeof(std::uint32_t);
+// Where the record has two lines at most.
+inline constexpr std::size_t two_lines_inline_bytes_max =
+    2 * line_bytes - record_body_offset - sizeof(std::uint32_t);
 
 inline constexpr std::uint32_t message_number_mask = 0x7fffffff;  // numbers wrap
 
