@@ -16,6 +16,7 @@
 #include "messaging/fastest_way.hpp"
 #include "messaging/matching.hpp"
 #include "messaging/messaging.hpp"
+#include "messaging/patience.hpp"
 #include "messaging/rings/receive_ring.hpp"
 #include "messaging/rings/send_ring.hpp"
 #include "messaging/slot_map.hpp"
@@ -103,6 +104,7 @@ struct Peer {
   // Unmatched payloads still in the payload ring, in ring order.
   Unexpected* first_pinned = nullptr;
   Unexpected* last_pinned = nullptr;
+  Patience patience;
   int streams_in = 0;  // pipelined rendezvous that this peer sends to us now
 
   bool wants_credit = false;

@@ -95,10 +95,13 @@ bool Messaging::spin_for(const ReceiveOperation& receive) {
   if (receive.source == any_peer) return false;
   Peer& peer = core_->peer(receive.source);
   if (!peer.capabilities.loads_peer_memory) return false;  // its records come through a device
-  for (int spin = 0; spin < core_->config.spins_max && !receive.done; ++spin) {
+  const bool own_core = core_->config.spins_max > 0;
+  const int spins = own_core ? core_->config.spins_max : peer.patience.spins();
+  for (int spin = 0; spin < spins && !receive.done; ++spin) {
     if (peer.in.has_news()) poll_peer(*core_, peer);
     else base::cpu_pause();
   }
+  if (!own_core && spins > 0) peer.patience.note(receive.done);
   return receive.done;
 }
 

@@ -57,7 +57,7 @@ struct MessagingConfig {
   RendezvousChoice rendezvous = RendezvousChoice::write;
   std::size_t unexpected_bytes_max = 0;
   std::size_t unexpected_messages_max = 0;
-  int spins_max = 0;      // of spin_for; 0 where ranks share cores
+  int spins_max = 0;      // of spin_for; 0 where ranks share cores, and it finds out what pays
   bool measures = false;  // ways to move the same bytes are timed, and the fastest is taken
   bool cooperative_copies = false;           // a sender of the node that only waits copies, too
   base::Revocations* revocations = nullptr;  // ours, where peers can load it
@@ -160,8 +160,9 @@ class Messaging final : public progress::Pollable {
 
   bool poll() override;
   // Looks at nothing but what its source sends, for so long as a peer with a core of its own takes
-  // to answer: the message is seen at once. True: the receive is done. Only poll ends it by
-  // failure.
+  // to answer: the message is seen at once. Where ranks share cores it looks briefly, and only for
+  // peers whose messages came so lately: they run on another core. True: the receive is done. Only
+  // poll ends it by failure.
   bool spin_for(const ReceiveOperation& receive);
 
   Counters counters() const noexcept;

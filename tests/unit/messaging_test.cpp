@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "messaging/matching.hpp"
+#include "messaging/patience.hpp"
 #include "messaging/rings/receive_ring.hpp"
 #include "messaging/rings/send_ring.hpp"
 #include "messaging/slot_map.hpp"
@@ -354,6 +355,31 @@ TEST(collective_messages, are_never_taken_by_a_receive_of_any_tag) {
   EXPECT_EQ(matching.find_unexpected(receive_of(1, key, 2)), &message);
   EXPECT_EQ(matching.find_unexpected(receive_of(1, collective_key(1), 2)), nullptr)
       << "another operation";
+}
+
+// ---- how long to look ----
+
+TEST(patience, looks_for_each_message_of_a_peer_that_answers_at_once) {
+  Patience patience;
+  int waits = 0;
+  while (patience.spins() == 0) ASSERT_LT(++waits, 100) << "it tries now and then";
+  patience.note(true);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_GT(patience.spins(), 0);
+    patience.note(i % 4 == 0);  // one that comes late is no reason to give up
+  }
+}
+
+TEST(patience, is_soon_lost_with_a_peer_that_needs_the_core) {
+  Patience patience;
+  patience.note(true);
+  int looked = 0;
+  for (int i = 0; i < 160; ++i) {
+    if (patience.spins() == 0) continue;
+    ++looked;
+    patience.note(false);
+  }
+  EXPECT_LE(looked, 4 + 160 / 16);
 }
 
 // ---- a pair of rings over memory ----
