@@ -7,38 +7,44 @@
 namespace qpmesh::collectives {
 namespace {
 
-// Rows that are tried once more, closer, when they were not slower than this beside the best.
-constexpr float close_factor = 1.5F;
-constexpr std::size_t close_rows_max = 4;
 // A row that was slower than this is left out of most later trials.
 constexpr float worse_factor = 2;
 constexpr std::uint32_t trials_of_all = 8;  // one in so many tries it, too
 // Another row must be better by this, or the one that runs stays.
 constexpr float better_factor = 0.97F;
 // A round lasts about so long: what is learnt in it is worth the words that it costs.
-constexpr double round_length_us = 50'000;
+constexpr double round_length_us = 10'000;
 constexpr std::uint32_t round_calls_min = 512;
 constexpr std::uint32_t round_calls_max = 1U << 16;
 // A trial may lose a fiftieth of the time that its class has had, and does not come before that
 // time is worth talking of.
 constexpr double lost_share_max = 0.02;
 constexpr double earned_least_us = 200'000;
+constexpr double earned_least_of_drift_us = 20'000;  // of a class whose time drifts
 constexpr double patience_max = 64;
-// What a row takes again and again is known when rings are full and whoever runs ahead has come to
-// the end of its slots. So the best of a trial proves itself, timed after so many calls, and then
-// others that were not much slower in their tries.
-constexpr std::uint32_t proof_opening_calls = 32;
+// What a row takes again and again is known when rings are full, whoever runs ahead has come to the
+// end of its slots, and calls have gone once through all staging: what another row has left there
+// makes them up to five times as slow, or as fast. So rows prove themselves, timed after calls of
+// so long, the best of the trial first: at most so many rows.
+constexpr double proof_opening_us = 300;
+constexpr std::uint32_t proof_opening_calls_min = 8;
+constexpr std::uint32_t proof_opening_calls_max = 256;
 constexpr std::uint32_t proof_looks = 8;
-// A row whose tries were slower by this may be the faster one: its caches were cold.
-constexpr float doubt_factor = 1.1F;
+constexpr int proofs_max = 5;
+// Somebody else may have had a core while a row was slower by this than in its tries: once more.
+constexpr float disturbed_factor = 3;
+// A row whose tries were slower by this may be the faster one. Long calls, whose vectors fill the
+// staging anyway, say more of themselves.
+constexpr double short_call_us = 10;
+constexpr float short_doubt_factor = 2;
+constexpr float doubt_factor = 1.25F;
 constexpr std::uint32_t looks = 16;    // in a round in which nothing is tried
 constexpr double timed_call_us = 0.3;  // more than one that is not timed
-// A sample lasts about so long. In a first trial, where many rows are tried, it is shorter.
+// A sample lasts about so long.
 constexpr double sample_us = 8;
-constexpr double first_sample_us = 8;
-constexpr std::uint32_t first_sample_calls_max = 2;
+constexpr std::uint32_t try_sample_calls_max = 2;
 constexpr std::uint32_t look_sample_calls_max = 8;
-constexpr std::uint32_t passes_max = 4;
+constexpr std::size_t passes_max = 2;
 constexpr std::uint8_t try_samples = 3;  // two of them may be disturbed
 constexpr float apart_us_min = 0.5F;     // less is the clock, and a rank that comes a little later
 constexpr float drift_factor = 1.5F;
@@ -46,15 +52,20 @@ constexpr std::uint32_t drifted_rounds = 2;
 
 static_assert(tried_max * (1 + try_samples) <= stamps_max);
 static_assert(looks * 2 <= stamps_max);
-static_assert(2 * close_rows_max <= tried_max);
 static_assert(round_calls_min >= looks * (1 + look_sample_calls_max) + lead_calls);
 
-// Of calls that take so long each. A power of two, so that every rank is the root equally often
-// where roots change.
-std::uint32_t calls_of_sample(double us, double wanted_us, std::uint32_t most) noexcept {
-  const double calls = std::clamp<double>(us > 0 ? wanted_us / us : 1, 1, most);
-  return std::bit_floor(static_cast<std::uint32_t>(calls));
+// Of calls that take so long each: as many as last so long together.
+std::uint32_t calls_in(double wanted_us, double us, std::uint32_t least,
+                       std::uint32_t most) noexcept {
+  return static_cast<std::uint32_t>(
+      std::clamp<double>(us > 0 ? wanted_us / us : least, least, most));
 }
+// A power of two, so that every rank is the root equally often where roots change.
+std::uint8_t calls_of_sample(double us, std::uint32_t most) noexcept {
+  return static_cast<std::uint8_t>(std::bit_floor(calls_in(sample_us, us, 1, most)));
+}
+
+float doubt(float us) noexcept { return us < short_call_us ? short_doubt_factor : doubt_factor; }
 
 // Stamps in a row: those of a try, or of a look.
 std::uint32_t group_count(const Plan& plan) noexcept {
@@ -174,26 +185,23 @@ Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us
   Plan plan{.opening = opening_calls, .row = candidates.front(), .passes = 1};
   for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
     plan.tried.add(row);
-  const std::uint32_t calls = calls_of_sample(cheapest_us, first_sample_us, first_sample_calls_max);
-  plan.sample_calls = static_cast<std::uint8_t>(calls);
+  plan.sample_calls = calls_of_sample(cheapest_us, try_sample_calls_max);
   plan.samples = try_samples;
   plan.calls = plan.opening + plan.tries() * plan.try_calls() + 2 * lead_calls;
   return {.plan = plan};
 }
 
-std::uint32_t Judge::sample_calls(double us, std::uint32_t most) const noexcept {
-  return apart_ ? 1 : calls_of_sample(us, sample_us, most);
+std::uint8_t Judge::sample_calls(double us, std::uint32_t most) const noexcept {
+  return apart_ ? 1 : calls_of_sample(us, most);
 }
 
 Plan Judge::trial(RowIndex row, float us, const TriedRows& rows) const noexcept {
-  const std::uint32_t calls = sample_calls(us, sample_calls_max);
   Plan plan{.row = row,
             .samples = try_samples,
-            .sample_calls = static_cast<std::uint8_t>(calls),
+            .sample_calls = sample_calls(us, try_sample_calls_max),
             .tried = rows};
   const std::size_t affordable = stamps_max / (rows.count * plan.stamps());
-  plan.passes = static_cast<std::uint8_t>(
-      rows.count <= close_rows_max ? std::min<std::size_t>(affordable, passes_max) : 1);
+  plan.passes = static_cast<std::uint8_t>(std::min(affordable, passes_max));
   plan.calls = plan.tries() * plan.try_calls() + 2 * lead_calls;
   return plan;
 }
@@ -204,7 +212,7 @@ Plan Judge::steady(RowIndex row, float us) const noexcept {
               std::clamp<double>(calls, round_calls_min, round_calls_max)),
           .row = row,
           .passes = looks,
-          .sample_calls = static_cast<std::uint8_t>(sample_calls(us, look_sample_calls_max))};
+          .sample_calls = sample_calls(us, look_sample_calls_max)};
 }
 
 void Judge::start_anew(RowIndex row) noexcept {
@@ -225,27 +233,32 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
   const Figure& now = figures[plan.row];
   const bool stays = now.samples > 0 && best_us > better_factor * now.us;
   const RowIndex row = stays ? plan.row : rows.rows[0];
-  rows.drop_if([&](RowIndex each) { return figures[each].us > close_factor * best_us; });
-  if (plan.passes == 1 && rows.count > 1) {
-    rows.keep_first(close_rows_max);
-    return trial(row, best_us, rows);
-  }
   proven_ = 0;
   proves_ = true;
-  return proof(row, best_us);
+  return prove(row, best_us);
+}
+
+Plan Judge::prove(RowIndex row, float us) noexcept {
+  expected_us_ = us;
+  repeats_ = false;
+  return proof(row, us);
 }
 
 Plan Judge::proof(RowIndex row, float us) const noexcept {
-  const std::uint32_t calls = sample_calls(us, sample_calls_max);
-  Plan plan{.opening = proof_opening_calls,
-            .row = row,
-            .passes = proof_looks,
-            .sample_calls = static_cast<std::uint8_t>(calls)};
+  Plan plan{
+      .opening = calls_in(proof_opening_us, us, proof_opening_calls_min, proof_opening_calls_max),
+      .row = row,
+      .passes = proof_looks,
+      .sample_calls = sample_calls(us, sample_calls_max)};
   plan.calls = plan.opening + plan.passes * plan.timed_calls() + lead_calls;
   return plan;
 }
 
 Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept {
+  if (!repeats_ && figures[row].us > disturbed_factor * expected_us_) {
+    repeats_ = true;
+    return proof(row, expected_us_);
+  }
   proven_ |= 1U << row;
   const auto is_proven = [&](RowIndex each) { return (proven_ & 1U << each) != 0; };
   const auto is_faster = [&](RowIndex each, RowIndex than) {
@@ -258,11 +271,12 @@ Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept 
   std::optional<RowIndex> challenger;
   for (const RowIndex each : candidates_) {
     const bool is_close =
-        figures[each].samples > 0 && figures[each].us < doubt_factor * figures[best].us;
+        figures[each].samples > 0 && figures[each].us < doubt(figures[best].us) * figures[best].us;
     if (!is_proven(each) && is_close && (!challenger || is_faster(each, *challenger)))
       challenger = each;
   }
-  if (challenger) return proof(*challenger, figures[*challenger].us);
+  if (challenger && std::popcount(proven_) < proofs_max)
+    return prove(*challenger, figures[*challenger].us);
   proves_ = false;
   start_anew(best);
   return steady(best, figures[best].us);
@@ -277,7 +291,7 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   drifted_ = is_far(figure.us, baseline_us_) ? drifted_ + 1 : 0;
   const bool drifts = drifted_ >= drifted_rounds;
   const Plan next = steady(plan.row, figure.us);
-  if (earned_us_ < earned_least_us * (drifts ? 1 : patience_)) return next;
+  if (earned_us_ < (drifts ? earned_least_of_drift_us : earned_least_us * patience_)) return next;
   const bool all = drifts || (trials_ + 1) % trials_of_all == 0;
   TriedRows rows = candidates_;
   rows.drop_if([&](RowIndex row) {
@@ -289,6 +303,8 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
     const float more_us = std::max(0.0F, figures[row].us - figure.us);
     lost_us += tried.passes *
                (tried.try_calls() * static_cast<double>(more_us) + tried.stamps() * timed_call_us);
+    if (figures[row].us < doubt(figure.us) * figure.us)
+      lost_us += proof(row, figure.us).calls * static_cast<double>(more_us);
   }
   if (lost_us > earned_us_ * lost_share_max) return next;
   ++trials_;

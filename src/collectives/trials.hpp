@@ -135,10 +135,11 @@ class Judge {
   Plan after_steady(const Plan& plan, const Figure& figure,
                     std::span<const Figure> figures) noexcept;
   Plan after_proof(RowIndex row, std::span<const Figure> figures) noexcept;
+  Plan prove(RowIndex row, float us) noexcept;
   Plan proof(RowIndex row, float us) const noexcept;
   Plan steady(RowIndex row, float us) const noexcept;
   Plan trial(RowIndex row, float us, const TriedRows& rows) const noexcept;
-  std::uint32_t sample_calls(double us, std::uint32_t most) const noexcept;
+  std::uint8_t sample_calls(double us, std::uint32_t most) const noexcept;
   void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
 
   TriedRows candidates_;
@@ -148,6 +149,8 @@ class Judge {
   std::uint32_t drifted_ = 0;  // rounds in a row whose time was far from it
   bool proves_ = false;        // after a trial: rows run for a while, to be known
   std::uint32_t proven_ = 0;   // those that have, by bit
+  float expected_us_ = 0;      // of the one that does now
+  bool repeats_ = false;       // it does so once more
   std::uint32_t trials_ = 0;
   bool apart_ = false;   // the program does something else between the calls: they are timed singly
   double patience_ = 1;  // grows while trials change nothing
