@@ -6,6 +6,7 @@
 // Sources: those of one_shot and cma.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collectives/algorithm.hpp"
 #include "collectives/node/operation.hpp"
@@ -29,17 +30,18 @@ std::size_t place_of(std::size_t end_of_last, std::size_t bytes) noexcept {
                                  : base::round_up(end_of_last, base::cache_line_bytes);
 }
 
-// What a rank gives: the blocks of a vector, but for the one that it takes itself.
+// What a rank gives: the blocks of a vector, but for the one that it takes itself; or nothing.
 struct Given {
   static constexpr int none = -1;
 
-  const std::byte* vector;
-  const Blocks& blocks;
+  const std::byte* vector = nullptr;
+  Blocks blocks{};
   int kept = none;
   std::size_t staged_bytes = 0;
   std::size_t vector_bytes = 0;  // to the end of the last block
   bool is_exposed = false;
 
+  Given() = default;
   Given(const std::byte* of_vector, const Blocks& of_blocks, int kept_block = none) noexcept
       : vector{of_vector}, blocks{of_blocks}, kept{kept_block} {
     staged_bytes = list_bytes();
@@ -51,6 +53,7 @@ struct Given {
     }
     is_exposed = staged_bytes > staged_bytes_max;
   }
+  bool is_something() const noexcept { return blocks.block_count > 0; }
   std::size_t length_bytes(int block) const noexcept {
     return block == kept ? 0 : blocks.length_bytes(block);
   }
@@ -86,13 +89,6 @@ struct Given {
   }
 };
 
-// A block of what a member published, which has so many.
-struct Wanted {
-  int from;
-  int block;
-  int block_count;
-};
-
 std::uint64_t entry_of(const NodeOperation& node, int from, int index) {
   std::uint64_t entry = 0;
   const std::size_t begin = sizeof entry * static_cast<std::size_t>(index);
@@ -100,96 +96,153 @@ std::uint64_t entry_of(const NodeOperation& node, int from, int index) {
   return entry;
 }
 
-// Copies it. False: the member has revoked it, or is gone. Throws Error{mismatch} where its length
-// is another one than is due.
-bool take(const Group& group, const NodeOperation& node, const Wanted& wanted, std::byte* target,
-          std::size_t bytes_due) {
-  const int from = wanted.from;
-  const std::uint64_t bytes = entry_of(node, from, wanted.block);
-  if (bytes != bytes_due) throw Error{messaging::wrong_step_length(from, bytes, bytes_due)};
+// Copies the block of that number, of so many, out of what a member published. False: the member
+// has revoked it, or is gone. Throws Error{mismatch} where its length is another one than is due.
+bool copy_block(const Group& group, const NodeOperation& node, int from, int block, int block_count,
+                std::span<std::byte> target) {
+  const std::uint64_t bytes = entry_of(node, from, block);
+  if (bytes != target.size()) throw Error{messaging::wrong_step_length(from, bytes, target.size())};
   if (bytes == 0) return true;
   if (node.places_apart(from)) {
-    const std::uint64_t begin = entry_of(node, from, wanted.block_count + wanted.block);
-    return node.copy_exposed_result(from, target, begin, bytes_due);
+    const std::uint64_t begin = entry_of(node, from, block_count + block);
+    return node.copy_exposed_result(from, target.data(), begin, bytes);
   }
-  std::size_t end = sizeof bytes * static_cast<std::size_t>(wanted.block_count);
-  for (int block = 0; block < wanted.block; ++block) {
-    const std::uint64_t before = entry_of(node, from, block);
+  std::size_t end = sizeof bytes * static_cast<std::size_t>(block_count);
+  for (int other = 0; other < block; ++other) {
+    const std::uint64_t before = entry_of(node, from, other);
     if (before > 0) end = place_of(end, before) + before;
   }
-  group.copy(target, node.placed(from, place_of(end, bytes_due), bytes_due), bytes_due);
+  group.copy(target.data(), node.placed(from, place_of(end, bytes), bytes), bytes);
   return true;
 }
 
-Task gather(Group group, const Arguments& arguments) {
-  const int root = arguments.root;
-  if (group.rank() != root) {
-    const Blocks own = even_blocks(arguments.element_count, 1, arguments.element_bytes);
-    const Given given{arguments.in, own};
-    NodeOperation node{group, given.staging_bytes()};
+// A range of members.
+struct Members {
+  int first = 0;
+  int end = 0;
+
+  bool has(int rank) const noexcept { return rank >= first && rank < end; }
+};
+
+// A form: what a rank gives, what it takes itself, the members that it takes from, and those that
+// take from it.
+struct Gather {
+  static Given given(const Group& group, const Arguments& arguments) {
+    if (group.rank() == arguments.root) return {};
+    return {arguments.in, even_blocks(arguments.element_count, 1, arguments.element_bytes)};
+  }
+  static Members takes_from(const Group& group, const Arguments& arguments) {
+    return group.rank() == arguments.root ? Members{0, group.size()} : Members{};
+  }
+  static Members taken_by(const Group& /*group*/, const Arguments& arguments) {
+    return {arguments.root, arguments.root + 1};
+  }
+  static void keep(const Group& group, const Arguments& arguments) {
+    if (group.rank() != arguments.root) return;
+    group.copy(arguments.out + arguments.out_blocks.first_bytes(group.rank()), arguments.in,
+               arguments.bytes());
+  }
+  static bool take(const NodeOperation& node, const Group& group, const Arguments& arguments,
+                   int from) {
+    return copy_block(group, node, from, 0, 1, arguments.out_blocks.of(arguments.out, from));
+  }
+};
+
+struct Scatter {
+  static Given given(const Group& group, const Arguments& arguments) {
+    if (group.rank() != arguments.root) return {};
+    return {arguments.in, arguments.in_blocks, arguments.root};
+  }
+  static Members takes_from(const Group& group, const Arguments& arguments) {
+    return group.rank() == arguments.root ? Members{} : Members{arguments.root, arguments.root + 1};
+  }
+  static Members taken_by(const Group& group, const Arguments& /*arguments*/) {
+    return {0, group.size()};
+  }
+  static void keep(const Group& group, const Arguments& arguments) {
+    if (group.rank() != arguments.root) return;
+    group.copy(arguments.out, arguments.in + arguments.in_blocks.first_bytes(arguments.root),
+               arguments.bytes());
+  }
+  static bool take(const NodeOperation& node, const Group& group, const Arguments& arguments,
+                   int from) {
+    return copy_block(group, node, from, group.rank(), group.size(),
+                      {arguments.out, arguments.bytes()});
+  }
+};
+
+struct Alltoall {
+  static Given given(const Group& group, const Arguments& arguments) {
+    return {arguments.in, arguments.in_blocks, group.rank()};
+  }
+  static Members takes_from(const Group& group, const Arguments& /*arguments*/) {
+    return {0, group.size()};
+  }
+  static Members taken_by(const Group& group, const Arguments& /*arguments*/) {
+    return {0, group.size()};
+  }
+  static void keep(const Group& group, const Arguments& arguments) {
+    const int rank = group.rank();
+    group.copy(arguments.out + arguments.out_blocks.first_bytes(rank),
+               arguments.in + arguments.in_blocks.first_bytes(rank),
+               arguments.out_blocks.length_bytes(rank));
+  }
+  static bool take(const NodeOperation& node, const Group& group, const Arguments& arguments,
+                   int from) {
+    return copy_block(group, node, from, group.rank(), group.size(),
+                      arguments.out_blocks.of(arguments.out, from));
+  }
+};
+
+// What is left where it has to wait for long, or a vector stays where it is: who takes of that says
+// so in step 2, and who gave it waits for that.
+template <class Form>
+Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
+           NodeOperation node) {
+  if (!has_given) {
     co_await node.own_slot();
     given.publish(node);
-    if (given.is_exposed) co_await node.member(root, 1);
-    co_return;
+    Form::keep(group, arguments);
   }
-  NodeOperation node{group};
-  const Blocks& blocks = arguments.out_blocks;
-  group.copy(arguments.out + blocks.first_bytes(root), arguments.in, arguments.bytes());
+  const Members takes_from = Form::takes_from(group, arguments);
   bool is_awaited = false;
-  for (int from = group.next(); from != root; from = group.after(from)) {
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
+    if (!takes_from.has(from)) continue;
     co_await node.member(from, 1);
-    if (!take(group, node, {from, 0, 1}, arguments.out + blocks.first_bytes(from),
-              blocks.length_bytes(from)))
-      co_await node.failure_of(from);
+    if (!Form::take(node, group, arguments, from)) co_await node.failure_of(from);
     is_awaited |= node.places_apart(from);
   }
-  if (!is_awaited) co_return;
-  co_await node.own_slot();
-  node.publish({});
-}
-
-Task scatter(Group group, const Arguments& arguments) {
-  const int root = arguments.root;
-  const int rank = group.rank();
-  if (rank == root) {
-    const Blocks& blocks = arguments.in_blocks;
-    const Given given{arguments.in, blocks, rank};
-    NodeOperation node{group, given.staging_bytes()};
+  if (is_awaited && !given.is_something()) {
     co_await node.own_slot();
-    given.publish(node);
-    group.copy(arguments.out, arguments.in + blocks.first_bytes(root), arguments.bytes());
-    if (given.is_exposed) co_await node.all(1);
-    co_return;
-  }
-  NodeOperation node{group};
-  co_await node.member(root, 1);
-  if (!take(group, node, {root, rank, group.size()}, arguments.out, arguments.bytes()))
-    co_await node.failure_of(root);
-  if (!node.places_apart(root)) co_return;
-  co_await node.own_slot();
-  node.publish({});
-}
-
-Task alltoall(Group group, const Arguments& arguments) {
-  const Blocks& in_blocks = arguments.in_blocks;
-  const Blocks& out_blocks = arguments.out_blocks;
-  const int rank = group.rank();
-  const Given given{arguments.in, in_blocks, rank};
-  NodeOperation node{group, given.staging_bytes()};
-  co_await node.own_slot();
-  given.publish(node);
-  group.copy(arguments.out + out_blocks.first_bytes(rank),
-             arguments.in + in_blocks.first_bytes(rank), out_blocks.length_bytes(rank));
-  bool is_awaited = false;
-  for (int from = group.next(); from != rank; from = group.after(from)) {
-    co_await node.member(from, 1);
-    if (!take(group, node, {from, rank, group.size()}, arguments.out + out_blocks.first_bytes(from),
-              out_blocks.length_bytes(from)))
-      co_await node.failure_of(from);
-    is_awaited |= node.places_apart(from);
+    node.publish({});
   }
   if (is_awaited || given.is_exposed) node.advance(2);
-  if (given.is_exposed) co_await node.all(2);
+  const Members taken_by = Form::taken_by(group, arguments);
+  if (given.is_exposed) co_await node.members(taken_by.first, taken_by.end, 2);
+}
+
+// All of it at once, if it can, as one_shot.
+template <class Form>
+Task run(Group group, const Arguments& arguments) {
+  const Given given = Form::given(group, arguments);
+  NodeOperation node{group, given.staging_bytes()};
+  if (given.is_something()) {
+    if (!node.own_slot().is_soon_over())
+      return go_on<Form>(group, arguments, given, false, std::move(node));
+    given.publish(node);
+  }
+  Form::keep(group, arguments);
+  const Members takes_from = Form::takes_from(group, arguments);
+  bool is_over =
+      !given.is_exposed && node.members(takes_from.first, takes_from.end, 1).is_soon_over();
+  const auto takes = [&](int from) { return from != group.rank() && takes_from.has(from); };
+  for (int from = takes_from.first; from < takes_from.end && is_over; ++from)
+    is_over = !takes(from) || !node.places_apart(from);
+  if (!is_over) return go_on<Form>(group, arguments, given, true, std::move(node));
+  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
+    if (takes(from)) Form::take(node, group, arguments, from);
+  }
+  return Task::ended();
 }
 
 // Nobody knows all lengths: of the bytes that are told, none.
@@ -207,10 +260,10 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
 }  // namespace
 
 extern constexpr Algorithm gather_one_shot_v{Collective::gather, "one_shot_v", fits, gather_cost,
-                                             gather};
+                                             run<Gather>};
 extern constexpr Algorithm scatter_one_shot_v{Collective::scatter, "one_shot_v", fits, scatter_cost,
-                                              scatter};
+                                              run<Scatter>};
 extern constexpr Algorithm alltoall_one_shot_v{Collective::alltoall, "one_shot_v", fits,
-                                               alltoall_cost, alltoall};
+                                               alltoall_cost, run<Alltoall>};
 
 }  // namespace qpmesh::collectives
