@@ -40,6 +40,7 @@ inline constexpr int populated_members_max = 8;  // of more, all staging is much
 
 // In the library, peers are other processes.
 using NodeSlot = NodeSlotWords<base::ProcessAtomics>;
+static_assert(sizeof(NodeSlot) / alignof(NodeSlot) % 2 == 1, "the sets of a cache");
 struct NodeSlab : NodeWords<base::ProcessAtomics> {
   alignas(128) std::byte staging[node_staging_bytes];  // NOLINT(*-avoid-c-arrays)
   // By number of the class: in the order of their first calls, which is the same at all members.

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/atomics.hpp"
+#include "base/cpu.hpp"
 #include "base/fill_guard.hpp"
 
 namespace qpmesh::collectives {
@@ -28,6 +29,9 @@ enum class MemoryKind : std::uint32_t {
 };
 
 // Where an operation stands at one rank. Written by the owner, read by all members.
+//
+// An odd number of pairs of lines long: the flags of all slots lie in half of the sets of a cache.
+// Of a power of two they would lie in a few, and fall out of them while the slots are gone round.
 template <class Atomics>
 struct alignas(128) NodeSlotWords {
   // The operation's number plus one, and its step (node_stage). Stored last: releases the fields
@@ -52,7 +56,7 @@ struct alignas(128) NodeSlotWords {
   std::uint64_t result_address;
   MemoryKind result_kind;
   // Private memory that another member may fill: addresses in the owner's process.
-  alignas(128) base::FillGuard<Atomics> guard;
+  alignas(base::cache_line_bytes) base::FillGuard<Atomics> guard;
   base::FillTarget target;
   std::uint64_t target_begin;  // in the vector; to its end
 
