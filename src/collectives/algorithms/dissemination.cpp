@@ -35,7 +35,8 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm barrier_dissemination{Collective::barrier, "dissemination", always, cost,
-                                                 run};
+// Where flags do the same, messages never take less: no barrier is meant for it there.
+extern constexpr Algorithm barrier_dissemination{
+    Collective::barrier, "dissemination", always, cost, run, Bits::its_own, 1};
 
 }  // namespace qpmesh::collectives
