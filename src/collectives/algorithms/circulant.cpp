@@ -9,8 +9,6 @@
 // case.
 #include "collectives/patterns/circulant.hpp"
 
-#include <vector>
-
 #include "collectives/algorithm.hpp"
 #include "collectives/algorithms/phases.hpp"
 
@@ -113,15 +111,16 @@ Cost circulant_reduce_scatter_cost(const CallShape& shape, const CostModel& mode
 
 namespace {
 
-// The same blocks one behind the other; displacements keeps the list that the result points to.
-Blocks packed(const Blocks& blocks, std::vector<std::size_t>& displacements) {
+// The same blocks one behind the other; displacements is room for the list that the result points
+// to.
+Blocks packed(const Blocks& blocks, std::size_t* displacements) {
   std::size_t end = 0;
   for (int block = 0; block < blocks.block_count; ++block) {
-    displacements.push_back(end);
+    displacements[block] = end;
     end += blocks.length(block);
   }
   Blocks result = blocks;
-  result.displacements = displacements.data();
+  result.displacements = displacements;
   result.gapless = true;
   return result;
 }
@@ -133,8 +132,8 @@ Task allgather(Group group, const Arguments& arguments) {
     co_await circulant_allgather(group, arguments.out, blocks);
     co_return;
   }
-  std::vector<std::size_t> displacements;
-  const Blocks in_a_row = packed(blocks, displacements);
+  Scratch list{group, static_cast<std::size_t>(blocks.block_count) * sizeof(std::size_t)};
+  const Blocks in_a_row = packed(blocks, reinterpret_cast<std::size_t*>(list.data()));
   Scratch vector{group, in_a_row.bytes()};
   group.copy(vector.data() + in_a_row.first_bytes(group.rank()), arguments.in, arguments.bytes());
   co_await circulant_allgather(group, vector.data(), in_a_row);
