@@ -79,6 +79,15 @@ bool is_meant_for(const Algorithm& row, const CallShape& shape) noexcept {
   return shape.bytes >= row.meant_from_bytes;
 }
 
+// Two operands have one order: of two ranks every row that is right for an ordered reduction
+// combines them in rank order. Nothing beats a slot where the vector fits it.
+bool may_run_instead(const Algorithm& row, const CallShape& shape) noexcept {
+  CallShape ordered = shape;
+  ordered.ordered = true;
+  return gives_common_bits(row) ||
+         (shape.size == 2 && shape.bytes > node_slot_bytes && row.applies(ordered));
+}
+
 const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {
   return *algorithms(of.collective)[row];
 }
@@ -177,7 +186,8 @@ std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective co
   const auto rows = algorithms(collective);
   std::vector<Predicted> known;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (is_meant_for(*rows[i], shape) && gives_common_bits(*rows[i]) && rows[i]->applies(shape))
+    if (is_meant_for(*rows[i], shape) && may_run_instead(*rows[i], shape) &&
+        rows[i]->applies(shape))
       known.push_back({.s = predicted_s(shape, *rows[i]), .row = static_cast<RowIndex>(i)});
   }
   std::ranges::stable_sort(known, {}, &Predicted::s);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -215,6 +217,40 @@ TEST(a_measured_choice, gives_the_bits_of_a_forced_row_in_every_call) {
         return world.allreduce_async(given[rank], out[rank], sum);
       });
       for (const auto& each : out) ASSERT_EQ(each, expected[0]) << "call " << call;
+    }
+  }
+}
+
+// Two operands have one order: with two ranks all rows that are right for ordered reductions may
+// run instead of each other.
+TEST(two_ranks, get_the_same_bits_from_all_rows_that_are_right_for_ordered_reductions) {
+  Ranks ranks{2};
+  const CallShape ordered{
+      .size = 2, .bytes = 1, .ordered = true, .one_node = true, .element_bytes = 8};
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::size_t count : {std::size_t{4}, std::size_t{6'000}}) {
+    std::vector<std::vector<double>> given{vector_of(0, count), vector_of(1, count)};
+    given[0][0] = -0.0, given[1][0] = 0.0;
+    given[0][1] = nan, given[1][1] = 1;
+    given[0][2] = 1, given[1][2] = -nan;
+    for (const bool of_max : {false, true}) {
+      std::vector<std::vector<double>> expected;
+      for (const Algorithm* const each : algorithms(Collective::allreduce)) {
+        if (!each->applies(ordered)) continue;
+        std::vector<std::vector<double>> out(2, std::vector<double>(count));
+        const CallOptions options{.algorithm = each->name};
+        if (count > 4 && each->name == "one_shot") continue;
+        ranks.together([&](Communicator& world, std::size_t rank) {
+          return of_max ? world.allreduce_async(given[rank], out[rank], max, options)
+                        : world.allreduce_async(given[rank], out[rank], sum, options);
+        });
+        if (expected.empty()) expected = out;
+        for (std::size_t rank = 0; rank < 2; ++rank) {
+          EXPECT_EQ(std::memcmp(out[rank].data(), expected[0].data(), count * sizeof(double)), 0)
+              << each->name << ", " << count << " elements, rank " << rank
+              << (of_max ? ", max" : "");
+        }
+      }
     }
   }
 }
