@@ -26,17 +26,17 @@ constexpr double patience_max = 64;
 // end of its slots, and calls have gone once through all staging: what another row has left there
 // makes them up to five times as slow, or as fast. So rows prove themselves, timed after calls of
 // so long, the best of the trial first: at most so many rows.
-constexpr double proof_opening_us = 300;
+constexpr double proof_opening_us = 200;
 constexpr std::uint32_t proof_opening_calls_min = 8;
-constexpr std::uint32_t proof_opening_calls_max = 256;
+constexpr std::uint32_t proof_opening_calls_max = 128;
 constexpr std::uint32_t proof_looks = 8;
-constexpr int proofs_max = 5;
+constexpr int proofs_max = 3;
 // Somebody else may have had a core while a row was slower by this than in its tries: once more.
 constexpr float disturbed_factor = 3;
 // A row whose tries were slower by this may be the faster one. Long calls, whose vectors fill the
 // staging anyway, say more of themselves.
 constexpr double short_call_us = 10;
-constexpr float short_doubt_factor = 2;
+constexpr float short_doubt_factor = 1.4F;
 constexpr float doubt_factor = 1.25F;
 constexpr std::uint32_t looks = 16;    // in a round in which nothing is tried
 constexpr double timed_call_us = 0.3;  // more than one that is not timed

@@ -151,7 +151,7 @@ TEST(a_class, takes_a_row_that_becomes_fast_when_it_has_gone_through_its_memory)
                 [&](RowIndex row, std::uint64_t) {
                   in_a_row = row == last ? in_a_row + 1 : 0;
                   last = row;
-                  return row == 0 ? 1.2 : row == 1 ? (in_a_row < 100 ? 2.2 : 0.6) : 1.5;
+                  return row == 0 ? 1.2 : row == 1 ? (in_a_row < 100 ? 1.6 : 0.6) : 1.5;
                 },
             .predicted_us = 1};
   life.live(2'000);
