@@ -10,6 +10,7 @@
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
 #include "collectives/kernels/reduce.hpp"
+#include "collectives/node/words.hpp"
 #include "collectives/patterns/blocks.hpp"
 #include "qpmesh/collective.hpp"
 
@@ -57,9 +58,10 @@ struct Algorithm {
   Cost (*cost)(const CallShape& shape, const CostModel& model);
   Task (*run)(Group group, const Arguments& arguments);
   Bits bits = Bits::its_own;  // of a reduction; whoever only moves data changes none
-  // For shorter vectors it runs where nothing else does, or when it is forced: it is made for long
-  // ones, and among short calls two rows are hard to tell apart.
-  std::size_t meant_from_bytes = 0;
+  // On one node, for shorter vectors it runs where nothing else does, or when it is forced: it is
+  // made for long ones, and among short calls two rows are hard to tell apart. Nothing beats a slot
+  // where the vector fits it, and the rows that use it that way say 0.
+  std::size_t meant_from_bytes = node_slot_bytes + 1;
   std::uint64_t hash = base::mix64(name);  // in the signature of a call: the same on every rank
 };
 

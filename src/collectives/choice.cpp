@@ -80,12 +80,11 @@ bool is_meant_for(const Algorithm& row, const CallShape& shape) noexcept {
 }
 
 // Two operands have one order: of two ranks every row that is right for an ordered reduction
-// combines them in rank order. Nothing beats a slot where the vector fits it.
+// combines them in rank order.
 bool may_run_instead(const Algorithm& row, const CallShape& shape) noexcept {
   CallShape ordered = shape;
   ordered.ordered = true;
-  return gives_common_bits(row) ||
-         (shape.size == 2 && shape.bytes > node_slot_bytes && row.applies(ordered));
+  return gives_common_bits(row) || (shape.size == 2 && row.applies(ordered));
 }
 
 const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {

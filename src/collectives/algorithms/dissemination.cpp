@@ -35,8 +35,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-// Where flags do the same, messages never take less: no barrier is meant for it there.
-extern constexpr Algorithm barrier_dissemination{
-    Collective::barrier, "dissemination", always, cost, run, Bits::its_own, 1};
+extern constexpr Algorithm barrier_dissemination{Collective::barrier, "dissemination", always, cost,
+                                                 run};
 
 }  // namespace qpmesh::collectives

@@ -304,7 +304,8 @@ extern constexpr Algorithm scan_one_pass{Collective::scan,
                                          fits_scan,
                                          scan_cost<Stores::cached>,
                                          scan<Stores::cached, Collective::scan>,
-                                         Bits::of_rank_order};
+                                         Bits::of_rank_order,
+                                         0};
 extern constexpr Algorithm scan_one_pass_streamed{Collective::scan,
                                                   "one_pass_streamed",
                                                   fits_scan,
@@ -317,7 +318,8 @@ extern constexpr Algorithm exscan_one_pass{Collective::exscan,
                                            fits_scan,
                                            scan_cost<Stores::cached>,
                                            scan<Stores::cached, Collective::exscan>,
-                                           Bits::of_rank_order};
+                                           Bits::of_rank_order,
+                                           0};
 extern constexpr Algorithm exscan_one_pass_streamed{Collective::exscan,
                                                     "one_pass_streamed",
                                                     fits_scan,
