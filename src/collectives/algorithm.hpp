@@ -10,7 +10,6 @@
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
 #include "collectives/kernels/reduce.hpp"
-#include "collectives/node/words.hpp"
 #include "collectives/patterns/blocks.hpp"
 #include "qpmesh/collective.hpp"
 
@@ -50,6 +49,9 @@ inline constexpr Arguments no_arguments{};  // of a barrier
 // rank order, give the same bits: one may run instead of another while a program runs.
 enum class Bits : std::uint8_t { its_own, of_rank_order };
 
+// Longer vectors are not published in one shot.
+inline constexpr std::size_t one_shot_bytes_max = std::size_t{8} << 10;
+
 // A row that an algorithm's file ends with, beside the coroutine and the cost.
 struct Algorithm {
   Collective collective;
@@ -59,9 +61,9 @@ struct Algorithm {
   Task (*run)(Group group, const Arguments& arguments);
   Bits bits = Bits::its_own;  // of a reduction; whoever only moves data changes none
   // On one node, for shorter vectors it runs where nothing else does, or when it is forced: it is
-  // made for long ones, and among short calls two rows are hard to tell apart. Nothing beats a slot
-  // where the vector fits it, and the rows that use it that way say 0.
-  std::size_t meant_from_bytes = node_slot_bytes + 1;
+  // made for long ones, and among short calls two rows are hard to tell apart. Rows that use the
+  // memory that the ranks share say so of themselves; messages beat none of these in short calls.
+  std::size_t meant_from_bytes = one_shot_bytes_max + 1;
   std::uint64_t hash = base::mix64(name);  // in the signature of a call: the same on every rank
 };
 

@@ -11,9 +11,6 @@
 namespace qpmesh::collectives {
 namespace {
 
-// What is published in one go.
-constexpr std::size_t one_shot_bytes_max = std::size_t{8} << 10;
-
 // The ranks share memory, and the vector is short.
 bool fits(const CallShape& shape) {
   return shape.one_node && !shape.uneven && shape.size > 1 && shape.size <= node_ranks_max &&
