@@ -8,7 +8,7 @@ namespace qpmesh::ranks {
 namespace {
 
 // Around what a record holds, the eager limit and the ring.
-constexpr std::array<std::size_t, 14> sizes{0,     1,     12,    17,    168,     169,     8192,
+constexpr std::array<std::size_t, 14> sizes{0,     1,     12,    17,    168,   169,     8192,
                                             16384, 32767, 32768, 32769, 65536, 1 << 20, 16 << 20};
 
 void every_size_between_all_pairs(Communicator& world, Arguments) {
