@@ -254,7 +254,10 @@ void blocks_of_unequal_lengths_from_all_memories(Communicator& world, Arguments)
     const bool gives_shared = rank == 0;
     const std::span<std::uint8_t> in =
         gives_shared ? std::span{shared}.first(bytes) : std::span{private_memory}.first(bytes);
-    std::ranges::copy(pattern(bytes, rank), in.begin());
+    const auto fill = [&] { std::ranges::copy(pattern(bytes, rank), in.begin()); };
+    // Right behind a call: nobody may still read it.
+    const auto spoil = [&] { std::ranges::fill(in, std::uint8_t{0xff}); };
+    fill();
     Bytes out(ranks * own * unit);
     const auto block = [&](std::size_t of) {
       return std::span{out}.subspan(of * own * unit, own * unit);
@@ -265,6 +268,7 @@ void blocks_of_unequal_lengths_from_all_memories(Communicator& world, Arguments)
       check(std::ranges::equal(received, std::span{whole}.subspan(first, own * unit)), "a block");
     };
     world.alltoall(in, BlockLayout{rising}, out, BlockLayout{alike});
+    spoil();
     for (std::size_t from = 0; from < ranks; ++from)
       check_block(block(from), static_cast<int>(from));
     for (int root = 0; root < world.size(); ++root) {
@@ -273,10 +277,14 @@ void blocks_of_unequal_lengths_from_all_memories(Communicator& world, Arguments)
         return all.first(rank == root ? bytes : 0);
       };
       std::ranges::fill(out, std::uint8_t{0});
+      fill();
       world.scatter(of_root(in), block(0), layout, root);
+      spoil();
       check_block(block(0), root);
       Bytes gathered(bytes);
+      fill();
       world.gather(in.first(own * unit), of_root(gathered), layout, root);
+      spoil();
       if (rank != root) continue;
       std::size_t first = 0;
       for (std::size_t from = 0; from < ranks; ++from) {
