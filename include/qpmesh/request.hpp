@@ -32,8 +32,8 @@ struct CallOptions {
   // 0 = wait for ever. Beyond the range: Error{bad_argument}.
   std::int64_t timeout_ms = timeout_from_options;
   // Collectives: which one runs, the same on every rank; empty: Options::algorithms, else the one
-  // that is predicted to be fastest. Unknown names, and those that do not apply, are
-  // Error{bad_argument}. Read during the call only.
+  // that is measured, on one node, or predicted to be fastest. Unknown names, and those that do not
+  // apply, are Error{bad_argument}. Read during the call only.
   std::string_view algorithm{};
 };
 
@@ -94,7 +94,8 @@ class [[nodiscard]] QPMESH_API Request {
 // for. Waits for all; throws the first error in the order of the span after every one has ended.
 QPMESH_API void wait_all(std::span<Request> requests);
 // Index of a request that is done: its test() or wait() tells its end, and from then on it is
-// passed over. The search goes on, around, behind the one that was returned last: none starves.
+// passed over. The search goes on, around, behind the one that was returned last: none starves
+// while a thread waits for the requests of one span.
 // requests.size() when all ends were told. Empty span: Error{bad_argument}.
 QPMESH_API std::size_t wait_any(std::span<Request> requests);
 

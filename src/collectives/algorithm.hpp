@@ -61,8 +61,9 @@ struct Algorithm {
   Task (*run)(Group group, const Arguments& arguments);
   Bits bits = Bits::its_own;  // of a reduction; whoever only moves data changes none
   // On one node, for shorter vectors it runs where nothing else does, or when it is forced: it is
-  // made for long ones, and among short calls two rows are hard to tell apart. Rows that use the
-  // memory that the ranks share say so of themselves; messages beat none of these in short calls.
+  // made for long ones, and among short calls two rows are hard to tell apart. Rows that publish or
+  // stage say it of themselves; messages and copies by the system beat none of these in short
+  // calls.
   std::size_t meant_from_bytes = one_shot_bytes_max + 1;
   std::uint64_t hash = base::mix64(name);  // in the signature of a call: the same on every rank
 };

@@ -48,9 +48,6 @@ struct TriedRows {
   const RowIndex* begin() const noexcept { return rows.data(); }
   const RowIndex* end() const noexcept { return rows.data() + count; }
   void add(RowIndex row) noexcept { rows[count++] = row; }
-  void keep_first(std::size_t most) noexcept {
-    if (count > most) count = static_cast<std::uint8_t>(most);
-  }
   template <class Predicate>
   void drop_if(Predicate&& is_dropped) noexcept {
     count = static_cast<std::uint8_t>(std::remove_if(begin(), end(), is_dropped) - begin());
@@ -74,7 +71,8 @@ struct Plan {
   std::uint32_t timed_calls() const noexcept { return 1U + samples * sample_calls; }
   std::uint32_t stamps() const noexcept { return 1U + samples; }
   std::uint32_t try_calls() const noexcept { return warming_calls + timed_calls(); }
-  // At this call the times are judged. All tries have ended at all members then.
+  // At this call the times are judged. All tries have ended at all members then. The last looks may
+  // not have, at those that take from one who runs ahead: he alone tells their time.
   std::uint32_t judged_at() const noexcept { return calls - lead_calls; }
 };
 

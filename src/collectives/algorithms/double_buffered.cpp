@@ -59,7 +59,7 @@ Task give_from_root(Group group, const Arguments& arguments) {
     for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
       if (piece >= pieces.buffers.count) co_await node.all(step_of(piece - pieces.buffers.count));
       const std::size_t length = pieces.length(piece);
-      for (int block = 0; block < (is_scatter ? group.size() : 1); ++block) {
+      for (int block = 0; block < blocks; ++block) {
         if (is_scatter && block == rank) continue;
         stage_copy<stores>(group, node.staging(pieces.staged_at(piece, block)),
                            vector + first_of(block) + pieces.begin(piece), length);
