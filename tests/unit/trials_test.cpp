@@ -166,7 +166,7 @@ TEST(a_class, looks_once_more_at_a_row_that_was_disturbed_from_beginning_to_end)
   Life life{.candidates = {0, 1},
             .time_us =
                 [&](RowIndex row, std::uint64_t call) {
-                  if (call == 90) disturbed_until_us = now_us + 20'000;
+                  if (call == 180) disturbed_until_us = now_us + 20'000;
                   const double us = now_us < disturbed_until_us ? 200 : row == 0 ? 2.0 : 1.0;
                   now_us += us;
                   return us;
