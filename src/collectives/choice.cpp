@@ -264,8 +264,8 @@ bool Selector::judge(SizeClass& of) noexcept {
   for (int rank = 1; rank < node.size(); ++rank) {
     if (!words(node, rank, of).has_read(of.round)) return false;
   }
-  std::array<Span, stamps_max> spans{};
-  for (int rank = 0; rank < node.size(); ++rank) words(node, rank, of).add_stamps(of.round, spans);
+  const auto spans = spans_of_all(node.size(), of.round,
+                                  [&](int rank) -> const auto& { return words(node, rank, of); });
   words(node, 0, of).decide(++of.rounds_judged, of.judge->judge(of.decision, spans));
   return true;
 }

@@ -57,17 +57,35 @@ struct alignas(128) ChoiceWords {
     Atomics::store_plain(&stamps[static_cast<std::size_t>(stamp)], span);
     Atomics::store_release(&stamped, round << 32 | those_before | bit(stamp));
   }
-  // Rank 0's, when this member has read the decision of that round: adds what it has to the spans
-  // of all.
-  void add_stamps(std::uint64_t round, std::span<Span, stamps_max> spans) const noexcept {
+  // Rank 0's, when this member has read the decision of that round: adds the stamps that it has, of
+  // those wanted, and returns which these are.
+  std::uint32_t add_stamps(std::uint64_t round, std::uint32_t wanted,
+                           std::span<Span, stamps_max> spans) const noexcept {
     const std::uint64_t there = Atomics::load_acquire(&stamped);
-    if (there >> 32 != static_cast<std::uint32_t>(round)) return;
+    if (there >> 32 != static_cast<std::uint32_t>(round)) return 0;
+    wanted &= static_cast<std::uint32_t>(there);
     for (std::size_t i = 0; i < stamps_max; ++i) {
-      if ((there & bit(static_cast<int>(i))) == 0) continue;
+      if ((wanted & bit(static_cast<int>(i))) == 0) continue;
       spans[i].add(Atomics::load_plain(&stamps[i]));
     }
+    return wanted;
   }
   static constexpr std::uint32_t bit(int stamp) noexcept { return 1U << stamp; }
 };
+
+// Rank 0's, as above, of the words that words_of(rank) names. Of a stamp that one member lacks,
+// nothing: who only gives has run ahead of those that take, and its own time is not the call's.
+template <class WordsOf>
+std::array<Span, stamps_max> spans_of_all(int member_count, std::uint64_t round,
+                                          WordsOf&& words_of) noexcept {
+  std::array<Span, stamps_max> spans{};
+  std::uint32_t there = ~std::uint32_t{0};
+  for (int rank = 0; rank < member_count; ++rank)
+    there = words_of(rank).add_stamps(round, there, spans);
+  for (std::size_t i = 0; i < stamps_max; ++i) {
+    if ((there >> i & 1) == 0) spans[i] = {};
+  }
+  return spans;
+}
 
 }  // namespace qpmesh::collectives

@@ -72,7 +72,7 @@ struct Plan {
   std::uint32_t stamps() const noexcept { return 1U + samples; }
   std::uint32_t try_calls() const noexcept { return warming_calls + timed_calls(); }
   // At this call the times are judged. All tries have ended at all members then. The last looks may
-  // not have, at those that take from one who runs ahead: he alone tells their time.
+  // not have, at those that take from one who runs ahead: they tell nothing.
   std::uint32_t judged_at() const noexcept { return calls - lead_calls; }
 };
 

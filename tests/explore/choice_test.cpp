@@ -35,12 +35,10 @@ struct Agreement {
     for (std::size_t i = 1; i < ranks && broken != Broken::rank_0_overwrites_what_is_unread; ++i) {
       while (!words[i].has_read(round)) wait_for_news();
     }
-    for (std::size_t i = 1; i < ranks; ++i) {
-      std::array<Span, stamps_max> spans{};
-      words[i].add_stamps(round, spans);
-      const std::uint64_t begin_ns = spans[0].begin_ns;
-      require(begin_ns == 0 || begin_ns == stamp(round).begin_ns, "a stamp of another round");
-    }
+    const auto others =
+        spans_of_all(ranks - 1, round, [&](int rank) -> const auto& { return words[rank + 1]; });
+    const std::uint64_t begin_ns = others[0].begin_ns;
+    require(begin_ns == 0 || begin_ns == stamp(round).begin_ns, "a stamp of another round");
     words[0].decide(round + 1, decision_of(round + 1));
   }
 

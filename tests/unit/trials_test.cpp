@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#include "collectives/choice_words.hpp"
+
 namespace {
 
 using namespace qpmesh::collectives;
@@ -269,6 +271,27 @@ TEST(a_time, of_calls_that_overlap_is_from_end_to_end) {
   const Decision next = judge.judge(first, stamps);
   EXPECT_NEAR(next.figures[0].us, 10, 0.01);
   EXPECT_NEAR(next.figures[1].us, 7, 0.01);
+}
+
+// A root runs ahead of those who take: its own time is not the call's.
+TEST(a_stamp, that_one_member_lacks_tells_nothing) {
+  using Words = ChoiceWords<qpmesh::base::ProcessAtomics>;
+  std::array<Words, 3> words{};
+  constexpr std::uint64_t round = 5;
+  std::uint32_t there = 0;
+  for (const int stamp : {0, 2}) {
+    for (std::size_t rank = 0; rank < words.size(); ++rank) {
+      if (stamp == 2 && rank == 1) continue;
+      words[rank].put_stamp(round, there, stamp, {.begin_ns = 10 + rank, .end_ns = 20 + rank});
+    }
+    there |= Words::bit(stamp);
+  }
+  const auto spans = spans_of_all(
+      3, round, [&](int rank) -> const auto& { return words[static_cast<std::size_t>(rank)]; });
+  EXPECT_EQ(spans[0].begin_ns, 12U);
+  EXPECT_EQ(spans[0].end_ns, 22U);
+  EXPECT_EQ(spans[1].end_ns, 0U);
+  EXPECT_EQ(spans[2].end_ns, 0U);
 }
 
 }  // namespace
