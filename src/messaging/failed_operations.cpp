@@ -133,15 +133,9 @@ void Messaging::fail(std::uint64_t communicator, const Error& failure) {
 }
 
 std::optional<int> Messaging::awaited(std::uint64_t communicator) {
+  if (const ReceiveOperation* const receive = core_->matching.first_posted(communicator))
+    return receive->source;
   std::optional<int> first;
-  // Of receives, who sends for the one that was posted first.
-  std::uint64_t order = 0;
-  core_->matching.for_each_posted([&](const ReceiveOperation& receive) {
-    if (receive.communicator != communicator || receive.source == any_peer) return;
-    if (first && order < receive.order) return;
-    first = receive.source;
-    order = receive.order;
-  });
   for_each_wait(*core_, communicator, [&](int peer) {
     if (!first && peer != any_peer) first = peer;
   });

@@ -100,6 +100,16 @@ class Matching {
     unexpected_[index(message.envelope.key)].remove(message);
   }
 
+  // The receive of a communicator that was posted first, of those that name their source; nullptr:
+  // none.
+  const ReceiveOperation* first_posted(std::uint64_t communicator) noexcept {
+    const ReceiveOperation* first = nullptr;
+    for_each_posted([&](const ReceiveOperation& receive) {
+      const bool is_awaited = receive.communicator == communicator && receive.source != any_peer;
+      if (is_awaited && (first == nullptr || receive.order < first->order)) first = &receive;
+    });
+    return first;
+  }
   template <class F>
   void for_each_posted(F&& f) {
     for (Posted& posted : posted_) {

@@ -312,6 +312,20 @@ TEST(posted_receives, of_any_source_and_of_one_are_taken_in_the_order_posted) {
   EXPECT_EQ(matching.take_posted({.communicator = 1, .key = 5, .source = 2}), &early);
 }
 
+TEST(posted_receives, the_first_one_that_names_its_source_is_known_whichever_source_that_is) {
+  Matching matching{5};
+  ReceiveOperation any = receive_of(1, 5, any_peer);
+  ReceiveOperation of_others = receive_of(2, 5, 1);
+  ReceiveOperation from_three = receive_of(1, 5, 3);
+  ReceiveOperation from_one = receive_of(1, 5, 1);
+  for (ReceiveOperation* receive : {&any, &of_others, &from_three, &from_one})
+    matching.post(*receive);
+  EXPECT_EQ(matching.first_posted(1), &from_three);
+  matching.unpost(from_three);
+  EXPECT_EQ(matching.first_posted(1), &from_one);
+  EXPECT_EQ(matching.first_posted(3), nullptr);
+}
+
 TEST(posted_receives, that_were_taken_back_are_not_found) {
   Matching matching{5};
   ReceiveOperation first = receive_of(1, 5, 2);
