@@ -200,7 +200,8 @@ void finish(Core& core, ReceiveOperation& receive, const Error* failure) noexcep
     failure = receive.failure;
   }
   close_memory(peer, receive.opened);
-  if (peer.long_timed > 0 && failure == nullptr) note_long_end(core, peer, receive);
+  if (failure != nullptr) forget_time(peer, receive);
+  else if (peer.long_timed > 0) note_long_end(core, peer, receive);
   enter(receive, idle);
   core.receives.remove(receive.number);
   core.engine.complete(receive, failure);

@@ -118,10 +118,13 @@ void end_filling(Core& core, Peer& peer) {
   const Pull pull = std::exchange(peer.filling, {});
   ReceiveOperation& receive = *pull.receive;
   --core.fillings;
-  if (receive.state == ReceiveState::settling)
+  if (receive.state == ReceiveState::settling) {
+    forget_time(peer, receive);
     return core.engine.complete(receive, receive.failure);
+  }
   try {
     if (end_together(core, peer, pull, peer.guard.phase_of(peer.helps) == FillGuard::done)) return;
+    forget_time(peer, receive);  // it comes another way
     answer(core, peer, receive, pull.offered.sender_operation);
   } catch (const std::bad_alloc&) {  // as in poll_peer
     link_failed(core, peer, ErrorCode::no_resource, "no memory here");

@@ -66,6 +66,8 @@ inline bool sends_long(const Peer& peer) noexcept {
 bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered);
 // Such a message is here.
 void note_long_end(Core& core, Peer& peer, ReceiveOperation& receive) noexcept;
+// Its time, if it is timed, is no way's: it has failed, or comes another way.
+void forget_time(Peer& peer, ReceiveOperation& receive) noexcept;
 
 // ---- zero_copy.cpp: a device moves the message, the receiver's by reads or the sender's by writes
 

@@ -42,11 +42,14 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   if (way == Way::stream) return false;
   const Help help = way == Way::pull ? Help::wanted : Help::not_wanted;
   if (pull(core, peer, receive, offered, true, help)) return true;
-  if (turn.timed) {
-    --peer.long_timed;
-    receive.timed_way = ReceiveOperation::not_timed;
-  }
+  forget_time(peer, receive);
   return false;
+}
+
+void forget_time(Peer& peer, ReceiveOperation& receive) noexcept {
+  if (receive.timed_way == ReceiveOperation::not_timed) return;
+  --peer.long_timed;
+  receive.timed_way = ReceiveOperation::not_timed;
 }
 
 // The time of one begins with the end of the one before, where several are under way at once.
@@ -54,8 +57,7 @@ void note_long_end(Core& core, Peer& peer, ReceiveOperation& receive) noexcept {
   const Deadline now = core.system.now();
   const std::size_t timed = receive.timed_way;
   if (timed != ReceiveOperation::not_timed) {
-    --peer.long_timed;
-    receive.timed_way = ReceiveOperation::not_timed;
+    forget_time(peer, receive);
     const Deadline begin = std::max(receive.begun, peer.long_ended);
     peer.long_ways[timed / FastestWay::ways_max]
         .of(receive.message_bytes)
