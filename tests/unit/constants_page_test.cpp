@@ -1,5 +1,5 @@
-// docs/constants.md has a row for every time that is written into the code, with the value as it
-// stands there.
+// docs/constants.md has a row for every time that is written into the code, and for some sizes,
+// with the value as it stands there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -90,6 +91,32 @@ TEST(constants_page, has_each_time_of_the_code_with_its_value) {
     EXPECT_TRUE(written.contains(row)) << "docs/constants.md lacks " << row;
   for (const std::string& row : written)
     EXPECT_TRUE(wanted.contains(row)) << "no such time: " << row;
+}
+
+// As the page writes a size: without the type that it is made of.
+std::string without_types(const std::string& value) {
+  static const std::regex typed{R"((std::)?\w+\{([\w.']+)\})"};
+  return std::regex_replace(value, typed, "$2");
+}
+
+TEST(constants_page, gives_sizes_as_they_stand_in_the_code) {
+  const fs::path root = QPMESH_SOURCE_DIR;
+  const std::string page = read(root / "docs/constants.md");
+  const std::string sizes = page.substr(page.find("## Sizes"));
+  static const std::regex row{R"(\n\| `([^`]*)` \| `([^`]*)` \| `([^`]*)` \|)"};
+  int rows = 0;
+  for (auto it = std::sregex_iterator{sizes.begin(), sizes.end(), row};
+       it != std::sregex_iterator{}; ++it) {
+    const std::string name = (*it)[1];
+    const std::string code = without_types(on_one_line(read(root / (*it)[3].str())));
+    const std::string value = without_types((*it)[2]);
+    const bool stands_there =
+        code.find(fmt::format(" {} = {};", name, value)) != std::string::npos ||
+        code.find(fmt::format(" {}{};", name, value)) != std::string::npos;
+    EXPECT_TRUE(stands_there) << name << " is not " << value << " in " << (*it)[3];
+    ++rows;
+  }
+  EXPECT_GT(rows, 50);
 }
 
 }  // namespace
