@@ -60,8 +60,8 @@ constexpr double tried_factor = 5;
 // what it said last; elsewhere that it has not judged yet.
 NodeAwaiter decision_of(NodeMemory& node, const SizeClass& of) noexcept {
   if (node.rank() == 0)
-    return {node, NodeWait::For::readers, of.index, of.round, 0, 1, node.size()};
-  return {node, NodeWait::For::decision, of.index, of.round + 1, 0, 0, 1};
+    return {node, NodeWait::For::readers, of.index, of.round, 0, {1, node.size()}};
+  return {node, NodeWait::For::decision, of.index, of.round + 1, 0, {0, 1}};
 }
 
 // Is there a rank that only gives, and so runs ahead of those that take?

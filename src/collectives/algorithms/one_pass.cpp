@@ -22,37 +22,18 @@ namespace {
 
 // A step for each; all buffers together are half of the staging, so that the next operation need
 // not wait for this one.
-constexpr std::size_t pass_bytes = std::size_t{64} << 10;
-constexpr std::size_t pass_buffers = 8;
+constexpr StagingBuffers pass_buffers{8, std::size_t{64} << 10};
 // Staged before a rank waits for the first piece, in one step; then one more for each that it has
 // read. Whoever has staged piece p has read all before p - 3, and before this rank stages piece
 // p + 4 it has seen that: everybody has read piece p - 4, which was in that buffer.
-constexpr std::size_t pass_ahead = pass_buffers / 2;
+constexpr std::size_t pass_ahead = pass_buffers.count / 2;
 constexpr std::uint32_t pass_step(std::size_t piece) noexcept {
   return piece < pass_ahead ? 1 : static_cast<std::uint32_t>(piece - pass_ahead) + 2;
 }
 
-// A vector's pieces of whole elements.
-struct Passes {
-  std::size_t bytes;
-  std::size_t piece_bytes;
-
-  Passes(std::size_t vector_bytes, std::size_t element_bytes) noexcept
-      : bytes{vector_bytes}, piece_bytes{pass_bytes / element_bytes * element_bytes} {}
-  std::size_t count() const noexcept { return (bytes + piece_bytes - 1) / piece_bytes; }
-  std::size_t begin(std::size_t piece) const noexcept { return piece * piece_bytes; }
-  std::size_t length(std::size_t piece) const noexcept {
-    return std::min(piece_bytes, bytes - begin(piece));
-  }
-  std::size_t staging_bytes() const noexcept { return std::min(bytes, pass_buffers * pass_bytes); }
-  std::size_t staged_at(std::size_t piece) const noexcept {
-    return piece % pass_buffers * pass_bytes;
-  }
-};
-
 // The ranks share memory, and an element of each fits a piece.
 bool fits(const CallShape& shape) {
-  return fits_staging(shape) && shape.element_bytes <= pass_bytes;
+  return fits_staging(shape) && shape.element_bytes <= pass_buffers.bytes;
 }
 
 // target = the same part of everybody's vector, where each lies.
@@ -67,7 +48,7 @@ void reduce_part(const Group& group, const NodeOperation& node, const Arguments&
 
 template <Stores stores>
 void stage_piece(const Group& group, const NodeOperation& node, const Arguments& arguments,
-                 const Passes& pieces, std::size_t piece) {
+                 const Pieces& pieces, std::size_t piece) {
   stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
                      arguments.in + pieces.begin(piece), pieces.length(piece));
 }
@@ -75,7 +56,7 @@ void stage_piece(const Group& group, const NodeOperation& node, const Arguments&
 template <Stores stores>
 Task allreduce(Group group, const Arguments& arguments) {
   const std::size_t bytes = arguments.bytes();
-  const Passes pieces{bytes, arguments.element_bytes};
+  const Pieces pieces{bytes, 1, arguments.element_bytes, pass_buffers};
   NodeOperation node{group, pieces.staging_bytes()};
   // Others read it while the result is written.
   const bool own_in_arena = arguments.in != arguments.out && node.in_arena(arguments.in, bytes);
@@ -126,35 +107,35 @@ Task reduce(Group group, const Arguments& arguments) {
   const int root = arguments.root;
   const bool is_root = group.rank() == root;
   const std::size_t bytes = arguments.bytes();
-  const Passes pieces{bytes, arguments.element_bytes};
-  const auto step = [](std::size_t piece) { return static_cast<std::uint32_t>(piece) + 1; };
+  const Pieces pieces{bytes, 1, arguments.element_bytes, pass_buffers};
   NodeOperation node{group, is_root ? 0 : pieces.staging_bytes()};
   co_await node.own_slot();
   if (!is_root) {
     if (node.in_arena(arguments.in, bytes)) {
       node.expose(arguments.in, bytes);
-      co_await node.member(root, step(pieces.count() - 1));
+      co_await node.member(root, step_of(pieces.count() - 1));
       co_return;
     }
     for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
-      if (piece >= pass_buffers) co_await node.member(root, step(piece - pass_buffers));
+      if (piece >= pieces.buffers.count)
+        co_await node.member(root, step_of(piece - pieces.buffers.count));
       stage_piece<stores>(group, node, arguments, pieces, piece);
       if (piece == 0) node.publish_staged();
-      else node.advance(step(piece));
+      else node.advance(step_of(piece));
     }
     co_return;
   }
   co_await node.all(1);
-  const bool is_awaited = pieces.count() > pass_buffers || !node.none_in_arena();
+  const bool is_awaited = !pieces.all_fit() || !node.none_in_arena();
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     for (int from = group.next(); piece > 0 && from != root; from = group.after(from)) {
-      if (!node.is_in_arena(from)) co_await node.member(from, step(piece));
+      if (!node.is_in_arena(from)) co_await node.member(from, step_of(piece));
     }
     reduce_part(group, node, arguments, pieces.begin(piece), pieces.length(piece),
                 pieces.staged_at(piece));
     if (!is_awaited) continue;
     if (piece == 0) node.publish({});
-    else node.advance(step(piece));
+    else node.advance(step_of(piece));
   }
   co_await node.none_revoked();
 }
@@ -226,7 +207,7 @@ Task scan(Group group, const Arguments& arguments) {
   if (gives || is_awaited) co_await node.own_slot();
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     if (gives && !own_in_arena && piece >= pieces.buffers.count)
-      co_await node.members(behind, group.size(), step_of(piece - pieces.buffers.count + 1));
+      co_await node.members({behind, group.size()}, step_of(piece - pieces.buffers.count + 1));
     if (gives && !own_in_arena && !prefix.in_slots) {
       stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
                          arguments.in + pieces.begin(piece), pieces.length(piece));
@@ -247,7 +228,7 @@ Task scan(Group group, const Arguments& arguments) {
       }
       continue;
     }
-    co_await node.members(0, rank, step_of(piece));
+    co_await node.members({0, rank}, step_of(piece));
     prefix.reduce_piece(group, node, arguments, pieces, piece);
   }
   const bool read_buffers = some_before_in_arena(group, node);
@@ -257,7 +238,7 @@ Task scan(Group group, const Arguments& arguments) {
     node.publish_staged();
   }
   if (read_buffers || is_awaited) node.advance(last);
-  if (own_in_arena) co_await node.members(behind, group.size(), last);
+  if (own_in_arena) co_await node.members({behind, group.size()}, last);
 }
 
 // Of the last rank, which all wait for that call again.

@@ -21,20 +21,19 @@ bool fits(const CallShape& shape) {
 struct Part {
   bool gives = false;
   std::span<const std::byte> given{};
-  int takes_from = 0;
-  int takes_until = 0;
+  Members takes_from{};
 };
 Part gives_all(const Group& group, std::span<const std::byte> given) {
-  return {.gives = true, .given = given, .takes_until = group.size()};
+  return {.gives = true, .given = given, .takes_from = {0, group.size()}};
 }
 // A broadcast's or scatter's, and the other way round.
 Part from_root(const Group& group, const Arguments& arguments, std::span<const std::byte> given) {
   if (group.rank() == arguments.root) return {.gives = true, .given = given};
-  return {.takes_from = arguments.root, .takes_until = arguments.root + 1};
+  return {.takes_from = {arguments.root, arguments.root + 1}};
 }
 Part to_root(const Group& group, const Arguments& arguments, std::span<const std::byte> given) {
   if (group.rank() != arguments.root) return {.gives = true, .given = given};
-  return {.takes_until = group.size()};
+  return {.takes_from = {0, group.size()}};
 }
 
 // A collective: its part(), what a rank does by itself while others come, and how it takes what
@@ -58,7 +57,7 @@ Task go_on(Group group, const Arguments& arguments, Part part, bool has_given, N
     co_await node.own_slot();
     give<Shot>(node, part, group, arguments);
   }
-  co_await node.members(part.takes_from, part.takes_until, 1);
+  co_await node.members(part.takes_from, 1);
   Shot::take(node, group, arguments);
 }
 
@@ -70,7 +69,7 @@ Task run(Group group, const Arguments& arguments) {
   if (part.gives && !node.own_slot().is_soon_over())
     return go_on<Shot>(group, arguments, part, false, std::move(node));
   give<Shot>(node, part, group, arguments);
-  if (!node.members(part.takes_from, part.takes_until, 1).is_soon_over())
+  if (!node.members(part.takes_from, 1).is_soon_over())
     return go_on<Shot>(group, arguments, part, true, std::move(node));
   Shot::take(node, group, arguments);
   return Task::ended();

@@ -17,7 +17,7 @@ namespace qpmesh::collectives {
 namespace {
 
 // Longer vectors are not staged.
-constexpr std::size_t staged_bytes_max = std::size_t{256} << 10;
+constexpr std::size_t published_bytes_max = std::size_t{256} << 10;
 
 // The ranks read each other's memory, and only some of them know each length.
 bool fits(const CallShape& shape) {
@@ -51,7 +51,7 @@ struct Given {
       staged_bytes = place_of(staged_bytes, bytes) + bytes;
       vector_bytes = std::max(vector_bytes, blocks.first_bytes(block) + bytes);
     }
-    is_exposed = staged_bytes > staged_bytes_max;
+    is_exposed = staged_bytes > published_bytes_max;
   }
   bool is_something() const noexcept { return blocks.block_count > 0; }
   std::size_t length_bytes(int block) const noexcept {
@@ -115,14 +115,6 @@ bool copy_block(const Group& group, const NodeOperation& node, int from, int blo
   group.copy(target.data(), node.placed(from, place_of(end, bytes), bytes), bytes);
   return true;
 }
-
-// A range of members.
-struct Members {
-  int first = 0;
-  int end = 0;
-
-  bool has(int rank) const noexcept { return rank >= first && rank < end; }
-};
 
 // A form: what a rank gives, what it takes itself, the members that it takes from, and those that
 // take from it.
@@ -217,8 +209,7 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
     node.publish({});
   }
   if (is_awaited || given.is_exposed) node.advance(2);
-  const Members taken_by = Form::taken_by(group, arguments);
-  if (given.is_exposed) co_await node.members(taken_by.first, taken_by.end, 2);
+  if (given.is_exposed) co_await node.members(Form::taken_by(group, arguments), 2);
 }
 
 // All of it at once, if it can, as one_shot.
@@ -233,8 +224,7 @@ Task run(Group group, const Arguments& arguments) {
   }
   Form::keep(group, arguments);
   const Members takes_from = Form::takes_from(group, arguments);
-  bool is_over =
-      !given.is_exposed && node.members(takes_from.first, takes_from.end, 1).is_soon_over();
+  bool is_over = !given.is_exposed && node.members(takes_from, 1).is_soon_over();
   const auto takes = [&](int from) { return from != group.rank() && takes_from.has(from); };
   for (int from = takes_from.first; from < takes_from.end && is_over; ++from)
     is_over = !takes(from) || !node.places_apart(from);

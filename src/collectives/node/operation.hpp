@@ -13,19 +13,26 @@
 
 namespace qpmesh::collectives {
 
+// Those from first on, before end.
+struct Members {
+  int first = 0;
+  int end = 0;
+
+  bool has(int rank) const noexcept { return rank >= first && rank < end; }
+};
+
 // Until a wait has ended. Trivially destructible, as everything that a task awaits.
 class NodeAwaiter {
  public:
-  // For the members first … end-1.
   NodeAwaiter(NodeMemory& memory, NodeWait::For what, std::uint32_t slot, std::uint64_t stage,
-              std::uint64_t call, int first, int end) noexcept
+              std::uint64_t call, Members who) noexcept
       : memory_{memory} {
     wait_.what = what;
     wait_.slot = slot;
     wait_.stage = stage;
     wait_.call = call;
-    wait_.next = first;
-    wait_.end = end;
+    wait_.next = who.first;
+    wait_.end = who.end;
   }
   // Without a task: is it over before it would be awaited?
   bool is_soon_over() noexcept { return memory_.is_soon_over(wait_); }
@@ -76,13 +83,13 @@ class NodeOperation {
     const std::uint64_t of_slot = number_ + 1 - node_slot_count;
     return all_done(has_reached(of_slot, staging_.done_before) ? of_slot : staging_.done_before);
   }
-  // Until the members first … end-1, every member, or one of them, have come to a step.
-  NodeAwaiter members(int first, int end, std::uint32_t step) noexcept {
-    return wait_for(NodeWait::For::stage, stage(step), first, end);
+  // Until some members, all of them, or one, have come to a step.
+  NodeAwaiter members(Members who, std::uint32_t step) noexcept {
+    return wait_for(NodeWait::For::stage, stage(step), who);
   }
-  NodeAwaiter all(std::uint32_t step) noexcept { return members(0, memory_.size(), step); }
+  NodeAwaiter all(std::uint32_t step) noexcept { return members({0, memory_.size()}, step); }
   NodeAwaiter member(int rank, std::uint32_t step) noexcept {
-    return members(rank, rank + 1, step);
+    return members({rank, rank + 1}, step);
   }
   // Until this rank learns of the failure for which a member revoked its Buffers.
   NodeAwaiter failure_of(int rank) noexcept { return member(rank, node_step_max); }
@@ -93,7 +100,7 @@ class NodeOperation {
     for (int rank = 0; rank < memory_.size(); ++rank) {
       if (rank != memory_.rank() && is_revoked(rank)) return failure_of(rank);
     }
-    return members(0, 0, 1);
+    return members({}, 1);
   }
 
   // How much staging `publish` needs for so many bytes.
@@ -220,7 +227,7 @@ class NodeOperation {
     const auto phase = own().guard.take_back(number_);
     if (phase == transport::FillGuard::done) memory_.fill_share().it_was_faster();
     if (phase == transport::FillGuard::begun) memory_.fill_share().it_was_awaited();
-    return wait_for(NodeWait::For::fill, number_, by, by + 1);
+    return wait_for(NodeWait::For::fill, number_, {by, by + 1});
   }
   // Settled: has the other one filled it?
   bool is_filled() const noexcept {
@@ -262,11 +269,11 @@ class NodeOperation {
     return count;
   }
   NodeAwaiter all_done(std::uint64_t done) noexcept {
-    return wait_for(NodeWait::For::end, done, 0, memory_.size());
+    return wait_for(NodeWait::For::end, done, {0, memory_.size()});
   }
-  NodeAwaiter wait_for(NodeWait::For what, std::uint64_t stage, int first, int end) noexcept {
+  NodeAwaiter wait_for(NodeWait::For what, std::uint64_t stage, Members who) noexcept {
     const auto slot = static_cast<std::uint32_t>(number_ % node_slot_count);
-    return {memory_, what, slot, stage, call_, first, end};
+    return {memory_, what, slot, stage, call_, who};
   }
 
   NodeMemory& memory_;
