@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <new>
+#include <optional>
 
+#include "bench/harness/best_row.hpp"
 #include "bench/harness/google.hpp"
 #include "bench/harness/refuse.hpp"
 #include "bench/harness/report.hpp"
@@ -24,8 +27,6 @@ constexpr int exit_error = 2;
 
 // What --baseline calls our own algorithms.
 constexpr std::string_view rows_baseline = "rows";
-// Until a communicator has found out which algorithm is the fastest.
-constexpr int calls_until_chosen = 100;
 
 class Session {
  public:
@@ -86,10 +87,18 @@ class Session {
                          : "known: " + known);
   }
 
+  // Each series has its own: what a communicator has learnt of one, as with a root that moves, is
+  // not what the next one would learn by itself.
+  Communicator& own_communicator(const Series& series) {
+    std::optional<Communicator>& own = own_communicators_[&series];
+    if (!own) own = world_.split(0, world_.rank());
+    return *own;
+  }
+
   bool beside_rows() const noexcept { return settings_.baseline == rows_baseline; }
 
   Row measure(const Series& series, std::size_t bytes) {
-    const auto subject = series.make(world_, settings_.buffers, bytes);
+    const auto subject = series.make(own_communicator(series), settings_.buffers, bytes);
     Row row;
     row.series = series.name;
     row.bytes = bytes;
@@ -160,31 +169,7 @@ class Session {
       row.baseline = Comparison{.p50_us = us_per_run * quantile(times.baseline_s, 0.5),
                                 .ratio = ratios(times.ours_s, times.baseline_s)};
     }
-    if (beside_rows()) row.baseline = best_row(subject, agreement);
-  }
-
-  // The algorithm that is the fastest of those that could run, each forced, beside the chosen one.
-  std::optional<Comparison> best_row(Case& subject, const Agreement& agreement) {
-    for (int call = 0; call < calls_until_chosen; ++call) subject.run();
-    std::optional<Comparison> best;
-    for (const std::string& algorithm : subject.algorithms()) {
-      const auto timed = [&](const std::string& name) -> TimedBatch {
-        return [&subject, name,
-                batch = timed_batch([&subject] { subject.run(); }, settings_.compute_s)](
-                   std::size_t calls) {
-          subject.force(name);
-          return batch(calls);
-        };
-      };
-      const Times times = take_samples({.ours = timed(""), .baseline = timed(algorithm)},
-                                       settings_.samples, agreement);
-      const Quartiles ratio = ratios(times.ours_s, times.baseline_s);
-      if (best && best->ratio.median <= ratio.median) continue;
-      best = Comparison{
-          .p50_us = 1e6 * quantile(times.baseline_s, 0.5), .ratio = ratio, .name = algorithm};
-    }
-    subject.force("");
-    return best;
+    if (beside_rows()) row.baseline = best_row(subject, settings_.samples, compute_s, agreement);
   }
 
   // Back to back with a new seed each and no barrier between, so that a rank that runs ahead meets
@@ -236,6 +221,7 @@ class Session {
   Communicator& world_;
   Limits limits_;
   std::unique_ptr<Baseline> baseline_;
+  std::map<const Series*, std::optional<Communicator>> own_communicators_;
   std::uint64_t seed_ = 0;
   std::size_t wrong_total_ = 0;
 };

@@ -35,11 +35,12 @@ std::string format_row(const Row& row) {
                   row.limit_share ? fmt::format("{:.0f}%", 100 * *row.limit_share) : "-",
                   row.predicted_us ? fmt::format("{:.3f}", *row.predicted_us) : "-");
   if (row.baseline) {
-    const auto& [p50_us, ratio, name] = *row.baseline;
+    const auto& [p50_us, ratio, name, itself] = *row.baseline;
     line += fmt::format(" {:>11.3f} {:>6.2f} {:>15} {:>9}", p50_us, ratio.median,
                         fmt::format("[{:.2f} {:.2f}]", ratio.lower, ratio.upper),
                         ratio.median >= no_slower_ratio_min ? "yes" : "no");
     if (!name.empty()) line += " " + name;
+    if (itself) line += fmt::format(" (itself {:.2f})", *itself);
   }
   if (row.disturbed())
     line += fmt::format("  disturbed: others had a core for {:.0f} us", row.idle_gap_us);

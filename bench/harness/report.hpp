@@ -15,6 +15,8 @@ struct Comparison {
   double p50_us = 0;
   Quartiles ratio;     // baseline time / ours
   std::string name{};  // which of several it is
+  // The ratio of ours and the same again, by its name: 1 but for what the measurement cannot tell.
+  std::optional<double> itself{};
 };
 
 struct Row {

@@ -214,6 +214,7 @@ TEST(bench_under_mpirun, the_best_algorithm_stands_beside_the_chosen_one) {
                                                  "--benchmark_filter=/float/"));
   expect_all_right(result, 1);
   for (const Row& row : result.rows) EXPECT_GT(std::stod(row.ratio), 0.0) << result.text;
+  EXPECT_NE(result.text.find("(itself "), std::string::npos) << result.text;
 }
 
 TEST(bench_under_mpirun, buffers_of_the_library_are_right_too) {

@@ -398,6 +398,14 @@ TEST(a_row, is_disturbed_by_a_gap_that_makes_a_sample_ten_times_as_long_or_is_a_
       << format_row(row);
 }
 
+TEST(a_row, says_which_algorithm_is_the_best_and_what_the_measurement_cannot_tell) {
+  Row row;
+  row.baseline = Comparison{.ratio = {.median = 0.8}, .name = "direct", .itself = 0.98};
+  EXPECT_TRUE(format_row(row).ends_with(" no direct (itself 0.98)")) << format_row(row);
+  row.baseline->itself.reset();
+  EXPECT_TRUE(format_row(row).ends_with(" no direct")) << format_row(row);
+}
+
 TEST(slice_probe, adds_up_what_every_rank_has_again_and_again) {
   for (const int ranks : {2, 3, 4}) {
     constexpr std::size_t count = 10'007;
