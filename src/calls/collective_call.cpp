@@ -27,6 +27,7 @@ struct Preparation {
     call = {.operation = context::CollectiveName{what.collective}};
     call.has_layout = what.has_layout();
     arguments.in_blocks.counts = arguments.out_blocks.counts = nullptr;
+    prepared.reads_layouts = false;
     prepared.divide = nullptr;
   }
 
@@ -37,7 +38,7 @@ struct Preparation {
     prepared.moves_nothing =
         shape.bytes == 0 && !shape.uneven && what.collective != Collective::barrier;
     prepared.signature = call.signature();
-    prepared.lasts = !what.has_layout();
+    prepared.lasts = true;
   }
 
   void check_and_fill_in() {
@@ -122,9 +123,9 @@ struct Preparation {
     }
     const std::size_t block = in_count / ranks();
     arguments.in_blocks =
-        blocks_of(what.in, what.in_layout, "in", block, "a block", prepared.in_displacements);
+        blocks_of(what.in, what.in_layout, "in", block, "a block", prepared.in_layout);
     arguments.out_blocks =
-        blocks_of(what.out, what.out_layout, "out", block, "a block", prepared.out_displacements);
+        blocks_of(what.out, what.out_layout, "out", block, "a block", prepared.out_layout);
     describe(what.in, what.has_layout() ? 0 : block,
              what.has_layout() ? 0 : in_count * what.in.element_bytes);
     if (what.has_layout()) {
@@ -195,10 +196,10 @@ struct Preparation {
     const bool even = !what.has_layout();
     if (has_all) {
       checked_bytes(all, operation);
-      const BlockLayout* const layout =
-          what.in_layout != nullptr ? what.in_layout : what.out_layout;
+      const bool cuts_in = what.in_layout != nullptr;
       blocks =
-          blocks_of(all, layout, all_name, one.element_count, one_name, prepared.in_displacements);
+          blocks_of(all, cuts_in ? what.in_layout : what.out_layout, all_name, one.element_count,
+                    one_name, cuts_in ? prepared.in_layout : prepared.out_layout);
       if (!even)
         check_length(one.element_count, one_name, blocks.counts[rank],
                      "this rank's block of the layout");
@@ -220,11 +221,10 @@ struct Preparation {
                    expected_name, expected);
   }
 
-  // Of even blocks `one` is the length. A layout that leaves its displacements out gets them here.
+  // Of even blocks `one` is the length. The others are cut as `kept` says from now on.
   template <class Range>
   Blocks blocks_of(const Range& all, const BlockLayout* layout, std::string_view name,
-                   std::size_t one, std::string_view one_name,
-                   std::vector<std::size_t>& displacements) const {
+                   std::size_t one, std::string_view one_name, context::KeptLayout& kept) const {
     if (!what.has_layout()) {
       const auto total = base::checked_multiply(one, ranks());
       if (!total || *total != all.element_count) {
@@ -238,18 +238,22 @@ struct Preparation {
     const bool gapless = layout->displacements.empty();
     check_layout(*layout, all.element_count, shape.size, name, operation);
     if (layout == what.out_layout && !gapless) check_no_overlap(*layout, operation);
+    prepared.reads_layouts = true;
+    kept.gapless = gapless;
+    kept.counts.assign(layout->counts.begin(), layout->counts.end());
+    kept.displacements.assign(layout->displacements.begin(), layout->displacements.end());
     if (gapless) {
-      displacements.resize(ranks());
-      std::exclusive_scan(layout->counts.begin(), layout->counts.end(), displacements.begin(),
+      kept.displacements.resize(ranks());
+      std::exclusive_scan(kept.counts.begin(), kept.counts.end(), kept.displacements.begin(),
                           std::size_t{0});
     }
-    return {.element_count =
-                std::accumulate(layout->counts.begin(), layout->counts.end(), std::size_t{0}),
-            .element_bytes = all.element_bytes,
-            .block_count = shape.size,
-            .gapless = gapless,
-            .counts = layout->counts.data(),
-            .displacements = gapless ? displacements.data() : layout->displacements.data()};
+    return {
+        .element_count = std::accumulate(kept.counts.begin(), kept.counts.end(), std::size_t{0}),
+        .element_bytes = all.element_bytes,
+        .block_count = shape.size,
+        .gapless = gapless,
+        .counts = kept.counts.data(),
+        .displacements = kept.displacements.data()};
   }
 
   context::PreparedCall& prepared;
@@ -261,7 +265,7 @@ struct Preparation {
   int rank;
 };
 
-// The lists of a v-form, whose owner may drop them when the call returns.
+// The lists of a v-form, which the next call of its collective may change.
 std::size_t lists_bytes(const Blocks& blocks) noexcept {
   if (blocks.counts == nullptr) return 0;
   return 2 * static_cast<std::size_t>(blocks.block_count) * sizeof *blocks.counts;
@@ -340,7 +344,7 @@ collectives::Group count(context::CommunicatorState& communicator, context::Prep
   return communicator.begin(prepared.call, prepared.signature);
 }
 
-// keeps_lists: of a v-form, whose owner may drop them.
+// keeps_lists: of a v-form, whose next call may change them.
 void start(PendingOperation& request, const context::PreparedCall& prepared, Arguments& arguments,
            const collectives::Choice& choice, const collectives::Group& group, bool keeps_lists) {
   collectives::Selector& selector = request.communicator->selector();

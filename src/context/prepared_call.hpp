@@ -1,8 +1,10 @@
 // A collective's call that was checked, and what follows from its arguments. A program calls most
 // of its collectives again and again with the same ones: a call like the last one of its collective
-// is not checked again, nor one that differs in the root alone.
+// is not checked again, nor one that differs in the root alone. Layouts are alike by what stands in
+// them: their owner may drop or change them when the call has returned.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,11 +15,24 @@
 
 namespace qpmesh::context {
 
+// A copy of a layout that was read. The displacements follow from the counts where the layout
+// leaves them out.
+struct KeptLayout {
+  std::vector<std::size_t> counts{};
+  std::vector<std::size_t> displacements{};
+  bool gapless = false;  // they were left out
+
+  bool is_like(const BlockLayout& other) const noexcept {
+    return std::ranges::equal(counts, other.counts) &&
+           (gapless ? other.displacements.empty()
+                    : std::ranges::equal(displacements, other.displacements));
+  }
+};
+
 // Of one communicator, where all that the checks look at beside the call stays the same.
 struct PreparedCall {
-  // False: its call was refused, or has lists that are the caller's.
-  bool lasts = false;
-  detail::AnyCollective what{Collective::barrier};
+  bool lasts = false;                               // false: its call was refused
+  detail::AnyCollective what{Collective::barrier};  // its layouts are the caller's: not to be read
   collectives::CallShape shape{};
   collectives::Arguments arguments;  // set from `what`
   // With the algorithm that ran it last, and its signature.
@@ -26,14 +41,26 @@ struct PreparedCall {
   bool moves_nothing = false;
   collectives::DivideKernel divide = nullptr;  // average: after the sum
   std::size_t divided_count = 0;               // elements of out, on this rank
-  // Of layouts that leave theirs out.
-  std::vector<std::size_t> in_displacements{};
-  std::vector<std::size_t> out_displacements{};
+  bool reads_layouts = false;  // false: this rank has none, or they say nothing here
+  KeptLayout in_layout{};
+  KeptLayout out_layout{};
 
   // But for the root. Both are of one collective, and this rank is the root of both, or of neither.
   bool is_like(const detail::AnyCollective& other) const noexcept {
     return lasts && what.in == other.in && what.out == other.out &&
-           what.reduction == other.reduction && !other.has_layout();
+           what.reduction == other.reduction && what.has_layout() == other.has_layout() &&
+           (!reads_layouts || has_like_layouts(other));
+  }
+
+ private:
+  bool has_like_layouts(const detail::AnyCollective& other) const noexcept {
+    return is_like(what.in_layout, other.in_layout, in_layout) &&
+           is_like(what.out_layout, other.out_layout, out_layout);
+  }
+  static bool is_like(const BlockLayout* last, const BlockLayout* now,
+                      const KeptLayout& kept) noexcept {
+    if (last == nullptr || now == nullptr) return last == now;
+    return kept.is_like(*now);
   }
 };
 

@@ -336,6 +336,55 @@ void blocks_of_unequal_lengths(Communicator& world, Arguments) {
   }
 }
 
+// Calls that differ in their layouts alone, and from lists that stand where those before stood:
+// what is remembered of a call must not be taken for the next one.
+void layouts_that_change_from_call_to_call(Communicator& world, Arguments) {
+  const int rank = world.rank();
+  const std::size_t ranks = index(world.size());
+  std::vector<std::size_t> counts(ranks);
+  std::vector<std::size_t> places(ranks);
+  const std::size_t room = 2 * ranks;
+  Vector all(room);
+  Vector back(room);
+  Vector mine(2);
+  for (std::size_t turn = 0; turn < 64; ++turn) {
+    const bool has_gaps = (turn & 1) != 0;
+    for (std::size_t of = 0; of < ranks; ++of) {
+      counts[of] = (turn >> 1 ^ of) % 3;
+      places[of] = 2 * (turn & 2 ? of : ranks - 1 - of);
+    }
+    const std::size_t own = counts[index(rank)];
+    const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    const std::span<Vector::value_type> used = std::span{all}.first(has_gaps ? room : total);
+    const BlockLayout layout{
+        counts, has_gaps ? std::span<const std::size_t>{places} : std::span<const std::size_t>{}};
+    const auto check_all = [&](const char* what) {
+      Vector expected(room, untouched);
+      std::size_t place = 0;
+      for (std::size_t of = 0; of < ranks; ++of) {
+        const std::size_t first = has_gaps ? places[of] : place;
+        std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(first), counts[of],
+                    static_cast<Vector::value_type>(of + turn));
+        place += counts[of];
+      }
+      check_same(all, expected, what);
+    };
+    const auto start = [&] {
+      std::ranges::fill(all, untouched);
+      std::ranges::fill(mine, static_cast<Vector::value_type>(index(rank) + turn));
+    };
+    const int root = static_cast<int>((turn >> 2) % ranks);
+    start();
+    world.allgather(std::span{mine}.first(own), used, layout);
+    check_all("allgather");
+    start();
+    world.gather(std::span{mine}.first(own), used, layout, root);
+    if (rank == root) check_all("gather");
+    world.scatter(used, std::span{back}.first(own), layout, root);
+    for (std::size_t i = 0; i < own; ++i) check_equal(back[i], mine[i]);
+  }
+}
+
 // Strings of the ranks' letters: joining them is associative and in no way commutative.
 struct Letters {
   std::array<char, 11> text{};
@@ -390,6 +439,7 @@ std::vector<Scenario> collective_scenarios() {
           in_world("what_is_measured_changes_no_result", what_is_measured_changes_no_result),
           in_world("bursts_of_measured_calls", bursts_of_measured_calls),
           in_world("blocks_of_unequal_lengths", blocks_of_unequal_lengths),
+          in_world("layouts_that_change_from_call_to_call", layouts_that_change_from_call_to_call),
           in_world("functions_of_the_caller", functions_of_the_caller)};
 }
 
