@@ -170,6 +170,38 @@ TEST(the_root_of_a_node, writes_its_staging_again_when_the_other_has_read_it) {
        Harmless{Damage::late, "put_kind", 0, "nor the kind of its memory"}});
 }
 
+// One has something for the other in every second operation only, and nobody awaits it otherwise.
+// The other takes what it awaits to be there, or to come never.
+struct GivesNowAndThen {
+  static constexpr std::size_t threads = 2;
+  NodeWords<A, 2> words[2]{};
+
+  void run(std::size_t rank) {
+    Membership node{words, rank};
+    for (std::uint64_t number = 0; number < 3; ++number) {
+      const bool gives = number % 2 == 0;
+      if (rank == 0 && gives) {
+        node.await_own_slot(number);
+        node.publish(number);
+      } else if (rank == 1) {
+        std::uint64_t call = 0;
+        const auto& slot = node.members[0].words().slot(number);
+        while (
+            !node.members[0].has_come_or_ended(slot, node_stage(number, 1), node.own.done(), call))
+          wait_for_news();
+        require(gives == node.has_come(0, number), "a gift where there is none, or none");
+        if (gives) node.read(0, number);
+      }
+      node.own.end(number);
+    }
+  }
+  void check() {}
+};
+TEST(a_member_that_gives_nothing, is_known_by_its_end_and_never_for_one_that_gave) {
+  expect_right_and_every_mutant_found<GivesNowAndThen>(
+      {nobody_sleeps, told_by_stage[0], told_by_stage[1]});
+}
+
 // Operations in flight together: two of one communicator, of which the first has two steps, and one
 // of another, which ends between them. The count that comes with the second step says that the
 // first operation has ended; who sees it before that step writes its slot again.

@@ -104,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
                                          Case{"cma_that_one_rank_is_forbidden", {2, 3}},
                                          Case{"a_root_sleeps_no_longer_than_its_readers", {2}},
                                          Case{"who_only_gives_runs_ahead", {2, 4}},
-                                         Case{"calls_that_move_nothing_wait_for_nobody", {2, 4}}),
+                                         Case{"calls_that_move_nothing_wait_for_nobody", {2, 4}},
+                                         Case{"empty_blocks_are_waited_for_by_nobody", {2, 4}}),
                          name_of);
 
 #if !defined(__SANITIZE_THREAD__) && \

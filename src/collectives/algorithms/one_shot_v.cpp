@@ -1,7 +1,8 @@
 // One shot of a v-form: of a gather, scatter or alltoall whose lengths only the ranks concerned
 // know. Who has something to give publishes how long each block is, and the blocks behind that;
 // long ones stay where they are, and it publishes where each begins. Whoever wants a block finds it
-// by this table, and whether both ends gave it one length.
+// by this table, and whether both ends gave it one length. Where a block is empty at both ends,
+// neither waits for the other.
 // Wins on one node. Cost: a line, two copies of a short block and one of a long one.
 // Sources: those of one_shot and cma.
 #include <algorithm>
@@ -38,7 +39,7 @@ struct Given {
   Blocks blocks{};
   int kept = none;
   std::size_t staged_bytes = 0;
-  std::size_t vector_bytes = 0;  // to the end of the last block
+  std::size_t vector_bytes = 0;  // to the end of the last block; 0: nothing is given
   bool is_exposed = false;
 
   Given() = default;
@@ -53,7 +54,7 @@ struct Given {
     }
     is_exposed = staged_bytes > published_bytes_max;
   }
-  bool is_something() const noexcept { return blocks.block_count > 0; }
+  bool is_something() const noexcept { return vector_bytes > 0; }
   std::size_t length_bytes(int block) const noexcept {
     return block == kept ? 0 : blocks.length_bytes(block);
   }
@@ -64,7 +65,7 @@ struct Given {
     return is_exposed ? 2 * list_bytes() : staged_bytes;
   }
   std::size_t staging_bytes() const noexcept {
-    return NodeOperation::staging_for(published_bytes());
+    return is_something() ? NodeOperation::staging_for(published_bytes()) : 0;
   }
 
   void publish(NodeOperation& node) const noexcept {
@@ -99,78 +100,83 @@ std::uint64_t entry_of(const NodeOperation& node, int from, int index) {
 // Copies the block of that number, of so many, out of what a member published. False: the member
 // has revoked it, or is gone. Throws Error{mismatch} where its length is another one than is due.
 bool copy_block(const Group& group, const NodeOperation& node, int from, int block, int block_count,
-                std::span<std::byte> target) {
+                std::span<std::byte> due) {
   const std::uint64_t bytes = entry_of(node, from, block);
-  if (bytes != target.size()) throw Error{messaging::wrong_step_length(from, bytes, target.size())};
-  if (bytes == 0) return true;
+  if (bytes != due.size()) throw Error{messaging::wrong_step_length(from, bytes, due.size())};
   if (node.places_apart(from)) {
     const std::uint64_t begin = entry_of(node, from, block_count + block);
-    return node.copy_exposed_result(from, target.data(), begin, bytes);
+    return node.copy_exposed_result(from, due.data(), begin, bytes);
   }
   std::size_t end = sizeof bytes * static_cast<std::size_t>(block_count);
   for (int other = 0; other < block; ++other) {
     const std::uint64_t before = entry_of(node, from, other);
     if (before > 0) end = place_of(end, before) + before;
   }
-  group.copy(target.data(), node.placed(from, place_of(end, bytes), bytes), bytes);
+  group.copy(due.data(), node.placed(from, place_of(end, bytes), bytes), bytes);
   return true;
 }
 
-// A form: what a rank gives, what it takes itself, the members that it takes from, and those that
-// take from it.
+// A form: what a rank gives and to whom, what it takes itself, the members that may have something
+// for it, and where it takes what is due from one of them.
 struct Gather {
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() == arguments.root) return {};
     return {arguments.in, even_blocks(arguments.element_count, 1, arguments.element_bytes)};
   }
-  static Members takes_from(const Group& group, const Arguments& arguments) {
+  static Members givers(const Group& group, const Arguments& arguments) {
     return group.rank() == arguments.root ? Members{0, group.size()} : Members{};
   }
-  static Members taken_by(const Group& /*group*/, const Arguments& arguments) {
-    return {arguments.root, arguments.root + 1};
+  static bool gives_to(const Given& /*given*/, const Arguments& arguments, int rank) {
+    return rank == arguments.root;
   }
   static void keep(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return;
     group.copy(arguments.out + arguments.out_blocks.first_bytes(group.rank()), arguments.in,
                arguments.bytes());
   }
-  static bool take(const NodeOperation& node, const Group& group, const Arguments& arguments,
-                   int from) {
-    return copy_block(group, node, from, 0, 1, arguments.out_blocks.of(arguments.out, from));
+  static std::span<std::byte> due(const Arguments& arguments, int from) {
+    return arguments.out_blocks.of(arguments.out, from);
+  }
+  static bool take(const NodeOperation& node, const Group& group, int from,
+                   std::span<std::byte> due) {
+    return copy_block(group, node, from, 0, 1, due);
   }
 };
 
-struct Scatter {
+// Of a table with a block for each rank.
+struct FromTable {
+  static bool gives_to(const Given& given, const Arguments& /*arguments*/, int rank) {
+    return given.length_bytes(rank) > 0;
+  }
+  static bool take(const NodeOperation& node, const Group& group, int from,
+                   std::span<std::byte> due) {
+    return copy_block(group, node, from, group.rank(), group.size(), due);
+  }
+};
+
+struct Scatter : FromTable {
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return {};
     return {arguments.in, arguments.in_blocks, arguments.root};
   }
-  static Members takes_from(const Group& group, const Arguments& arguments) {
+  static Members givers(const Group& group, const Arguments& arguments) {
     return group.rank() == arguments.root ? Members{} : Members{arguments.root, arguments.root + 1};
-  }
-  static Members taken_by(const Group& group, const Arguments& /*arguments*/) {
-    return {0, group.size()};
   }
   static void keep(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return;
     group.copy(arguments.out, arguments.in + arguments.in_blocks.first_bytes(arguments.root),
                arguments.bytes());
   }
-  static bool take(const NodeOperation& node, const Group& group, const Arguments& arguments,
-                   int from) {
-    return copy_block(group, node, from, group.rank(), group.size(),
-                      {arguments.out, arguments.bytes()});
+  static std::span<std::byte> due(const Arguments& arguments, int /*from*/) {
+    return {arguments.out, arguments.bytes()};
   }
 };
 
-struct Alltoall {
+struct Alltoall : FromTable {
   static Given given(const Group& group, const Arguments& arguments) {
     return {arguments.in, arguments.in_blocks, group.rank()};
   }
-  static Members takes_from(const Group& group, const Arguments& /*arguments*/) {
-    return {0, group.size()};
-  }
-  static Members taken_by(const Group& group, const Arguments& /*arguments*/) {
+  static Members givers(const Group& group, const Arguments& /*arguments*/) {
     return {0, group.size()};
   }
   static void keep(const Group& group, const Arguments& arguments) {
@@ -179,12 +185,18 @@ struct Alltoall {
                arguments.in + arguments.in_blocks.first_bytes(rank),
                arguments.out_blocks.length_bytes(rank));
   }
-  static bool take(const NodeOperation& node, const Group& group, const Arguments& arguments,
-                   int from) {
-    return copy_block(group, node, from, group.rank(), group.size(),
-                      arguments.out_blocks.of(arguments.out, from));
+  static std::span<std::byte> due(const Arguments& arguments, int from) {
+    return arguments.out_blocks.of(arguments.out, from);
   }
 };
+
+// What is due from a member; empty: it is not waited for.
+template <class Form>
+std::span<std::byte> due_from(const Group& group, const Arguments& arguments, Members givers,
+                              int from) {
+  if (from == group.rank() || !givers.has(from)) return {};
+  return Form::due(arguments, from);
+}
 
 // What is left where it has to wait for long, or a vector stays where it is: who takes of that says
 // so in step 2, and who gave it waits for that.
@@ -196,12 +208,14 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
     given.publish(node);
     Form::keep(group, arguments);
   }
-  const Members takes_from = Form::takes_from(group, arguments);
+  const Members givers = Form::givers(group, arguments);
   bool is_awaited = false;
   for (int from = group.next(); from != group.rank(); from = group.after(from)) {
-    if (!takes_from.has(from)) continue;
-    co_await node.member(from, 1);
-    if (!Form::take(node, group, arguments, from)) co_await node.failure_of(from);
+    const std::span<std::byte> due = due_from<Form>(group, arguments, givers, from);
+    if (due.empty()) continue;
+    co_await node.gift_of(from);
+    if (!node.has_given(from)) throw Error{messaging::wrong_step_length(from, 0, due.size())};
+    if (!Form::take(node, group, from, due)) co_await node.failure_of(from);
     is_awaited |= node.places_apart(from);
   }
   if (is_awaited && !given.is_something()) {
@@ -209,7 +223,10 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
     node.publish({});
   }
   if (is_awaited || given.is_exposed) node.advance(2);
-  if (given.is_exposed) co_await node.members(Form::taken_by(group, arguments), 2);
+  if (!given.is_exposed) co_return;
+  for (int to = group.next(); to != group.rank(); to = group.after(to)) {
+    if (Form::gives_to(given, arguments, to)) co_await node.member(to, 2);
+  }
 }
 
 // All of it at once, if it can, as one_shot.
@@ -223,14 +240,16 @@ Task run(Group group, const Arguments& arguments) {
     given.publish(node);
   }
   Form::keep(group, arguments);
-  const Members takes_from = Form::takes_from(group, arguments);
-  bool is_over = !given.is_exposed && node.members(takes_from, 1).is_soon_over();
-  const auto takes = [&](int from) { return from != group.rank() && takes_from.has(from); };
-  for (int from = takes_from.first; from < takes_from.end && is_over; ++from)
-    is_over = !takes(from) || !node.places_apart(from);
+  const Members givers = Form::givers(group, arguments);
+  const auto due = [&](int from) { return due_from<Form>(group, arguments, givers, from); };
+  bool is_over = !given.is_exposed;
+  for (int from = givers.first; from < givers.end && is_over; ++from) {
+    if (!due(from).empty())
+      is_over = node.member(from, 1).is_soon_over() && !node.places_apart(from);
+  }
   if (!is_over) return go_on<Form>(group, arguments, given, true, std::move(node));
-  for (int from = group.next(); from != group.rank(); from = group.after(from)) {
-    if (takes(from)) Form::take(node, group, arguments, from);
+  for (int from = givers.first; from < givers.end; ++from) {
+    if (!due(from).empty()) Form::take(node, group, from, due(from));
   }
   return Task::ended();
 }

@@ -51,6 +51,7 @@ struct NodeSlab : NodeWords<base::ProcessAtomics> {
 struct NodeWait : progress::Operation {
   enum class For : std::uint8_t {
     stage,  // a slot's, of this operation
+    gift,   // the same, or its end at a member that never comes to one
     end,    // the members' OwnNodeWords::done to reach `stage`
     fill,   // `next` to settle the guard of our slot, which it began to fill for operation `stage`
     decision,  // rank 0 to say who runs round `stage` of the class `slot`
@@ -170,6 +171,7 @@ class NodeMemory final : public progress::Pollable {
   std::optional<int> awaited() const noexcept;  // rank in the communicator
   bool waits_for(int rank) noexcept;            // after another look
   // Does it wait for what nobody rings for? The end of a member's operation, and of what it fills.
+  // Not for who ends without a gift that is due: that is an error, and a second is soon enough.
   bool awaits_unrung() const noexcept;
   // The member that fills our memory, which would otherwise be its owner's again.
   std::optional<int> filler() const noexcept;
@@ -218,11 +220,14 @@ class NodeMemory final : public progress::Pollable {
     // allreduce.
     if (rank == rank_)
       return wait.what == NodeWait::For::stage || has_reached(own_.done(), wait.stage);
-    if (wait.what != NodeWait::For::stage) return is_over(member, wait);
-    std::uint64_t call = 0;
-    if (!member.words.has_come(member.words.words().slots[wait.slot], wait.stage, own_.done(),
-                               call))
-      return false;
+    if (wait.what != NodeWait::For::stage && wait.what != NodeWait::For::gift)
+      return is_over(member, wait);
+    const NodeSlot& slot = member.words.words().slots[wait.slot];
+    std::uint64_t call = wait.call;
+    const bool come = wait.what == NodeWait::For::stage
+                          ? member.words.has_come(slot, wait.stage, own_.done(), call)
+                          : member.words.has_come_or_ended(slot, wait.stage, own_.done(), call);
+    if (!come) return false;
     if (call == wait.call) [[likely]]
       return true;
     report(member, call);

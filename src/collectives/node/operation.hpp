@@ -91,6 +91,12 @@ class NodeOperation {
   NodeAwaiter member(int rank, std::uint32_t step) noexcept {
     return members({rank, rank + 1}, step);
   }
+  // Until a member has come to step 1, or has ended the operation without that: it gave nothing.
+  NodeAwaiter gift_of(int rank) noexcept {
+    return wait_for(NodeWait::For::gift, stage(1), {rank, rank + 1});
+  }
+  // After that wait: which of the two?
+  bool has_given(int rank) noexcept { return member(rank, 1).is_soon_over(); }
   // Until this rank learns of the failure for which a member revoked its Buffers.
   NodeAwaiter failure_of(int rank) noexcept { return member(rank, node_step_max); }
   // After reads of all members' Buffers: nothing to wait for, unless one was revoked and may have
@@ -243,6 +249,9 @@ class NodeOperation {
  private:
   NodeSlot& own() const noexcept { return memory_.own_slab().slot(number_); }
   std::uint64_t stage(std::uint32_t step) const noexcept { return node_stage(number_, step); }
+  std::uint32_t slot_index() const noexcept {
+    return static_cast<std::uint32_t>(number_ % node_slot_count);
+  }
   const NodeSlot& slot_of(int rank) const noexcept { return memory_.slab(rank).slot(number_); }
   std::pair<MemoryKind, std::uint64_t> located(const std::byte* data,
                                                std::size_t bytes) const noexcept {
@@ -272,8 +281,7 @@ class NodeOperation {
     return wait_for(NodeWait::For::end, done, {0, memory_.size()});
   }
   NodeAwaiter wait_for(NodeWait::For what, std::uint64_t stage, Members who) noexcept {
-    const auto slot = static_cast<std::uint32_t>(number_ % node_slot_count);
-    return {memory_, what, slot, stage, call_, who};
+    return {memory_, what, slot_index(), stage, call_, who};
   }
 
   NodeMemory& memory_;

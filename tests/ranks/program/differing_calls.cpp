@@ -181,14 +181,14 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
 }
 
 // What only the two ends of a block know: the last rank sends one element more, or less, than the
-// others are told that it does.
+// others are told that it does, or nothing.
 void blocks_whose_ends_disagree(Communicator& world, Arguments) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const int last = world.size() - 1;
   const bool is_last = world.rank() == last;
   for (const std::size_t count :
        {std::size_t{2}, std::size_t{100'000}}) {  // eager, and by rendezvous
-    for (const std::size_t sent : {count - 1, count + 1}) {
+    for (const std::size_t sent : {std::size_t{0}, count - 1, count + 1}) {
       const std::vector<std::int64_t> mine(is_last ? sent : count);
       std::vector<std::int64_t> all(count * ranks);
       const std::vector<std::size_t> counts(ranks, count);

@@ -202,6 +202,37 @@ void calls_that_move_nothing_wait_for_nobody(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// Rank 0 gives nothing to the others and gets nothing from them: it goes on, for more calls than
+// there are slots. What the others give each other comes as ever.
+void empty_blocks_are_waited_for_by_nobody(Communicator& world, Arguments) {
+  const int rank = world.rank();
+  const int last = world.size() - 1;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const std::size_t own = rank == 0 ? 0 : 3;
+  std::vector<std::size_t> counts(ranks, 3);
+  counts.front() = 0;
+  std::vector<std::size_t> pairs(ranks, own);
+  pairs.front() = 0;
+  const std::size_t others = 3 * (ranks - 1);
+  run_ahead(world, [&] {
+    for (int i = 0; i < 100; ++i) {
+      const std::vector<int> mine(own, rank + i);
+      std::vector<int> all(others, -1);
+      world.gather(mine, all, BlockLayout{counts}, last);
+      if (rank == last) check_equal(all.back() - all.front(), last - 1);
+      world.gather_async(mine, all, BlockLayout{counts}, last).wait();
+      std::vector<int> block(own, -1);
+      world.scatter(all, block, BlockLayout{counts}, last);
+      if (rank != 0) check_equal(block.back(), rank + i);
+      const std::vector<int> sent(rank == 0 ? 0 : others, rank);
+      std::vector<int> received(sent.size(), -1);
+      world.alltoall(sent, BlockLayout{pairs}, received, BlockLayout{pairs});
+      if (rank != 0) check_equal(received.back(), last);
+    }
+  });
+  world.barrier();
+}
+
 bool applies_cma(const Communicator& world) {
   const auto candidates = world.explain(Collective::broadcast, 1 << 20);
   return std::ranges::any_of(
@@ -484,6 +515,7 @@ std::vector<Scenario> node_scenarios() {
                a_root_sleeps_no_longer_than_its_readers),
       in_world("who_only_gives_runs_ahead", who_only_gives_runs_ahead),
       in_world("calls_that_move_nothing_wait_for_nobody", calls_that_move_nothing_wait_for_nobody),
+      in_world("empty_blocks_are_waited_for_by_nobody", empty_blocks_are_waited_for_by_nobody),
       in_world("a_late_member_does_not_take_what_was_taken_back",
                a_late_member_does_not_take_what_was_taken_back),
       in_world("a_late_root_does_not_fill_what_was_taken_back",
