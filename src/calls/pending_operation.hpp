@@ -157,8 +157,8 @@ struct RequestState : context::HeldRequest, PendingOperation {
 
   // What the operation uses and the caller may let go of: most have nothing of that kind.
   struct Kept {
-    std::shared_ptr<const void> function{};                         // a user's reduction
-    std::array<std::shared_ptr<context::Allocation>, 2> buffers{};  // it reads or writes them
+    std::shared_ptr<const void> function;                         // a user's reduction
+    std::array<std::shared_ptr<context::Allocation>, 2> buffers;  // it reads or writes them
   };
   Kept& keep() { return kept ? *kept : kept.emplace(); }
 
