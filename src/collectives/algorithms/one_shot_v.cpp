@@ -18,7 +18,7 @@ namespace qpmesh::collectives {
 namespace {
 
 // Longer vectors are not staged.
-constexpr std::size_t published_bytes_max = std::size_t{256} << 10;
+constexpr std::size_t published_bytes_max = std::size_t{512} << 10;
 
 // The ranks read each other's memory, and only some of them know each length.
 bool fits(const CallShape& shape) {

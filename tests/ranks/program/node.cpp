@@ -275,7 +275,7 @@ void blocks_of_unequal_lengths_from_all_memories(Communicator& world, Arguments)
   const int rank = world.rank();
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto own = static_cast<std::size_t>(rank);
-  for (const std::size_t unit : {0U, 5U, 300U, 9'001U, 150'001U, 300'001U}) {
+  for (const std::size_t unit : {0U, 5U, 300U, 9'001U, 150'001U, 300'001U, 600'001U}) {
     std::vector<std::size_t> rising;
     for (std::size_t of = 0; of < ranks; ++of) rising.push_back(of * unit);
     const std::vector<std::size_t> alike(ranks, own * unit);
