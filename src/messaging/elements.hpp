@@ -35,5 +35,6 @@ constexpr bool elements_agree(std::uint32_t sent, std::uint32_t wanted) noexcept
 // A collective knows how long each message of its is, and its signature says most of that. What is
 // left are the blocks of a v-form, whose lengths only the two ends of a message know.
 ErrorDetail wrong_step_length(int peer, std::size_t bytes, std::size_t bytes_due);
+ErrorDetail undue_step(int peer);  // came before, and was not looked at
 
 }  // namespace qpmesh::messaging

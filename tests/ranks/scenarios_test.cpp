@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"reductions_and_algorithms_that_do_not_apply", {1, 3}},
         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
-        Case{"blocks_whose_ends_disagree", {2, 3}},
+        Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"blocks_that_nobody_awaits", {2, 3}},
         Case{"a_late_call_that_differs_is_named_too", {2}},
         Case{"calls_that_may_differ", {1, 2, 3, 4}},
         Case{"independent_ends_at_its_own_deadline", {2}},

@@ -31,20 +31,31 @@ std::size_t place_of(std::size_t end_of_last, std::size_t bytes) noexcept {
                                  : base::round_up(end_of_last, base::cache_line_bytes);
 }
 
+// An entry of the table: how long a block is, and the sum of what its giver has given its taker so
+// far (NodeOperation::gifts_to), or 0. So a block that was given where none was awaited shows in
+// the next one between the two.
+constexpr int length_bits = 48;
+constexpr std::uint64_t length_mask = (std::uint64_t{1} << length_bits) - 1;
+struct Entry {
+  std::uint64_t bytes;
+  std::uint16_t gifts;
+};
+
 // What a rank gives: the blocks of a vector, but for the one that it takes itself; or nothing.
 struct Given {
   static constexpr int none = -1;
 
   const std::byte* vector = nullptr;
   Blocks blocks{};
+  int first_taker = 0;  // of the first block; the others follow
   int kept = none;
   std::size_t staged_bytes = 0;
   std::size_t vector_bytes = 0;  // to the end of the last block; 0: nothing is given
   bool is_exposed = false;
 
   Given() = default;
-  Given(const std::byte* of_vector, const Blocks& of_blocks, int kept_block = none) noexcept
-      : vector{of_vector}, blocks{of_blocks}, kept{kept_block} {
+  Given(const std::byte* of_vector, const Blocks& of_blocks, int taker, int kept_block) noexcept
+      : vector{of_vector}, blocks{of_blocks}, first_taker{taker}, kept{kept_block} {
     staged_bytes = list_bytes();
     for (int block = 0; block < blocks.block_count; ++block) {
       const std::size_t bytes = length_bytes(block);
@@ -58,6 +69,10 @@ struct Given {
   std::size_t length_bytes(int block) const noexcept {
     return block == kept ? 0 : blocks.length_bytes(block);
   }
+  std::size_t bytes_for(int rank) const noexcept {
+    const int block = rank - first_taker;
+    return block < 0 || block >= blocks.block_count ? 0 : length_bytes(block);
+  }
   std::size_t list_bytes() const noexcept {  // an entry for each block
     return sizeof(std::uint64_t) * static_cast<std::size_t>(blocks.block_count);
   }
@@ -68,6 +83,13 @@ struct Given {
     return is_something() ? NodeOperation::staging_for(published_bytes()) : 0;
   }
 
+  // When the call begins.
+  void note(NodeOperation& node) const noexcept {
+    for (int block = 0; block < blocks.block_count; ++block) {
+      if (const std::size_t bytes = length_bytes(block); bytes > 0)
+        node.note_gift_to(first_taker + block, bytes);
+    }
+  }
   void publish(NodeOperation& node) const noexcept {
     std::byte* const lengths = node.place_for(published_bytes());
     std::byte* const begins = lengths + list_bytes();
@@ -75,8 +97,10 @@ struct Given {
     for (int block = 0; block < blocks.block_count; ++block) {
       const std::uint64_t bytes = length_bytes(block);
       const std::uint64_t first = blocks.first_bytes(block);
-      const std::size_t entry = sizeof bytes * static_cast<std::size_t>(block);
-      std::memcpy(lengths + entry, &bytes, sizeof bytes);
+      const std::uint64_t gifts = bytes > 0 ? node.gifts_to(first_taker + block) : 0;
+      const std::uint64_t told = gifts << length_bits | bytes;
+      const std::size_t entry = sizeof told * static_cast<std::size_t>(block);
+      std::memcpy(lengths + entry, &told, sizeof told);
       if (is_exposed) {
         std::memcpy(begins + entry, &first, sizeof first);
       } else if (bytes > 0) {
@@ -90,44 +114,48 @@ struct Given {
   }
 };
 
-std::uint64_t entry_of(const NodeOperation& node, int from, int index) {
-  std::uint64_t entry = 0;
-  const std::size_t begin = sizeof entry * static_cast<std::size_t>(index);
-  std::memcpy(&entry, node.placed(from, begin, sizeof entry), sizeof entry);
-  return entry;
+std::uint64_t word_of(const NodeOperation& node, int from, int index) {
+  std::uint64_t word = 0;
+  const std::size_t begin = sizeof word * static_cast<std::size_t>(index);
+  std::memcpy(&word, node.placed(from, begin, sizeof word), sizeof word);
+  return word;
+}
+Entry entry_of(const NodeOperation& node, int from, int block) {
+  const std::uint64_t word = word_of(node, from, block);
+  return {.bytes = word & length_mask, .gifts = static_cast<std::uint16_t>(word >> length_bits)};
 }
 
 // Copies the block of that number, of so many, out of what a member published. False: the member
 // has revoked it, or is gone. Throws Error{mismatch} where its length is another one than is due.
-bool copy_block(const Group& group, const NodeOperation& node, int from, int block, int block_count,
+bool copy_block(const Group& group, NodeOperation& node, int from, int block, int block_count,
                 std::span<std::byte> due) {
-  const std::uint64_t bytes = entry_of(node, from, block);
-  if (bytes != due.size()) throw Error{messaging::wrong_step_length(from, bytes, due.size())};
+  const auto [bytes, gifts] = entry_of(node, from, block);
+  if (bytes != due.size()) node.refuse(messaging::wrong_step_length(from, bytes, due.size()));
+  const std::uint16_t gifts_due = node.gifts_from(from);
+  if (gifts != gifts_due && gifts != 0 && gifts_due != 0) node.refuse(messaging::undue_step(from));
   if (node.places_apart(from)) {
-    const std::uint64_t begin = entry_of(node, from, block_count + block);
+    const std::uint64_t begin = word_of(node, from, block_count + block);
     return node.copy_exposed_result(from, due.data(), begin, bytes);
   }
-  std::size_t end = sizeof bytes * static_cast<std::size_t>(block_count);
+  std::size_t end = sizeof(std::uint64_t) * static_cast<std::size_t>(block_count);
   for (int other = 0; other < block; ++other) {
-    const std::uint64_t before = entry_of(node, from, other);
+    const std::uint64_t before = entry_of(node, from, other).bytes;
     if (before > 0) end = place_of(end, before) + before;
   }
   group.copy(due.data(), node.placed(from, place_of(end, bytes), bytes), bytes);
   return true;
 }
 
-// A form: what a rank gives and to whom, what it takes itself, the members that may have something
+// A form: what a rank gives, what it takes itself, the members that may have something
 // for it, and where it takes what is due from one of them.
 struct Gather {
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() == arguments.root) return {};
-    return {arguments.in, even_blocks(arguments.element_count, 1, arguments.element_bytes)};
+    return {arguments.in, even_blocks(arguments.element_count, 1, arguments.element_bytes),
+            arguments.root, Given::none};
   }
   static Members givers(const Group& group, const Arguments& arguments) {
     return group.rank() == arguments.root ? Members{0, group.size()} : Members{};
-  }
-  static bool gives_to(const Given& /*given*/, const Arguments& arguments, int rank) {
-    return rank == arguments.root;
   }
   static void keep(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return;
@@ -137,19 +165,14 @@ struct Gather {
   static std::span<std::byte> due(const Arguments& arguments, int from) {
     return arguments.out_blocks.of(arguments.out, from);
   }
-  static bool take(const NodeOperation& node, const Group& group, int from,
-                   std::span<std::byte> due) {
+  static bool take(NodeOperation& node, const Group& group, int from, std::span<std::byte> due) {
     return copy_block(group, node, from, 0, 1, due);
   }
 };
 
 // Of a table with a block for each rank.
 struct FromTable {
-  static bool gives_to(const Given& given, const Arguments& /*arguments*/, int rank) {
-    return given.length_bytes(rank) > 0;
-  }
-  static bool take(const NodeOperation& node, const Group& group, int from,
-                   std::span<std::byte> due) {
+  static bool take(NodeOperation& node, const Group& group, int from, std::span<std::byte> due) {
     return copy_block(group, node, from, group.rank(), group.size(), due);
   }
 };
@@ -157,7 +180,7 @@ struct FromTable {
 struct Scatter : FromTable {
   static Given given(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return {};
-    return {arguments.in, arguments.in_blocks, arguments.root};
+    return {arguments.in, arguments.in_blocks, 0, arguments.root};
   }
   static Members givers(const Group& group, const Arguments& arguments) {
     return group.rank() == arguments.root ? Members{} : Members{arguments.root, arguments.root + 1};
@@ -174,7 +197,7 @@ struct Scatter : FromTable {
 
 struct Alltoall : FromTable {
   static Given given(const Group& group, const Arguments& arguments) {
-    return {arguments.in, arguments.in_blocks, group.rank()};
+    return {arguments.in, arguments.in_blocks, 0, group.rank()};
   }
   static Members givers(const Group& group, const Arguments& /*arguments*/) {
     return {0, group.size()};
@@ -213,8 +236,8 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
   for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     const std::span<std::byte> due = due_from<Form>(group, arguments, givers, from);
     if (due.empty()) continue;
-    co_await node.gift_of(from);
-    if (!node.has_given(from)) throw Error{messaging::wrong_step_length(from, 0, due.size())};
+    co_await node.member_or_end(from, 1);
+    if (!node.has_come(from, 1)) node.refuse(messaging::wrong_step_length(from, 0, due.size()));
     if (!Form::take(node, group, from, due)) co_await node.failure_of(from);
     is_awaited |= node.places_apart(from);
   }
@@ -225,7 +248,10 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
   if (is_awaited || given.is_exposed) node.advance(2);
   if (!given.is_exposed) co_return;
   for (int to = group.next(); to != group.rank(); to = group.after(to)) {
-    if (Form::gives_to(given, arguments, to)) co_await node.member(to, 2);
+    const std::size_t bytes = given.bytes_for(to);
+    if (bytes == 0) continue;
+    co_await node.member_or_end(to, 2);
+    if (!node.has_come(to, 2)) node.refuse(messaging::wrong_step_length(to, bytes, 0));
   }
 }
 
@@ -234,14 +260,18 @@ template <class Form>
 Task run(Group group, const Arguments& arguments) {
   const Given given = Form::given(group, arguments);
   NodeOperation node{group, given.staging_bytes()};
+  const Members givers = Form::givers(group, arguments);
+  const auto due = [&](int from) { return due_from<Form>(group, arguments, givers, from); };
+  given.note(node);
+  for (int from = givers.first; from < givers.end; ++from) {
+    if (const std::size_t bytes = due(from).size(); bytes > 0) node.note_gift_from(from, bytes);
+  }
   if (given.is_something()) {
     if (!node.own_slot().is_soon_over())
       return go_on<Form>(group, arguments, given, false, std::move(node));
     given.publish(node);
   }
   Form::keep(group, arguments);
-  const Members givers = Form::givers(group, arguments);
-  const auto due = [&](int from) { return due_from<Form>(group, arguments, givers, from); };
   bool is_over = !given.is_exposed;
   for (int from = givers.first; from < givers.end && is_over; ++from) {
     if (!due(from).empty())

@@ -178,7 +178,7 @@ bool NodeMemory::waits_for(int rank) noexcept {
 
 bool NodeMemory::awaits_unrung() const noexcept {
   for (const NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
-    if (wait->what != NodeWait::For::stage && wait->what != NodeWait::For::gift) return true;
+    if (wait->what != NodeWait::For::stage && wait->what != NodeWait::For::stage_or_end) return true;
   }
   return false;
 }

@@ -50,10 +50,10 @@ struct NodeSlab : NodeWords<base::ProcessAtomics> {
 // Waits until members have come to a step of an operation. Lies in the awaiting coroutine's frame.
 struct NodeWait : progress::Operation {
   enum class For : std::uint8_t {
-    stage,  // a slot's, of this operation
-    gift,   // the same, or its end at a member that never comes to one
-    end,    // the members' OwnNodeWords::done to reach `stage`
-    fill,   // `next` to settle the guard of our slot, which it began to fill for operation `stage`
+    stage,         // a slot's, of this operation
+    stage_or_end,  // the same, or the operation's end at a member that never comes to it
+    end,           // the members' OwnNodeWords::done to reach `stage`
+    fill,  // `next` to settle the guard of our slot, which it began to fill for operation `stage`
     decision,  // rank 0 to say who runs round `stage` of the class `slot`
     readers,   // the members to have read that
   };
@@ -65,6 +65,19 @@ struct NodeWait : progress::Operation {
   int end;
   NodeWait* previous_wait;  // of those that are enlisted
   NodeWait* next_wait;
+};
+
+// Of blocks between two members, in one direction: which operations moved how many bytes.
+class Gifts {
+ public:
+  void add(std::uint64_t number, std::size_t bytes) noexcept {
+    // The factors are odd and otherwise arbitrary.
+    sum_ += (2 * number + 1) * 0x9fb21c651e98df25U * (bytes ^ 0xd6e8feb86659fd93U);
+  }
+  std::uint16_t sum() const noexcept { return static_cast<std::uint16_t>(sum_ >> 48) | 1U; }
+
+ private:
+  std::uint64_t sum_ = 0;
 };
 
 class NodeMemory final : public progress::Pollable {
@@ -125,6 +138,9 @@ class NodeMemory final : public progress::Pollable {
   base::FillShare& fill_share() noexcept { return fill_share_; }
 
   std::uint64_t begin() noexcept { return next_number_++; }
+  bool is_newest(std::uint64_t number) const noexcept { return next_number_ == number + 1; }
+  Gifts& gifts_to(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)].gifts_to; }
+  Gifts& gifts_from(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)].gifts_from; }
   // Of classes of calls that are measured: numbers of NodeSlab::choices.
   bool has_class_left() const noexcept { return class_count_ < measured_classes_max; }
   std::uint32_t take_class() noexcept { return class_count_++; }
@@ -171,7 +187,7 @@ class NodeMemory final : public progress::Pollable {
   std::optional<int> awaited() const noexcept;  // rank in the communicator
   bool waits_for(int rank) noexcept;            // after another look
   // Does it wait for what nobody rings for? The end of a member's operation, and of what it fills.
-  // Not for who ends without a gift that is due: that is an error, and a second is soon enough.
+  // Not for who ends without a step that is due: that is an error, and a second is soon enough.
   bool awaits_unrung() const noexcept;
   // The member that fills our memory, which would otherwise be its owner's again.
   std::optional<int> filler() const noexcept;
@@ -190,6 +206,8 @@ class NodeMemory final : public progress::Pollable {
     MemberNodeWords<base::ProcessAtomics> words;
     const transport::Neighbour* memory;
     int context_rank;
+    Gifts gifts_to{};
+    Gifts gifts_from{};
   };
 
   static void prefetch_for_write(std::byte* begin, std::size_t bytes) noexcept {
@@ -220,7 +238,7 @@ class NodeMemory final : public progress::Pollable {
     // allreduce.
     if (rank == rank_)
       return wait.what == NodeWait::For::stage || has_reached(own_.done(), wait.stage);
-    if (wait.what != NodeWait::For::stage && wait.what != NodeWait::For::gift)
+    if (wait.what != NodeWait::For::stage && wait.what != NodeWait::For::stage_or_end)
       return is_over(member, wait);
     const NodeSlot& slot = member.words.words().slots[wait.slot];
     std::uint64_t call = wait.call;

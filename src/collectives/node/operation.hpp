@@ -91,12 +91,18 @@ class NodeOperation {
   NodeAwaiter member(int rank, std::uint32_t step) noexcept {
     return members({rank, rank + 1}, step);
   }
-  // Until a member has come to step 1, or has ended the operation without that: it gave nothing.
-  NodeAwaiter gift_of(int rank) noexcept {
-    return wait_for(NodeWait::For::gift, stage(1), {rank, rank + 1});
+  // Until a member has come to a step, or has ended the operation without: it never will.
+  NodeAwaiter member_or_end(int rank, std::uint32_t step) noexcept {
+    return wait_for(NodeWait::For::stage_or_end, stage(step), {rank, rank + 1});
   }
   // After that wait: which of the two?
-  bool has_given(int rank) noexcept { return member(rank, 1).is_soon_over(); }
+  bool has_come(int rank, std::uint32_t step) noexcept { return member(rank, step).is_soon_over(); }
+  // Throws what is wrong with a member's part. Not an end that others may see: who waits for a step
+  // of ours is to learn this error, and not to think that the step is not due.
+  [[noreturn]] void refuse(ErrorDetail wrong) {
+    ends_ = false;
+    throw Error{std::move(wrong)};
+  }
   // Until this rank learns of the failure for which a member revoked its Buffers.
   NodeAwaiter failure_of(int rank) noexcept { return member(rank, node_step_max); }
   // After reads of all members' Buffers: nothing to wait for, unless one was revoked and may have
@@ -158,6 +164,22 @@ class NodeOperation {
   void advance_staged(std::uint32_t step) noexcept {
     own().address = staging_.begin;
     advance(step);
+  }
+
+  // Blocks whose lengths only their two ends know: both note each when the call begins, and what
+  // was given so far to a member, or is due from it, has a sum, the same at both ends. 0: another
+  // operation has begun meanwhile, and its blocks may be in it.
+  void note_gift_to(int rank, std::size_t bytes) noexcept {
+    memory_.gifts_to(rank).add(number_, bytes);
+  }
+  void note_gift_from(int rank, std::size_t bytes) noexcept {
+    memory_.gifts_from(rank).add(number_, bytes);
+  }
+  std::uint16_t gifts_to(int rank) const noexcept {
+    return memory_.is_newest(number_) ? memory_.gifts_to(rank).sum() : std::uint16_t{0};
+  }
+  std::uint16_t gifts_from(int rank) const noexcept {
+    return memory_.is_newest(number_) ? memory_.gifts_from(rank).sum() : std::uint16_t{0};
   }
 
   bool in_arena(const std::byte* data, std::size_t bytes) const noexcept {

@@ -215,6 +215,43 @@ void blocks_whose_ends_disagree(Communicator& world, Arguments) {
   }
 }
 
+// The last rank gives a block that rank 0 takes for empty. A long one waits to be taken; rank 0
+// finds that a short one was there when the next one comes.
+void blocks_that_nobody_awaits(Communicator& world, Arguments) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const int last = world.size() - 1;
+  const bool is_root = world.rank() == 0;
+  for (const std::size_t count : {std::size_t{2}, std::size_t{100'000}}) {
+    const std::vector<std::int64_t> mine(count);
+    std::vector<std::int64_t> all(count * ranks);
+    const std::vector<std::size_t> counts(ranks, count);
+    std::vector<std::size_t> fewer = counts;
+    fewer.back() = 0;
+    const bool root_finds = count == 2 || world.size() > 2;
+    const Expected told{ErrorCode::mismatch, root_finds ? last : 0, "*",
+                        root_finds ? "a step came before this one where none was due*"
+                                   : "a step of 800000 bytes arrived where 0 were due*",
+                        "the two ends of a block must give it the same length"};
+    Communicator disputed = world.duplicate();
+    const auto gather = [&](const std::vector<std::size_t>& as) {
+      disputed.gather(mine, all, is_root ? BlockLayout{as} : BlockLayout{}, 0);
+    };
+    gather(counts);
+    try {
+      gather(fewer);
+      gather(counts);
+      disputed.barrier();
+      fail("no error", Place::current());
+    } catch (const Error& error) {
+      Expected exactly = told;
+      exactly.operation = error.operation();
+      check(error.operation() == "gather" || error.operation() == "barrier", error.what());
+      check_error(error, exactly);
+    }
+    world.barrier();
+  }
+}
+
 // The same with one rank that comes late: the others' calls are parked at it until it begins.
 void a_late_call_that_differs_is_named_too(Communicator& world, Arguments) {
   std::vector<float> floats(4);
@@ -237,6 +274,7 @@ std::vector<Scenario> differing_call_scenarios() {
                collectives_that_differ_are_named_on_every_rank),
       in_world("roots_that_differ_where_both_ranks_wait", roots_that_differ_where_both_ranks_wait),
       in_world("blocks_whose_ends_disagree", blocks_whose_ends_disagree),
+      in_world("blocks_that_nobody_awaits", blocks_that_nobody_awaits),
       in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too)};
 }
 
