@@ -10,8 +10,10 @@
 namespace qpmesh::bench {
 namespace {
 
-// Until a communicator has found out which algorithm is the fastest.
-constexpr int calls_until_chosen = 100;
+// Until a communicator has found out which algorithm is the fastest: so many calls, and for so
+// long.
+constexpr std::size_t calls_until_chosen = 100;
+constexpr double until_chosen_s = 5e-3;
 constexpr std::size_t turns_default = 15;
 // In a turn an algorithm runs for so long before it is timed, and so long while it is; a long call,
 // which fills its staging by itself, so many times at least.
@@ -41,10 +43,10 @@ std::optional<Comparison> best_row(Case& subject, std::optional<std::size_t> tur
     sides.push_back({.algorithm = std::move(algorithm)});
   if (sides.size() == 1) return std::nullopt;
 
-  for (int call = 0; call < calls_until_chosen; ++call) subject.run();
   const TimedBatch timed = timed_batch([&subject] { subject.run(); }, compute_s);
   const Batch batch = agree_batch(timed, agreement);
   const double call_s = batch.sample_s / static_cast<double>(batch.calls);
+  timed(std::max(calls_until_chosen, calls_in(until_chosen_s, call_s)));
   const std::size_t settling_calls = calls_in(settling_s, call_s);
   const std::size_t timed_calls = calls_in(timed_s, call_s);
 
