@@ -258,28 +258,28 @@ extern constexpr Algorithm reduce_one_pass{Collective::reduce,
                                            reduce_cost<Stores::cached>,
                                            reduce<Stores::cached>,
                                            Bits::of_rank_order,
-                                           staged_from_bytes<Stores::cached>};
+                                           staged_from_bytes};
 extern constexpr Algorithm reduce_one_pass_streamed{Collective::reduce,
                                                     "one_pass_streamed",
                                                     fits,
                                                     reduce_cost<Stores::streaming>,
                                                     reduce<Stores::streaming>,
                                                     Bits::of_rank_order,
-                                                    staged_from_bytes<Stores::streaming>};
+                                                    staged_from_bytes};
 extern constexpr Algorithm allreduce_one_pass{Collective::allreduce,
                                               "one_pass",
                                               fits,
                                               allreduce_cost<Stores::cached>,
                                               allreduce<Stores::cached>,
                                               Bits::of_rank_order,
-                                              staged_from_bytes<Stores::cached>};
+                                              staged_from_bytes};
 extern constexpr Algorithm allreduce_one_pass_streamed{Collective::allreduce,
                                                        "one_pass_streamed",
                                                        fits,
                                                        allreduce_cost<Stores::streaming>,
                                                        allreduce<Stores::streaming>,
                                                        Bits::of_rank_order,
-                                                       staged_from_bytes<Stores::streaming>};
+                                                       staged_from_bytes};
 extern constexpr Algorithm scan_one_pass{Collective::scan,
                                          "one_pass",
                                          fits_scan,
@@ -293,7 +293,7 @@ extern constexpr Algorithm scan_one_pass_streamed{Collective::scan,
                                                   scan_cost<Stores::streaming>,
                                                   scan<Stores::streaming, Collective::scan>,
                                                   Bits::of_rank_order,
-                                                  staged_from_bytes<Stores::streaming>};
+                                                  staged_from_bytes};
 extern constexpr Algorithm exscan_one_pass{Collective::exscan,
                                            "one_pass",
                                            fits_scan,
@@ -307,6 +307,6 @@ extern constexpr Algorithm exscan_one_pass_streamed{Collective::exscan,
                                                     scan_cost<Stores::streaming>,
                                                     scan<Stores::streaming, Collective::exscan>,
                                                     Bits::of_rank_order,
-                                                    staged_from_bytes<Stores::streaming>};
+                                                    staged_from_bytes};
 
 }  // namespace qpmesh::collectives

@@ -16,9 +16,7 @@ enum class Stores : std::uint8_t { cached, streaming };
 
 // Rows that stage are not meant for shorter vectors: one_shot stores them beside their flag, or
 // near it, with the least that there is to do.
-template <Stores stores>
-inline constexpr std::size_t staged_from_bytes =
-    std::size_t{stores == Stores::streaming ? 4U : 1U} << 10;
+inline constexpr std::size_t staged_from_bytes = std::size_t{1} << 10;
 
 // Seen by whoever sees a step that this rank comes to later.
 template <Stores stores>
