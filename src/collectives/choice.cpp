@@ -65,12 +65,14 @@ NodeAwaiter decision_of(NodeMemory& node, const SizeClass& of) noexcept {
 }
 
 // Is there a rank that only gives, and so runs ahead of those that take?
-bool is_rooted(Collective collective) noexcept {
+bool has_only_givers(Collective collective) noexcept {
   switch (collective) {
     case Collective::broadcast:
     case Collective::scatter:
     case Collective::reduce:
-    case Collective::gather: return true;
+    case Collective::gather:
+    case Collective::scan:
+    case Collective::exscan: return true;
     default: return false;
   }
 }
@@ -89,6 +91,25 @@ bool may_run_instead(const Algorithm& row, const CallShape& shape) noexcept {
 
 const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {
   return *algorithms(of.collective)[row];
+}
+
+// Until every member has gone once through its staging: what another row has left there makes the
+// next one up to five times as slow, or as fast.
+std::uint32_t settling_calls(const NodeMemory& node, const CallShape& shape,
+                             Collective collective) noexcept {
+  const auto size = static_cast<std::size_t>(shape.size);
+  const auto calls = [&](std::size_t bytes, std::size_t calls_each) {
+    return static_cast<std::uint32_t>(node.operations_through_staging(bytes) * calls_each);
+  };
+  switch (collective) {
+    case Collective::barrier: return 0;
+    // With a root that moves, each stages in one call of several.
+    case Collective::broadcast: return calls(shape.bytes, size);
+    case Collective::gather:
+    case Collective::scatter: return calls(shape.bytes / size, size);
+    case Collective::allgather: return calls(shape.bytes / size, 1);
+    default: return calls(shape.bytes, 1);
+  }
 }
 
 ChoiceWords<base::ProcessAtomics>& words(const NodeMemory& node, int rank,
@@ -206,7 +227,8 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
   if (is_measured) {
     measuring_.node->populate(shape.bytes);
     const Algorithm& cheapest = *algorithms(collective)[tried.front()];
-    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest));
+    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest),
+                                    settling_calls(*measuring_.node, shape, collective));
     if (measuring_.node->rank() == 0) made->judge = std::make_unique<Judge>(made->decision);
   }
   owned_.push_back(std::move(made));
@@ -241,7 +263,7 @@ Choice Selector::take_call(SizeClass& of, const CallShape& shape) noexcept {
     // A row that runs instead of another one is not what was to be measured.
     if (!applies) of.begin_ns = std::numeric_limits<std::uint64_t>::max();
   }
-  choice.waits = of.leg.is_first && is_rooted(of.collective);
+  choice.waits = of.leg.is_first && has_only_givers(of.collective);
   if (choice.waits || choice.begins >= 0 || choice.ends >= 0) choice.measured = &of;
   return choice;
 }
@@ -252,6 +274,7 @@ bool Selector::begin_leg(SizeClass& of) noexcept {
   if (judges && !judge(of)) return false;
   if (of.position == of.decision.plan.calls && !begin_round(of)) return false;
   of.leg = leg_at(of.decision.plan, of.position);
+  if (of.leg.is_first && of.collective != Collective::barrier) measuring_.node->use_all_staging();
   of.position += of.leg.calls;
   of.calls_left = of.leg.calls;
   return true;

@@ -22,35 +22,34 @@ constexpr double lost_share_max = 0.02;
 constexpr double earned_least_us = 200'000;
 constexpr double earned_least_of_drift_us = 20'000;  // of a class whose time drifts
 constexpr double patience_max = 64;
+// So long at most, as is predicted, a row runs in a trial before it is timed.
+constexpr double settling_us_max = 500;
+constexpr std::uint32_t warming_calls_max = 512;
 // What a row takes again and again is known when rings are full, whoever runs ahead has come to the
 // end of its slots, and calls have gone once through all staging: what another row has left there
 // makes them up to five times as slow, or as fast. So rows prove themselves, timed after calls of
 // so long, the best of the trial first: at most so many rows.
 constexpr double proof_opening_us = 200;
-constexpr std::uint32_t proof_opening_calls_min = 8;
 constexpr std::uint32_t proof_opening_calls_max = 128;
-constexpr std::uint32_t proof_looks = 8;
+constexpr std::uint8_t proof_samples = 8;
 constexpr int proofs_max = 3;
 // Somebody else may have had a core while a row was slower by this than in its tries: once more.
 constexpr float disturbed_factor = 3;
-// A row whose tries were slower by this may be the faster one. Long calls, whose vectors fill the
-// staging anyway, say more of themselves.
-constexpr double short_call_us = 10;
-constexpr float short_doubt_factor = 1.4F;
+// A row whose tries were slower by this may be the faster one.
 constexpr float doubt_factor = 1.25F;
 constexpr std::uint32_t looks = 16;    // in a round in which nothing is tried
 constexpr double timed_call_us = 0.3;  // more than one that is not timed
 // A sample lasts about so long.
 constexpr double sample_us = 8;
-constexpr std::uint32_t try_sample_calls_max = 2;
+constexpr std::uint32_t try_sample_calls_max = 4;
 constexpr std::uint32_t look_sample_calls_max = 8;
-constexpr std::size_t passes_max = 2;
-constexpr std::uint8_t try_samples = 3;  // two of them may be disturbed
-constexpr float apart_us_min = 0.5F;     // less is the clock, and a rank that comes a little later
+constexpr std::size_t try_samples_min = 3;  // two of them may be disturbed
+constexpr std::size_t try_samples_max = 7;  // where few rows are tried
+constexpr float apart_us_min = 0.5F;  // less is the clock, and a rank that comes a little later
 constexpr float drift_factor = 1.5F;
 constexpr std::uint32_t drifted_rounds = 2;
 
-static_assert(tried_max * (1 + try_samples) <= stamps_max);
+static_assert(tried_max * (1 + try_samples_min) <= stamps_max);
 static_assert(looks * 2 <= stamps_max);
 static_assert(round_calls_min >= looks * (1 + look_sample_calls_max) + lead_calls);
 
@@ -65,14 +64,17 @@ std::uint8_t calls_of_sample(double us, std::uint32_t most) noexcept {
   return static_cast<std::uint8_t>(std::bit_floor(calls_in(sample_us, us, 1, most)));
 }
 
-float doubt(float us) noexcept { return us < short_call_us ? short_doubt_factor : doubt_factor; }
+std::uint8_t try_samples(const TriedRows& rows) noexcept {
+  return static_cast<std::uint8_t>(
+      std::clamp(stamps_max / rows.count - 1, try_samples_min, try_samples_max));
+}
 
 // Stamps in a row: those of a try, or of a look.
 std::uint32_t group_count(const Plan& plan) noexcept {
-  return plan.tried.empty() ? plan.passes : plan.tries();
+  return plan.tried.empty() ? plan.looks : plan.tried.count;
 }
 RowIndex row_of_group(const Plan& plan, std::uint32_t group) noexcept {
-  return plan.tried.empty() ? plan.row : plan.tried.rows[group % plan.tried.count];
+  return plan.tried.empty() ? plan.row : plan.tried.rows[group];
 }
 
 // Calls of a group that are timed, from `call` on.
@@ -166,28 +168,41 @@ Leg leg_at(const Plan& plan, std::uint32_t position) noexcept {
   const std::uint32_t call = position - plan.opening;
   if (!plan.tried.empty()) {
     const std::uint32_t group = call / plan.try_calls();
-    if (call == plan.tries() * plan.try_calls())
+    if (call == plan.tried.count * plan.try_calls())
       return {.row = plan.row, .calls = 1, .is_first = true};
-    if (group >= plan.tries()) return until(judged_at);
+    if (group >= plan.tried.count) return until(judged_at);
     const std::uint32_t of_try = call % plan.try_calls();
-    if (of_try >= warming_calls) return timed_leg(plan, group, of_try - warming_calls);
-    return {.row = row_of_group(plan, group), .calls = 1, .is_first = of_try == 0};
+    if (of_try >= plan.warming) return timed_leg(plan, group, of_try - plan.warming);
+    return {.row = row_of_group(plan, group),
+            .calls = of_try == 0 ? 1 : plan.warming - of_try,
+            .is_first = of_try == 0};
   }
-  const std::uint32_t spacing = (judged_at - plan.opening) / plan.passes;
+  if (plan.proves()) {
+    if (call < plan.timed_calls()) return timed_leg(plan, 0, call);
+    Leg leg = until(judged_at);
+    leg.is_first = true;
+    return leg;
+  }
+  const std::uint32_t spacing = (judged_at - plan.opening) / plan.looks;
   const std::uint32_t look = call / spacing;
-  if (look >= plan.passes) return until(judged_at);
+  if (look >= plan.looks) return until(judged_at);
   const std::uint32_t timed_from = plan.opening + (look + 1) * spacing - plan.timed_calls();
   if (position < timed_from) return until(timed_from);
   return timed_leg(plan, look, position - timed_from);
 }
 
-Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us) noexcept {
-  Plan plan{.opening = opening_calls, .row = candidates.front(), .passes = 1};
+Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us,
+                        std::uint32_t settling_calls) noexcept {
+  Plan plan{.opening = opening_calls,
+            .row = candidates.front(),
+            .warming = std::clamp(
+                settling_calls, warming_calls_min,
+                calls_in(settling_us_max, cheapest_us, warming_calls_min, warming_calls_max))};
   for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
     plan.tried.add(row);
   plan.sample_calls = calls_of_sample(cheapest_us, try_sample_calls_max);
-  plan.samples = try_samples;
-  plan.calls = plan.opening + plan.tries() * plan.try_calls() + 2 * lead_calls;
+  plan.samples = try_samples(plan.tried);
+  plan.calls = plan.opening + plan.tried.count * plan.try_calls() + 2 * lead_calls;
   return {.plan = plan};
 }
 
@@ -197,21 +212,20 @@ std::uint8_t Judge::sample_calls(double us, std::uint32_t most) const noexcept {
 
 Plan Judge::trial(RowIndex row, float us, const TriedRows& rows) const noexcept {
   Plan plan{.row = row,
-            .samples = try_samples,
+            .warming = warming_,
+            .samples = try_samples(rows),
             .sample_calls = sample_calls(us, try_sample_calls_max),
             .tried = rows};
-  const std::size_t affordable = stamps_max / (rows.count * plan.stamps());
-  plan.passes = static_cast<std::uint8_t>(std::min(affordable, passes_max));
-  plan.calls = plan.tries() * plan.try_calls() + 2 * lead_calls;
+  plan.calls = plan.tried.count * plan.try_calls() + 2 * lead_calls;
   return plan;
 }
 
 Plan Judge::steady(RowIndex row, float us) const noexcept {
-  const double calls = us > 0 ? round_length_us / static_cast<double>(us) : round_calls_max;
+  const double calls = us > 0 ? round_length_us / static_cast<double>(us) : round_calls_min;
   return {.calls = static_cast<std::uint32_t>(
               std::clamp<double>(calls, round_calls_min, round_calls_max)),
           .row = row,
-          .passes = looks,
+          .looks = looks,
           .sample_calls = sample_calls(us, look_sample_calls_max)};
 }
 
@@ -245,12 +259,13 @@ Plan Judge::prove(RowIndex row, float us) noexcept {
 }
 
 Plan Judge::proof(RowIndex row, float us) const noexcept {
-  Plan plan{
-      .opening = calls_in(proof_opening_us, us, proof_opening_calls_min, proof_opening_calls_max),
-      .row = row,
-      .passes = proof_looks,
-      .sample_calls = sample_calls(us, sample_calls_max)};
-  plan.calls = plan.opening + plan.passes * plan.timed_calls() + lead_calls;
+  Plan plan{.opening = calls_in(proof_opening_us, us, warming_,
+                                std::max(warming_, proof_opening_calls_max)),
+            .row = row,
+            .looks = 1,
+            .samples = proof_samples,
+            .sample_calls = sample_calls(us, sample_calls_max)};
+  plan.calls = plan.opening + plan.looks * plan.timed_calls() + 1 + lead_calls;
   return plan;
 }
 
@@ -271,7 +286,7 @@ Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept 
   std::optional<RowIndex> challenger;
   for (const RowIndex each : candidates_) {
     const bool is_close =
-        figures[each].samples > 0 && figures[each].us < doubt(figures[best].us) * figures[best].us;
+        figures[each].samples > 0 && figures[each].us < doubt_factor * figures[best].us;
     if (!is_proven(each) && is_close && (!challenger || is_faster(each, *challenger)))
       challenger = each;
   }
@@ -301,9 +316,8 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   double lost_us = 0;  // as far as is known
   for (const RowIndex row : rows) {
     const float more_us = std::max(0.0F, figures[row].us - figure.us);
-    lost_us += tried.passes *
-               (tried.try_calls() * static_cast<double>(more_us) + tried.stamps() * timed_call_us);
-    if (figures[row].us < doubt(figure.us) * figure.us)
+    lost_us += tried.try_calls() * static_cast<double>(more_us) + tried.stamps() * timed_call_us;
+    if (figures[row].us < doubt_factor * figure.us)
       lost_us += proof(row, figure.us).calls * static_cast<double>(more_us);
   }
   if (lost_us > earned_us_ * lost_share_max) return next;

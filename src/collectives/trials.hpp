@@ -22,8 +22,8 @@ inline constexpr std::size_t rows_max = 16;  // of a collective
 
 inline constexpr std::size_t tried_max = 8;        // rows in one round
 inline constexpr std::uint32_t opening_calls = 4;  // of a class, before anything is tried
-// In front of those that are timed: they bring a row's text and its data into the caches.
-inline constexpr std::uint32_t warming_calls = 2;
+// At least so many in front of those that are timed: they bring a row's text into the caches.
+inline constexpr std::uint32_t warming_calls_min = 2;
 inline constexpr std::size_t stamps_max = 32;  // of a round
 // A sample is so many calls in a row at most: the clock costs as much as a quarter of a short call,
 // and a rank that only gives runs ahead for some calls.
@@ -55,24 +55,26 @@ struct TriedRows {
 };
 
 struct Plan {
-  std::uint32_t opening = 0;  // calls before the first one that is timed, or tried
-  std::uint32_t calls = 0;    // of the round
-  RowIndex row = 0;           // of all calls in which nothing is tried
-  // Times that each of `tried` is tried, all in turn; where nothing is, that `row` is timed.
-  std::uint8_t passes = 0;
-  std::uint8_t samples = 1;       // each time
+  std::uint32_t opening = 0;      // calls before the first one that is timed, or tried
+  std::uint32_t calls = 0;        // of the round
+  RowIndex row = 0;               // of all calls in which nothing is tried
+  std::uint32_t warming = 0;      // calls of each try in front of those that are timed
+  std::uint8_t looks = 0;         // where nothing is tried: times that `row` is timed
+  std::uint8_t samples = 1;       // of each try, or look
   std::uint8_t sample_calls = 1;  // of each
   TriedRows tried{};
 
   bool operator==(const Plan&) const = default;
 
-  std::uint32_t tries() const noexcept { return std::uint32_t{tried.count} * passes; }
   // One call, of which only the end counts, and the samples.
   std::uint32_t timed_calls() const noexcept { return 1U + samples * sample_calls; }
   std::uint32_t stamps() const noexcept { return 1U + samples; }
-  std::uint32_t try_calls() const noexcept { return warming_calls + timed_calls(); }
-  // At this call the times are judged. All tries have ended at all members then. The last looks may
-  // not have, at those that take from one who runs ahead: they tell nothing.
+  std::uint32_t try_calls() const noexcept { return warming + timed_calls(); }
+  // `row` runs until it is as fast as it will be, and is timed then.
+  bool proves() const noexcept { return tried.empty() && opening > 0; }
+  // At this call the times are judged. All tries and proofs have ended at all members then. The
+  // last looks of other rounds may not have, at those that take from one who runs ahead: they tell
+  // nothing.
   std::uint32_t judged_at() const noexcept { return calls - lead_calls; }
 };
 
@@ -83,7 +85,8 @@ struct Leg {
   int stamp = -1;       // these calls belong to: its number in the round
   bool begins = false;  // with the one call of this leg, and so on
   bool ends = false;
-  bool is_first = false;  // of a try, or behind the last one: who runs ahead waits for all others
+  // Of a try, or behind the last one or a proof: who runs ahead waits for all others.
+  bool is_first = false;
 };
 // position: calls of the round so far, less than all. A leg does not reach beyond judged_at().
 Leg leg_at(const Plan& plan, std::uint32_t position) noexcept;
@@ -117,13 +120,16 @@ struct Span {
 
 // candidates: rows that give the same bits, by prediction, the cheapest first; at least two. Only
 // the first tried_max are ever tried. cheapest_us: what is predicted of the first one.
-Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us) noexcept;
+// settling_calls: until a row is as fast, or as slow, as it will be.
+Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us,
+                        std::uint32_t settling_calls) noexcept;
 
 // What the deciding member knows of a class.
 class Judge {
  public:
   // first: first_decision of the class.
-  explicit Judge(const Decision& first) noexcept : candidates_{first.plan.tried} {}
+  explicit Judge(const Decision& first) noexcept
+      : candidates_{first.plan.tried}, warming_{first.plan.warming} {}
 
   // now: of the round that ends; stamps: by their numbers.
   Decision judge(const Decision& now, std::span<const Span, stamps_max> stamps) noexcept;
@@ -141,6 +147,7 @@ class Judge {
   void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
 
   TriedRows candidates_;
+  std::uint32_t warming_;      // calls of a try
   RowIndex row_ = rows_max;    // that the last trial found best
   double earned_us_ = 0;       // the time of all calls since then
   float baseline_us_ = 0;      // of the first round since then; 0: not known yet

@@ -104,6 +104,26 @@ TEST(staging, reaches_further_the_longer_it_serves_where_that_is_wanted) {
   EXPECT_EQ(small_end, StagingRing::round_bytes(32 << 10));
 }
 
+TEST(staging, reaches_as_far_as_it_ever_will_when_it_is_asked_to) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{16} << 10, node_staging_bytes}) {
+    StagingRing ring;
+    StagingRing small{0};
+    ring.use_all();
+    small.use_all();
+    std::size_t parts = 0;
+    std::size_t small_parts = 0;
+    for (std::uint64_t number = 0; number < 1'000; ++number) {
+      parts += ring.take(number, bytes).done_before == 0 ? 1U : 0U;
+      small_parts += small.take(number, bytes).done_before == 0 ? 1U : 0U;
+    }
+    EXPECT_EQ(parts, node_staging_bytes / base::round_up(bytes, node_granule_bytes));
+    EXPECT_EQ(parts, ring.parts_of(bytes));
+    EXPECT_LE(small_parts, parts);
+  }
+  EXPECT_EQ(StagingRing{0}.parts_of(1), 16U);
+  EXPECT_EQ(StagingRing{0}.parts_of(64 << 10), 4U);
+}
+
 TEST(staging, lets_an_operation_wait_for_all_that_had_a_part_of_what_it_takes) {
   StagingRing ring;
   ring.take(0, 100);

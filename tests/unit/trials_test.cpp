@@ -23,7 +23,8 @@ struct Life {
   TimeOf time_us;
   double between_us = 0;  // two calls, for something else
   double predicted_us = 10;
-  Decision decision = first_decision(candidates, predicted_us);
+  std::uint32_t settling_calls = 0;
+  Decision decision = first_decision(candidates, predicted_us, settling_calls);
   Judge judge{decision};
   std::uint64_t calls = 0;
   double spent_us = 0;
@@ -57,11 +58,11 @@ struct Life {
 };
 
 TEST(a_plan, has_legs_that_end_where_it_is_judged_and_begin_and_end_each_stamp_once) {
-  for (const double predicted_us : {0.2, 2.0, 50.0}) {
+  for (const double predicted_us : {0.2, 2.0, 50.0, 5'000.0}) {
     std::vector<RowIndex> rows;
     for (RowIndex count = 1; count <= 10; ++count) {
       rows.push_back(count);
-      const Plan plan = first_decision(rows, predicted_us).plan;
+      const Plan plan = first_decision(rows, predicted_us, 100).plan;
       EXPECT_EQ(plan.tried.count, std::min<std::size_t>(count, tried_max));
       std::set<int> begun;
       std::set<int> ended;
@@ -90,8 +91,8 @@ TEST(a_plan, has_legs_that_end_where_it_is_judged_and_begin_and_end_each_stamp_o
       }
       EXPECT_EQ(position, plan.calls);
       EXPECT_TRUE(judged);
-      EXPECT_EQ(firsts, plan.tries() + 1);  // and one behind them
-      EXPECT_EQ(begun.size(), plan.tries() * plan.stamps());
+      EXPECT_EQ(firsts, plan.tried.count + 1U);  // and one behind them
+      EXPECT_EQ(begun.size(), plan.tried.count * plan.stamps());
       EXPECT_EQ(ended, begun);
     }
   }
@@ -109,7 +110,7 @@ TEST(a_class, runs_what_was_predicted_first_and_the_fastest_after_a_hundred_call
   EXPECT_FLOAT_EQ(life.decision.figures[3].us, 40);
   life.live(500);
   EXPECT_EQ(life.decision.plan.row, 2);
-  EXPECT_EQ(life.decision.figures[3].samples, 3U);  // only once
+  EXPECT_EQ(life.decision.figures[3].samples, 7U);  // only once
   EXPECT_EQ(life.decision.figures[1].samples, 8U);  // and closer
 }
 
@@ -145,6 +146,28 @@ TEST(a_class, does_not_take_a_row_that_is_fast_for_a_few_calls_only) {
 }
 
 // As staging that another row has left to memory: its lines come back one after another.
+TEST(a_class, runs_each_row_that_long_but_no_longer_than_half_a_millisecond) {
+  const std::vector<RowIndex> rows{0, 1};
+  EXPECT_EQ(first_decision(rows, 1, 128).plan.warming, 128U);
+  EXPECT_EQ(first_decision(rows, 50, 128).plan.warming, 10U);
+  EXPECT_EQ(first_decision(rows, 1'000, 128).plan.warming, warming_calls_min);
+  EXPECT_EQ(first_decision(rows, 1'000, 0).plan.warming, warming_calls_min);
+}
+
+// A proof says what the row takes when whoever runs ahead has been waited for.
+TEST(a_proof, ends_with_a_call_that_waits_for_all) {
+  Life life{.candidates = {0, 1},
+            .time_us = [](RowIndex row, std::uint64_t) { return row == 0 ? 2.0 : 1.0; }};
+  life.round();
+  const Plan& plan = life.decision.plan;
+  ASSERT_TRUE(plan.proves());
+  for (std::uint32_t position = 0; position < plan.calls;) {
+    const Leg leg = leg_at(plan, position);
+    EXPECT_EQ(leg.is_first, position == plan.judged_at() - 1);
+    position += leg.calls;
+  }
+}
+
 TEST(a_class, takes_a_row_that_becomes_fast_when_it_has_gone_through_its_memory) {
   std::uint64_t in_a_row = 0;
   RowIndex last = 9;
@@ -153,9 +176,10 @@ TEST(a_class, takes_a_row_that_becomes_fast_when_it_has_gone_through_its_memory)
                 [&](RowIndex row, std::uint64_t) {
                   in_a_row = row == last ? in_a_row + 1 : 0;
                   last = row;
-                  return row == 0 ? 1.2 : row == 1 ? (in_a_row < 100 ? 1.6 : 0.6) : 1.5;
+                  return row == 0 ? 1.2 : row == 1 ? (in_a_row < 100 ? 5.6 : 0.6) : 1.5;
                 },
-            .predicted_us = 1};
+            .predicted_us = 1,
+            .settling_calls = 100};
   life.live(2'000);
   EXPECT_EQ(life.decision.plan.row, 1);
   EXPECT_NEAR(life.decision.figures[1].us, 0.6, 0.01);
@@ -229,7 +253,7 @@ TEST(a_class, times_short_calls_many_at_once) {
   Life life{.candidates = {0, 1},
             .time_us = [](RowIndex row, std::uint64_t) { return row == 0 ? 0.2 : 0.15; },
             .predicted_us = 0.2};
-  EXPECT_EQ(life.decision.plan.sample_calls, 2U);
+  EXPECT_EQ(life.decision.plan.sample_calls, 4U);
   life.round();
   EXPECT_EQ(life.decision.plan.row, 1);
   EXPECT_EQ(life.decision.plan.sample_calls, sample_calls_max);
@@ -260,12 +284,12 @@ TEST(a_class, times_calls_singly_where_something_lies_between_them) {
 // Calls that were started together: each has taken the time since the one before it ended.
 TEST(a_time, of_calls_that_overlap_is_from_end_to_end) {
   const std::vector<RowIndex> rows{0, 1};
-  const Decision first = first_decision(rows, 10);
-  ASSERT_EQ(first.plan.stamps(), 4U);
+  const Decision first = first_decision(rows, 10, 0);
+  const std::size_t each = first.plan.stamps();
   std::array<Span, stamps_max> stamps{};
-  for (std::size_t i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < each; ++i) {
     stamps[i] = {.begin_ns = 1000 + i, .end_ns = 11'000 + 10'000 * i};  // 10 µs each
-    stamps[4 + i] = {.begin_ns = 1010 + i, .end_ns = 48'000 + 7'000 * i};
+    stamps[each + i] = {.begin_ns = 1010 + i, .end_ns = 98'000 + 7'000 * i};
   }
   Judge judge{first};
   const Decision next = judge.judge(first, stamps);

@@ -211,8 +211,11 @@ void NodeMemory::populate(std::size_t vector_bytes) noexcept {
 }
 
 void NodeMemory::populate_staging(std::size_t bytes) noexcept {
-  for (int rank = 0; rank < size_; ++rank)
+  // Its own first: members that take the same pages at the same time wait for each other.
+  for (int i = 0; i < size_; ++i) {
+    const int rank = (rank_ + i) % size_;
     transport::populate(slab(rank).staging + populated_bytes_, bytes - populated_bytes_);
+  }
   populated_bytes_ = bytes;
 }
 

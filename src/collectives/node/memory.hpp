@@ -148,6 +148,15 @@ class NodeMemory final : public progress::Pollable {
   // Takes the pages of all members' slots, and of staging for vectors of so many bytes, here: who
   // takes them one by one measures that. Where there are few members.
   void populate(std::size_t vector_bytes) noexcept;
+  // What is tried runs in all the staging that it will have, and its pages are there.
+  void use_all_staging() noexcept {
+    staging_.use_all();
+    if (staging_.reach_bytes() > populated_bytes_) populate_staging(staging_.reach_bytes());
+  }
+  // Operations that stage so many bytes each go once through all of it.
+  std::size_t operations_through_staging(std::size_t bytes) const noexcept {
+    return staging_.parts_of(bytes);
+  }
   StagingRing::Part take_staging(std::uint64_t number, std::size_t bytes) noexcept {
     if (staging_.reach_bytes() > populated_bytes_) [[unlikely]]
       populate_staging(staging_.reach_bytes());

@@ -44,8 +44,15 @@ class StagingRing {
       part.done_before = std::max(part.done_before, std::exchange(user, number + 1));
     return part;
   }
+  // Parts lie in all of reach_bytes_max from now on.
+  void use_all() noexcept { reach_ = std::max(reach_, reach_max_); }
   // Parts lie in so many bytes from now on; more, where one needs more.
   std::size_t reach_bytes() const noexcept { return reach_ * node_granule_bytes; }
+  // So many parts of so many bytes are all that there will be, one after another; at least one.
+  std::size_t parts_of(std::size_t bytes) const noexcept {
+    const std::size_t count = std::clamp<std::size_t>(granules(bytes), 1, granule_count);
+    return std::max(reach_max_, round_of(count)) / count;
+  }
   // At first, all parts of so many bytes lie in the first of so many.
   static constexpr std::size_t round_bytes(std::size_t bytes) noexcept {
     return round_of(std::min(granule_count, granules(bytes))) * node_granule_bytes;
