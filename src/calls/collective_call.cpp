@@ -38,6 +38,8 @@ struct Preparation {
     prepared.moves_nothing =
         shape.bytes == 0 && !shape.uneven && what.collective != Collective::barrier;
     prepared.signature = call.signature();
+    prepared.has_more =
+        what.collective != Collective::barrier && what.collective != Collective::broadcast;
     prepared.lasts = true;
   }
 
@@ -356,13 +358,10 @@ void start(PendingOperation& request, const context::PreparedCall& prepared, Arg
   });
 }
 
-}  // namespace
-
-void run_collective(context::CommunicatorState& communicator, const detail::AnyCollective& what,
-                    const CallOptions& options) {
-  const std::string_view operation = collectives::collective_name(what.collective);
-  const CallScope scope{communicator, operation, options};
-  context::PreparedCall& prepared = prepare(communicator, what, operation);
+// Out of line: what moves nothing needs no room for what waits.
+[[gnu::noinline]] void run_and_wait(context::CommunicatorState& communicator,
+                                    context::PreparedCall& prepared, const CallOptions& options,
+                                    std::string_view operation) {
   const collectives::Choice choice = choose(communicator, prepared, options.algorithm, operation);
   const collectives::Group group = count(communicator, prepared, choice, options.algorithm);
   if (prepared.moves_nothing) return;
@@ -370,6 +369,20 @@ void run_collective(context::CommunicatorState& communicator, const detail::AnyC
   // No other call is made meanwhile: what is prepared, and the lists of a v-form, stay as they are.
   start(request, prepared, prepared.arguments, choice, group, false);
   if (!request.task_ended_well()) finish_waiting(request);
+}
+
+}  // namespace
+
+void run_collective(context::CommunicatorState& communicator, const detail::AnyCollective& what,
+                    const CallOptions& options) {
+  const std::string_view operation = collectives::collective_name(what.collective);
+  const CallScope scope{communicator, operation, options};
+  context::PreparedCall& prepared = prepare(communicator, what, operation);
+  if (prepared.moves_nothing && options.algorithm.empty()) {
+    count(communicator, prepared, {}, {});
+    return;
+  }
+  run_and_wait(communicator, prepared, options, operation);
 }
 
 void start_collective(PendingOperation& request, const detail::AnyCollective& what,

@@ -31,7 +31,8 @@ struct KeptLayout {
 
 // Of one communicator, where all that the checks look at beside the call stays the same.
 struct PreparedCall {
-  bool lasts = false;                               // false: its call was refused
+  bool lasts = false;     // false: its call was refused
+  bool has_more = false;  // than `out` and a root: what else there is need not be compared
   detail::AnyCollective what{Collective::barrier};  // its layouts are the caller's: not to be read
   collectives::CallShape shape{};
   collectives::Arguments arguments;  // set from `what`
@@ -47,9 +48,10 @@ struct PreparedCall {
 
   // But for the root. Both are of one collective, and this rank is the root of both, or of neither.
   bool is_like(const detail::AnyCollective& other) const noexcept {
-    return lasts && what.in == other.in && what.out == other.out &&
-           what.reduction == other.reduction && what.has_layout() == other.has_layout() &&
-           (!reads_layouts || has_like_layouts(other));
+    if (!lasts || what.out != other.out) return false;
+    if (!has_more) return true;
+    return what.in == other.in && what.reduction == other.reduction &&
+           what.has_layout() == other.has_layout() && (!reads_layouts || has_like_layouts(other));
   }
 
  private:
