@@ -13,7 +13,7 @@ namespace {
 // Until a communicator has found out which algorithm is the fastest: so many calls, and for so
 // long.
 constexpr std::size_t calls_until_chosen = 100;
-constexpr double until_chosen_s = 5e-3;
+constexpr double until_chosen_s = 30e-3;
 constexpr std::size_t turns_default = 15;
 // In a turn an algorithm runs for so long before it is timed, and so long while it is; a long call,
 // which fills its staging by itself, so many times at least.

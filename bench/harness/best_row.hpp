@@ -10,7 +10,7 @@
 
 namespace qpmesh::bench {
 
-// The one that is the fastest, after 100 calls, and 5 ms, of what is chosen. Collective.
+// The one that is the fastest, after 100 calls, and 30 ms, of what is chosen. Collective.
 //
 // All take turns, the chosen one among them, each turn within some milliseconds, so that a machine
 // that drifts favours none. What one algorithm leaves in rings, staging and caches makes the next
