@@ -89,6 +89,10 @@ bool may_run_instead(const Algorithm& row, const CallShape& shape) noexcept {
   return gives_common_bits(row) || (shape.size == 2 && row.applies(ordered));
 }
 
+// Such rows are tried last: what they leave in staging, in memory, makes those that store into the
+// caches slow until it has been gone through.
+bool passes_caches_by(const Algorithm& row) noexcept { return row.name.ends_with("_streamed"); }
+
 const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {
   return *algorithms(of.collective)[row];
 }
@@ -215,6 +219,7 @@ std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective co
   for (const Predicted& each : known) {
     if (each.s <= tried_factor * known.front().s) found.push_back(each.row);
   }
+  std::ranges::stable_partition(found, [&](RowIndex row) { return !passes_caches_by(*rows[row]); });
   return found;
 }
 
@@ -227,9 +232,10 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
   if (is_measured) {
     measuring_.node->populate(shape.bytes);
     const Algorithm& cheapest = *algorithms(collective)[tried.front()];
-    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest),
-                                    settling_calls(*measuring_.node, shape, collective));
-    if (measuring_.node->rank() == 0) made->judge = std::make_unique<Judge>(made->decision);
+    const std::uint32_t settling = settling_calls(*measuring_.node, shape, collective);
+    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest), settling);
+    if (measuring_.node->rank() == 0)
+      made->judge = std::make_unique<Judge>(made->decision, settling);
   }
   owned_.push_back(std::move(made));
   SizeClass& of = *owned_.back();

@@ -21,10 +21,14 @@ constexpr std::uint32_t round_calls_max = 1U << 16;
 constexpr double lost_share_max = 0.02;
 constexpr double earned_least_us = 200'000;
 constexpr double earned_least_of_drift_us = 20'000;  // of a class whose time drifts
+constexpr double earned_least_of_quick_us = 10'000;  // of one that has had the quick trial alone
+constexpr double lost_share_max_of_quick = 0.1;      // once
 constexpr double patience_max = 64;
-// So long at most, as is predicted, a row runs in a trial before it is timed.
+// A class that is called some hundred times has its row from a quick trial, in which rows do not
+// settle. They do in all others, for so long at most: the first of these comes soon.
+constexpr std::uint32_t quick_warming_calls_max = 16;
 constexpr double settling_us_max = 500;
-constexpr std::uint32_t warming_calls_max = 512;
+constexpr std::uint32_t settling_calls_max = 512;
 // What a row takes again and again is known when rings are full, whoever runs ahead has come to the
 // end of its slots, and calls have gone once through all staging: what another row has left there
 // makes them up to five times as slow, or as fast. So rows prove themselves, timed after calls of
@@ -195,9 +199,7 @@ Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us
                         std::uint32_t settling_calls) noexcept {
   Plan plan{.opening = opening_calls,
             .row = candidates.front(),
-            .warming = std::clamp(
-                settling_calls, warming_calls_min,
-                calls_in(settling_us_max, cheapest_us, warming_calls_min, warming_calls_max))};
+            .warming = std::clamp(settling_calls, warming_calls_min, quick_warming_calls_max)};
   for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
     plan.tried.add(row);
   plan.sample_calls = calls_of_sample(cheapest_us, try_sample_calls_max);
@@ -206,13 +208,19 @@ Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us
   return {.plan = plan};
 }
 
+// As many as it takes, but not too long.
+std::uint32_t Judge::settling_calls(double us) const noexcept {
+  return std::clamp(settling_calls_, warming_calls_min,
+                    calls_in(settling_us_max, us, warming_calls_min, settling_calls_max));
+}
+
 std::uint8_t Judge::sample_calls(double us, std::uint32_t most) const noexcept {
   return apart_ ? 1 : calls_of_sample(us, most);
 }
 
 Plan Judge::trial(RowIndex row, float us, const TriedRows& rows) const noexcept {
   Plan plan{.row = row,
-            .warming = warming_,
+            .warming = settling_calls(us),
             .samples = try_samples(rows),
             .sample_calls = sample_calls(us, try_sample_calls_max),
             .tried = rows};
@@ -241,7 +249,13 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
   TriedRows rows = plan.tried;
   rows.drop_if([&](RowIndex row) { return figures[row].samples == 0; });
   if (rows.empty()) return steady(plan.row, 0);
-  if (apart_ && plan.sample_calls > 1) return trial(plan.row, 0, plan.tried);  // singly
+  if (apart_ && plan.sample_calls > 1) {
+    Plan singly = plan;
+    singly.opening = 0;
+    singly.sample_calls = 1;
+    singly.calls = singly.tried.count * singly.try_calls() + 2 * lead_calls;
+    return singly;
+  }
   std::ranges::sort(rows, {}, [&](RowIndex row) { return figures[row].us; });
   const float best_us = figures[rows.rows[0]].us;
   const Figure& now = figures[plan.row];
@@ -259,8 +273,9 @@ Plan Judge::prove(RowIndex row, float us) noexcept {
 }
 
 Plan Judge::proof(RowIndex row, float us) const noexcept {
-  Plan plan{.opening = calls_in(proof_opening_us, us, warming_,
-                                std::max(warming_, proof_opening_calls_max)),
+  Plan plan{.opening = std::max(
+                settled_ ? settling_calls(us) : warming_calls_min,
+                calls_in(proof_opening_us, us, warming_calls_min, proof_opening_calls_max)),
             .row = row,
             .looks = 1,
             .samples = proof_samples,
@@ -306,8 +321,11 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   drifted_ = is_far(figure.us, baseline_us_) ? drifted_ + 1 : 0;
   const bool drifts = drifted_ >= drifted_rounds;
   const Plan next = steady(plan.row, figure.us);
-  if (earned_us_ < (drifts ? earned_least_of_drift_us : earned_least_us * patience_)) return next;
-  const bool all = drifts || (trials_ + 1) % trials_of_all == 0;
+  const double least_us = drifts     ? earned_least_of_drift_us
+                          : settled_ ? earned_least_us * patience_
+                                     : earned_least_of_quick_us;
+  if (earned_us_ < least_us) return next;
+  const bool all = drifts || !settled_ || (trials_ + 1) % trials_of_all == 0;
   TriedRows rows = candidates_;
   rows.drop_if([&](RowIndex row) {
     return !all && row != plan.row && figures[row].us > worse_factor * figure.us;
@@ -320,7 +338,8 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
     if (figures[row].us < doubt_factor * figure.us)
       lost_us += proof(row, figure.us).calls * static_cast<double>(more_us);
   }
-  if (lost_us > earned_us_ * lost_share_max) return next;
+  if (lost_us > earned_us_ * (settled_ ? lost_share_max : lost_share_max_of_quick)) return next;
+  settled_ = true;
   ++trials_;
   if (rows.count > 1) return tried;
   start_anew(plan.row);

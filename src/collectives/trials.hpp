@@ -127,9 +127,11 @@ Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us
 // What the deciding member knows of a class.
 class Judge {
  public:
-  // first: first_decision of the class.
-  explicit Judge(const Decision& first) noexcept
-      : candidates_{first.plan.tried}, warming_{first.plan.warming} {}
+  // first: first_decision of the class; settling_calls: as there.
+  Judge(const Decision& first, std::uint32_t settling_calls) noexcept
+      : candidates_{first.plan.tried},
+        settling_calls_{settling_calls},
+        settled_{settling_calls <= first.plan.warming} {}
 
   // now: of the round that ends; stamps: by their numbers.
   Decision judge(const Decision& now, std::span<const Span, stamps_max> stamps) noexcept;
@@ -143,11 +145,13 @@ class Judge {
   Plan proof(RowIndex row, float us) const noexcept;
   Plan steady(RowIndex row, float us) const noexcept;
   Plan trial(RowIndex row, float us, const TriedRows& rows) const noexcept;
+  std::uint32_t settling_calls(double us) const noexcept;
   std::uint8_t sample_calls(double us, std::uint32_t most) const noexcept;
   void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
 
   TriedRows candidates_;
-  std::uint32_t warming_;      // calls of a try
+  std::uint32_t settling_calls_;
+  bool settled_;               // rows have in the last trial
   RowIndex row_ = rows_max;    // that the last trial found best
   double earned_us_ = 0;       // the time of all calls since then
   float baseline_us_ = 0;      // of the first round since then; 0: not known yet

@@ -25,7 +25,7 @@ struct Life {
   double predicted_us = 10;
   std::uint32_t settling_calls = 0;
   Decision decision = first_decision(candidates, predicted_us, settling_calls);
-  Judge judge{decision};
+  Judge judge{decision, settling_calls};
   std::uint64_t calls = 0;
   double spent_us = 0;
   double timed_calls = 0;
@@ -145,13 +145,21 @@ TEST(a_class, does_not_take_a_row_that_is_fast_for_a_few_calls_only) {
   EXPECT_NEAR(life.decision.figures[1].us, 30, 0.1);
 }
 
-// As staging that another row has left to memory: its lines come back one after another.
-TEST(a_class, runs_each_row_that_long_but_no_longer_than_half_a_millisecond) {
-  const std::vector<RowIndex> rows{0, 1};
-  EXPECT_EQ(first_decision(rows, 1, 128).plan.warming, 128U);
-  EXPECT_EQ(first_decision(rows, 50, 128).plan.warming, 10U);
-  EXPECT_EQ(first_decision(rows, 1'000, 128).plan.warming, warming_calls_min);
-  EXPECT_EQ(first_decision(rows, 1'000, 0).plan.warming, warming_calls_min);
+// Some hundred calls have a row from a trial that does not wait until rows are as fast as they will
+// be.
+TEST(a_class, has_a_quick_trial_first_and_soon_one_in_which_rows_settle) {
+  for (const double us : {1.0, 50.0}) {
+    Life life{.candidates = {0, 1},
+              .time_us = [&](RowIndex row, std::uint64_t) { return (row == 0 ? 1 : 1.1) * us; },
+              .predicted_us = us,
+              .settling_calls = 128};
+    EXPECT_EQ(life.decision.plan.warming, 16U);
+    while (!life.decision.plan.tried.empty()) life.round();
+    EXPECT_LE(life.calls, 150U);
+    while (life.decision.plan.tried.empty() && life.spent_us < 1e5) life.round();
+    EXPECT_NEAR(life.decision.plan.warming, us < 2 ? 128 : 10, 1);  // half a millisecond at most
+    EXPECT_GT(life.spent_us, 10'000);
+  }
 }
 
 // A proof says what the row takes when whoever runs ahead has been waited for.
@@ -168,6 +176,7 @@ TEST(a_proof, ends_with_a_call_that_waits_for_all) {
   }
 }
 
+// As staging that another row has left to memory: its lines come back one after another.
 TEST(a_class, takes_a_row_that_becomes_fast_when_it_has_gone_through_its_memory) {
   std::uint64_t in_a_row = 0;
   RowIndex last = 9;
@@ -181,6 +190,8 @@ TEST(a_class, takes_a_row_that_becomes_fast_when_it_has_gone_through_its_memory)
             .predicted_us = 1,
             .settling_calls = 100};
   life.live(2'000);
+  EXPECT_EQ(life.decision.plan.row, 0);
+  life.live(40'000);
   EXPECT_EQ(life.decision.plan.row, 1);
   EXPECT_NEAR(life.decision.figures[1].us, 0.6, 0.01);
 }
@@ -291,7 +302,7 @@ TEST(a_time, of_calls_that_overlap_is_from_end_to_end) {
     stamps[i] = {.begin_ns = 1000 + i, .end_ns = 11'000 + 10'000 * i};  // 10 µs each
     stamps[each + i] = {.begin_ns = 1010 + i, .end_ns = 98'000 + 7'000 * i};
   }
-  Judge judge{first};
+  Judge judge{first, 0};
   const Decision next = judge.judge(first, stamps);
   EXPECT_NEAR(next.figures[0].us, 10, 0.01);
   EXPECT_NEAR(next.figures[1].us, 7, 0.01);

@@ -178,7 +178,8 @@ bool NodeMemory::waits_for(int rank) noexcept {
 
 bool NodeMemory::awaits_unrung() const noexcept {
   for (const NodeWait* wait = waits_; wait != nullptr; wait = wait->next_wait) {
-    if (wait->what != NodeWait::For::stage && wait->what != NodeWait::For::stage_or_end) return true;
+    if (wait->what != NodeWait::For::stage && wait->what != NodeWait::For::stage_or_end)
+      return true;
   }
   return false;
 }
@@ -217,6 +218,16 @@ void NodeMemory::populate_staging(std::size_t bytes) noexcept {
     transport::populate(slab(rank).staging + populated_bytes_, bytes - populated_bytes_);
   }
   populated_bytes_ = bytes;
+}
+
+void NodeMemory::warm_staging(std::size_t begin) noexcept {
+  const std::size_t bytes = populated_bytes_ - begin;
+  prefetch_for_write(slab(rank_).staging + begin, bytes);
+  for (int i = 1; i < size_; ++i) {
+    const std::byte* const staging = slab((rank_ + i) % size_).staging + begin;
+    for (std::size_t offset = 0; offset < bytes; offset += base::cache_line_bytes)
+      base::prefetch(staging + offset);
+  }
 }
 
 bool NodeMemory::everybody_has_left() const noexcept {

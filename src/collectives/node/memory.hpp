@@ -148,10 +148,14 @@ class NodeMemory final : public progress::Pollable {
   // Takes the pages of all members' slots, and of staging for vectors of so many bytes, here: who
   // takes them one by one measures that. Where there are few members.
   void populate(std::size_t vector_bytes) noexcept;
-  // What is tried runs in all the staging that it will have, and its pages are there.
+  // What is tried runs in all the staging that it will have: its pages are there, and nearer than
+  // where the system has cleared them.
   void use_all_staging() noexcept {
     staging_.use_all();
-    if (staging_.reach_bytes() > populated_bytes_) populate_staging(staging_.reach_bytes());
+    const std::size_t old_bytes = populated_bytes_;
+    if (staging_.reach_bytes() <= old_bytes) return;
+    populate_staging(staging_.reach_bytes());
+    warm_staging(old_bytes);
   }
   // Operations that stage so many bytes each go once through all of it.
   std::size_t operations_through_staging(std::size_t bytes) const noexcept {
@@ -224,6 +228,7 @@ class NodeMemory final : public progress::Pollable {
       base::prefetch_for_write(begin + offset);
   }
   void populate_staging(std::size_t bytes) noexcept;
+  void warm_staging(std::size_t begin) noexcept;
   [[noreturn]] static void throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes);
   const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   bool look(NodeWait& wait) noexcept {
