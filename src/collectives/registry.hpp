@@ -44,8 +44,8 @@ inline std::string_view collective_name(Collective collective) noexcept {
   row(scatter_double_buffered) row(scatter_double_buffered_streamed) row(scatter_cma) \
   row(alltoall_all_pairs) row(alltoall_bruck) row(alltoall_one_shot) row(alltoall_one_shot_v) \
   row(alltoall_double_buffered) row(alltoall_double_buffered_streamed) row(alltoall_cma) \
-  row(scan_doubling) row(scan_one_pass) row(scan_one_pass_streamed) \
-  row(exscan_doubling) row(exscan_one_pass) row(exscan_one_pass_streamed)
+  row(scan_doubling) row(scan_one_shot) row(scan_one_pass) row(scan_one_pass_streamed) \
+  row(exscan_doubling) row(exscan_one_shot) row(exscan_one_pass) row(exscan_one_pass_streamed)
 // clang-format on
 #define QPMESH_DECLARE(row) extern const Algorithm row;
 QPMESH_ALGORITHM_ROWS(QPMESH_DECLARE)

@@ -36,14 +36,18 @@ bool fits(const CallShape& shape) {
   return fits_staging(shape) && shape.element_bytes <= pass_buffers.bytes;
 }
 
-// target = the same part of everybody's vector, where each lies.
+// A part of a member's vector, where that lies.
+const std::byte* part_of(const NodeOperation& node, int rank, std::size_t begin, std::size_t bytes,
+                         std::size_t staged_at) {
+  return node.is_in_arena(rank) ? node.data_of(rank, begin, bytes)
+                                : node.staging(rank, staged_at, bytes);
+}
+
+// The same part of everybody's vector, combined.
 void reduce_part(const Group& group, const NodeOperation& node, const Arguments& arguments,
                  std::size_t begin, std::size_t bytes, std::size_t staged_at) {
   reduce_in_rank_order(group, arguments.reducer, arguments.out + begin, arguments.in + begin, bytes,
-                       [&](int rank) {
-                         return node.is_in_arena(rank) ? node.data_of(rank, begin, bytes)
-                                                       : node.staging(rank, staged_at, bytes);
-                       });
+                       [&](int rank) { return part_of(node, rank, begin, bytes, staged_at); });
 }
 
 template <Stores stores>
@@ -157,28 +161,17 @@ bool fits_scan(const CallShape& shape) {
          (shape.size <= ranks_max || shape.bytes <= node_piece_bytes_min);
 }
 
-// The same part of the vectors of the ranks before, and of this rank's own, combined.
-struct Prefix {
-  bool is_exclusive;
-  bool in_slots;  // where vectors are so short
-
-  void reduce_piece(const Group& group, const NodeOperation& node, const Arguments& arguments,
-                    const Pieces& pieces, std::size_t piece) const {
-    const std::size_t begin = pieces.begin(piece);
-    const std::size_t bytes = pieces.length(piece);
-    Operands operands;
-    std::size_t count = 0;
-    for (int rank = 0; rank < group.rank(); ++rank) {
-      operands[count++] = node.is_in_arena(rank) ? node.data_of(rank, begin, bytes)
-                          : in_slots             ? node.published(rank, bytes)
-                                     : node.staging(rank, pieces.staged_at(piece), bytes);
-    }
-    if (!is_exclusive) operands[count++] = arguments.in + begin;
-    std::byte* const target = arguments.out + begin;
-    if (count == 1) group.copy(target, operands[0], bytes);
-    else group.reduce(arguments.reducer, target, {operands.data(), count}, bytes);
-  }
-};
+// A piece of the vectors of the ranks before, and of this rank's own, combined.
+template <bool is_exclusive>
+void reduce_part_before(const Group& group, const NodeOperation& node, const Arguments& arguments,
+                        const Pieces& pieces, std::size_t piece) {
+  const std::size_t begin = pieces.begin(piece);
+  const std::size_t bytes = pieces.length(piece);
+  reduce_before(group, arguments.reducer, arguments.out + begin,
+                is_exclusive ? nullptr : arguments.in + begin, bytes, [&](int rank) {
+                  return part_of(node, rank, begin, bytes, pieces.staged_at(piece));
+                });
+}
 
 bool some_before_in_arena(const Group& group, const NodeOperation& node) {
   for (int rank = 0; rank < group.rank(); ++rank) {
@@ -195,11 +188,10 @@ Task scan(Group group, const Arguments& arguments) {
   const int behind = rank + 1;  // from there on, ranks read ours
   const bool gives = behind < group.size();
   const std::size_t bytes = arguments.bytes();
-  const Prefix prefix{.is_exclusive = collective == Collective::exscan,
-                      .in_slots = bytes <= node_slot_bytes};
+  constexpr bool is_exclusive = collective == Collective::exscan;
   const Pieces pieces{bytes, 1, arguments.element_bytes, four_filled_buffers(bytes, 1)};
   const std::uint32_t last = step_of(pieces.count());
-  NodeOperation node{group, gives && !prefix.in_slots ? pieces.staging_bytes() : 0};
+  NodeOperation node{group, gives ? pieces.staging_bytes() : 0};
   // Others read it while the result is written.
   const bool own_in_arena = gives && bytes > node_piece_bytes_min &&
                             arguments.in != arguments.out && node.in_arena(arguments.in, bytes);
@@ -208,28 +200,23 @@ Task scan(Group group, const Arguments& arguments) {
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     if (gives && !own_in_arena && piece >= pieces.buffers.count)
       co_await node.members({behind, group.size()}, step_of(piece - pieces.buffers.count + 1));
-    if (gives && !own_in_arena && !prefix.in_slots) {
-      stage_copy<stores>(group, node.staging(pieces.staged_at(piece)),
-                         arguments.in + pieces.begin(piece), pieces.length(piece));
-    }
+    if (gives && !own_in_arena) stage_piece<stores>(group, node, arguments, pieces, piece);
     if (piece > 0) {
       if (gives || is_awaited) node.advance(step_of(piece));
     } else if (own_in_arena) {
       node.expose(arguments.in, bytes);
-    } else if (prefix.in_slots && gives) {
-      node.publish({arguments.in, bytes});
     } else if (gives || is_awaited) {
       node.publish_staged();
     }
     if (rank == 0) {
-      if (!prefix.is_exclusive) {
+      if (!is_exclusive) {
         group.copy(arguments.out + pieces.begin(piece), arguments.in + pieces.begin(piece),
                    pieces.length(piece));
       }
       continue;
     }
     co_await node.members({0, rank}, step_of(piece));
-    prefix.reduce_piece(group, node, arguments, pieces, piece);
+    reduce_part_before<is_exclusive>(group, node, arguments, pieces, piece);
   }
   const bool read_buffers = some_before_in_arena(group, node);
   if (read_buffers) co_await node.none_revoked();
@@ -286,7 +273,7 @@ extern constexpr Algorithm scan_one_pass{Collective::scan,
                                          scan_cost<Stores::cached>,
                                          scan<Stores::cached, Collective::scan>,
                                          Bits::of_rank_order,
-                                         0};
+                                         staged_from_bytes};
 extern constexpr Algorithm scan_one_pass_streamed{Collective::scan,
                                                   "one_pass_streamed",
                                                   fits_scan,
@@ -300,7 +287,7 @@ extern constexpr Algorithm exscan_one_pass{Collective::exscan,
                                            scan_cost<Stores::cached>,
                                            scan<Stores::cached, Collective::exscan>,
                                            Bits::of_rank_order,
-                                           0};
+                                           staged_from_bytes};
 extern constexpr Algorithm exscan_one_pass_streamed{Collective::exscan,
                                                     "one_pass_streamed",
                                                     fits_scan,

@@ -127,6 +127,30 @@ struct Reduction : Shot {
   }
 };
 
+// A rank wants the vectors before it, and its own: the first one waits for nobody.
+template <Collective collective>
+struct Scan : Shot {
+  static constexpr bool is_exclusive = collective == Collective::exscan;
+  static Part part(const Group& group, const Arguments& arguments) {
+    Part part{.takes_from = {0, group.rank()}};
+    if (group.rank() + 1 < group.size()) {
+      part.gives = true;
+      part.given = {arguments.in, arguments.bytes()};
+    }
+    return part;
+  }
+  static void keep(const Group& group, const Arguments& arguments) {
+    if (group.rank() == 0 && !is_exclusive)
+      group.copy(arguments.out, arguments.in, arguments.bytes());
+  }
+  static void take(const NodeOperation& node, const Group& group, const Arguments& arguments) {
+    if (group.rank() == 0) return;
+    const std::size_t bytes = arguments.bytes();
+    reduce_before(group, arguments.reducer, arguments.out, is_exclusive ? nullptr : arguments.in,
+                  bytes, [&](int rank) { return node.published(rank, bytes); });
+  }
+};
+
 Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = (shape.ranks() - 1) * bytes;
@@ -137,6 +161,13 @@ Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   const double bytes = shape.vector_bytes();
   const double others = (shape.ranks() - 1) * bytes;
   return core_cost(shape, model, 1, {.give = bytes, .take = others, .reduce = others});
+}
+
+// Of the last rank, which all wait for that call again.
+Cost scan_cost(const CallShape& shape, const CostModel& model) {
+  const double bytes = shape.vector_bytes();
+  const double others = (shape.ranks() - 1) * bytes;
+  return core_cost(shape, model, 1, {.give = bytes}, {.take = others, .reduce = others});
 }
 
 Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
@@ -272,5 +303,11 @@ extern constexpr Algorithm scatter_one_shot{Collective::scatter, "one_shot",    
                                             run<Scatter>,        Bits::its_own, 0};
 extern constexpr Algorithm alltoall_one_shot{
     Collective::alltoall, "one_shot", fits, alltoall_cost, run<Alltoall>, Bits::its_own, 0};
+extern constexpr Algorithm scan_one_shot{
+    Collective::scan,    "one_shot", fits, scan_cost, run<Scan<Collective::scan>>,
+    Bits::of_rank_order, 0};
+extern constexpr Algorithm exscan_one_shot{
+    Collective::exscan,  "one_shot", fits, scan_cost, run<Scan<Collective::exscan>>,
+    Bits::of_rank_order, 0};
 
 }  // namespace qpmesh::collectives

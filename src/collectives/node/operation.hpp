@@ -335,4 +335,17 @@ void reduce_in_rank_order(const Group& group, const Reducer& reducer, std::byte*
   group.reduce(reducer, target, operands_in_rank_order(operands, group, own, where_of), bytes);
 }
 
+// The same of the ranks before this one, and then of its own: a scan's; nullptr: without it. There
+// is one before.
+template <class WhereOf>
+void reduce_before(const Group& group, const Reducer& reducer, std::byte* target,
+                   const std::byte* own, std::size_t bytes, WhereOf&& where_of) {
+  Operands operands;
+  std::size_t count = 0;
+  for (int rank = 0; rank < group.rank(); ++rank) operands[count++] = where_of(rank);
+  if (own != nullptr) operands[count++] = own;
+  if (count == 1) group.copy(target, operands[0], bytes);
+  else group.reduce(reducer, target, {operands.data(), count}, bytes);
+}
+
 }  // namespace qpmesh::collectives
