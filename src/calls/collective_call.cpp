@@ -306,22 +306,22 @@ collectives::Task run_prepared(collectives::Group group, const context::Prepared
     std::unique_ptr<context::PreparedCall>& kept, const context::CommunicatorState& communicator,
     const detail::AnyCollective& what, std::string_view operation) {
   if (kept == nullptr) kept = std::make_unique<context::PreparedCall>();
-  context::PreparedCall& prepared = *kept;
-  if (prepared.is_like(what)) {
-    check_peer(what.root, communicator.size(), false, operation, "root");
-    prepared.what.root = prepared.call.root = prepared.arguments.root = what.root;
-    prepared.signature = prepared.call.signature();
-  } else {
-    Preparation{prepared, communicator, what, operation}.prepare();
-  }
-  return prepared;
+  Preparation{*kept, communicator, what, operation}.prepare();
+  return *kept;
+}
+[[gnu::noinline]] void take_root(context::PreparedCall& prepared, int root, int size,
+                                 std::string_view operation) {
+  check_peer(root, size, false, operation, "root");
+  prepared.what.root = prepared.call.root = prepared.arguments.root = root;
+  prepared.signature = prepared.call.signature();
 }
 context::PreparedCall& prepare(context::CommunicatorState& communicator,
                                const detail::AnyCollective& what, std::string_view operation) {
   auto& kept = communicator.prepared(what.collective, what.root == communicator.rank());
-  if (kept != nullptr && kept->what.root == what.root && kept->is_like(what)) [[likely]]
-    return *kept;
-  return prepare_anew(kept, communicator, what, operation);
+  if (kept == nullptr || !kept->is_like(what)) [[unlikely]]
+    return prepare_anew(kept, communicator, what, operation);
+  if (kept->what.root != what.root) take_root(*kept, what.root, communicator.size(), operation);
+  return *kept;
 }
 
 // What runs the call. Made where it is kept, as all that follows: to copy what was written just now

@@ -215,8 +215,9 @@ struct Alltoall : FromTable {
 
 // What is due from a member; empty: it is not waited for.
 template <class Form>
-std::span<std::byte> due_from(const Group& group, const Arguments& arguments, Members givers,
-                              int from) {
+[[gnu::always_inline]] inline std::span<std::byte> due_from(const Group& group,
+                                                            const Arguments& arguments,
+                                                            Members givers, int from) {
   if (from == group.rank() || !givers.has(from)) return {};
   return Form::due(arguments, from);
 }
