@@ -219,7 +219,10 @@ std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective co
   for (const Predicted& each : known) {
     if (each.s <= tried_factor * known.front().s) found.push_back(each.row);
   }
-  std::ranges::stable_partition(found, [&](RowIndex row) { return !passes_caches_by(*rows[row]); });
+  if (!found.empty()) {
+    std::stable_partition(found.begin() + 1, found.end(),
+                          [&](RowIndex row) { return !passes_caches_by(*rows[row]); });
+  }
   return found;
 }
 
@@ -235,7 +238,8 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
     const std::uint32_t settling = settling_calls(*measuring_.node, shape, collective);
     made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest), settling);
     if (measuring_.node->rank() == 0)
-      made->judge = std::make_unique<Judge>(made->decision, settling);
+      made->judge = std::make_unique<Judge>(
+          made->decision, settling, has_only_givers(collective) && measuring_.node->shares_cores());
   }
   owned_.push_back(std::move(made));
   SizeClass& of = *owned_.back();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <optional>
 
 namespace qpmesh::collectives {
@@ -36,6 +37,7 @@ constexpr std::uint32_t settling_calls_max = 512;
 constexpr double proof_opening_us = 200;
 constexpr std::uint32_t proof_opening_calls_max = 128;
 constexpr std::uint8_t proof_samples = 8;
+constexpr double proof_sample_us_of_bursts = 64;  // longer than most bursts
 constexpr int proofs_max = 3;
 // Somebody else may have had a core while a row was slower by this than in its tries: once more.
 constexpr float disturbed_factor = 3;
@@ -64,8 +66,8 @@ std::uint32_t calls_in(double wanted_us, double us, std::uint32_t least,
       std::clamp<double>(us > 0 ? wanted_us / us : least, least, most));
 }
 // A power of two, so that every rank is the root equally often where roots change.
-std::uint8_t calls_of_sample(double us, std::uint32_t most) noexcept {
-  return static_cast<std::uint8_t>(std::bit_floor(calls_in(sample_us, us, 1, most)));
+std::uint8_t calls_of_sample(double wanted_us, double us, std::uint32_t most) noexcept {
+  return static_cast<std::uint8_t>(std::bit_floor(calls_in(wanted_us, us, 1, most)));
 }
 
 std::uint8_t try_samples(const TriedRows& rows) noexcept {
@@ -97,12 +99,18 @@ Leg timed_leg(const Plan& plan, std::uint32_t group, std::uint32_t call) noexcep
   return leg;
 }
 
-// Noise only adds, but the least of many is luck.
-Figure figure_of(std::span<float> times_us) noexcept {
+// Noise only adds, but the least of many is luck. In bursts most calls are short, and all say
+// what they take.
+Figure figure_of(std::span<float> times_us, bool in_bursts) noexcept {
   if (times_us.empty()) return {};
+  const auto count = static_cast<std::uint32_t>(times_us.size());
+  if (in_bursts) {
+    const float all_us = std::accumulate(times_us.begin(), times_us.end(), 0.0F);
+    return {.us = all_us / static_cast<float>(count), .samples = count};
+  }
   const auto at = times_us.begin() + static_cast<std::ptrdiff_t>(times_us.size() / 4);
   std::ranges::nth_element(times_us, at);
-  return {.us = *at, .samples = static_cast<std::uint32_t>(times_us.size())};
+  return {.us = *at, .samples = count};
 }
 
 // Calls f(begin_ns, end_ns, previous_end_ns) for every sample of a group, by the stamps.
@@ -117,7 +125,8 @@ void for_each_sample(const Plan& plan, std::uint32_t group,
 
 // Of the samples of a row in a round. Where calls overlap, as those that were started together, one
 // has taken the time since the one before it ended.
-Figure measured(const Plan& plan, RowIndex row, std::span<const Span, stamps_max> stamps) noexcept {
+Figure measured(const Plan& plan, RowIndex row, std::span<const Span, stamps_max> stamps,
+                bool in_bursts) noexcept {
   std::array<float, stamps_max> times_us;
   std::size_t count = 0;
   for (std::uint32_t group = 0; group < group_count(plan); ++group) {
@@ -130,7 +139,7 @@ Figure measured(const Plan& plan, RowIndex row, std::span<const Span, stamps_max
                           static_cast<float>(end_ns - begin_ns) * 1e-3F / plan.sample_calls;
                     });
   }
-  return figure_of(std::span{times_us}.first(count));
+  return figure_of(std::span{times_us}.first(count), in_bursts);
 }
 
 // Does the program do something else between two calls, that lasts at least half as long as they
@@ -202,7 +211,7 @@ Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us
             .warming = std::clamp(settling_calls, warming_calls_min, quick_warming_calls_max)};
   for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
     plan.tried.add(row);
-  plan.sample_calls = calls_of_sample(cheapest_us, try_sample_calls_max);
+  plan.sample_calls = calls_of_sample(sample_us, cheapest_us, try_sample_calls_max);
   plan.samples = try_samples(plan.tried);
   plan.calls = plan.opening + plan.tried.count * plan.try_calls() + 2 * lead_calls;
   return {.plan = plan};
@@ -215,7 +224,7 @@ std::uint32_t Judge::settling_calls(double us) const noexcept {
 }
 
 std::uint8_t Judge::sample_calls(double us, std::uint32_t most) const noexcept {
-  return apart_ ? 1 : calls_of_sample(us, most);
+  return apart_ ? 1 : calls_of_sample(sample_us, us, most);
 }
 
 Plan Judge::trial(RowIndex row, float us, const TriedRows& rows) const noexcept {
@@ -273,13 +282,17 @@ Plan Judge::prove(RowIndex row, float us) noexcept {
 }
 
 Plan Judge::proof(RowIndex row, float us) const noexcept {
-  Plan plan{.opening = std::max(
-                settled_ ? settling_calls(us) : warming_calls_min,
-                calls_in(proof_opening_us, us, warming_calls_min, proof_opening_calls_max)),
-            .row = row,
-            .looks = 1,
-            .samples = proof_samples,
-            .sample_calls = sample_calls(us, sample_calls_max)};
+  Plan plan{
+      .opening =
+          std::max(settled_ ? settling_calls(us) : warming_calls_min,
+                   calls_in(proof_opening_us, us, warming_calls_min, proof_opening_calls_max)),
+      .row = row,
+      .looks = 1,
+      .samples = proof_samples,
+      .sample_calls =
+          apart_ ? std::uint8_t{1}
+                 : calls_of_sample(in_bursts_ ? proof_sample_us_of_bursts : sample_us, us,
+                                   in_bursts_ ? sample_calls_max_of_bursts : sample_calls_max)};
   plan.calls = plan.opening + plan.looks * plan.timed_calls() + 1 + lead_calls;
   return plan;
 }
@@ -350,11 +363,12 @@ Decision Judge::judge(const Decision& now, std::span<const Span, stamps_max> sta
   Decision next = now;
   apart_ = are_apart(now.plan, stamps);
   for (RowIndex row = 0; row < rows_max; ++row) {
-    const Figure figure = measured(now.plan, row, stamps);
+    const Figure figure = measured(now.plan, row, stamps, in_bursts_);
     if (figure.samples > 0) next.figures[row] = figure;
   }
   next.plan = now.plan.tried.empty()
-                  ? after_steady(now.plan, measured(now.plan, now.plan.row, stamps), next.figures)
+                  ? after_steady(now.plan, measured(now.plan, now.plan.row, stamps, in_bursts_),
+                                 next.figures)
                   : after_trial(now.plan, next.figures);
   return next;
 }

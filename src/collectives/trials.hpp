@@ -25,9 +25,9 @@ inline constexpr std::uint32_t opening_calls = 4;  // of a class, before anythin
 // At least so many in front of those that are timed: they bring a row's text into the caches.
 inline constexpr std::uint32_t warming_calls_min = 2;
 inline constexpr std::size_t stamps_max = 32;  // of a round
-// A sample is so many calls in a row at most: the clock costs as much as a quarter of a short call,
-// and a rank that only gives runs ahead for some calls.
+// A sample is so many calls in a row at most: the clock costs as much as a quarter of a short call.
 inline constexpr std::uint32_t sample_calls_max = 16;
+inline constexpr std::uint32_t sample_calls_max_of_bursts = 64;
 
 // So many calls after the last try the times are judged, and as many later the round ends: the plan
 // that one member says then is there when another one looks for it, for members wait for each other
@@ -128,9 +128,12 @@ Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us
 class Judge {
  public:
   // first: first_decision of the class; settling_calls: as there.
-  Judge(const Decision& first, std::uint32_t settling_calls) noexcept
+  // in_bursts: a rank that only gives shares its core with one that takes: so many calls as it runs
+  // ahead are over in a fraction of the time that they take.
+  Judge(const Decision& first, std::uint32_t settling_calls, bool in_bursts) noexcept
       : candidates_{first.plan.tried},
         settling_calls_{settling_calls},
+        in_bursts_{in_bursts},
         settled_{settling_calls <= first.plan.warming} {}
 
   // now: of the round that ends; stamps: by their numbers.
@@ -151,6 +154,7 @@ class Judge {
 
   TriedRows candidates_;
   std::uint32_t settling_calls_;
+  bool in_bursts_;
   bool settled_;               // rows have in the last trial
   RowIndex row_ = rows_max;    // that the last trial found best
   double earned_us_ = 0;       // the time of all calls since then

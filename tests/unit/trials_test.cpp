@@ -25,7 +25,8 @@ struct Life {
   double predicted_us = 10;
   std::uint32_t settling_calls = 0;
   Decision decision = first_decision(candidates, predicted_us, settling_calls);
-  Judge judge{decision, settling_calls};
+  bool in_bursts = false;
+  Judge judge{decision, settling_calls, in_bursts};
   std::uint64_t calls = 0;
   double spent_us = 0;
   double timed_calls = 0;
@@ -196,6 +197,21 @@ TEST(a_class, takes_a_row_that_becomes_fast_when_it_has_gone_through_its_memory)
   EXPECT_NEAR(life.decision.figures[1].us, 0.6, 0.01);
 }
 
+// As data that a root has left behind for those that share its core: many times there at once.
+TEST(a_class, whose_calls_come_in_bursts_knows_what_all_of_them_take) {
+  for (const bool in_bursts : {false, true}) {
+    Life life{.candidates = {0, 1},
+              .time_us =
+                  [](RowIndex row, std::uint64_t call) {
+                    return row == 1 ? 2.0 : call % 64 == 0 ? 160.0 : 0.5;  // 3 µs
+                  },
+              .predicted_us = 1,
+              .in_bursts = in_bursts};
+    life.live(2'000);
+    EXPECT_EQ(life.decision.plan.row, in_bursts ? 1 : 0);
+  }
+}
+
 // A time slice of somebody else is longer than all samples of a row.
 TEST(a_class, looks_once_more_at_a_row_that_was_disturbed_from_beginning_to_end) {
   double disturbed_until_us = 0;
@@ -302,7 +318,7 @@ TEST(a_time, of_calls_that_overlap_is_from_end_to_end) {
     stamps[i] = {.begin_ns = 1000 + i, .end_ns = 11'000 + 10'000 * i};  // 10 µs each
     stamps[each + i] = {.begin_ns = 1010 + i, .end_ns = 98'000 + 7'000 * i};
   }
-  Judge judge{first, 0};
+  Judge judge{first, 0, false};
   const Decision next = judge.judge(first, stamps);
   EXPECT_NEAR(next.figures[0].us, 10, 0.01);
   EXPECT_NEAR(next.figures[1].us, 7, 0.01);

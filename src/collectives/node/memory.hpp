@@ -157,6 +157,8 @@ class NodeMemory final : public progress::Pollable {
     populate_staging(staging_.reach_bytes());
     warm_staging(old_bytes);
   }
+  // Do ranks have a core with others?
+  bool shares_cores() const noexcept { return shares_cores_; }
   // Operations that stage so many bytes each go once through all of it.
   std::size_t operations_through_staging(std::size_t bytes) const noexcept {
     return staging_.parts_of(bytes);
@@ -288,6 +290,7 @@ class NodeMemory final : public progress::Pollable {
   std::uint64_t communicator_;
   bool fills_together_;
   base::FillShare fill_share_;
+  bool shares_cores_;
   int spins_max_;
   std::uint64_t next_number_ = 0;
   std::uint32_t class_count_ = 0;
