@@ -236,7 +236,7 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
     measuring_.node->populate(shape.bytes);
     const Algorithm& cheapest = *algorithms(collective)[tried.front()];
     const std::uint32_t settling = settling_calls(*measuring_.node, shape, collective);
-    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest), settling);
+    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest));
     if (measuring_.node->rank() == 0)
       made->judge = std::make_unique<Judge>(
           made->decision, settling, has_only_givers(collective) && measuring_.node->shares_cores());

@@ -25,9 +25,13 @@ constexpr double earned_least_of_drift_us = 20'000;  // of a class whose time dr
 constexpr double earned_least_of_quick_us = 10'000;  // of one that has had the quick trial alone
 constexpr double lost_share_max_of_quick = 0.1;      // once
 constexpr double patience_max = 64;
-// A class that is called some hundred times has its row from a quick trial, in which rows do not
-// settle. They do in all others, for so long at most: the first of these comes soon.
-constexpr std::uint32_t quick_warming_calls_max = 16;
+// A class that is called a hundred times has its row from a quick trial, in which rows do not
+// settle, and at most two short proofs. In all others they do, for so long at most: the first of
+// these comes soon.
+constexpr double quick_proof_opening_us = 50;
+constexpr std::uint32_t quick_proof_opening_calls_max = 32;
+constexpr std::uint32_t quick_sample_calls_max = 2;
+constexpr int quick_proofs_max = 2;
 constexpr double settling_us_max = 500;
 constexpr std::uint32_t settling_calls_max = 512;
 // What a row takes again and again is known when rings are full, whoever runs ahead has come to the
@@ -49,15 +53,17 @@ constexpr double timed_call_us = 0.3;  // more than one that is not timed
 constexpr double sample_us = 8;
 constexpr std::uint32_t try_sample_calls_max = 4;
 constexpr std::uint32_t look_sample_calls_max = 8;
-constexpr std::size_t try_samples_min = 3;  // two of them may be disturbed
-constexpr std::size_t try_samples_max = 7;  // where few rows are tried
+constexpr std::uint8_t try_samples_min = 3;  // two of them may be disturbed
+constexpr std::uint8_t try_samples_max = 7;  // where few rows are tried, and calls are not long
+constexpr double long_call_us = 50;
+constexpr double lead_us = 10;
 constexpr float apart_us_min = 0.5F;  // less is the clock, and a rank that comes a little later
 constexpr float drift_factor = 1.5F;
 constexpr std::uint32_t drifted_rounds = 2;
 
 static_assert(tried_max * (1 + try_samples_min) <= stamps_max);
 static_assert(looks * 2 <= stamps_max);
-static_assert(round_calls_min >= looks * (1 + look_sample_calls_max) + lead_calls);
+static_assert(round_calls_min >= looks * (1 + look_sample_calls_max) + lead_calls_max);
 
 // Of calls that take so long each: as many as last so long together.
 std::uint32_t calls_in(double wanted_us, double us, std::uint32_t least,
@@ -70,9 +76,14 @@ std::uint8_t calls_of_sample(double wanted_us, double us, std::uint32_t most) no
   return static_cast<std::uint8_t>(std::bit_floor(calls_in(wanted_us, us, 1, most)));
 }
 
-std::uint8_t try_samples(const TriedRows& rows) noexcept {
+std::uint8_t try_samples(const TriedRows& rows, double us) noexcept {
+  const std::size_t most = us < long_call_us ? try_samples_max : try_samples_min;
   return static_cast<std::uint8_t>(
-      std::clamp(stamps_max / rows.count - 1, try_samples_min, try_samples_max));
+      std::clamp<std::size_t>(stamps_max / rows.count - 1, try_samples_min, most));
+}
+
+std::uint8_t lead_calls(double us) noexcept {
+  return static_cast<std::uint8_t>(calls_in(lead_us, us, lead_calls_min, lead_calls_max));
 }
 
 // Stamps in a row: those of a try, or of a look.
@@ -204,16 +215,16 @@ Leg leg_at(const Plan& plan, std::uint32_t position) noexcept {
   return timed_leg(plan, look, position - timed_from);
 }
 
-Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us,
-                        std::uint32_t settling_calls) noexcept {
+Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us) noexcept {
   Plan plan{.opening = opening_calls,
             .row = candidates.front(),
-            .warming = std::clamp(settling_calls, warming_calls_min, quick_warming_calls_max)};
+            .warming = warming_calls_min,
+            .samples = try_samples_min};
   for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
     plan.tried.add(row);
-  plan.sample_calls = calls_of_sample(sample_us, cheapest_us, try_sample_calls_max);
-  plan.samples = try_samples(plan.tried);
-  plan.calls = plan.opening + plan.tried.count * plan.try_calls() + 2 * lead_calls;
+  plan.sample_calls = calls_of_sample(sample_us, cheapest_us, quick_sample_calls_max);
+  plan.lead = lead_calls(cheapest_us);
+  plan.calls = plan.opening + plan.tried.count * plan.try_calls() + 2U * plan.lead;
   return {.plan = plan};
 }
 
@@ -223,17 +234,18 @@ std::uint32_t Judge::settling_calls(double us) const noexcept {
                     calls_in(settling_us_max, us, warming_calls_min, settling_calls_max));
 }
 
-std::uint8_t Judge::sample_calls(double us, std::uint32_t most) const noexcept {
-  return apart_ ? 1 : calls_of_sample(sample_us, us, most);
+std::uint8_t Judge::sample_calls(double us, double wanted_us, std::uint32_t most) const noexcept {
+  return apart_ ? 1 : calls_of_sample(wanted_us, us, most);
 }
 
 Plan Judge::trial(RowIndex row, float us, const TriedRows& rows) const noexcept {
   Plan plan{.row = row,
             .warming = settling_calls(us),
-            .samples = try_samples(rows),
-            .sample_calls = sample_calls(us, try_sample_calls_max),
+            .samples = try_samples(rows, us),
+            .sample_calls = sample_calls(us, sample_us, try_sample_calls_max),
             .tried = rows};
-  plan.calls = plan.tried.count * plan.try_calls() + 2 * lead_calls;
+  plan.lead = lead_calls(us);
+  plan.calls = plan.tried.count * plan.try_calls() + 2U * plan.lead;
   return plan;
 }
 
@@ -243,7 +255,7 @@ Plan Judge::steady(RowIndex row, float us) const noexcept {
               std::clamp<double>(calls, round_calls_min, round_calls_max)),
           .row = row,
           .looks = looks,
-          .sample_calls = sample_calls(us, look_sample_calls_max)};
+          .sample_calls = sample_calls(us, sample_us, look_sample_calls_max)};
 }
 
 void Judge::start_anew(RowIndex row) noexcept {
@@ -262,7 +274,7 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
     Plan singly = plan;
     singly.opening = 0;
     singly.sample_calls = 1;
-    singly.calls = singly.tried.count * singly.try_calls() + 2 * lead_calls;
+    singly.calls = singly.tried.count * singly.try_calls() + 2U * singly.lead;
     return singly;
   }
   std::ranges::sort(rows, {}, [&](RowIndex row) { return figures[row].us; });
@@ -282,23 +294,24 @@ Plan Judge::prove(RowIndex row, float us) noexcept {
 }
 
 Plan Judge::proof(RowIndex row, float us) const noexcept {
-  Plan plan{
-      .opening =
-          std::max(settled_ ? settling_calls(us) : warming_calls_min,
-                   calls_in(proof_opening_us, us, warming_calls_min, proof_opening_calls_max)),
-      .row = row,
-      .looks = 1,
-      .samples = proof_samples,
-      .sample_calls =
-          apart_ ? std::uint8_t{1}
-                 : calls_of_sample(in_bursts_ ? proof_sample_us_of_bursts : sample_us, us,
-                                   in_bursts_ ? sample_calls_max_of_bursts : sample_calls_max)};
-  plan.calls = plan.opening + plan.looks * plan.timed_calls() + 1 + lead_calls;
+  Plan plan{.row = row, .looks = 1, .samples = proof_samples, .lead = lead_calls(us)};
+  if (settled_) {
+    plan.opening = std::max(settling_calls(us), calls_in(proof_opening_us, us, warming_calls_min,
+                                                         proof_opening_calls_max));
+    plan.sample_calls =
+        in_bursts_ ? sample_calls(us, proof_sample_us_of_bursts, sample_calls_max_of_bursts)
+                   : sample_calls(us, sample_us, sample_calls_max);
+  } else {
+    plan.opening =
+        calls_in(quick_proof_opening_us, us, warming_calls_min, quick_proof_opening_calls_max);
+    plan.sample_calls = sample_calls(us, sample_us, quick_sample_calls_max);
+  }
+  plan.calls = plan.opening + plan.looks * plan.timed_calls() + 1U + plan.lead;
   return plan;
 }
 
 Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept {
-  if (!repeats_ && figures[row].us > disturbed_factor * expected_us_) {
+  if (settled_ && !repeats_ && figures[row].us > disturbed_factor * expected_us_) {
     repeats_ = true;
     return proof(row, expected_us_);
   }
@@ -311,14 +324,14 @@ Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept 
   for (const RowIndex each : candidates_) {
     if (is_proven(each) && is_faster(each, best)) best = each;
   }
+  const float doubt = settled_ ? doubt_factor : 1;
   std::optional<RowIndex> challenger;
   for (const RowIndex each : candidates_) {
-    const bool is_close =
-        figures[each].samples > 0 && figures[each].us < doubt_factor * figures[best].us;
+    const bool is_close = figures[each].samples > 0 && figures[each].us < doubt * figures[best].us;
     if (!is_proven(each) && is_close && (!challenger || is_faster(each, *challenger)))
       challenger = each;
   }
-  if (challenger && std::popcount(proven_) < proofs_max)
+  if (challenger && std::popcount(proven_) < (settled_ ? proofs_max : quick_proofs_max))
     return prove(*challenger, figures[*challenger].us);
   proves_ = false;
   start_anew(best);

@@ -29,12 +29,15 @@ inline constexpr std::size_t stamps_max = 32;  // of a round
 inline constexpr std::uint32_t sample_calls_max = 16;
 inline constexpr std::uint32_t sample_calls_max_of_bursts = 64;
 
-// So many calls after the last try the times are judged, and as many later the round ends: the plan
-// that one member says then is there when another one looks for it, for members wait for each other
-// in almost every call. Where one only gives, and runs ahead for as many short calls as a node has
-// slots, it waits for all others behind the last try, and for the plan at the end of the round; so
-// does a call where others were only started, or calls by messages alone lay between.
-inline constexpr std::uint32_t lead_calls = 17;
+// So many calls at most after the last try the times are judged, and as many later the round ends:
+// the plan that one member says then is there when another one looks for it, for members wait for
+// each other in almost every call. Where one only gives, and runs ahead for as many short calls as
+// a node has slots, it waits for all others behind the last try, and for the plan at the end of the
+// round; so does a call where others were only started, or calls by messages alone lay between.
+inline constexpr std::uint8_t lead_calls_max = 17;
+// Of long calls so many, which may run a row that is many times slower than the one that was found:
+// behind two calls everybody has ended the last try, and to wait for the plan costs less than one.
+inline constexpr std::uint8_t lead_calls_min = 2;
 
 // Rows that are tried in a round: a short list, in shared memory too.
 struct TriedRows {
@@ -55,13 +58,14 @@ struct TriedRows {
 };
 
 struct Plan {
-  std::uint32_t opening = 0;      // calls before the first one that is timed, or tried
-  std::uint32_t calls = 0;        // of the round
-  RowIndex row = 0;               // of all calls in which nothing is tried
-  std::uint32_t warming = 0;      // calls of each try in front of those that are timed
-  std::uint8_t looks = 0;         // where nothing is tried: times that `row` is timed
-  std::uint8_t samples = 1;       // of each try, or look
-  std::uint8_t sample_calls = 1;  // of each
+  std::uint32_t opening = 0;           // calls before the first one that is timed, or tried
+  std::uint32_t calls = 0;             // of the round
+  RowIndex row = 0;                    // of all calls in which nothing is tried
+  std::uint32_t warming = 0;           // calls of each try in front of those that are timed
+  std::uint8_t looks = 0;              // where nothing is tried: times that `row` is timed
+  std::uint8_t samples = 1;            // of each try, or look
+  std::uint8_t sample_calls = 1;       // of each
+  std::uint8_t lead = lead_calls_max;  // calls until it is judged, and from there to the end
   TriedRows tried{};
 
   bool operator==(const Plan&) const = default;
@@ -75,7 +79,7 @@ struct Plan {
   // At this call the times are judged. All tries and proofs have ended at all members then. The
   // last looks of other rounds may not have, at those that take from one who runs ahead: they tell
   // nothing.
-  std::uint32_t judged_at() const noexcept { return calls - lead_calls; }
+  std::uint32_t judged_at() const noexcept { return calls - lead; }
 };
 
 // Calls that come next, all alike.
@@ -120,14 +124,12 @@ struct Span {
 
 // candidates: rows that give the same bits, by prediction, the cheapest first; at least two. Only
 // the first tried_max are ever tried. cheapest_us: what is predicted of the first one.
-// settling_calls: until a row is as fast, or as slow, as it will be.
-Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us,
-                        std::uint32_t settling_calls) noexcept;
+Decision first_decision(std::span<const RowIndex> candidates, double cheapest_us) noexcept;
 
 // What the deciding member knows of a class.
 class Judge {
  public:
-  // first: first_decision of the class; settling_calls: as there.
+  // first: first_decision of the class. settling_calls: until a row is as fast as it will be.
   // in_bursts: a rank that only gives shares its core with one that takes: so many calls as it runs
   // ahead are over in a fraction of the time that they take.
   Judge(const Decision& first, std::uint32_t settling_calls, bool in_bursts) noexcept
@@ -149,7 +151,7 @@ class Judge {
   Plan steady(RowIndex row, float us) const noexcept;
   Plan trial(RowIndex row, float us, const TriedRows& rows) const noexcept;
   std::uint32_t settling_calls(double us) const noexcept;
-  std::uint8_t sample_calls(double us, std::uint32_t most) const noexcept;
+  std::uint8_t sample_calls(double us, double wanted_us, std::uint32_t most) const noexcept;
   void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
 
   TriedRows candidates_;
