@@ -116,6 +116,19 @@ std::uint32_t settling_calls(const NodeMemory& node, const CallShape& shape,
   }
 }
 
+// Ranks that share cores go round little staging, which stays in their caches.
+std::unique_ptr<Judge> make_judge(const NodeMemory& node, Collective collective,
+                                  const Decision& first, std::uint32_t settling_calls) {
+  std::uint32_t steady_rows = 0;
+  for (const RowIndex row : first.plan.tried) {
+    const Algorithm& each = *algorithms(collective)[row];
+    const bool stages = each.meant_from_bytes <= one_shot_bytes_max && !passes_caches_by(each);
+    if (!stages && !node.shares_cores()) steady_rows |= 1U << row;
+  }
+  return std::make_unique<Judge>(first, settling_calls,
+                                 has_only_givers(collective) && node.shares_cores(), steady_rows);
+}
+
 ChoiceWords<base::ProcessAtomics>& words(const NodeMemory& node, int rank,
                                          const SizeClass& of) noexcept {
   return node.slab(rank).choices[of.index];
@@ -238,8 +251,7 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
     const std::uint32_t settling = settling_calls(*measuring_.node, shape, collective);
     made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest));
     if (measuring_.node->rank() == 0)
-      made->judge = std::make_unique<Judge>(
-          made->decision, settling, has_only_givers(collective) && measuring_.node->shares_cores());
+      made->judge = make_judge(*measuring_.node, collective, made->decision, settling);
   }
   owned_.push_back(std::move(made));
   SizeClass& of = *owned_.back();

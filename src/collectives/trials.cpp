@@ -32,6 +32,9 @@ constexpr double quick_proof_opening_us = 50;
 constexpr std::uint32_t quick_proof_opening_calls_max = 32;
 constexpr std::uint32_t quick_sample_calls_max = 2;
 constexpr int quick_proofs_max = 2;
+// There a row that need not settle counts as so much slower: those that do are up to twice as fast
+// when they have.
+constexpr float steady_weight = 1.4F;
 constexpr double settling_us_max = 500;
 constexpr std::uint32_t settling_calls_max = 512;
 // What a row takes again and again is known when rings are full, whoever runs ahead has come to the
@@ -234,6 +237,10 @@ std::uint32_t Judge::settling_calls(double us) const noexcept {
                     calls_in(settling_us_max, us, warming_calls_min, settling_calls_max));
 }
 
+float Judge::weight(RowIndex row) const noexcept {
+  return !settled_ && (steady_rows_ & 1U << row) != 0 ? steady_weight : 1;
+}
+
 std::uint8_t Judge::sample_calls(double us, double wanted_us, std::uint32_t most) const noexcept {
   return apart_ ? 1 : calls_of_sample(wanted_us, us, most);
 }
@@ -277,14 +284,15 @@ Plan Judge::after_trial(const Plan& plan, std::span<const Figure> figures) noexc
     singly.calls = singly.tried.count * singly.try_calls() + 2U * singly.lead;
     return singly;
   }
-  std::ranges::sort(rows, {}, [&](RowIndex row) { return figures[row].us; });
-  const float best_us = figures[rows.rows[0]].us;
-  const Figure& now = figures[plan.row];
-  const bool stays = now.samples > 0 && best_us > better_factor * now.us;
-  const RowIndex row = stays ? plan.row : rows.rows[0];
+  const auto weighed_us = [&](RowIndex row) { return weight(row) * figures[row].us; };
+  std::ranges::sort(rows, {}, weighed_us);
+  const RowIndex best = rows.rows[0];
+  const bool stays =
+      figures[plan.row].samples > 0 && weighed_us(best) > better_factor * weighed_us(plan.row);
+  const RowIndex row = stays ? plan.row : best;
   proven_ = 0;
   proves_ = true;
-  return prove(row, best_us);
+  return prove(row, figures[row].us);
 }
 
 Plan Judge::prove(RowIndex row, float us) noexcept {
@@ -318,7 +326,8 @@ Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept 
   proven_ |= 1U << row;
   const auto is_proven = [&](RowIndex each) { return (proven_ & 1U << each) != 0; };
   const auto is_faster = [&](RowIndex each, RowIndex than) {
-    return figures[each].samples > 0 && figures[each].us < figures[than].us;
+    return figures[each].samples > 0 &&
+           weight(each) * figures[each].us < weight(than) * figures[than].us;
   };
   RowIndex best = row;
   for (const RowIndex each : candidates_) {
@@ -327,7 +336,8 @@ Plan Judge::after_proof(RowIndex row, std::span<const Figure> figures) noexcept 
   const float doubt = settled_ ? doubt_factor : 1;
   std::optional<RowIndex> challenger;
   for (const RowIndex each : candidates_) {
-    const bool is_close = figures[each].samples > 0 && figures[each].us < doubt * figures[best].us;
+    const bool is_close = figures[each].samples > 0 &&
+                          weight(each) * figures[each].us < doubt * weight(best) * figures[best].us;
     if (!is_proven(each) && is_close && (!challenger || is_faster(each, *challenger)))
       challenger = each;
   }

@@ -132,10 +132,13 @@ class Judge {
   // first: first_decision of the class. settling_calls: until a row is as fast as it will be.
   // in_bursts: a rank that only gives shares its core with one that takes: so many calls as it runs
   // ahead are over in a fraction of the time that they take.
-  Judge(const Decision& first, std::uint32_t settling_calls, bool in_bursts) noexcept
+  // steady_rows: by bit, those that are as fast before they settle.
+  Judge(const Decision& first, std::uint32_t settling_calls, bool in_bursts,
+        std::uint32_t steady_rows = 0) noexcept
       : candidates_{first.plan.tried},
         settling_calls_{settling_calls},
         in_bursts_{in_bursts},
+        steady_rows_{steady_rows},
         settled_{settling_calls <= first.plan.warming} {}
 
   // now: of the round that ends; stamps: by their numbers.
@@ -151,12 +154,14 @@ class Judge {
   Plan steady(RowIndex row, float us) const noexcept;
   Plan trial(RowIndex row, float us, const TriedRows& rows) const noexcept;
   std::uint32_t settling_calls(double us) const noexcept;
+  float weight(RowIndex row) const noexcept;
   std::uint8_t sample_calls(double us, double wanted_us, std::uint32_t most) const noexcept;
   void start_anew(RowIndex row) noexcept;  // a trial and its proofs have ended, with this row
 
   TriedRows candidates_;
   std::uint32_t settling_calls_;
   bool in_bursts_;
+  std::uint32_t steady_rows_;
   bool settled_;               // rows have in the last trial
   RowIndex row_ = rows_max;    // that the last trial found best
   double earned_us_ = 0;       // the time of all calls since then

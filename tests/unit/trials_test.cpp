@@ -26,7 +26,8 @@ struct Life {
   std::uint32_t settling_calls = 0;
   Decision decision = first_decision(candidates, predicted_us);
   bool in_bursts = false;
-  Judge judge{decision, settling_calls, in_bursts};
+  std::uint32_t steady_rows = 0;
+  Judge judge{decision, settling_calls, in_bursts, steady_rows};
   std::uint64_t calls = 0;
   double spent_us = 0;
   double timed_calls = 0;
@@ -195,6 +196,20 @@ TEST(a_class, takes_a_row_that_becomes_fast_when_it_has_gone_through_its_memory)
   life.live(40'000);
   EXPECT_EQ(life.decision.plan.row, 1);
   EXPECT_NEAR(life.decision.figures[1].us, 0.6, 0.01);
+}
+
+// Staging that nobody has gone through makes those that use it slow, and no others.
+TEST(a_class, does_not_believe_that_a_row_which_need_not_settle_is_a_little_faster) {
+  for (const double other_us : {8.0, 4.0}) {
+    Life life{.candidates = {0, 1},
+              .time_us = [&](RowIndex row, std::uint64_t) { return row == 0 ? 10.0 : other_us; },
+              .settling_calls = 100,
+              .steady_rows = 1U << 1};
+    while (!life.decision.plan.tried.empty() || life.decision.plan.proves()) life.round();
+    EXPECT_EQ(life.decision.plan.row, other_us < 7 ? 1 : 0);
+    life.live(20'000);
+    EXPECT_EQ(life.decision.plan.row, 1);  // settled, and slower still
+  }
 }
 
 // As data that a root has left behind for those that share its core: many times there at once.
