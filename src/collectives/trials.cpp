@@ -16,6 +16,7 @@ constexpr float better_factor = 0.97F;
 // A round lasts about so long: what is learnt in it is worth the words that it costs.
 constexpr double round_length_us = 10'000;
 constexpr std::uint32_t round_calls_min = 512;
+constexpr std::uint32_t quick_round_calls_min = 64;  // until rows have settled
 constexpr std::uint32_t round_calls_max = 1U << 16;
 // A trial may lose a fiftieth of the time that its class has had, and does not come before that
 // time is worth talking of.
@@ -66,7 +67,9 @@ constexpr std::uint32_t drifted_rounds = 2;
 
 static_assert(tried_max * (1 + try_samples_min) <= stamps_max);
 static_assert(looks * 2 <= stamps_max);
-static_assert(round_calls_min >= looks * (1 + look_sample_calls_max) + lead_calls_max);
+// Of long calls, whose samples are single ones; short ones are many more.
+static_assert(quick_round_calls_min >= looks * 2 + lead_calls_max);
+static_assert(round_length_us / sample_us >= looks * 2 + lead_calls_max);
 
 // Of calls that take so long each: as many as last so long together.
 std::uint32_t calls_in(double wanted_us, double us, std::uint32_t least,
@@ -257,9 +260,9 @@ Plan Judge::trial(RowIndex row, float us, const TriedRows& rows) const noexcept 
 }
 
 Plan Judge::steady(RowIndex row, float us) const noexcept {
-  const double calls = us > 0 ? round_length_us / static_cast<double>(us) : round_calls_min;
-  return {.calls = static_cast<std::uint32_t>(
-              std::clamp<double>(calls, round_calls_min, round_calls_max)),
+  const std::uint32_t least = settled_ ? round_calls_min : quick_round_calls_min;
+  const double calls = us > 0 ? round_length_us / static_cast<double>(us) : least;
+  return {.calls = static_cast<std::uint32_t>(std::clamp<double>(calls, least, round_calls_max)),
           .row = row,
           .looks = looks,
           .sample_calls = sample_calls(us, sample_us, look_sample_calls_max)};
