@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -48,6 +49,10 @@ inline constexpr Arguments no_arguments{};  // of a barrier
 // The bits of a reduction's result. Rows that combine all operands of an element in one pass, in
 // rank order, give the same bits: one may run instead of another while a program runs.
 enum class Bits : std::uint8_t { its_own, of_rank_order };
+
+// Algorithm::meant_from_bytes of what is made for ranks between which there is a network: on one
+// node, vectors of no length are meant for it.
+inline constexpr std::size_t never_on_a_node = std::numeric_limits<std::size_t>::max();
 
 // Longer vectors are not published in one shot.
 inline constexpr std::size_t one_shot_bytes_max = std::size_t{8} << 10;
