@@ -284,21 +284,28 @@ void keep_lists(Blocks& blocks, std::byte* memory) {
   blocks.displacements = displacements;
 }
 
-// With what stands around an algorithm: the lists of a v-form, the division of an average, and how
-// it was chosen. What is prepared and the lists are not the task's: nothing of them is looked at
-// after the first wait.
+// With what stands around an algorithm: the division of an average, and how it was chosen. What is
+// prepared is not the task's: nothing of it is looked at after the first wait.
 collectives::Task run_prepared(collectives::Group group, const context::PreparedCall& prepared,
-                               Arguments& arguments, collectives::Selector& selector,
+                               const Arguments& arguments, collectives::Selector& selector,
                                collectives::Choice choice) {
   const collectives::DivideKernel divide = prepared.divide;
   const std::size_t divided_count = prepared.divided_count;
+  if (selector.is_plain(choice)) co_await choice.row->run(group, arguments);
+  else co_await selector.run(group, arguments, prepared.shape, choice);
+  if (divide != nullptr) divide(arguments.out, divided_count, group.size());
+}
+
+// The same with lists of the task's own: the next call may change those of a v-form. The arguments
+// are this call's alone.
+collectives::Task run_with_own_lists(collectives::Group group,
+                                     const context::PreparedCall& prepared, Arguments& arguments,
+                                     collectives::Selector& selector, collectives::Choice choice) {
   const std::size_t in_bytes = lists_bytes(arguments.in_blocks);
   const collectives::Scratch lists{group, in_bytes + lists_bytes(arguments.out_blocks)};
   keep_lists(arguments.in_blocks, lists.data());
   keep_lists(arguments.out_blocks, lists.data() + in_bytes);
-  if (selector.is_plain(choice)) co_await choice.row->run(group, arguments);
-  else co_await selector.run(group, arguments, prepared.shape, choice);
-  if (divide != nullptr) divide(arguments.out, divided_count, group.size());
+  co_await run_prepared(group, prepared, arguments, selector, choice);
 }
 
 // What is prepared for such a call. Throws what is wrong with it.
@@ -352,7 +359,8 @@ void start(PendingOperation& request, const context::PreparedCall& prepared, Arg
   collectives::Selector& selector = request.communicator->selector();
   request.has_task = true;
   request.communicator->context().engine().start(request.task, [&] {
-    return prepared.divide == nullptr && !keeps_lists && selector.is_plain(choice)
+    if (keeps_lists) return run_with_own_lists(group, prepared, arguments, selector, choice);
+    return prepared.divide == nullptr && selector.is_plain(choice)
                ? choice.row->run(group, arguments)
                : run_prepared(group, prepared, arguments, selector, choice);
   });

@@ -87,6 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"every_algorithm_of_every_collective", {1, 2, 3, 4, 5, 7, 8}},
                     Case{"blocks_of_unequal_lengths", {1, 2, 3, 4, 5, 7, 8}},
                     Case{"layouts_that_change_from_call_to_call", {1, 2, 3, 4}},
+                    Case{"one_layout_again_and_again_while_it_is_measured", {2, 3, 4}},
                     Case{"what_is_measured_changes_no_result", {2, 3, 5}},
                     Case{"bursts_of_measured_calls", {1, 2, 3, 4}},
                     Case{"functions_of_the_caller", {1, 2, 3, 4, 5, 7, 8}},

@@ -385,6 +385,33 @@ void layouts_that_change_from_call_to_call(Communicator& world, Arguments) {
   }
 }
 
+// Long enough that several algorithms are tried: what one of them has made of the lists must not be
+// what the next call finds.
+void one_layout_again_and_again_while_it_is_measured(Communicator& world, Arguments) {
+  const std::size_t ranks = index(world.size());
+  std::vector<std::size_t> counts(ranks);
+  for (std::size_t of = 0; of < ranks; ++of) counts[of] = 1000 + 300 * of;
+  const std::size_t own = counts[index(world.rank())];
+  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const BlockLayout layout{counts, {}};
+  Vector all(total);
+  Vector mine(own);
+  for (std::size_t turn = 0; turn < 300; ++turn) {
+    const auto value_of = [&](std::size_t of) {
+      return static_cast<Vector::value_type>(of + turn);
+    };
+    std::ranges::fill(mine, value_of(index(world.rank())));
+    world.allgather(mine, all, layout);
+    Vector expected;
+    for (std::size_t of = 0; of < ranks; ++of)
+      expected.insert(expected.end(), counts[of], value_of(of));
+    check_same(all, expected, "allgather");
+    std::ranges::fill(all, value_of(0));
+    world.reduce_scatter(all, mine, layout, sum);
+    check_same(mine, Vector(own, static_cast<Vector::value_type>(ranks * turn)), "reduce_scatter");
+  }
+}
+
 // Strings of the ranks' letters: joining them is associative and in no way commutative.
 struct Letters {
   std::array<char, 11> text{};
@@ -440,6 +467,8 @@ std::vector<Scenario> collective_scenarios() {
           in_world("bursts_of_measured_calls", bursts_of_measured_calls),
           in_world("blocks_of_unequal_lengths", blocks_of_unequal_lengths),
           in_world("layouts_that_change_from_call_to_call", layouts_that_change_from_call_to_call),
+          in_world("one_layout_again_and_again_while_it_is_measured",
+                   one_layout_again_and_again_while_it_is_measured),
           in_world("functions_of_the_caller", functions_of_the_caller)};
 }
 
