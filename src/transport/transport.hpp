@@ -43,6 +43,7 @@ struct Capabilities {
   bool loads_peer_memory = false;  // Connection::load works on what the peer registered
   // Any memory of a process can be registered, for the peer's writes and reads.
   bool registers_user_memory = false;
+  bool registers_for_nothing = false;  // so it pays for messages of any length
   // A device reads sources beyond inline_bytes_max: they must lie in memory that is registered.
   bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them

@@ -14,7 +14,8 @@ namespace {
 std::optional<transport::RemoteAddress> try_to_open(Core& core, Peer& peer,
                                                     std::span<const std::byte> memory,
                                                     transport::RegionKind kind) noexcept {
-  if (memory.size() < core.config.register_bytes_min) return std::nullopt;
+  if (!peer.capabilities.registers_for_nothing && memory.size() < core.config.register_bytes_min)
+    return std::nullopt;
   try {
     try {
       return peer.transport.register_memory(memory, kind);

@@ -1,0 +1,353 @@
+#include "transport/tcp/connection.hpp"
+
+#include <fmt/format.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/system.hpp"
+
+namespace qpmesh::transport::tcp {
+namespace {
+
+constexpr std::size_t chain_writes_max = 16;
+// Then the next connection has its turn.
+constexpr int receives_max = 8;
+
+// "Not now", of a call that would otherwise have to wait for memory of the system, too.
+bool is_busy(int error) noexcept {
+  return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
+}
+
+iovec part(std::span<const std::byte> bytes) noexcept {
+  return {.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+}
+
+std::span<const std::byte> bytes_of(const FrameHeader& header) noexcept {
+  return std::as_bytes(std::span{&header, 1});
+}
+
+// What is left of bytes behind the first ones of a row, of which the row has so many.
+std::span<const std::byte> behind(std::span<const std::byte> bytes, std::size_t& row) noexcept {
+  const std::size_t skipped = std::min(row, bytes.size());
+  row -= skipped;
+  return bytes.subspan(skipped);
+}
+
+}  // namespace
+
+TcpConnection::TcpConnection(TcpTransport& transport, Joined joined)
+    : transport_{transport},
+      joined_{std::move(joined)},
+      outbox_{2 * transport.settings_.inline_bytes_max + chain_writes_max * sizeof(FrameHeader)} {
+  fault_.code = ErrorCode::link_failed;
+  fault_.peer = joined_.peer;
+  transport_.connections_.push_back(this);
+}
+
+TcpConnection::~TcpConnection() {
+  // A forked child may hold the socket, too: closing ours would not take it out.
+  if (!failed_) transport_.watch(*this, false, EPOLL_CTL_DEL);
+  std::erase(transport_.connections_, this);
+}
+
+// ---- what leaves ----
+
+Post TcpConnection::post(std::span<const Write> chain) noexcept {
+  if (failed_) return Post::failed;
+  assert(!chain.empty() && chain.size() <= chain_writes_max);
+  std::array<FrameHeader, chain_writes_max> headers;
+  std::array<iovec, 3 * chain_writes_max> parts;
+  std::size_t used = 0;
+  std::size_t frame_bytes = 0;
+  std::size_t copied_bytes = 0;
+  std::uint64_t tells = 0;
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    const Write& write = chain[i];
+    const std::size_t bytes = write.head.size() + write.body.size();
+    assert(bytes <= write_bytes_max && !write.immediate);
+    assert(write.flag_offset == Write::no_flag || bytes <= whole_bytes_max);
+    headers[i] = FrameHeader::of(FrameKind::write, bytes, write.target);
+    parts[used++] = part(bytes_of(headers[i]));
+    if (!write.head.empty()) parts[used++] = part(write.head);
+    if (!write.body.empty()) parts[used++] = part(write.body);
+    frame_bytes += sizeof(FrameHeader) + bytes;
+    copied_bytes += sizeof(FrameHeader);
+    if (bytes <= transport_.settings_.inline_bytes_max) copied_bytes += bytes;
+    tells += write.tell ? 1U : 0U;
+  }
+  const std::size_t pieces = chain.size();
+  if (!outbox_.has_room(3 * pieces, copied_bytes, 2 * pieces)) return Post::busy;
+  std::size_t sent = 0;
+  if (outbox_.empty()) {
+    sent = send({parts.data(), used});
+    if (failed_) return Post::failed;
+    if (sent == frame_bytes) {
+      tells_posted_ += tells;
+      outbox_.has_told(tells_posted_);
+      return Post::posted;
+    }
+  }
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    const std::size_t bytes = sizeof(FrameHeader) + headers[i].bytes();
+    queue(headers[i], chain[i], std::min(sent, bytes));
+    sent -= std::min(sent, bytes);
+  }
+  return Post::posted;
+}
+
+// What the socket did not take of a write.
+void TcpConnection::queue(const FrameHeader& header, const Write& write,
+                          std::size_t sent) noexcept {
+  if (write.tell) ++tells_posted_;
+  const bool all_sent = sent == sizeof header + header.bytes();
+  if (!all_sent) {
+    const bool is_inline = header.bytes() <= transport_.settings_.inline_bytes_max;
+    outbox_.copy(behind(bytes_of(header), sent));
+    for (const std::span<const std::byte> bytes : {write.head, write.body}) {
+      const std::span<const std::byte> left = behind(bytes, sent);
+      is_inline ? outbox_.copy(left) : outbox_.refer(left);
+    }
+  }
+  if (!write.tell) return;
+  all_sent ? outbox_.has_told(tells_posted_) : outbox_.tell(tells_posted_);
+}
+
+// How much the socket took; nothing where it is full.
+std::size_t TcpConnection::send(std::span<iovec> parts) noexcept {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  for (;;) {
+    const ssize_t count = transport_.system_.call(
+        "sendmsg", [&] { return ::sendmsg(socket(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+    if (count >= 0) return static_cast<std::size_t>(count);
+    const int error = errno;
+    if (error == EINTR) continue;
+    if (is_busy(error)) return 0;
+    // What the peer had sent before it closed is here, and counts.
+    while (!failed_ && receive_once()) {}
+    fail("broke while it was written to", error);
+    return 0;
+  }
+}
+
+void TcpConnection::flush() noexcept {
+  std::array<iovec, 64> parts;
+  while (!failed_ && !outbox_.empty()) {
+    const std::size_t used = outbox_.gather(parts);
+    std::size_t bytes = 0;
+    for (const iovec& each : std::span{parts}.first(used)) bytes += each.iov_len;
+    const std::size_t sent = send({parts.data(), used});
+    if (failed_) return;
+    outbox_.left(sent);
+    if (sent < bytes) break;
+  }
+  if (wanted_count_ > 0) answer_reads();
+}
+
+Post TcpConnection::read(std::span<std::byte> target, std::optional<std::uint32_t>,
+                         RemoteAddress source) noexcept {
+  if (failed_) return Post::failed;
+  if (read_count_ == reads_.size() || !outbox_.has_room(1, sizeof(FrameHeader), 0))
+    return Post::busy;
+  outbox_.copy(bytes_of(FrameHeader::of(FrameKind::read, target.size(), source)));
+  outbox_.tell(++tells_posted_);
+  reads_[(first_read_ + read_count_++) % reads_.size()] = {target.data(), target.size(),
+                                                           tells_posted_};
+  flush();
+  return failed_ ? Post::failed : Post::posted;
+}
+
+std::uint64_t TcpConnection::completed() const noexcept {
+  const std::uint64_t left = outbox_.told();
+  return read_count_ == 0 ? left : std::min(left, reads_[first_read_].number - 1);
+}
+
+// Acknowledged bytes are the peer's kernel's, and nothing that happens to us takes them back.
+bool TcpConnection::delivered() noexcept {
+  if (failed_) return true;
+  if (has_unsent() || wanted_count_ > 0) return false;
+  int unacknowledged = 0;
+  return ::ioctl(socket(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+}
+
+// ---- what comes ----
+
+void TcpConnection::receive() noexcept {
+  for (int turn = 0; turn < receives_max && !failed_; ++turn) {
+    if (!receive_once()) return;
+  }
+}
+
+// False: there is nothing more for now.
+bool TcpConnection::receive_once() noexcept {
+  if (incoming_.left > 0 && target_of(incoming_.header) == nullptr) {
+    fail_about(incoming_.header, "was still writing");
+    return false;
+  }
+  std::array<iovec, 2> parts{
+      iovec{.iov_base = incoming_.target, .iov_len = incoming_.left},
+      iovec{.iov_base = input_.data() + input_held_, .iov_len = input_.size() - input_held_}};
+  const bool direct = incoming_.left > 0;
+  msghdr message{};
+  message.msg_iov = direct ? &parts[0] : &parts[1];
+  message.msg_iovlen = direct ? 2 : 1;
+  const ssize_t result = transport_.system_.call("recvmsg", [&] {
+    return direct ? ::recvmsg(socket(), &message, MSG_DONTWAIT)
+                  : ::recv(socket(), parts[1].iov_base, parts[1].iov_len, MSG_DONTWAIT);
+  });
+  if (result < 0) {
+    const int error = errno;
+    if (error == EINTR) return true;
+    if (!is_busy(error)) fail("broke", error);
+    return false;
+  }
+  if (result == 0) {
+    fail("was closed by the peer");
+    return false;
+  }
+  const auto count = static_cast<std::size_t>(result);
+  const std::size_t placed = std::min(count, incoming_.left);
+  if (direct) {
+    incoming_.target += placed;
+    incoming_.left -= placed;
+    if (incoming_.left == 0) end_frame(incoming_.header);
+  }
+  input_held_ += count - placed;
+  const bool more = count == parts[1].iov_len + (direct ? parts[0].iov_len : 0);
+  return take_frames() && more;
+}
+
+// Places what is in the buffer, but for the beginning of a short frame. False: it has failed.
+bool TcpConnection::take_frames() noexcept {
+  std::size_t at = 0;
+  while (incoming_.left == 0 && input_held_ - at >= sizeof(FrameHeader)) {
+    FrameHeader header;
+    std::memcpy(&header, input_.data() + at, sizeof header);
+    const std::size_t bytes = header.is_followed_by_bytes() ? header.bytes() : 0;
+    const std::size_t here = std::min(bytes, input_held_ - at - sizeof header);
+    if (here < bytes && bytes <= whole_bytes_max) break;
+    if (bytes > 0) {
+      std::byte* const target = target_of(header);
+      if (target == nullptr) {
+        fail_about(header, "wrote");
+        return false;
+      }
+      std::memcpy(target, input_.data() + at + sizeof header, here);
+      if (here < bytes)
+        incoming_ = {.header = header, .target = target + here, .left = bytes - here};
+    }
+    at += sizeof header + here;
+    if (here == bytes) end_frame(header);
+    if (failed_) return false;
+  }
+  input_held_ -= at;
+  if (at > 0 && input_held_ > 0) std::memmove(input_.data(), input_.data() + at, input_held_);
+  return true;
+}
+
+// Of the whole frame; nullptr: nothing that the peer may write.
+std::byte* TcpConnection::target_of(const FrameHeader& header) noexcept {
+  if (header.kind() == FrameKind::answer) {
+    const bool expected = read_count_ > 0 && reads_[first_read_].bytes == header.bytes();
+    return expected ? reads_[first_read_].target : nullptr;
+  }
+  if (header.region == Regions::window)
+    return part_of(joined_.window, header.offset, header.bytes());
+  return transport_.regions_.writable(header.address(), header.bytes());
+}
+
+void TcpConnection::end_frame(const FrameHeader& header) noexcept {
+  switch (header.kind()) {
+    case FrameKind::write: return;
+    case FrameKind::read: return take_read(header);
+    case FrameKind::answer:
+      first_read_ = (first_read_ + 1) % reads_.size();
+      --read_count_;
+      return;
+    case FrameKind::refusal:
+      return end_with([&] {
+        return fmt::format("a read of {} bytes was refused: {} has not opened them", header.bytes(),
+                           joined_.peer_name);
+      });
+  }
+  fail("carried bytes that no rank of this version sends");
+}
+
+void TcpConnection::take_read(const FrameHeader& header) noexcept {
+  if (wanted_count_ == wanted_.size()) return fail("carried more reads than a rank may post");
+  wanted_[(first_wanted_ + wanted_count_++) % wanted_.size()] = {
+      transport_.regions_.readable(header.address(), header.bytes()), header.bytes()};
+  answer_reads();
+}
+
+void TcpConnection::answer_reads() noexcept {
+  while (wanted_count_ > 0 && outbox_.has_room(1, sizeof(FrameHeader), 1)) {
+    const Wanted& wanted = wanted_[first_wanted_];
+    const bool open = wanted.source != nullptr;
+    outbox_.copy(
+        bytes_of(FrameHeader::of(open ? FrameKind::answer : FrameKind::refusal, wanted.bytes)));
+    if (open) outbox_.refer({wanted.source, wanted.bytes});
+    first_wanted_ = (first_wanted_ + 1) % wanted_.size();
+    --wanted_count_;
+  }
+}
+
+// ---- how it ends ----
+
+// The peer's kernel answers for a process that is stopped, too: only a host or a network that is
+// gone keeps silent. A closed window is answered, and no silence.
+void TcpConnection::look_for_silence(std::int64_t silence_ms_max) noexcept {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (failed_ || ::getsockopt(socket(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return;
+  const bool asks_in_vain = info.tcpi_retransmits > 1 || info.tcpi_probes > 1;
+  if (!asks_in_vain || info.tcpi_last_ack_recv <= silence_ms_max) return;
+  end_with([&] {
+    return fmt::format("nothing came from {} for {} ms, and {} packets were repeated",
+                       joined_.peer_name, info.tcpi_last_ack_recv,
+                       info.tcpi_retransmits + info.tcpi_probes);
+  });
+}
+
+void TcpConnection::fail_about(const FrameHeader& header, std::string_view what) noexcept {
+  end_with([&] {
+    return fmt::format("{} {} {} bytes to {} of region {}, which is not open to it",
+                       joined_.peer_name, what, header.bytes(), header.offset, header.region);
+  });
+}
+
+void TcpConnection::fail(std::string_view what, int system_error) noexcept {
+  end_with([&] { return fmt::format("the connection to {} {}", joined_.peer_name, what); },
+           system_error);
+}
+
+// Nothing is placed or sent any more, and the peer is told by the end of the stream.
+template <class Explain>
+void TcpConnection::end_with(Explain&& explain, int system_error) noexcept {
+  if (failed_) return;
+  failed_ = true;
+  fault_.system_error = system_error;
+  try {
+    fault_.cause = explain();
+  } catch (const std::bad_alloc&) {
+    fault_.cause = "no memory here";  // words as short as these need none
+  }
+  incoming_ = {};
+  outbox_.clear();
+  wanted_count_ = 0;
+  transport_.watch(*this, false, EPOLL_CTL_DEL);
+  ::shutdown(socket(), SHUT_RDWR);
+}
+
+}  // namespace qpmesh::transport::tcp

@@ -1,0 +1,103 @@
+// Data path over one socket.
+//
+// What is posted goes to the socket at once, header and source in one system call; what it does not
+// take waits in the outbox. What comes is read into a short buffer, from which frames are placed;
+// the rest of a long one is received where it belongs, without another copy.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transport/tcp/frame.hpp"
+#include "transport/tcp/outbox.hpp"
+#include "transport/tcp/transport.hpp"
+#include "transport/transport.hpp"
+
+namespace qpmesh::transport::tcp {
+
+class TcpConnection final : public Connection {
+ public:
+  TcpConnection(TcpTransport& transport, Joined joined);
+  ~TcpConnection() override;
+  TcpConnection(const TcpConnection&) = delete;
+  TcpConnection& operator=(const TcpConnection&) = delete;
+
+  const Capabilities& capabilities() const noexcept override { return transport_.capabilities_; }
+  Post post(std::span<const Write> chain) noexcept override;
+  Post read(std::span<std::byte> target, std::optional<std::uint32_t>,
+            RemoteAddress source) noexcept override;
+  std::uint64_t completed() const noexcept override;
+  bool delivered() noexcept override;
+  std::optional<std::uint32_t> poll_immediate() noexcept override { return std::nullopt; }
+  const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
+  void tear_down() noexcept override { fail("torn down here"); }
+  const ErrorDetail* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
+
+  // ---- for the transport
+
+  int socket() const noexcept { return joined_.socket.get(); }
+  // Takes what has come.
+  void receive() noexcept;
+  // Sends what waits, as far as the socket takes it.
+  void flush() noexcept;
+  bool has_unsent() const noexcept { return !outbox_.empty(); }
+  bool watches_room = false;
+  // Fails when the peer's kernel owes an acknowledgement for so long.
+  void look_for_silence(std::int64_t silence_ms_max) noexcept;
+
+ private:
+  // Long writes are sent from where they are, in few calls; short ones share one.
+  static constexpr std::size_t input_bytes = std::size_t{16} << 10;
+
+  // A long frame whose beginning has come.
+  struct Incoming {
+    FrameHeader header{};
+    std::byte* target = nullptr;  // of what is still to come
+    std::size_t left = 0;         // 0: none
+  };
+  struct Read {
+    std::byte* target = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t number = 0;  // in the order in which completions are told
+  };
+  struct Wanted {                       // by the peer's read
+    const std::byte* source = nullptr;  // nullptr: is not open to it
+    std::size_t bytes = 0;
+  };
+
+  std::size_t send(std::span<iovec> parts) noexcept;
+  void queue(const FrameHeader& header, const Write& write, std::size_t sent) noexcept;
+  bool receive_once() noexcept;
+  bool take_frames() noexcept;
+  std::byte* target_of(const FrameHeader& header) noexcept;
+  void end_frame(const FrameHeader& header) noexcept;
+  void take_read(const FrameHeader& header) noexcept;
+  void answer_reads() noexcept;
+  void fail(std::string_view what, int system_error = 0) noexcept;
+  void fail_about(const FrameHeader& header, std::string_view what) noexcept;
+  // The first cause stays. explain() returns its text, and may find no memory.
+  template <class Explain>
+  void end_with(Explain&& explain, int system_error = 0) noexcept;
+
+  TcpTransport& transport_;
+  Joined joined_;
+  Outbox outbox_;
+  std::uint64_t tells_posted_ = 0;       // writes that tell, and reads
+  std::array<Read, reads_max> reads_{};  // ours without an answer, a ring
+  std::size_t first_read_ = 0;
+  std::size_t read_count_ = 0;
+  std::array<Wanted, reads_max> wanted_{};  // the peer's that have no answer yet, a ring
+  std::size_t first_wanted_ = 0;
+  std::size_t wanted_count_ = 0;
+  Incoming incoming_;
+  std::array<std::byte, input_bytes> input_;  // frames that are not placed yet
+  std::size_t input_held_ = 0;                // bytes of them
+  bool failed_ = false;
+  ErrorDetail fault_;
+};
+
+}  // namespace qpmesh::transport::tcp

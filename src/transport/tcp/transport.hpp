@@ -1,0 +1,80 @@
+// TCP: the way between ranks that neither shared memory nor an RDMA device joins. One socket for
+// each pair, no thread. A write is a frame that names its target; the peer's process receives it
+// there, in the order posted, whenever it looks (docs/decisions/0022-writes-over-a-socket.md).
+//
+// Sockets come connected and authenticated (bootstrap/streams.hpp). That a peer has died is told by
+// the control channel; a socket that ends, or whose peer's kernel is silent, is a failed link.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "transport/tcp/regions.hpp"
+#include "transport/transport.hpp"
+
+namespace qpmesh::transport::tcp {
+
+class TcpConnection;
+
+struct Settings {
+  // Sources up to this length may be reused at once: what the socket does not take is copied.
+  std::size_t inline_bytes_max = 0;
+  // For so long a peer's kernel may owe an acknowledgement.
+  std::int64_t silence_ms_max = 8'000;
+};
+
+// One end of a pair.
+struct Joined {
+  int peer = -1;
+  std::string peer_name;  // for people: "rank 3 (pid 12 on host b) at 10.0.0.2:4000"
+  base::UniqueFd socket;  // a connected stream, non-blocking
+  // Our memory that the peer writes without asking where: Regions::window of its addresses.
+  std::span<std::byte> window;
+};
+
+class TcpTransport final : public Transport {
+ public:
+  // Throws Error{no_resource}. system outlives the transport.
+  TcpTransport(const base::System& system, const Settings& settings);
+  ~TcpTransport() override;
+  TcpTransport(const TcpTransport&) = delete;
+  TcpTransport& operator=(const TcpTransport&) = delete;
+
+  // Set-up. Throws Error{no_resource}.
+  std::unique_ptr<Connection> connect(Joined joined);
+
+  RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) override {
+    return regions_.add(memory, kind);
+  }
+  void deregister_memory(std::uint32_t region) noexcept override { regions_.remove(region); }
+  std::optional<RemoteAddress> address_of(
+      std::span<const std::byte> memory) const noexcept override {
+    return regions_.address_of(memory);
+  }
+  // One look at the sockets is one system call, and another one for each that has news.
+  void progress() noexcept override;
+  int wake_descriptor() const noexcept override { return epoll_.get(); }
+  std::chrono::microseconds request_notification() noexcept override;
+  void poll_async_events() noexcept override;
+
+ private:
+  friend class TcpConnection;
+
+  // Whether the socket's room, too, makes epoll_ readable.
+  void watch(TcpConnection& connection, bool room, int operation) const noexcept;
+
+  const base::System& system_;
+  Settings settings_;
+  Capabilities capabilities_;
+  base::UniqueFd epoll_;
+  Regions regions_;
+  std::vector<TcpConnection*> connections_;
+  Deadline watched_at_{};  // when silent peers were last looked for
+};
+
+}  // namespace qpmesh::transport::tcp
