@@ -1,12 +1,10 @@
 // How ranks that have heard of each other in the first gather connect and prove who they are, and
 // how ranks of one place hand over their memory.
 //
-// The higher rank calls, the lower one listens: at an abstract Unix socket for ranks of its place,
-// at TCP addresses for all others. Both sides prove by the handshake (handshake.hpp) that they know
-// the listener's key; the caller's hello says which rank it is. In one place the kernel says which
-// process is on the other side, arena and doorbell come with the welcome and its acknowledgement,
-// and the nonce says that the memory is the promised one. The listener counts the link when the
-// caller has acknowledged its welcome: until then a caller whose connection broke may call again.
+// A stream for each pair (streams.hpp): over an abstract Unix socket in one place, over TCP
+// elsewhere. In one place the kernel says which process is on the other side, arena and doorbell
+// come with the welcome and its acknowledgement, and the nonce says that the memory is the promised
+// one.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,275 @@
+#include "bootstrap/streams.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <list>
+
+#include "bootstrap/acceptor.hpp"
+#include "bootstrap/caller.hpp"
+#include "bootstrap/init_error.hpp"
+
+namespace qpmesh::bootstrap {
+namespace {
+
+// Rounds over all addresses of a peer in which every one of them said no: more than 200 ms.
+constexpr int refused_rounds_max = 10;
+constexpr std::size_t unauthenticated_peers_max = 256;  // beside the ranks of the meeting
+
+// A higher rank that has called and proven itself, and must still show that it heard the welcome.
+struct UnacknowledgedPeer {
+  int rank = no_peer;
+  FrameStream stream;
+  Deadline until;
+  Descriptors descriptors{};
+};
+
+class Linker {
+ public:
+  Linker(const StreamSettings& settings, std::vector<base::UniqueFd> listeners,
+         std::span<const StreamPeer> peers, const TakeStream& take, Report& report,
+         const base::System& system, const base::Log& log)
+      : settings_{settings},
+        peers_{peers},
+        take_{take},
+        report_{report},
+        system_{system},
+        log_{log},
+        acceptor_{{.rank = settings.rank,
+                   .key = settings.key(settings.rank),
+                   .handshake_timeout_ms = settings.handshake_timeout_ms,
+                   .unauthenticated_peers_max = unauthenticated_peers_max + peers.size(),
+                   .processes = local_callers()},
+                  system,
+                  log} {
+    for (base::UniqueFd& listener : listeners) acceptor_.listen(std::move(listener));
+    for (const StreamPeer& peer : peers) {
+      if (peer.rank > settings.rank) awaited_.push_back(peer.rank);
+      if (peer.rank < settings.rank) add_caller(peer);
+    }
+  }
+
+  void run() {
+    while (!callers_.empty() || !awaited_.empty()) {
+      if (system_.now() >= settings_.deadline) {
+        give_up();
+        break;
+      }
+      serve();
+    }
+  }
+
+ private:
+  // Of one of the peers.
+  const StreamPeer& about(int peer) const {
+    return *std::ranges::find(peers_, peer, &StreamPeer::rank);
+  }
+  bool is_local(int peer) const { return about(peer).local; }
+  static std::string name(int rank, pid_t pid, std::string_view host) {
+    return fmt::format("rank {} (pid {} on host {})", rank, pid, host);
+  }
+  std::string name(int peer) const { return name(peer, about(peer).pid, about(peer).host); }
+  std::string own_name() const { return name(settings_.rank, settings_.pid, settings_.host); }
+  std::vector<pid_t> local_callers() const {
+    std::vector<pid_t> processes;
+    for (const StreamPeer& peer : peers_) {
+      if (peer.rank > settings_.rank && peer.local) processes.push_back(peer.pid);
+    }
+    return processes;
+  }
+  // What goes with our words to a rank of this place.
+  static std::span<const int> offered_to(const StreamPeer& peer) {
+    return peer.local ? std::span<const int>{peer.descriptors} : std::span<const int>{};
+  }
+
+  // ---- failures ----
+
+  void fail_unreachable(const Caller& caller, ErrorCode code) {
+    const int peer = caller.peer();
+    const bool local = is_local(peer);
+    report_.fail(
+        init_error(
+            local && code == ErrorCode::link_failed ? ErrorCode::peer_dead : code, peer,
+            fmt::format("{} cannot reach {}; tried {}", own_name(), name(peer), caller.problems()),
+            local ? "has that rank ended, or is it stopped? otherwise raise "
+                    "QPMESH_INIT_TIMEOUT_MS"
+                  : "every rank must reach every rank of another host by TCP: is there a "
+                    "firewall, is an address of a network that the hosts do not share, or "
+                    "was this rank too late?",
+            caller.last_error()),
+        local);
+  }
+  void give_up() {
+    for (const Caller& caller : callers_) fail_unreachable(caller, ErrorCode::timeout);
+    if (awaited_.empty()) return;
+    const int peer = awaited_.front();
+    if (acceptor_.accept_error() != 0) fail_linking("accept", acceptor_.accept_error(), peer);
+    report_.fail(
+        init_error(ErrorCode::timeout, peer,
+                   fmt::format("{} did not call {} at {} in time", name(peer), own_name(),
+                               acceptor_.where()),
+                   is_local(peer)
+                       ? "is that process stopped? otherwise raise QPMESH_INIT_TIMEOUT_MS"
+                       : "is that process stopped, or is there a firewall between the hosts?"),
+        true);
+  }
+
+  // ---- lower ranks, which we call ----
+
+  void add_caller(const StreamPeer& peer) {
+    Resolved resolved;
+    if (peer.local) resolved.addresses.push_back(unix_address(peer.listener));
+    for (const HostPort& each : peer.addresses) {
+      if (const auto there = numeric(each)) resolved.addresses.push_back(*there);
+    }
+    if (resolved.addresses.empty()) {
+      return report_.fail(init_error(ErrorCode::link_failed, peer.rank,
+                                     fmt::format("{} told no address at which {} could reach it",
+                                                 name(peer.rank), own_name())));
+    }
+    // Of this meeting, as the key says: job and ordinal have nothing to add.
+    callers_.emplace_back(
+        CallerSettings{.peer = peer.rank,
+                       .hello = make_hello(system_, settings_.rank, settings_.size, 0, {}),
+                       .key = settings_.key(peer.rank),
+                       .handshake_timeout_ms = settings_.handshake_timeout_ms,
+                       .resolve = [resolved](bool) { return resolved; }},
+        system_, log_);
+  }
+
+  // True when there is no more to do for this one.
+  bool step(Caller& caller, bool ready) {
+    if (caller.step(ready)) {
+      if (const auto refusal = caller.refusal())
+        caller.try_next_address(refusal->cause, refusal->system_error);
+      else if (acknowledge(caller)) return true;
+    }
+    if (caller.refused_rounds() < refused_rounds_max) return false;
+    fail_unreachable(caller, ErrorCode::link_failed);
+    return true;
+  }
+
+  // True when there is no more to do.
+  bool acknowledge(Caller& caller) {
+    const StreamPeer& peer = about(caller.peer());
+    FrameStream& stream = caller.stream();
+    stream.read(system_);  // its end, where the listener has given us up meanwhile
+    stream.queue(FrameKind::acknowledgement, {});
+    stream.flush(system_, offered_to(peer));
+    const int error = stream.error() != 0 ? stream.error() : stream.send_error();
+    if (stream.unsent() || error != 0) {
+      caller.try_next_address("could not acknowledge the welcome", error);
+      return false;
+    }
+    take(peer, stream, caller.descriptors());
+    return true;
+  }
+
+  // ---- higher ranks, which call us ----
+
+  void judge(AuthenticatedPeer caller) {
+    const Hello& hello = caller.hello;
+    const bool known = hello.rank > settings_.rank &&
+                       std::ranges::find(peers_, hello.rank, &StreamPeer::rank) != peers_.end();
+    const bool expected =
+        known && hello.size == settings_.size && hello.pid == about(hello.rank).pid &&
+        is_local(hello.rank) == (local_address(caller.stream.fd()).family() == AF_UNIX);
+    if (!expected) {
+      const std::string cause =
+          fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",
+                      hello.rank, hello.pid, hello.size, settings_.rank, settings_.size);
+      return acceptor_.refuse(std::move(caller), cause, "");
+    }
+    const Proof proof = acceptor_.welcome(caller);
+    UnacknowledgedPeer& peer = unacknowledged_.emplace_back(
+        UnacknowledgedPeer{hello.rank, std::move(caller.stream),
+                           base::after_ms(system_, settings_.handshake_timeout_ms)});
+    peer.stream.limit(0);
+    peer.stream.queue(FrameKind::welcome, proof);
+    peer.stream.flush(system_, offered_to(about(peer.rank)));  // a new socket takes 40 bytes
+  }
+
+  // True when there is no more to do: one that breaks off or keeps silent has not heard the
+  // welcome, and calls again.
+  bool hear(UnacknowledgedPeer& peer, bool ready) {
+    FrameStream& stream = peer.stream;
+    const bool expired = system_.now() >= peer.until;  // read all the same: it may be here by now
+    if (!ready && !expired) return false;
+    const auto frame = stream.read(system_, peer.descriptors);
+    const bool acknowledged = frame && frame->kind == FrameKind::acknowledgement;
+    const bool failed_here = stream.error() != 0 && !connection_broke(stream.error());
+    if ((acknowledged || failed_here) && std::erase(awaited_, peer.rank) != 0) {
+      if (acknowledged) {
+        take(about(peer.rank), stream, peer.descriptors);
+      } else {
+        report_.attempt(settings_.rank,
+                        [&] { fail_linking("recvmsg", stream.error(), peer.rank); });
+      }
+    }
+    return frame || stream.ended() || stream.oversize() || expired;
+  }
+
+  void take(const StreamPeer& peer, FrameStream& stream, Descriptors& descriptors) {
+    report_.attempt(settings_.rank, [&] { take_(peer, stream, descriptors); });
+  }
+
+  // One poll and everything that it found. Throws Error where this process cannot go on.
+  void serve() {
+    polled_.clear();
+    Deadline wake = acceptor_.watch(polled_, settings_.deadline);
+    const std::size_t first_caller = polled_.size();
+    for (const Caller& caller : callers_) polled_.push_back(caller.watch(wake));
+    for (const UnacknowledgedPeer& peer : unacknowledged_) {
+      wake = std::min(wake, peer.until);
+      polled_.push_back({.fd = peer.stream.fd(), .events = POLLIN, .revents = 0});
+    }
+    const int ready = system_.call("poll", [&] {
+      return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
+    });
+    const int peer = callers_.empty() ? awaited_.front() : callers_.front().peer();
+    if (ready < 0 && errno != EINTR) fail_linking("poll", errno, peer);
+
+    const std::span<const pollfd> entries{polled_};
+    std::size_t entry = first_caller;
+    std::erase_if(callers_,
+                  [&](Caller& each) { return step(each, entries[entry++].revents != 0); });
+    std::erase_if(unacknowledged_, [&](UnacknowledgedPeer& each) {
+      return hear(each, entries[entry++].revents != 0);
+    });
+    for (AuthenticatedPeer& each : acceptor_.serve(entries.first(first_caller)))
+      judge(std::move(each));
+    if (acceptor_.is_starved()) fail_linking("accept", EMFILE, peer);
+  }
+
+  const StreamSettings& settings_;
+  const std::span<const StreamPeer> peers_;
+  const TakeStream& take_;
+  Report& report_;
+  const base::System& system_;
+  const base::Log& log_;
+  Acceptor acceptor_;
+  std::list<Caller> callers_;  // of lower ranks without a stream yet
+  std::vector<int> awaited_;   // higher ranks without a stream yet
+  std::list<UnacknowledgedPeer> unacknowledged_;
+  std::vector<pollfd> polled_;  // acceptor, callers, unacknowledged peers: rebuilt each turn
+};
+
+}  // namespace
+
+void connect_streams(const StreamSettings& settings, std::vector<base::UniqueFd> listeners,
+                     std::span<const StreamPeer> peers, const TakeStream& take, Report& report,
+                     const base::System& system, const base::Log& log) {
+  Linker{settings, std::move(listeners), peers, take, report, system, log}.run();
+}
+
+void fail_linking(const char* call, int error, int peer) {
+  fail_init(ErrorCode::no_resource, no_peer,
+            fmt::format("{} failed while linking with rank {}", call, peer),
+            error == EPERM ? "does a seccomp filter of a container refuse this call? allow it"
+                           : hint_for_descriptors(error),
+            error);
+}
+
+}  // namespace qpmesh::bootstrap

@@ -1,0 +1,65 @@
+// Connected streams between ranks that have heard of each other, once for each pair: the higher
+// rank calls, the lower one listens. Both sides prove by the handshake (handshake.hpp) that they
+// know the listener's key; the caller's hello says which rank it is. The listener counts the stream
+// when the caller has acknowledged its welcome: until then a caller whose connection broke may call
+// again. Descriptors may travel with the last two words.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/frame_stream.hpp"
+#include "bootstrap/handshake.hpp"
+#include "bootstrap/socket.hpp"
+
+namespace qpmesh::bootstrap {
+
+using Descriptors = std::array<base::UniqueFd, 2>;
+
+// Another rank, and how it is reached.
+struct StreamPeer {
+  int rank = -1;
+  pid_t pid = 0;
+  std::string host;
+  bool local = false;                 // over a Unix socket, whose kernel says which process it is
+  std::vector<HostPort> addresses{};  // not local: where a lower rank listens, tried in turn
+  std::string listener{};             // local: the name of its socket
+  std::array<int, 2> descriptors{-1, -1};  // local: what goes with our words to it
+};
+
+struct StreamSettings {
+  int rank = 0;  // this one
+  int size = 0;  // of all ranks
+  pid_t pid = 0;
+  std::string host;
+  std::function<Key(int rank)> key;  // what calls to that rank are proven with
+  std::int64_t handshake_timeout_ms = 2'000;
+  Deadline deadline{};
+};
+
+// Gets each stream as soon as both sides have proven themselves, with the descriptors that came. It
+// may throw Error: this pair fails then, as this rank reports it.
+using TakeStream =
+    std::function<void(const StreamPeer& peer, FrameStream& stream, Descriptors& descriptors)>;
+
+// Connects with every one of the peers, who do the same, and reports what went wrong: never throws
+// for the doings of a peer. listeners: all at which this rank is called. Goes on with the others
+// when one fails, so that their ends of it do not fail too. Strangers are dropped.
+void connect_streams(const StreamSettings& settings, std::vector<base::UniqueFd> listeners,
+                     std::span<const StreamPeer> peers, const TakeStream& take, Report& report,
+                     const base::System& system, const base::Log& log);
+
+// A system call of ours failed while linking with a rank. Throws Error{no_resource}.
+[[noreturn]] void fail_linking(const char* call, int error, int peer);
+
+}  // namespace qpmesh::bootstrap
