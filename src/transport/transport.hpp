@@ -44,6 +44,9 @@ struct Capabilities {
   // Any memory of a process can be registered, for the peer's writes and reads.
   bool registers_user_memory = false;
   bool registers_for_nothing = false;  // so it pays for messages of any length
+  // The owner's process places what the peer writes: behind deregister_memory nothing lands there
+  // any more, and what still comes is dropped.
+  bool deregistering_fences = false;
   // A device reads sources beyond inline_bytes_max: they must lie in memory that is registered.
   bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them

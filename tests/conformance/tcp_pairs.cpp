@@ -1,15 +1,11 @@
 // Two ends of a socket over loopback, in one process, under the conformance suites; once with room
 // for little, so that sources wait in the outbox.
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <memory>
-#include <stdexcept>
 
-#include "base/owned.hpp"
 #include "base/system.hpp"
 #include "tests/conformance/transport_conformance.hpp"
+#include "tests/support/loopback_sockets.hpp"
 #include "transport/tcp/transport.hpp"
 
 namespace qpmesh::test {
@@ -17,32 +13,10 @@ namespace {
 
 using transport::tcp::TcpTransport;
 
-std::array<base::UniqueFd, 2> connected_sockets(int buffer_bytes) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const base::UniqueFd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  base::UniqueFd caller{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  if (buffer_bytes > 0) {  // before they connect: the window follows from it
-    for (const int socket : {listener.get(), caller.get()}) {
-      ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
-      ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-    }
-  }
-  if (::bind(listener.get(), generic, bytes) != 0 || ::listen(listener.get(), 1) != 0 ||
-      ::getsockname(listener.get(), generic, &bytes) != 0 ||
-      ::connect(caller.get(), generic, bytes) != 0)
-    throw std::runtime_error{"no connection over loopback"};
-  return {base::UniqueFd{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)},
-          std::move(caller)};
-}
-
 class TcpPair final : public ConnectedPair {
  public:
   explicit TcpPair(std::size_t inline_bytes_max, int buffer_bytes) {
-    auto sockets = connected_sockets(buffer_bytes);
+    auto sockets = loopback_sockets(buffer_bytes);
     for (const std::size_t side : {0U, 1U}) {
       memory_[side].resize(memory_bytes);
       transports_[side] = std::make_unique<TcpTransport>(

@@ -76,6 +76,11 @@ void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept
   const RendezvousBody target{.receiver_operation = receive.number};
   const bool reads = state == reading || state == stopped;
   const bool open_to_peer = state == open || state == preposted_open;
+  if (open_to_peer && receive.opened && peer.capabilities.deregistering_fences) {
+    // The peer need not go on, but it is not waited for.
+    if (!peer.failed) send_revocation(core, peer, RecordKind::revoke, target);
+    return finish(core, receive, &failure);
+  }
   if ((reads || open_to_peer) && mutant != Mutant::revocation)
     return close_later(core, peer, receive, reads ? draining : revoking, target, failure);
   // Nothing of it is exposed, but the peer need not keep the answer.

@@ -191,20 +191,23 @@ void TcpConnection::receive() noexcept {
 
 // False: there is nothing more for now.
 bool TcpConnection::receive_once() noexcept {
-  if (incoming_.left > 0 && target_of(incoming_.header) == nullptr) {
-    fail_about(incoming_.header, "was still writing");
-    return false;
+  std::array<iovec, 2> parts;
+  std::size_t used = 0;
+  const Target target = incoming_.left > 0 ? target_of(incoming_.header) : Target{};
+  if (target.at != nullptr) {
+    const std::size_t here = incoming_.header.bytes() - incoming_.left;
+    parts[used++] = {.iov_base = target.at + here, .iov_len = incoming_.left};
   }
-  std::array<iovec, 2> parts{
-      iovec{.iov_base = incoming_.target, .iov_len = incoming_.left},
-      iovec{.iov_base = input_.data() + input_held_, .iov_len = input_.size() - input_held_}};
-  const bool direct = incoming_.left > 0;
+  // What is dropped passes through the buffer, which is empty while a long frame comes.
+  const std::size_t room =
+      target.dropped ? std::min(incoming_.left, input_.size()) : input_.size() - input_held_;
+  parts[used++] = {.iov_base = input_.data() + input_held_, .iov_len = room};
   msghdr message{};
-  message.msg_iov = direct ? &parts[0] : &parts[1];
-  message.msg_iovlen = direct ? 2 : 1;
+  message.msg_iov = parts.data();
+  message.msg_iovlen = used;
   const ssize_t result = transport_.system_.call("recvmsg", [&] {
-    return direct ? ::recvmsg(socket(), &message, MSG_DONTWAIT)
-                  : ::recv(socket(), parts[1].iov_base, parts[1].iov_len, MSG_DONTWAIT);
+    return used > 1 ? ::recvmsg(socket(), &message, MSG_DONTWAIT)
+                    : ::recv(socket(), parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
   });
   if (result < 0) {
     const int error = errno;
@@ -217,15 +220,15 @@ bool TcpConnection::receive_once() noexcept {
     return false;
   }
   const auto count = static_cast<std::size_t>(result);
-  const std::size_t placed = std::min(count, incoming_.left);
-  if (direct) {
-    incoming_.target += placed;
-    incoming_.left -= placed;
+  const std::size_t of_frame = std::min(count, incoming_.left);
+  if (of_frame > 0) {
+    incoming_.left -= of_frame;
     if (incoming_.left == 0) end_frame(incoming_.header);
   }
-  input_held_ += count - placed;
-  const bool more = count == parts[1].iov_len + (direct ? parts[0].iov_len : 0);
-  return take_frames() && more;
+  input_held_ += count - of_frame;
+  std::size_t wanted = 0;
+  for (const iovec& each : std::span{parts}.first(used)) wanted += each.iov_len;
+  return take_frames() && count == wanted;
 }
 
 // Places what is in the buffer, but for the beginning of a short frame. False: it has failed.
@@ -238,14 +241,13 @@ bool TcpConnection::take_frames() noexcept {
     const std::size_t here = std::min(bytes, input_held_ - at - sizeof header);
     if (here < bytes && bytes <= whole_bytes_max) break;
     if (bytes > 0) {
-      std::byte* const target = target_of(header);
-      if (target == nullptr) {
-        fail_about(header, "wrote");
+      const Target target = target_of(header);
+      if (target.at == nullptr && !target.dropped) {
+        fail_about(header);
         return false;
       }
-      std::memcpy(target, input_.data() + at + sizeof header, here);
-      if (here < bytes)
-        incoming_ = {.header = header, .target = target + here, .left = bytes - here};
+      if (target.at != nullptr) std::memcpy(target.at, input_.data() + at + sizeof header, here);
+      if (here < bytes) incoming_ = {.header = header, .left = bytes - here};
     }
     at += sizeof header + here;
     if (here == bytes) end_frame(header);
@@ -256,15 +258,17 @@ bool TcpConnection::take_frames() noexcept {
   return true;
 }
 
-// Of the whole frame; nullptr: nothing that the peer may write.
-std::byte* TcpConnection::target_of(const FrameHeader& header) noexcept {
+// Of the whole frame.
+TcpConnection::Target TcpConnection::target_of(const FrameHeader& header) noexcept {
   if (header.kind() == FrameKind::answer) {
     const bool expected = read_count_ > 0 && reads_[first_read_].bytes == header.bytes();
-    return expected ? reads_[first_read_].target : nullptr;
+    return {.at = expected ? reads_[first_read_].target : nullptr};
   }
   if (header.region == Regions::window)
-    return part_of(joined_.window, header.offset, header.bytes());
-  return transport_.regions_.writable(header.address(), header.bytes());
+    return {.at = part_of(joined_.window, header.offset, header.bytes())};
+  const Regions& regions = transport_.regions_;
+  return {.at = regions.writable(header.address(), header.bytes()),
+          .dropped = regions.is_closed(header.region)};
 }
 
 void TcpConnection::end_frame(const FrameHeader& header) noexcept {
@@ -320,10 +324,10 @@ void TcpConnection::look_for_silence(std::int64_t silence_ms_max) noexcept {
   });
 }
 
-void TcpConnection::fail_about(const FrameHeader& header, std::string_view what) noexcept {
+void TcpConnection::fail_about(const FrameHeader& header) noexcept {
   end_with([&] {
-    return fmt::format("{} {} {} bytes to {} of region {}, which is not open to it",
-                       joined_.peer_name, what, header.bytes(), header.offset, header.region);
+    return fmt::format("{} wrote {} bytes to {} of region {}, which was never open to it",
+                       joined_.peer_name, header.bytes(), header.offset, header.region);
   });
 }
 

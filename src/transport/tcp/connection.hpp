@@ -56,8 +56,12 @@ class TcpConnection final : public Connection {
   // A long frame whose beginning has come.
   struct Incoming {
     FrameHeader header{};
-    std::byte* target = nullptr;  // of what is still to come
-    std::size_t left = 0;         // 0: none
+    std::size_t left = 0;  // still to come; 0: none
+  };
+  // Where a frame goes. Of one that the peer may not write there is neither.
+  struct Target {
+    std::byte* at = nullptr;
+    bool dropped = false;  // the owner has taken the memory back meanwhile
   };
   struct Read {
     std::byte* target = nullptr;
@@ -73,12 +77,12 @@ class TcpConnection final : public Connection {
   void queue(const FrameHeader& header, const Write& write, std::size_t sent) noexcept;
   bool receive_once() noexcept;
   bool take_frames() noexcept;
-  std::byte* target_of(const FrameHeader& header) noexcept;
+  Target target_of(const FrameHeader& header) noexcept;
   void end_frame(const FrameHeader& header) noexcept;
   void take_read(const FrameHeader& header) noexcept;
   void answer_reads() noexcept;
   void fail(std::string_view what, int system_error = 0) noexcept;
-  void fail_about(const FrameHeader& header, std::string_view what) noexcept;
+  void fail_about(const FrameHeader& header) noexcept;
   // The first cause stays. explain() returns its text, and may find no memory.
   template <class Explain>
   void end_with(Explain&& explain, int system_error = 0) noexcept;

@@ -6,8 +6,9 @@ namespace qpmesh::transport::tcp {
 
 // A key comes again after 2^32 others: long after its region has gone, unless that one lasts.
 RemoteAddress Regions::add(std::span<const std::byte> memory, RegionKind kind) {
-  do ++last_key_;
-  while (last_key_ == window || find(last_key_) != nullptr);
+  do {
+    wrapped_ |= ++last_key_ == window;
+  } while (last_key_ == window || find(last_key_) != nullptr);
   regions_.push_back({last_key_, {const_cast<std::byte*>(memory.data()), memory.size()}, kind});
   return {last_key_, 0};
 }

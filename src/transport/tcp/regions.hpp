@@ -32,6 +32,10 @@ class Regions {
   // Where a peer may write, or read; nullptr where nothing there is open to that.
   std::byte* writable(RemoteAddress address, std::size_t bytes) const noexcept;
   const std::byte* readable(RemoteAddress address, std::size_t bytes) const noexcept;
+  // Was open once: who wrote there could not know yet that it no longer is.
+  bool is_closed(std::uint32_t key) const noexcept {
+    return key != window && (key <= last_key_ || wrapped_) && find(key) == nullptr;
+  }
 
  private:
   struct Region {
@@ -44,6 +48,7 @@ class Regions {
   std::vector<Region> regions_;   // few: Buffers, and buffers of large messages on their way
   mutable std::size_t last_ = 0;  // index of the one that was found last
   std::uint32_t last_key_ = window;
+  bool wrapped_ = false;
 };
 
 }  // namespace qpmesh::transport::tcp

@@ -34,6 +34,7 @@ TcpTransport::TcpTransport(const base::System& system, const Settings& settings)
                     .ordered_flag = true,
                     .registers_user_memory = true,
                     .registers_for_nothing = true,
+                    .deregistering_fences = true,
                     .inline_bytes_max = settings.inline_bytes_max,
                     .write_bytes_max = write_bytes_max},
       epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
