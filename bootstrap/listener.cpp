@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/errors.hpp"
+#include "base/text.hpp"
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
@@ -48,26 +50,32 @@ bool same_network(const Introduction& a, const Introduction& b) {
   return a.place.boot_id == b.place.boot_id && a.place.net_namespace == b.place.net_namespace;
 }
 
-std::vector<std::string> interface_addresses(const base::System& system) {
+std::vector<InterfaceAddress> interfaces(const base::System& system) {
   ifaddrs* list = nullptr;
   if (system.call("getifaddrs", [&] { return ::getifaddrs(&list); }) != 0) {
     fail_init(ErrorCode::no_resource, no_peer,
               "the addresses of this host cannot be read: getifaddrs failed", {}, errno);
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
-  std::vector<std::pair<int, std::string>> found;  // worth, host
+  std::vector<std::pair<int, InterfaceAddress>> found;  // worth
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
     const Address address = address_of(*each->ifa_addr);
     if (address.bytes == 0 || scope_of(address) == Scope::link_local) continue;
     const bool carrier = (each->ifa_flags & IFF_RUNNING) != 0;
     found.emplace_back(2 * int{carrier} + int{address.family() == AF_INET},
-                       host_port(address).host);
+                       InterfaceAddress{each->ifa_name, host_port(address).host});
   }
   std::ranges::stable_sort(found, std::greater{}, [](const auto& each) { return each.first; });
+  std::vector<InterfaceAddress> all;
+  all.reserve(found.size());
+  for (auto& [worth, each] : found) all.push_back(std::move(each));
+  return all;
+}
+
+std::vector<std::string> interface_addresses(const base::System& system) {
   std::vector<std::string> hosts;
-  hosts.reserve(found.size());
-  for (auto& [worth, host] : found) hosts.push_back(std::move(host));
+  for (InterfaceAddress& each : interfaces(system)) hosts.push_back(std::move(each.host));
   return hosts;
 }
 
@@ -89,18 +97,47 @@ std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap
   return chosen;
 }
 
-std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybody, int rank,
-                                          const std::string& bootstrap_address,
-                                          const base::System& system, const base::Log& log) {
-  const Introduction& mine = everybody[static_cast<std::size_t>(rank)];
-  std::vector<std::string> hosts =
-      addresses_for(reach_of(everybody, mine), bootstrap_address, interface_addresses(system));
+PortRange parse_port_range(std::string_view text) {
+  if (text.empty()) return {};
+  const auto dash = text.find('-');
+  const auto port = [](std::string_view digits) -> std::uint16_t {
+    const auto number = base::parse_integer(digits, false);
+    return number && *number >= 1 && *number <= 65535 ? static_cast<std::uint16_t>(*number) : 0;
+  };
+  const PortRange ports{port(text.substr(0, dash)),
+                        dash == text.npos ? std::uint16_t{0} : port(text.substr(dash + 1))};
+  if (ports.first > 0 && ports.last >= ports.first) return ports;
+  base::throw_error({ErrorCode::bad_config}, "options", "docs/options.md lists every variable",
+                    "QPMESH_PORTS='{}', allowed: two ports from 1 to 65535, as 4000-4999", text);
+}
+
+namespace {
+
+// From a port on that differs from start to start, so that ranks of a host rarely ask for the same.
+Opened listen_within(const base::System& system, const std::string& host, PortRange ports) {
+  if (ports.first == 0) return listen_at(system, read(host));
+  const auto count = static_cast<std::uint64_t>(ports.last - ports.first) + 1;
+  const std::uint64_t start = system.random_u64() % count;
+  Opened opened;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto port = static_cast<std::uint16_t>(ports.first + (start + i) % count);
+    opened = listen_at(system, numeric({host, port}).value_or(Address{}));
+    if (opened.error != EADDRINUSE && opened.error != EACCES) return opened;
+  }
+  return opened;
+}
+
+}  // namespace
+
+std::vector<base::UniqueFd> listen_at_hosts(std::vector<std::string> hosts, PortRange ports,
+                                            int rank, const std::string& own_host,
+                                            const base::System& system, const base::Log& log) {
   if (hosts.size() > addresses_max) hosts.resize(addresses_max);
   std::vector<base::UniqueFd> listeners;
   std::string tried;
   int last_error = 0;
   for (const std::string& host : hosts) {
-    Opened opened = listen_at(system, read(host));
+    Opened opened = listen_within(system, host, ports);
     if (opened.socket) {
       listeners.push_back(std::move(opened.socket));
       continue;
@@ -111,14 +148,28 @@ std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybod
     log.info("cannot hear ranks of other hosts at {}: {}", host, why);
   }
   if (!listeners.empty()) return listeners;
+  const bool no_port = ports.first != 0 && (last_error == EADDRINUSE || last_error == EACCES);
   fail_init(ErrorCode::no_resource, rank,
             tried.empty()
                 ? fmt::format("host {} has no address at which ranks of other hosts could reach "
                               "rank {}",
-                              mine.host, rank)
+                              own_host, rank)
                 : fmt::format("rank {} on host {} cannot listen at any of its addresses: {}", rank,
-                              mine.host, tried),
-            "is a network interface up, with an IPv4 or a global IPv6 address?", last_error);
+                              own_host, tried),
+            no_port ? fmt::format("every port of QPMESH_PORTS={}-{} is taken or not allowed: each "
+                                  "rank of a host needs one or two of its own",
+                                  ports.first, ports.last)
+                    : "is a network interface up, with an IPv4 or a global IPv6 address?",
+            last_error);
+}
+
+std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybody, int rank,
+                                          const std::string& bootstrap_address, PortRange ports,
+                                          const base::System& system, const base::Log& log) {
+  const Introduction& mine = everybody[static_cast<std::size_t>(rank)];
+  return listen_at_hosts(
+      addresses_for(reach_of(everybody, mine), bootstrap_address, interface_addresses(system)),
+      ports, rank, mine.host, system, log);
 }
 
 Blob encode_addresses(std::span<const HostPort> addresses) {

@@ -1,8 +1,10 @@
 // Where a rank listens for ranks that are not in its place: at which addresses of this host.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.hpp"
@@ -16,10 +18,16 @@ namespace qpmesh::bootstrap {
 // Whether two ranks have the same interfaces, loopback among them.
 bool same_network(const Introduction& a, const Introduction& b);
 
-// In numbers, as the kernel lists them: those of interfaces that are up, loopback too. Interfaces
-// with a carrier come before those without, IPv4 before IPv6. Link-local IPv6 addresses, which mean
+// An address of this host, in numbers.
+struct InterfaceAddress {
+  std::string netdev;
+  std::string host;
+};
+// As the kernel lists them: those of interfaces that are up, loopback too. Interfaces with a
+// carrier come before those without, IPv4 before IPv6. Link-local IPv6 addresses, which mean
 // nothing on another host, are left out. Throws Error{no_resource}.
-std::vector<std::string> interface_addresses(const base::System& system);
+std::vector<InterfaceAddress> interfaces(const base::System& system);
+std::vector<std::string> interface_addresses(const base::System& system);  // of these, the hosts
 
 // Which ranks must be reached, beside those in the same place.
 struct Reach {
@@ -32,10 +40,23 @@ struct Reach {
 std::vector<std::string> addresses_for(Reach reach, const std::string& bootstrap_address,
                                        std::span<const std::string> interface_addresses);
 
-// Listens at these addresses, on ports that the kernel chooses. An address at which this rank
-// cannot listen is left out, with a line in the log. Throws Error{no_resource} where none is left.
+// Ports that a rank may listen at; first 0: whichever the kernel chooses.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+};
+// QPMESH_PORTS: "4000-4999", or empty. Throws Error{bad_config}.
+PortRange parse_port_range(std::string_view text);
+
+// Listens at these addresses. One at which this rank cannot listen is left out, with a line in the
+// log. Throws Error{no_resource} where none is left, with all of them. own_host: for people.
+std::vector<base::UniqueFd> listen_at_hosts(std::vector<std::string> hosts, PortRange ports,
+                                            int rank, const std::string& own_host,
+                                            const base::System& system, const base::Log& log);
+
+// The same at the addresses that ranks in other places need.
 std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybody, int rank,
-                                          const std::string& bootstrap_address,
+                                          const std::string& bootstrap_address, PortRange ports,
                                           const base::System& system, const base::Log& log);
 
 // Where a rank listens, for the other ranks. Reading throws Error{corrupt} naming the rank.

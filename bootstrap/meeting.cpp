@@ -163,8 +163,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   if (all_prepared && several_places) {
     report.attempt(rank, [&] {
       std::vector<HostPort> heard_at;
-      for (base::UniqueFd& listener :
-           listen_beyond(everybody, rank, bootstrap.local_address(), system, log)) {
+      for (base::UniqueFd& listener : listen_beyond(everybody, rank, bootstrap.local_address(),
+                                                    parse_port_range(options.ports), system, log)) {
         heard_at.push_back(host_port(local_address(listener.get())));
         listeners.push_back(std::move(listener));
       }

@@ -9,8 +9,8 @@
 
 namespace qpmesh {
 
-// How bytes may move. automatic: shm on a node, verbs between nodes.
-enum class TransportChoice : std::uint8_t { automatic, shm, verbs, verbs_and_shm };
+// How bytes may move. automatic: for each pair shm where they share memory, else verbs, else tcp.
+enum class TransportChoice : std::uint8_t { automatic, shm, verbs, verbs_and_shm, tcp };
 // What must not be missing where it was asked for.
 enum class Requirement : std::uint8_t { nothing, rdma };
 // How a receiver learns of RDMA writes. automatic: by device.
@@ -29,8 +29,8 @@ enum class LogLevel : std::uint8_t { off, error, warning, info, debug };
 struct Options {
   // QPMESH_TRANSPORT (agreed)
   TransportChoice transport = TransportChoice::automatic;
-  // QPMESH_REQUIRE: rdma = where verbs was asked for and cannot be had, fail instead of falling
-  // back (agreed)
+  // QPMESH_REQUIRE: rdma = where verbs was asked for, or ranks share no memory, and it cannot be
+  // had, fail instead of falling back (agreed)
   Requirement require = Requirement::nothing;
   // QPMESH_NOTIFICATION: mixed = records polled, payloads told by immediates (agreed)
   NotificationChoice notification = NotificationChoice::automatic;
@@ -49,7 +49,7 @@ struct Options {
   // QPMESH_NETWORK_RING_BYTES: the same between nodes, where it is registered memory (agreed)
   std::int64_t network_ring_bytes = std::int64_t{32} << 10;
   // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the
-  // message, between nodes
+  // message, over verbs
   std::int64_t register_bytes_min = std::int64_t{256} << 10;
   // QPMESH_RENDEZVOUS: read where the device can (agreed)
   RendezvousChoice rendezvous = RendezvousChoice::write;
@@ -72,10 +72,12 @@ struct Options {
   std::string device;
   // QPMESH_GID_INDEX: an entry of the port's GID table; -1 = chosen by address
   std::int64_t gid_index = -1;
-  // QPMESH_NETDEV: the network interface whose GID is used; empty = chosen
+  // QPMESH_NETDEV: the network interface whose GID, or over tcp address, is used; empty = chosen
   std::string netdev;
-  // QPMESH_SUBNET: the GID's address must lie in it, as 10.0.0.0/8; empty = chosen
+  // QPMESH_SUBNET: the address must lie in it, as 10.0.0.0/8; empty = chosen
   std::string subnet;
+  // QPMESH_PORTS: where ranks listen for each other over TCP, as 4000-4999; empty = chosen
+  std::string ports;
   // QPMESH_LINK_TIMEOUT_MS: so long may a peer be silent over RDMA or TCP; 0 = 1 s, in software 8 s
   std::int64_t link_timeout_ms = 0;
   // QPMESH_CHOICE: on a node, algorithms that give the same bits are timed while the program runs,

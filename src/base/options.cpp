@@ -26,7 +26,7 @@ constexpr std::int64_t kib = 1024;
 constexpr std::int64_t mib = 1024 * kib;
 constexpr std::int64_t gib = 1024 * mib;
 
-constexpr std::array<std::string_view, 4> transport_names{"", "shm", "verbs", "verbs+shm"};
+constexpr std::array<std::string_view, 5> transport_names{"", "shm", "verbs", "verbs+shm", "tcp"};
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
@@ -57,10 +57,12 @@ constexpr std::array table{
     name("transport", "QPMESH_TRANSPORT", &Options::transport, transport_names, agreed,
          "Restricts how bytes may move. `verbs`: not through shared memory either, for "
          "measuring. `verbs+shm`: verbs between the ranks of a node too, where it can be had. "
-         "Empty: shm on a node, verbs between nodes."),
-    name("require", "QPMESH_REQUIRE", &Options::require, require_names, agreed,
-         "`rdma`: where verbs was asked for and cannot be had, `init` fails instead of falling "
-         "back to shm."),
+         "`tcp`: nothing else, between the ranks of a node too. "
+         "Empty: for each pair shm where they share memory, else verbs, else tcp."),
+    name(
+        "require", "QPMESH_REQUIRE", &Options::require, require_names, agreed,
+        "`rdma`: where verbs was asked for, or ranks share no memory, and it cannot be had, `init` "
+        "fails instead of falling back to shm or tcp."),
     name("notification", "QPMESH_NOTIFICATION", &Options::notification, notification_names, agreed,
          "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
          "completions, `mixed` polls records and waits for payloads. Empty: by device."),
@@ -86,7 +88,7 @@ constexpr std::array table{
         "Payload ring per peer and direction between nodes, where it is registered memory."),
     number("register_bytes_min", "QPMESH_REGISTER_BYTES_MIN", &Options::register_bytes_min, "bytes",
            0, 1024 * gib, own,
-           "Between nodes, private buffers of messages from this size on are registered for the "
+           "Over verbs, private buffers of messages from this size on are registered for the "
            "message; smaller ones are copied."),
     name("rendezvous", "QPMESH_RENDEZVOUS", &Options::rendezvous, rendezvous_names, agreed,
          "Between nodes, who moves the bytes of a large message: `write` lets its sender write "
@@ -120,10 +122,13 @@ constexpr std::array table{
     number("gid_index", "QPMESH_GID_INDEX", &Options::gid_index, "(index)", -1, 255, own,
            "The entry of the port's GID table. -1: chosen by address."),
     name("netdev", "QPMESH_NETDEV", &Options::netdev, any, own,
-         "The network interface whose GID is used. Empty: chosen."),
+         "The network interface whose GID, or over tcp whose address, is used. Empty: chosen."),
     name("subnet", "QPMESH_SUBNET", &Options::subnet, any, own,
-         "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address must lie in. Empty: "
-         "chosen."),
+         "A network, as 10.0.0.0/8 or fd00::/16, that the GID's address, or over tcp the address, "
+         "must lie in. Empty: chosen."),
+    name("ports", "QPMESH_PORTS", &Options::ports, any, own,
+         "The ports at which a rank listens for other ranks over TCP, as 4000-4999. Empty: the "
+         "kernel chooses."),
     number("link_timeout_ms", "QPMESH_LINK_TIMEOUT_MS", &Options::link_timeout_ms, "ms", 0, 600'000,
            own,
            "How long a peer's RDMA device, or its host over TCP, may be silent before the link has "

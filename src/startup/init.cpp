@@ -10,11 +10,14 @@
 #include "base/errors.hpp"
 #include "base/options_table.hpp"
 #include "bootstrap/launcher.hpp"
+#include "bootstrap/listener.hpp"
 #include "bootstrap/meeting.hpp"
 #include "collectives/registry.hpp"
 #include "context/communicator_state.hpp"
 #include "messaging/rings/layout.hpp"
 #include "startup/init.hpp"
+#include "startup/reach.hpp"
+#include "startup/tcp_bring_up.hpp"
 #include "startup/verbs_bring_up.hpp"
 #include "topology/cores.hpp"
 #include "transport/shm/transport.hpp"
@@ -141,8 +144,10 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   base::validate(options);
   const int rank = bootstrap.rank();
   const int size = bootstrap.size();
-  bootstrap::check_place(rank, size);             // before anything is made for so many
-  collectives::parse_forced(options.algorithms);  // before anybody is met
+  bootstrap::check_place(rank, size);  // before anything is made for so many
+  // Before anybody is met.
+  collectives::parse_forced(options.algorithms);
+  bootstrap::parse_port_range(options.ports);
   auto system = std::make_shared<base::System>();
   const base::Log log{options.log, rank};
   const Deadline deadline = base::after_ms(*system, options.init_timeout_ms);
@@ -203,21 +208,23 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
                               .doorbell = std::move(doorbell),
                               .wait_policy = {}};
   Reach reach{options, parts.identities};
-  NetworkLinks network = link_network(bootstrap, reach, parts, deadline);
+  NetworkLinks verbs = link_verbs(bootstrap, reach, parts, deadline);
+  NetworkLinks tcp = link_tcp(bootstrap, reach, parts, layout, *slab_offset, deadline);
+  log.info("{}", reach.describe(rank));
   const int node = parts.identities[at(rank)].node;
   parts.own_core = ranks_per_core(parts.identities, facts, node) == 1;
   parts.spins_max = parts.own_core ? progress::spins_on_own_core : 0;
-  parts.wait_policy = wait_policy(options, parts.own_core, network.busy_neighbour);
+  parts.wait_policy = wait_policy(options, parts.own_core, verbs.busy_neighbour);
   parts.near = near_topology(parts.identities, facts, reach);
   const bool populates =
       std::ranges::count(parts.identities, node, &base::RankIdentity::node) <= populated_ranks_max;
   std::vector<std::uint64_t> node_slabs;
   for (int peer = 0; peer < size; ++peer) {
     node_slabs.push_back(facts[at(peer)].node_slab);
-    const bool by_network = reach.by_network(rank, peer);
-    parts.neighbours.push_back(by_network ? nullptr : &shm->neighbour(peer));
-    if (by_network) {
-      parts.links.push_back(std::move(network.links[at(peer)]));
+    const Way way = reach.way(rank, peer);
+    parts.neighbours.push_back(way == Way::shm ? &shm->neighbour(peer) : nullptr);
+    if (way != Way::shm) {
+      parts.links.push_back(std::move((way == Way::verbs ? verbs : tcp).links[at(peer)]));
       continue;
     }
     std::byte* const slot = parts.arena->data() + *slab_offset + layout.slot_offset(peer);
@@ -236,8 +243,13 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
              .staging = {}}});
     if (populates) populate_rings(slot, parts.links.back(), layout.slot_bytes());
   }
+  // Communicators of a rank that shares its memory with nobody keep no slab for it.
+  if (size > 1 && std::ranges::count(parts.neighbours, nullptr) == size - 1)
+    parts.neighbours.clear();
   parts.transports.push_back(std::move(shm));
-  if (network.transport) parts.transports.push_back(std::move(network.transport));
+  for (NetworkLinks* const network : {&verbs, &tcp}) {
+    if (network->transport) parts.transports.push_back(std::move(network->transport));
+  }
 
   std::vector<int> everybody(at(size));
   std::iota(everybody.begin(), everybody.end(), 0);

@@ -22,78 +22,10 @@
 #endif
 
 namespace qpmesh::startup {
-namespace {
-
-#ifdef QPMESH_WITH_VERBS
-constexpr bool network_built_in = true;
-#else
-constexpr bool network_built_in = false;
-#endif
-
-std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-
-// Why two ranks of one host share no memory.
-std::string apart(const base::Place& a, const base::Place& b) {
-  std::string difference;
-  const auto compare = [&](std::string_view what, std::uint64_t here, std::uint64_t there) {
-    if (here == there) return;
-    difference += fmt::format("{}{} {} and {}", difference.empty() ? "" : ", ", what, here, there);
-  };
-  compare("users", a.uid, b.uid);
-  compare("process namespaces", a.pid_namespace, b.pid_namespace);
-  compare("network namespaces", a.net_namespace, b.net_namespace);
-  compare("user namespaces", a.user_namespace, b.user_namespace);
-  const bool one_host = a.boot_id == b.boot_id && !difference.empty();
-  return one_host ? fmt::format(" (one host, but they differ: {})", difference) : "";
-}
-
-}  // namespace
-
-Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& ranks)
-    : verbs_on_node_{options.transport == TransportChoice::verbs ||
-                     options.transport == TransportChoice::verbs_and_shm},
-      fallback_allowed_{options.transport == TransportChoice::verbs_and_shm &&
-                        options.require != Requirement::rdma} {
-  for (const base::RankIdentity& rank : ranks) nodes_.push_back(rank.node);
-  const auto elsewhere = std::find_if(ranks.begin(), ranks.end(),
-                                      [&](const auto& rank) { return rank.node != ranks[0].node; });
-  if (verbs_on_node_ && !network_built_in) {
-    if (fallback_allowed_) {
-      fall_back();
-      return;
-    }
-    base::throw_error({ErrorCode::no_resource}, "init",
-                      "build it where libibverbs-dev is installed",
-                      "QPMESH_TRANSPORT={}, and this build of qpmesh has no verbs",
-                      options.transport == TransportChoice::verbs ? "verbs" : "verbs+shm");
-  }
-  if (elsewhere == ranks.end() || (network_built_in && options.transport != TransportChoice::shm))
-    return;
-  const auto rank = static_cast<int>(elsewhere - ranks.begin());
-  base::throw_error({ErrorCode::no_resource, rank}, "init",
-                    network_built_in ? "leave QPMESH_TRANSPORT out"
-                                     : "start all ranks on one host, in one container, as one user",
-                    "rank 0 (on {}) and rank {} (on {}) share no memory{}, and {}", ranks[0].host,
-                    rank, elsewhere->host, apart(ranks[0].place, elsewhere->place),
-                    network_built_in ? "QPMESH_TRANSPORT=shm allows nothing else"
-                                     : "no other transport is built in");
-}
-
-bool Reach::by_network(int a, int b) const noexcept {
-  return a != b && (verbs_on_node_ || nodes_[at(a)] != nodes_[at(b)]);
-}
-
-bool Reach::any_by_network() const noexcept {
-  return verbs_on_node_ ? nodes_.size() > 1 : !is_one_node();
-}
-
-bool Reach::is_one_node() const noexcept {
-  return std::ranges::all_of(nodes_, [&](int node) { return node == nodes_[0]; });
-}
 
 #ifndef QPMESH_WITH_VERBS
 
-NetworkLinks link_network(Bootstrap&, Reach&, const context::ContextParts&, Deadline) { return {}; }
+NetworkLinks link_verbs(Bootstrap&, Reach&, const context::ContextParts&, Deadline) { return {}; }
 
 #else
 
@@ -105,16 +37,14 @@ using namespace transport::verbs::selection;
 
 constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
 
+std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
 class Linking {
  public:
-  Linking(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts,
-          Deadline deadline)
+  Linking(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts, Deadline deadline)
       : bootstrap_{bootstrap}, reach_{reach}, parts_{parts}, deadline_{deadline} {
     layout_.payload_ring_units =
         static_cast<std::uint32_t>(parts.options.network_ring_bytes) / messaging::unit_bytes;
-    for (int peer = 0; peer < size(); ++peer) {
-      if (reach.by_network(parts.rank, peer)) peers_.push_back(peer);
-    }
   }
 
   // Of a bring-up that failed: nothing is left behind.
@@ -130,7 +60,7 @@ class Linking {
   // Every step is taken by all ranks, also by those that need no link.
   NetworkLinks run() {
     exchange_offers();
-    choose();
+    if (!choose()) return {};
     bootstrap::agree(bootstrap_, deadline_, [&] { return open(), Blob{}; });
     const auto addresses =
         bootstrap::agree(bootstrap_, deadline_, [&] { return addresses_for_all(); });
@@ -157,8 +87,9 @@ class Linking {
     for (int rank = 0; rank < size(); ++rank) offers_.push_back(decode(blobs[at(rank)], rank));
   }
 
-  // The same on every rank, so nothing is gathered: everybody throws or nobody.
-  void choose() {
+  // The same on every rank, so nothing is gathered: everybody throws or nobody. False: verbs joins
+  // no pair.
+  bool choose() {
     std::vector<int> node_ids;
     node_ids.reserve(offers_.size());
     for (int rank = 0; rank < size(); ++rank)
@@ -166,19 +97,34 @@ class Linking {
     ports_ = choose_ports(offers_, node_ids);
     for (int rank = 0; rank < size(); ++rank)
       offers_[at(rank)] = restrict_to(offers_[at(rank)], ports_[at(rank)]);
+    std::string why_none;
+    int joined = 0;
     for (int low = 0; low < size(); ++low) {
       for (int high = low + 1; high < size(); ++high) {
         if (!reach_.by_network(low, high)) continue;
-        Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
-        if (!found.pairs.empty()) continue;
-        base::throw_error(
-            {ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high}, "init",
-            found.why_none.hint,
-            "rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low, host(low),
-            high, host(high), found.why_none.cause,
-            apart(parts_.identities[at(low)].place, parts_.identities[at(high)].place));
+        const Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
+        if (!found.pairs.empty()) {
+          ++joined;
+          continue;
+        }
+        const std::string why =
+            fmt::format("rank {} (on {}) and rank {} (on {}) cannot be joined by verbs: {}{}", low,
+                        host(low), high, host(high), found.why_none.cause,
+                        apart(parts_.identities[at(low)].place, parts_.identities[at(high)].place));
+        if (!reach_.pairs_may_fall_back()) {
+          base::throw_error(
+              {ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high}, "init",
+              found.why_none.hint, "{}", why);
+        }
+        if (why_none.empty()) why_none = why;
+        reach_.pair_falls_back(low, high, why);
       }
     }
+    if (joined == 0) reach_.fall_back(why_none);
+    for (int peer = 0; peer < size(); ++peer) {
+      if (reach_.way(parts_.rank, peer) == Way::verbs) peers_.push_back(peer);
+    }
+    return joined > 0;
   }
 
   void open() {
@@ -339,7 +285,7 @@ class Linking {
   }
 
   Bootstrap& bootstrap_;
-  const Reach& reach_;
+  Reach& reach_;
   const context::ContextParts& parts_;
   Deadline deadline_;
   messaging::RingLayout layout_;
@@ -355,17 +301,18 @@ class Linking {
 
 }  // namespace
 
-NetworkLinks link_network(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
-                          Deadline deadline) {
-  if (!reach.any_by_network()) return {};
+NetworkLinks link_verbs(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
+                        Deadline deadline) {
+  if (!reach.any(Way::verbs)) return {};
   try {
     return Linking{bootstrap, reach, parts, deadline}.run();
   } catch (const Error& error) {
     if (!reach.may_fall_back()) throw;
     // All ranks are here with the same error.
+    reach.fall_back(error.cause());
     if (parts.rank == 0)
-      parts.log.warning("{}; shared memory is used instead of verbs", error.what());
-    reach.fall_back();
+      parts.log.warning("{}; {} is used instead of verbs", error.what(),
+                        reach.any(Way::tcp) ? "tcp" : "shared memory");
     return {};
   }
 }

@@ -93,6 +93,30 @@ INSTANTIATE_TEST_SUITE_P(of_ranks, Deaths,
                                   std::to_string(std::get<1>(one.param));
                          });
 
+// The end of a socket and the word of the control channel come in any order: it is a death.
+TEST(over_tcp, a_rank_that_is_killed_is_told_to_every_survivor) {
+  for (const int size : {2, 4}) {
+    for (int trial = 0; trial < test::times(3, 50); ++trial) {
+      std::mt19937_64 draws{static_cast<std::uint64_t>(size * 1'000 + trial)};
+      auto ranks = operating_ranks(size, draws(), -1, {"QPMESH_TRANSPORT=tcp"});
+      const auto victim = static_cast<std::size_t>(draws() % ranks.size());
+      std::this_thread::sleep_for(std::chrono::microseconds{draws() % 20'000});
+      ranks[victim].send_signal(SIGKILL);
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        if (rank != victim) expect_told(ranks[rank], "peer_dead " + std::to_string(victim) + ":");
+      }
+      ASSERT_FALSE(HasFailure()) << "trial " << trial;
+    }
+  }
+}
+
+TEST(over_tcp, a_rank_that_is_stopped_is_told_as_a_timeout_of_it) {
+  auto ranks = operating_ranks(3, 11, -1, {"QPMESH_TRANSPORT=tcp", "QPMESH_TIMEOUT_MS=2000"});
+  ranks[1].send_signal(SIGSTOP);
+  for (const std::size_t rank : {0U, 2U}) expect_told(ranks[rank], "timeout 1:");
+  ranks[1].send_signal(SIGKILL);
+}
+
 TEST(leaving, by_an_exception_is_told_as_that) {
   auto ranks = start_ranks(3, rank_program("the_last_rank_unwinds"));
   expect_success(ranks);

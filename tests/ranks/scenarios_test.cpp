@@ -109,6 +109,42 @@ INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
                                          Case{"empty_blocks_are_waited_for_by_nobody", {2, 4}}),
                          name_of);
 
+// Everything else, over the transport of ranks that share neither memory nor a device.
+INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
+                           std::vector<Case> cases{
+                               {"every_size_between_all_pairs", {2, 3}},
+                               {"one_memory_is_sent_to_all_at_once", {3}},
+                               {"order_per_pair", {2}},
+                               {"any_source_from_everybody", {4}},
+                               {"truncated_stays_first_in_line", {2}},
+                               {"many_unexpected", {2}},
+                               {"receive_deadline_leaves_all_well", {2}},
+                               {"sixteen_end_waited_in_reverse", {5}},
+                               {"waiting_in_one_group_serves_the_other", {3}},
+                               {"wait_any_hears_every_context", {2}},
+                               {"an_exception_ends_what_waits_for_others", {3}},
+                               {"a_forked_child_is_refused", {3}},
+                               {"every_algorithm_of_every_collective", {2, 3, 5}},
+                               {"blocks_of_unequal_lengths", {4}},
+                               {"functions_of_the_caller", {3}},
+                               {"a_reduction_that_throws", {3}},
+                               {"split_of_a_split_of_a_split", {7}},
+                               {"a_second_thread_has_its_own_context", {3}},
+                               {"buffers_in_every_call", {3}},
+                               {"a_buffer_may_go_while_it_is_used", {3}},
+                               {"collectives_that_differ_are_named_on_every_rank", {3}},
+                           };
+                           for (Case& one : cases)
+                             one.variables.emplace_back("QPMESH_TRANSPORT=tcp");
+                           return cases;
+                         }()),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(over_tcp_by_reads, Scenarios,
+                         testing::Values(Case{"every_size_between_all_pairs",
+                                              {3},
+                                              {"QPMESH_TRANSPORT=tcp", "QPMESH_RENDEZVOUS=read"}}),
+                         name_of);
+
 #if !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)  // which keep as much again, or four times, about memory
 INSTANTIATE_TEST_SUITE_P(large, Scenarios, testing::Values(Case{"a_count_beyond_two_gib", {2}}),
@@ -287,7 +323,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        page,
        "options"},
       {{"QPMESH_TRANSPORT=carrier_pigeon"},
-       "QPMESH_TRANSPORT='carrier_pigeon', allowed: empty, shm, verbs, verbs+shm",
+       "QPMESH_TRANSPORT='carrier_pigeon', allowed: empty, shm, verbs, verbs+shm, tcp",
        page,
        "options"},
       {{"QPMESH_ARENA_BYTES_MAX=1MiB", "QPMESH_SIZE=4"},

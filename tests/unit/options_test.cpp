@@ -80,8 +80,8 @@ TEST(option_table, has_a_row_for_every_field) {
   const auto& [transport, require, notification, init, handshake, operation, stall, arena,
                payload_ring, network_ring, register_min, rendezvous, cma, cooperative_copy, eager,
                unexpected_bytes, unexpected_messages, spin, device, gid_index, netdev, subnet,
-               link_timeout, choice, algorithms, log] = Options{};
-  const std::array<const void*, 26> fields{&transport,
+               ports, link_timeout, choice, algorithms, log] = Options{};
+  const std::array<const void*, 27> fields{&transport,
                                            &require,
                                            &notification,
                                            &init,
@@ -103,6 +103,7 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &gid_index,
                                            &netdev,
                                            &subnet,
+                                           &ports,
                                            &link_timeout,
                                            &choice,
                                            &algorithms,
@@ -232,7 +233,7 @@ TEST(parse_options, refuses_names_that_are_not_in_the_list) {
       [] {
         parse({{"QPMESH_TRANSPORT", "smh"}});
       },
-      "QPMESH_TRANSPORT='smh', allowed: empty, shm, verbs, verbs+shm", list_of_variables);
+      "QPMESH_TRANSPORT='smh', allowed: empty, shm, verbs, verbs+shm, tcp", list_of_variables);
   expect_refused(
       [] {
         parse({{"QPMESH_LOG", "Warning"}});

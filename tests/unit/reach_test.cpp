@@ -1,13 +1,15 @@
-// Which pairs of ranks use the network: a function of nodes and options, the same on every rank.
+// By what each pair of ranks is joined: a function of nodes and options, the same on every rank.
 #include <gtest/gtest.h>
 
-#include "startup/verbs_bring_up.hpp"
+#include "startup/reach.hpp"
 
 namespace qpmesh::startup {
 namespace {
 
-std::vector<base::RankIdentity> on_nodes(const std::vector<int>& nodes) {
-  std::vector<base::RankIdentity> ranks;
+using Ranks = std::vector<base::RankIdentity>;
+
+Ranks on_nodes(const std::vector<int>& nodes) {
+  Ranks ranks;
   ranks.reserve(nodes.size());
   for (const int node : nodes)
     ranks.push_back(
@@ -23,25 +25,48 @@ Options with(TransportChoice transport, Requirement require = Requirement::nothi
 }
 
 TEST(reach, of_ranks_on_one_node_is_shared_memory_and_nothing_is_gathered) {
+  const Ranks ranks = on_nodes({0, 0, 0});
   for (const TransportChoice transport : {TransportChoice::automatic, TransportChoice::shm}) {
-    const Reach reach{with(transport), on_nodes({0, 0, 0})};
-    EXPECT_FALSE(reach.any_by_network());
-    EXPECT_FALSE(reach.by_network(0, 2));
+    const Reach reach{with(transport), ranks};
+    EXPECT_FALSE(reach.any(Way::verbs));
+    EXPECT_FALSE(reach.any(Way::tcp));
+    EXPECT_EQ(reach.way(0, 2), Way::shm);
+    EXPECT_EQ(reach.describe(1), "peers: 2 by shm");
   }
+}
+
+TEST(reach, by_tcp_alone_is_tcp_on_a_node_too_but_not_to_oneself) {
+  const Ranks ranks = on_nodes({0, 0, 1});
+  const Reach reach{with(TransportChoice::tcp), ranks};
+  EXPECT_EQ(reach.way(0, 1), Way::tcp);
+  EXPECT_EQ(reach.way(2, 1), Way::tcp);
+  EXPECT_EQ(reach.way(1, 1), Way::shm);
+  EXPECT_FALSE(reach.any(Way::verbs));
+  EXPECT_TRUE(reach.any(Way::tcp));
+  EXPECT_TRUE(reach.uses_network_on_node());
+  EXPECT_EQ(reach.describe(0), "peers: 2 by tcp; no verbs: QPMESH_TRANSPORT=tcp");
+}
+
+TEST(reach, of_a_lone_rank_needs_nothing) {
+  const Ranks ranks = on_nodes({0});
+  const Reach reach{with(TransportChoice::tcp), ranks};
+  EXPECT_FALSE(reach.any(Way::tcp));
+  EXPECT_EQ(reach.describe(0), "peers: none");
 }
 
 TEST(reach, refuses_ranks_of_two_nodes_when_only_shared_memory_is_allowed) {
   try {
-    const Reach reach{with(TransportChoice::shm), on_nodes({0, 0, 1})};
+    const Ranks ranks = on_nodes({0, 0, 1});
+    const Reach reach{with(TransportChoice::shm), ranks};
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::no_resource);
     EXPECT_EQ(error.peer(), 2);
     EXPECT_EQ(error.operation(), "init");
-    EXPECT_TRUE(
-        error.cause().starts_with("rank 0 (on host0) and rank 2 (on host1) share no memory, and "))
-        << error.cause();
-    EXPECT_FALSE(error.hint().empty());
+    EXPECT_EQ(error.cause(),
+              "rank 0 (on host0) and rank 2 (on host1) share no memory, and QPMESH_TRANSPORT=shm "
+              "allows nothing else");
+    EXPECT_EQ(error.hint(), "leave QPMESH_TRANSPORT out");
   }
 }
 
@@ -63,34 +88,74 @@ TEST(reach, names_what_two_ranks_of_one_host_differ_in) {
 #ifdef QPMESH_WITH_VERBS
 
 TEST(reach, of_ranks_on_two_nodes_is_the_network_between_them_only) {
-  const Reach reach{with(TransportChoice::automatic), on_nodes({0, 0, 1})};
-  EXPECT_TRUE(reach.any_by_network());
-  EXPECT_FALSE(reach.by_network(0, 1));
-  EXPECT_TRUE(reach.by_network(0, 2));
-  EXPECT_TRUE(reach.by_network(2, 1));
-  EXPECT_FALSE(reach.may_fall_back());
+  const Ranks ranks = on_nodes({0, 0, 1});
+  const Reach reach{with(TransportChoice::automatic), ranks};
+  EXPECT_TRUE(reach.any(Way::verbs));
+  EXPECT_FALSE(reach.any(Way::tcp));
+  EXPECT_EQ(reach.way(0, 1), Way::shm);
+  EXPECT_EQ(reach.way(0, 2), Way::verbs);
+  EXPECT_EQ(reach.way(2, 1), Way::verbs);
+}
+
+TEST(reach, of_a_pair_that_verbs_cannot_join_is_tcp_and_says_why) {
+  Ranks ranks = on_nodes({0, 0, 1, 2});
+  ranks[0].place.uid = 7;
+  ranks[3].place.uid = 8;
+  Reach reach{with(TransportChoice::automatic), ranks};
+  EXPECT_TRUE(reach.pairs_may_fall_back());
+  reach.pair_falls_back(3, 0, "no device");
+  EXPECT_EQ(reach.way(0, 3), Way::tcp);
+  EXPECT_EQ(reach.way(3, 0), Way::tcp);
+  EXPECT_EQ(reach.way(1, 3), Way::verbs);
+  EXPECT_TRUE(reach.any(Way::verbs));
+  EXPECT_TRUE(reach.any(Way::tcp));
+  EXPECT_EQ(reach.describe(0),
+            "peers: 1 by shm, 1 by verbs, 1 by tcp; rank 2 shares no memory (one host, but they "
+            "differ: users 7 and 0); no verbs: no device");
+}
+
+TEST(reach, without_verbs_anywhere_is_tcp_between_nodes) {
+  const Ranks ranks = on_nodes({0, 0, 1});
+  Reach reach{with(TransportChoice::automatic), ranks};
+  EXPECT_TRUE(reach.may_fall_back());
+  reach.fall_back("no device");
+  EXPECT_FALSE(reach.any(Way::verbs));
+  EXPECT_TRUE(reach.any(Way::tcp));
+  EXPECT_EQ(reach.way(0, 1), Way::shm);
+  EXPECT_EQ(reach.way(0, 2), Way::tcp);
 }
 
 TEST(reach, by_verbs_alone_is_the_network_on_a_node_too_but_not_to_oneself) {
-  const Reach reach{with(TransportChoice::verbs), on_nodes({0, 0})};
-  EXPECT_TRUE(reach.by_network(0, 1));
-  EXPECT_FALSE(reach.by_network(1, 1));
+  const Ranks ranks = on_nodes({0, 0});
+  const Reach reach{with(TransportChoice::verbs), ranks};
+  EXPECT_EQ(reach.way(0, 1), Way::verbs);
+  EXPECT_EQ(reach.way(1, 1), Way::shm);
   EXPECT_FALSE(reach.may_fall_back());
+  EXPECT_FALSE(reach.pairs_may_fall_back());
 }
 
 TEST(reach, falls_back_to_shared_memory_where_the_options_name_it_and_all_ranks_share_a_node) {
-  Reach reach{with(TransportChoice::verbs_and_shm), on_nodes({0, 0})};
-  EXPECT_TRUE(reach.by_network(0, 1));
+  const Ranks ranks = on_nodes({0, 0});
+  Reach reach{with(TransportChoice::verbs_and_shm), ranks};
+  EXPECT_EQ(reach.way(0, 1), Way::verbs);
   EXPECT_TRUE(reach.may_fall_back());
-  reach.fall_back();
-  EXPECT_FALSE(reach.by_network(0, 1));
-  EXPECT_FALSE(reach.any_by_network());
-  EXPECT_FALSE((Reach{with(TransportChoice::verbs_and_shm), on_nodes({0, 0, 1})}.may_fall_back()));
+  EXPECT_FALSE(reach.pairs_may_fall_back());
+  reach.fall_back("no device");
+  EXPECT_EQ(reach.way(0, 1), Way::shm);
+  EXPECT_FALSE(reach.any(Way::verbs));
+  EXPECT_FALSE(reach.any(Way::tcp));
+  const Ranks apart = on_nodes({0, 0, 1});
+  EXPECT_FALSE((Reach{with(TransportChoice::verbs_and_shm), apart}.may_fall_back()));
 }
 
 TEST(reach, never_falls_back_where_rdma_is_required) {
-  EXPECT_FALSE((Reach{with(TransportChoice::verbs_and_shm, Requirement::rdma), on_nodes({0, 0})}
-                    .may_fall_back()));
+  const Ranks ranks = on_nodes({0, 0});
+  EXPECT_FALSE(
+      (Reach{with(TransportChoice::verbs_and_shm, Requirement::rdma), ranks}.may_fall_back()));
+  const Ranks apart = on_nodes({0, 1});
+  const Reach reach{with(TransportChoice::automatic, Requirement::rdma), apart};
+  EXPECT_FALSE(reach.may_fall_back());
+  EXPECT_FALSE(reach.pairs_may_fall_back());
 }
 
 #endif

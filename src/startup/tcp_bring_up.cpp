@@ -1,0 +1,240 @@
+#include "startup/tcp_bring_up.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.hpp"
+#include "base/errors.hpp"
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/listener.hpp"
+#include "bootstrap/streams.hpp"
+#include "messaging/rings/record.hpp"
+#include "transport/tcp/transport.hpp"
+#include "transport/verbs/selection/choice.hpp"
+
+namespace qpmesh::startup {
+namespace {
+
+using bootstrap::HostPort;
+using Token = std::array<std::byte, 16>;
+
+// What every rank tells every other before they connect.
+struct Calling {
+  Token token{};  // known to ranks of this meeting only
+  std::vector<HostPort> addresses;
+};
+
+Blob encode(const Calling& calling) {
+  Blob blob(calling.token.begin(), calling.token.end());
+  const Blob addresses = bootstrap::encode_addresses(calling.addresses);
+  blob.insert(blob.end(), addresses.begin(), addresses.end());
+  return blob;
+}
+
+Calling decode(BlobView bytes, int rank) {
+  Calling calling;
+  if (bytes.size() < calling.token.size()) {
+    base::throw_error({ErrorCode::corrupt, rank}, "init", "",
+                      "{} bytes do not say where the rank listens", bytes.size());
+  }
+  std::ranges::copy(bytes.first(calling.token.size()), calling.token.begin());
+  calling.addresses = bootstrap::read_addresses(bytes.subspan(calling.token.size()), rank);
+  return calling;
+}
+
+bool same_network(const base::Place& a, const base::Place& b) {
+  return a.boot_id == b.boot_id && a.net_namespace == b.net_namespace;
+}
+
+// Those that the options ask for; else the one that the ranks met by, then all others. Loopback is
+// for ranks of this network alone, and the first thing that they try.
+std::vector<std::string> candidates(const Options& options, const std::string& met_by,
+                                    const base::System& system) {
+  namespace selection = transport::verbs::selection;
+  const auto subnet = selection::wishes_of(options, met_by).subnet;
+  const bool narrowed = !options.netdev.empty() || subnet;
+  std::vector<std::string> loopback;
+  std::vector<std::string> others;
+  for (const auto& [netdev, host] : bootstrap::interfaces(system)) {
+    const auto address = selection::parse_address(host);
+    if (!options.netdev.empty() && netdev != options.netdev) continue;
+    if (subnet && !(address && selection::contains(*subnet, *address))) continue;
+    const auto numeric = bootstrap::numeric({host, 0});
+    const bool loops = numeric && scope_of(*numeric) == bootstrap::Scope::loopback;
+    (loops ? loopback : others).push_back(host);
+  }
+  std::ranges::stable_partition(others, [&](const auto& host) { return host == met_by; });
+  loopback.insert(loopback.end(), others.begin(), others.end());
+  if (!loopback.empty() || !narrowed) return loopback;
+  base::throw_error({ErrorCode::no_resource}, "init",
+                    "ip address shows the interfaces and their addresses",
+                    "no address of this host is allowed by QPMESH_NETDEV='{}' and "
+                    "QPMESH_SUBNET='{}'",
+                    options.netdev, options.subnet);
+}
+
+class Linking {
+ public:
+  Linking(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts,
+          const messaging::RingLayout& layout, std::uint64_t slab_offset, Deadline deadline)
+      : bootstrap_{bootstrap},
+        reach_{reach},
+        parts_{parts},
+        layout_{layout},
+        slab_offset_{slab_offset},
+        deadline_{deadline} {}
+  // Of a bring-up that failed: connections go before their transport.
+  ~Linking() { result_.links.clear(); }
+  Linking(const Linking&) = delete;
+  Linking& operator=(const Linking&) = delete;
+
+  NetworkLinks run() {
+    gather_addresses();
+    bootstrap::Report report;
+    report.attempt(parts_.rank, [&] { connect(report); });
+    bootstrap::agree(bootstrap_, deadline_, report);
+    return std::move(result_);
+  }
+
+ private:
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+  int size() const { return static_cast<int>(parts_.identities.size()); }
+  const base::RankIdentity& about(int rank) const { return parts_.identities[at(rank)]; }
+  bool is_peer(int rank) const { return reach_.way(parts_.rank, rank) == Way::tcp; }
+  bool has_peers() const {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (is_peer(peer)) return true;
+    }
+    return false;
+  }
+
+  void gather_addresses() {
+    const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
+      Calling mine;
+      parts_.system->random(mine.token);
+      if (has_peers()) listeners_ = listen();
+      for (const base::UniqueFd& listener : listeners_)
+        mine.addresses.push_back(host_port(bootstrap::local_address(listener.get())));
+      return encode(mine);
+    });
+    base::ByteWriter tokens;
+    for (int rank = 0; rank < size(); ++rank) {
+      callings_.push_back(decode(blobs[at(rank)], rank));
+      tokens.put(callings_.back().token);
+    }
+    tokens_ = std::move(tokens).blob();
+  }
+
+  std::vector<base::UniqueFd> listen() const {
+    const std::string met_by = bootstrap_.local_address();
+    return bootstrap::listen_at_hosts(candidates(parts_.options, met_by, *parts_.system),
+                                      bootstrap::parse_port_range(parts_.options.ports),
+                                      parts_.rank, about(parts_.rank).host, *parts_.system,
+                                      parts_.log);
+  }
+
+  // What calls to a rank are proven with; see key_of_listener in bootstrap/links.hpp.
+  bootstrap::Key key_of(int rank) const {
+    base::ByteWriter writer;
+    writer.put(std::int32_t{rank});
+    Blob all = std::move(writer).blob();
+    all.insert(all.end(), tokens_.begin(), tokens_.end());
+    return bootstrap::hash<sizeof(bootstrap::Key)>(all, "qpmesh data link, version 1");
+  }
+
+  std::vector<HostPort> addresses_of(int peer) const {
+    std::vector<HostPort> reachable;
+    std::ranges::copy_if(
+        callings_[at(peer)].addresses, std::back_inserter(reachable), [&](const HostPort& each) {
+          const auto there = bootstrap::numeric(each);
+          return there && (scope_of(*there) != bootstrap::Scope::loopback ||
+                           same_network(about(peer).place, about(parts_.rank).place));
+        });
+    return reachable;
+  }
+
+  void connect(bootstrap::Report& report) {
+    std::vector<bootstrap::StreamPeer> peers;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (is_peer(peer))
+        peers.push_back({.rank = peer,
+                         .pid = about(peer).pid,
+                         .host = about(peer).host,
+                         .addresses = addresses_of(peer)});
+    }
+    auto transport = std::make_unique<transport::tcp::TcpTransport>(
+        *parts_.system,
+        transport::tcp::Settings{.inline_bytes_max = inline_bytes_max(),
+                                 .silence_ms_max = parts_.options.link_timeout_ms == 0
+                                                       ? transport::tcp::Settings{}.silence_ms_max
+                                                       : parts_.options.link_timeout_ms});
+    transport_ = transport.get();
+    result_.transport = std::move(transport);
+    result_.links.resize(at(size()));
+    // Part of the time stays for the last gather, in which the others hear what went wrong.
+    const auto left = deadline_ - parts_.system->now();
+    connect_streams(
+        {.rank = parts_.rank,
+         .size = size(),
+         .pid = about(parts_.rank).pid,
+         .host = about(parts_.rank).host,
+         .key = [&](int rank) { return key_of(rank); },
+         .handshake_timeout_ms = parts_.options.handshake_timeout_ms,
+         .deadline = deadline_ == no_deadline ? deadline_ : deadline_ - left / 4},
+        std::move(listeners_), peers,
+        [&](const bootstrap::StreamPeer& peer, bootstrap::FrameStream& stream,
+            bootstrap::Descriptors&) { add(peer, stream.release()); },
+        report, *parts_.system, parts_.log);
+  }
+
+  // Of a payload that messaging wants back at once: a whole eager message, or a segment.
+  std::size_t inline_bytes_max() const {
+    return std::max<std::size_t>(layout_.payload_ring_units * messaging::unit_bytes / 4,
+                                 messaging::record_length_max);
+  }
+
+  void add(const bootstrap::StreamPeer& peer, base::UniqueFd socket) {
+    const std::string address = to_string(bootstrap::remote_address(socket.get()));
+    std::byte* const slot = parts_.arena->data() + slab_offset_ + layout_.slot_offset(peer.rank);
+    parts_.log.debug("peer {}: tcp to {}", peer.rank, address);
+    result_.links[at(peer.rank)] = {
+        .connection =
+            transport_->connect({.peer = peer.rank,
+                                 .peer_name = fmt::format("rank {} (pid {} on {}) at {}", peer.rank,
+                                                          peer.pid, peer.host, address),
+                                 .socket = std::move(socket),
+                                 .window = {slot, layout_.slot_bytes()}}),
+        .places = {.transport = transport_,
+                   .connection = nullptr,
+                   .layout = layout_,
+                   .slot = slot,
+                   .remote_slot = {.region = transport::tcp::Regions::window, .offset = 0},
+                   .remote_revocations = {},
+                   .staging = {}}};
+  }
+
+  Bootstrap& bootstrap_;
+  const Reach& reach_;
+  const context::ContextParts& parts_;
+  const messaging::RingLayout& layout_;
+  std::uint64_t slab_offset_;
+  Deadline deadline_;
+  std::vector<base::UniqueFd> listeners_;
+  std::vector<Calling> callings_;  // by rank
+  Blob tokens_;                    // of all ranks
+  transport::tcp::TcpTransport* transport_ = nullptr;
+  NetworkLinks result_;
+};
+
+}  // namespace
+
+NetworkLinks link_tcp(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts,
+                      const messaging::RingLayout& layout, std::uint64_t slab_offset,
+                      Deadline deadline) {
+  if (!reach.any(Way::tcp)) return {};
+  return Linking{bootstrap, reach, parts, layout, slab_offset, deadline}.run();
+}
+
+}  // namespace qpmesh::startup

@@ -1,0 +1,317 @@
+// Ranks that only TCP joins, as threads of one process: in two network namespaces, or forced to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/system.hpp"
+#include "bootstrap/agreement.hpp"
+#include "bootstrap/listener.hpp"
+#include "bootstrap/socket.hpp"
+#include "qpmesh/qpmesh.hpp"
+#include "tests/support/expected_error.hpp"
+#include "tests/support/thread_bootstrap.hpp"
+#include "tests/support/two_hosts.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using std::chrono::milliseconds;
+using test::run_ranks;
+using test::ThreadBootstrap;
+using test::ThreadGathering;
+using test::TwoHosts;
+using testing::HasSubstr;
+
+Options over_tcp() {
+  Options options;
+  options.transport = TransportChoice::tcp;
+  options.init_timeout_ms = 20'000;
+  options.operation_timeout_ms = 20'000;
+  return options;
+}
+
+// Sums and rotations of many lengths: inline, through the rings, into the memory of the user.
+void compute(Communicator& world) {
+  const int rank = world.rank();
+  const int size = world.size();
+  for (const std::size_t count : {1U, 30U, 1'000U, 20'000U, 1'000'000U}) {
+    std::vector<int> data(count);
+    std::iota(data.begin(), data.end(), rank);
+    world.allreduce(data, sum);
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(data[i], size * static_cast<int>(i) + size * (size - 1) / 2) << count;
+    const std::vector<int> mine(count, rank);
+    std::vector<int> theirs(count);
+    auto sent = world.send_async(mine, (rank + 1) % size, 5);
+    world.receive(theirs, (rank + size - 1) % size, 5);
+    sent.wait();
+    ASSERT_EQ(theirs, std::vector<int>(count, (rank + size - 1) % size));
+  }
+  world.barrier();
+}
+
+void expect_none(const std::vector<std::optional<Error>>& errors) {
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
+}
+
+class OverTcp : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(ranks, OverTcp, testing::Values(1, 2, 3, 8));
+
+TEST_P(OverTcp, ranks_of_one_host_compute_where_they_are_told_to) {
+  ThreadGathering gathering{GetParam()};
+  expect_none(run_ranks(GetParam(), [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    Communicator world = init(ranks, over_tcp());
+    compute(world);
+    world.finish();
+  }));
+}
+
+class OnTwoHosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hosts_.problem().empty()) GTEST_SKIP() << hosts_.problem();
+  }
+
+  // By turns on the two.
+  template <class Run>
+  std::vector<std::optional<Error>> run(int size, const Run& run_rank) {
+    ThreadGathering gathering{size};
+    return run_ranks(size, [&](int rank) {
+      hosts_.enter(rank % 2);
+      ThreadBootstrap ranks{gathering, rank};
+      run_rank(ranks);
+    });
+  }
+
+  TwoHosts hosts_;
+};
+
+TEST_F(OnTwoHosts, ranks_that_nothing_else_joins_compute_over_tcp_unasked) {
+  for (const int size : {2, 4}) {
+    expect_none(run(size, [&](ThreadBootstrap& ranks) {
+      Options options = over_tcp();
+      options.transport = TransportChoice::automatic;
+      Communicator world = init(ranks, options);
+      compute(world);
+      world.finish();
+    }));
+  }
+}
+
+TEST_F(OnTwoHosts, ranks_go_on_to_the_next_address_where_one_leads_nowhere) {
+  hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "lo"});
+  hosts_.ip(1, {"route", "add", "10.88.0.0/24", "via", "10.77.0.99"});
+  ASSERT_EQ(hosts_.problem(), "");
+  expect_none(run(2, [&](ThreadBootstrap& ranks) {
+    Options options = over_tcp();
+    options.handshake_timeout_ms = 200;
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+}
+
+TEST_F(OnTwoHosts, ranks_meet_over_ipv6_where_the_options_ask_for_it) {
+  hosts_.ip(0, {"addr", "add", "fd77::1/64", "dev", "cable", "nodad"});
+  hosts_.ip(1, {"addr", "add", "fd77::2/64", "dev", "cable", "nodad"});
+  ASSERT_EQ(hosts_.problem(), "");
+  expect_none(run(2, [&](ThreadBootstrap& ranks) {
+    Options options = over_tcp();
+    options.subnet = "fd77::/16";
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+}
+
+TEST_F(OnTwoHosts, ranks_that_no_address_joins_are_told_each_of_them_with_its_reason) {
+  hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "cable"});
+  hosts_.ip(0, {"addr", "add", "10.88.0.2/32", "dev", "cable"});
+  ASSERT_EQ(hosts_.problem(), "");
+  const auto errors = run(2, [&](ThreadBootstrap& ranks) {
+    Options options = over_tcp();
+    options.init_timeout_ms = 3'000;  // the one who is called waits for three quarters of it
+    if (ranks.rank() == 0) options.subnet = "10.88.0.0/24";
+    init(ranks, options);
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(test::difference(
+                  *error,
+                  {.code = ErrorCode::link_failed,
+                   .peer = 0,
+                   .operation = "init",
+                   .cause = "rank 1 (pid * on host *) cannot reach rank 0 (pid * on host *); tried "
+                            "10.88.0.1:* (Network is unreachable), 10.88.0.2:* (Network is "
+                            "unreachable) (reported by rank 1)",
+                   .hint = "every rank must reach every rank of another host by TCP: is there a "
+                           "firewall, is an address of a network that the hosts do not share, or "
+                           "was this rank too late?",
+                   .system_error = ENETUNREACH}),
+              "");
+  }
+}
+
+TEST_F(OnTwoHosts, ranks_learn_that_the_cable_was_cut_from_the_rank_behind_it) {
+  ThreadGathering beside{2};
+  const auto errors = run(2, [&](ThreadBootstrap& ranks) {
+    Options options = over_tcp();
+    options.link_timeout_ms = 1'500;
+    Communicator world = init(ranks, options);
+    compute(world);
+    ThreadBootstrap aside{beside, ranks.rank()};
+    aside.all_gather({}, base::after_ms(base::System{}, 10'000));
+    if (ranks.rank() == 0) hosts_.cut();
+    aside.all_gather({}, base::after_ms(base::System{}, 10'000));
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      std::vector<int> data(100'000);
+      world.allreduce(data, sum);
+      ADD_FAILURE() << "through a cable that is cut";
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.code() == ErrorCode::peer_dead || error.code() == ErrorCode::link_failed)
+          << error.what();
+      EXPECT_EQ(error.peer(), 1 - ranks.rank()) << error.what();
+      EXPECT_THAT(error.cause(), HasSubstr("10.77.0."));
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds{6'000});
+  });
+  expect_none(errors);
+}
+
+// ---- what may be wrong with the options
+
+void expect_error_everywhere(int size, const Options& options,
+                             const test::ExpectedError& expected) {
+  ThreadGathering gathering{size};
+  const auto errors = run_ranks(size, [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    init(ranks, options);
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(test::difference(*error, expected), "");
+  }
+}
+
+TEST(tcp_options, that_name_an_interface_that_is_not_there_are_refused_with_it) {
+  Options options = over_tcp();
+  options.netdev = "nowhere0";
+  expect_error_everywhere(
+      2, options,
+      {.code = ErrorCode::no_resource,
+       .peer = 0,
+       .operation = "init",
+       .cause = "no address of this host is allowed by QPMESH_NETDEV='nowhere0' and "
+                "QPMESH_SUBNET='' (reported by rank 0)",
+       .hint = "ip address shows the interfaces and their addresses"});
+}
+
+TEST(tcp_options, that_name_no_range_of_ports_are_refused_before_anybody_is_met) {
+  for (const char* ports : {"4000", "4000-", "-4000", "4001-4000", "0-10", "1-65536", "a-b"}) {
+    Options options = over_tcp();
+    options.ports = ports;
+    expect_error_everywhere(2, options,
+                            {.code = ErrorCode::bad_config,
+                             .operation = "options",
+                             .cause = std::string{"QPMESH_PORTS='"} + ports +
+                                      "', allowed: two ports from 1 to 65535, as 4000-4999",
+                             .hint = "docs/options.md lists every variable"});
+  }
+}
+
+// A port of the system's choice.
+base::UniqueFd taken_port(std::string& port) {
+  bootstrap::Opened opened =
+      listen_at(base::System{}, *bootstrap::numeric({.host = "127.0.0.1", .port = 0}));
+  port = std::to_string(host_port(bootstrap::local_address(opened.socket.get())).port);
+  return std::move(opened.socket);
+}
+
+TEST(tcp_options, that_leave_a_rank_no_port_are_told_with_the_range) {
+  std::string port;
+  const base::UniqueFd other = taken_port(port);
+  Options options = over_tcp();
+  options.ports = port + "-" + port;
+  options.netdev = "lo";
+  options.subnet = "127.0.0.0/8";
+  expect_error_everywhere(2, options,
+                          {.code = ErrorCode::no_resource,
+                           .peer = 0,
+                           .operation = "init",
+                           .cause = "rank 0 on host * cannot listen at any of its addresses: "
+                                    "127.0.0.1 (Address already in use) (reported by rank 0)",
+                           .hint = "every port of QPMESH_PORTS=" + port + "-" + port +
+                                   " is taken or not allowed: each rank of a host needs one or "
+                                   "two of its own",
+                           .system_error = EADDRINUSE});
+}
+
+TEST(tcp_options, that_give_a_range_of_ports_are_kept) {
+  std::string port;
+  taken_port(port).reset();
+  const int first = std::stoi(port) < 60'000 ? std::stoi(port) : 50'000;
+  Options options = over_tcp();
+  options.ports = std::to_string(first) + "-" + std::to_string(first + 20);
+  ThreadGathering gathering{3};
+  expect_none(run_ranks(3, [&](int rank) {
+    ThreadBootstrap ranks{gathering, rank};
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+}
+
+// ---- strangers
+
+// Where the ranks listen is said in the third gather, in one place. Somebody who is no rank is
+// there first: some say nothing, some talk of something else, some go at once.
+class AmongStrangers : public ThreadBootstrap {
+ public:
+  using ThreadBootstrap::ThreadBootstrap;
+
+  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
+    auto all = ThreadBootstrap::all_gather(mine, deadline);
+    if (++gathers_ != 3) return all;
+    const auto reports = bootstrap::read_reports(all, size());
+    const BlobView said{reports.front().result};
+    const auto addresses = bootstrap::read_addresses(said.subspan(16), 0);
+    EXPECT_FALSE(addresses.empty());
+    const base::System system;
+    for (int i = 0; i < 300 && rank() == 1; ++i) {
+      bootstrap::Opened stranger = connect_to(system, *bootstrap::numeric(addresses.front()));
+      EXPECT_EQ(stranger.error, 0);
+      bootstrap::await(system, stranger.socket.get(), POLLOUT, base::after_ms(system, 2'000));
+      if (i % 3 == 1) ::send(stranger.socket.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+      if (i % 3 == 2) continue;
+      strangers_.push_back(std::move(stranger.socket));
+    }
+    return all;
+  }
+
+ private:
+  int gathers_ = 0;
+  std::vector<base::UniqueFd> strangers_;
+};
+
+TEST(strangers, at_the_port_of_a_rank_are_dropped_and_hold_nobody_up) {
+  ThreadGathering gathering{2};
+  expect_none(run_ranks(2, [&](int rank) {
+    AmongStrangers ranks{gathering, rank};
+    Options options = over_tcp();
+    options.log = LogLevel::off;
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+}
+
+}  // namespace
