@@ -114,6 +114,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
   bool poll() override;  // the control channel, and what transports see now and then
   std::chrono::microseconds request_notification() noexcept override;
+  void end_notification() noexcept override;
 
  private:
   CommunicatorState* find(std::uint64_t communicator) noexcept;

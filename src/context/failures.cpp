@@ -138,6 +138,10 @@ std::chrono::microseconds Context::request_notification() noexcept {
   return longest;
 }
 
+void Context::end_notification() noexcept {
+  for (const auto& transport : parts_.transports) transport->end_notification();
+}
+
 void Context::handle(const base::ControlEvent& event) {
   // What the peer wrote before it spoke, or went, is in our memory: it counts.
   for (int polls = 0; polls < drain_polls_max && engine_.poll_fast(); ++polls) engine_.run_ready();

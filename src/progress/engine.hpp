@@ -23,6 +23,7 @@ class Pollable {
   virtual std::chrono::microseconds request_notification() noexcept {
     return std::chrono::microseconds::max();
   }
+  virtual void end_notification() noexcept {}  // the sleep is over, or there was none
 };
 
 class Engine {
@@ -76,6 +77,9 @@ class Engine {
   void poll_slow();  // now
   std::chrono::microseconds request_notification() noexcept {  // of the slow source
     return slow_ != nullptr ? slow_->request_notification() : std::chrono::microseconds::max();
+  }
+  void end_notification() noexcept {
+    if (slow_ != nullptr) slow_->end_notification();
   }
   bool run_ready();  // true when anything ran
 

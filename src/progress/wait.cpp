@@ -113,6 +113,7 @@ std::chrono::microseconds Waiter::fall_asleep() noexcept {
 }
 
 void Waiter::wake_up(bool rung) noexcept {
+  engine_.end_notification();
   if (doorbell_.asleep == nullptr) return;
   doorbell_.asleep->clear();
   if (!rung) return;

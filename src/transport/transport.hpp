@@ -156,6 +156,8 @@ class Transport {
   virtual std::chrono::microseconds request_notification() noexcept {
     return std::chrono::microseconds::max();
   }
+  // The sleep is over, or there was none.
+  virtual void end_notification() noexcept {}
   // News that are rare and cost a system call: device events. Called now and then.
   virtual void poll_async_events() noexcept {}
 };

@@ -230,6 +230,7 @@ TEST_F(OneEnd, wakes_a_sleeper_when_a_full_socket_has_room_again) {
     while (::recv(peer.get(), sink.data(), sink.size(), MSG_DONTWAIT) > 0) {}
     if (::poll(&wake, 1, 100) == 0) continue;
     ++wakes;
+    transport.end_notification();
     transport.progress();
     transport.request_notification();
   }

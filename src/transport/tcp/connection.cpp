@@ -20,6 +20,7 @@ namespace qpmesh::transport::tcp {
 namespace {
 
 constexpr std::size_t chain_writes_max = 16;
+constexpr std::size_t gathered_bytes_max = 512;
 // Then the next connection has its turn.
 constexpr int receives_max = 8;
 
@@ -56,7 +57,7 @@ TcpConnection::TcpConnection(TcpTransport& transport, Joined joined)
 
 TcpConnection::~TcpConnection() {
   // A forked child may hold the socket, too: closing ours would not take it out.
-  if (!failed_) transport_.watch(*this, false, EPOLL_CTL_DEL);
+  transport_.watch(*this, 0);
   std::erase(transport_.connections_, this);
 }
 
@@ -89,7 +90,8 @@ Post TcpConnection::post(std::span<const Write> chain) noexcept {
   if (!outbox_.has_room(3 * pieces, copied_bytes, 2 * pieces)) return Post::busy;
   std::size_t sent = 0;
   if (outbox_.empty()) {
-    sent = send({parts.data(), used});
+    sent = frame_bytes <= gathered_bytes_max ? send_gathered({parts.data(), used})
+                                             : send({parts.data(), used});
     if (failed_) return Post::failed;
     if (sent == frame_bytes) {
       tells_posted_ += tells;
@@ -127,9 +129,24 @@ std::size_t TcpConnection::send(std::span<iovec> parts) noexcept {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
+  return send_by([&] { return ::sendmsg(socket(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+}
+
+// The same of a few bytes: the system looks at one place faster than at several.
+std::size_t TcpConnection::send_gathered(std::span<const iovec> parts) noexcept {
+  std::array<std::byte, gathered_bytes_max> all;
+  std::size_t bytes = 0;
+  for (const iovec& each : parts) {
+    std::memcpy(all.data() + bytes, each.iov_base, each.iov_len);
+    bytes += each.iov_len;
+  }
+  return send_by([&] { return ::send(socket(), all.data(), bytes, MSG_DONTWAIT | MSG_NOSIGNAL); });
+}
+
+template <class Call>
+std::size_t TcpConnection::send_by(Call&& call) noexcept {
   for (;;) {
-    const ssize_t count = transport_.system_.call(
-        "sendmsg", [&] { return ::sendmsg(socket(), &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+    const ssize_t count = transport_.system_.call("sendmsg", call);
     if (count >= 0) return static_cast<std::size_t>(count);
     const int error = errno;
     if (error == EINTR) continue;
@@ -350,7 +367,7 @@ void TcpConnection::end_with(Explain&& explain, int system_error) noexcept {
   incoming_ = {};
   outbox_.clear();
   wanted_count_ = 0;
-  transport_.watch(*this, false, EPOLL_CTL_DEL);
+  transport_.watch(*this, 0);
   ::shutdown(socket(), SHUT_RDWR);
 }
 

@@ -45,13 +45,13 @@ class TcpConnection final : public Connection {
   // Sends what waits, as far as the socket takes it.
   void flush() noexcept;
   bool has_unsent() const noexcept { return !outbox_.empty(); }
-  bool watches_room = false;
+  std::uint32_t watched_for = 0;  // by the transport's epoll
   // Fails when the peer's kernel owes an acknowledgement for so long.
   void look_for_silence(std::int64_t silence_ms_max) noexcept;
 
  private:
-  // Long writes are sent from where they are, in few calls; short ones share one.
-  static constexpr std::size_t input_bytes = std::size_t{16} << 10;
+  // Many short frames in one call; of a long one little that has to be copied on.
+  static constexpr std::size_t input_bytes = (std::size_t{8} << 10) + 512;
 
   // A long frame whose beginning has come.
   struct Incoming {
@@ -74,6 +74,9 @@ class TcpConnection final : public Connection {
   };
 
   std::size_t send(std::span<iovec> parts) noexcept;
+  std::size_t send_gathered(std::span<const iovec> parts) noexcept;
+  template <class Call>
+  std::size_t send_by(Call&& call) noexcept;
   void queue(const FrameHeader& header, const Write& write, std::size_t sent) noexcept;
   bool receive_once() noexcept;
   bool take_frames() noexcept;

@@ -62,24 +62,33 @@ std::unique_ptr<Connection> TcpTransport::connect(Joined joined) {
   if (system_.call("epoll_ctl",
                    [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event); }) != 0)
     fail_connecting(peer, "epoll_ctl");
+  connection->watched_for = EPOLLIN;
   return connection;
 }
 
-void TcpTransport::watch(TcpConnection& connection, bool room, int operation) const noexcept {
-  epoll_event event{.events = EPOLLIN | (room ? unsigned{EPOLLOUT} : 0U),
-                    .data = {.ptr = &connection}};
+void TcpTransport::watch(TcpConnection& connection, std::uint32_t events) const noexcept {
+  if (connection.watched_for == events) return;
+  const int operation = connection.watched_for == 0 ? EPOLL_CTL_ADD
+                        : events == 0               ? EPOLL_CTL_DEL
+                                                    : EPOLL_CTL_MOD;
+  epoll_event event{.events = events, .data = {.ptr = &connection}};
   if (::epoll_ctl(epoll_.get(), operation, connection.socket(), &event) == 0)
-    connection.watches_room = room;
+    connection.watched_for = events;
+}
+
+void TcpTransport::look_at_each() noexcept {
+  if (watches_ && !asleep_ && ++looks_ > watched_looks) {
+    watches_ = false;
+    for (TcpConnection* const connection : connections_) watch(*connection, 0);
+  }
+  for (TcpConnection* const connection : connections_) {
+    connection->receive();
+    if (connection->has_unsent()) connection->flush();
+  }
 }
 
 void TcpTransport::progress() noexcept {
-  if (connections_.size() == 1) {
-    TcpConnection& connection = *connections_.front();
-    if (connection.fault() != nullptr) return;
-    connection.receive();
-    if (connection.has_unsent()) connection.flush();
-    return;
-  }
+  if (connections_.size() <= looked_at_each_max) return look_at_each();
   std::array<epoll_event, 16> ready;
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -93,17 +102,19 @@ void TcpTransport::progress() noexcept {
 }
 
 std::chrono::microseconds TcpTransport::request_notification() noexcept {
+  watches_ = asleep_ = true;
+  looks_ = 0;
   for (TcpConnection* const connection : connections_) {
-    const bool room = connection->has_unsent();
-    if (room != connection->watches_room) watch(*connection, room, EPOLL_CTL_MOD);
+    if (connection->fault() == nullptr)
+      watch(*connection, EPOLLIN | (connection->has_unsent() ? unsigned{EPOLLOUT} : 0U));
   }
   return silence_look_interval;
 }
 
 void TcpTransport::poll_async_events() noexcept {
   const Deadline now = system_.now();
-  if (now - watched_at_ < silence_look_interval) return;
-  watched_at_ = now;
+  if (now - silence_looked_for_at_ < silence_look_interval) return;
+  silence_looked_for_at_ = now;
   for (TcpConnection* const connection : connections_)
     connection->look_for_silence(settings_.silence_ms_max);
 }

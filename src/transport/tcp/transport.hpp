@@ -56,17 +56,24 @@ class TcpTransport final : public Transport {
       std::span<const std::byte> memory) const noexcept override {
     return regions_.address_of(memory);
   }
-  // One look at the sockets is one system call, and another one for each that has news.
+  // A look at few sockets is a system call for each; at many it is one, and another one for each
+  // that has news.
   void progress() noexcept override;
   int wake_descriptor() const noexcept override { return epoll_.get(); }
   std::chrono::microseconds request_notification() noexcept override;
+  void end_notification() noexcept override { asleep_ = false; }
   void poll_async_events() noexcept override;
 
  private:
   friend class TcpConnection;
 
-  // Whether the socket's room, too, makes epoll_ readable.
-  void watch(TcpConnection& connection, bool room, int operation) const noexcept;
+  static constexpr std::size_t looked_at_each_max = 2;
+  // From a sleep on, this often: who sleeps again soon does not begin to watch anew each time.
+  static constexpr int watched_looks = 1'000;
+
+  // What makes epoll_ readable: EPOLLIN, EPOLLOUT, both, or 0.
+  void watch(TcpConnection& connection, std::uint32_t events) const noexcept;
+  void look_at_each() noexcept;
 
   const base::System& system_;
   Settings settings_;
@@ -74,7 +81,12 @@ class TcpTransport final : public Transport {
   base::UniqueFd epoll_;
   Regions regions_;
   std::vector<TcpConnection*> connections_;
-  Deadline watched_at_{};  // when silent peers were last looked for
+  // Few sockets are watched for sleeps only: the system tells every packet to who watches, whether
+  // he sleeps or not.
+  bool watches_ = true;
+  bool asleep_ = false;
+  int looks_ = 0;  // since the last sleep
+  Deadline silence_looked_for_at_{};
 };
 
 }  // namespace qpmesh::transport::tcp
