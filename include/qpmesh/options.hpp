@@ -46,7 +46,7 @@ struct Options {
   std::int64_t arena_bytes_max = std::int64_t{64} << 30;
   // QPMESH_PAYLOAD_RING_BYTES: a power of two, per peer and direction (agreed)
   std::int64_t payload_ring_bytes = std::int64_t{1} << 20;
-  // QPMESH_NETWORK_RING_BYTES: the same between nodes, where it is registered memory (agreed)
+  // QPMESH_NETWORK_RING_BYTES: the same over verbs, where it is registered memory (agreed)
   std::int64_t network_ring_bytes = std::int64_t{32} << 10;
   // QPMESH_REGISTER_BYTES_MIN: private buffers of messages from this size on are registered for the
   // message, over verbs
