@@ -107,7 +107,7 @@ std::string Acceptor::reject_reason(int fd) const {
       std::ranges::find(expected, there.pid) == expected.end())
     return fmt::format("pid {} of uid {} is none of the processes that may call", there.pid,
                        there.uid);
-  return bootstrap::reject_reason(system_, fd);
+  return settings_.any_user ? std::string{} : bootstrap::reject_reason(system_, fd);
 }
 
 void Acceptor::hear(UnauthenticatedPeer& peer, std::vector<AuthenticatedPeer>& callers) {

@@ -28,6 +28,7 @@ struct AcceptorSettings {
   std::size_t unauthenticated_peers_max = 256;
   // Who may call over a Unix socket; empty: any process of our user.
   std::vector<pid_t> processes{};
+  bool any_user = false;  // or of any user: the key is a secret of this meeting
 };
 
 // Someone who speaks our version and knows the key; what the hello says is not checked any further.

@@ -82,9 +82,11 @@ void Caller::begin_attempt() {
 void Caller::finish_connecting() {
   if (const int error = bootstrap::finish_connecting(system_, stream_->fd()); error != 0)
     return try_next_address(base::describe_errno(error), error);
-  if (std::string reason = reject_reason(system_, stream_->fd()); !reason.empty()) {
+  const std::string reason =
+      settings_.any_user ? std::string{} : reject_reason(system_, stream_->fd());
+  if (!reason.empty()) {
     taken_ = true;
-    if (settings_.resolve(taken_).addresses.size() > 1) return try_next_address(std::move(reason));
+    if (settings_.resolve(taken_).addresses.size() > 1) return try_next_address(reason);
     return refuse(ErrorCode::authentication,
                   fmt::format("what answers at {} is not of this job: {}", address(), reason),
                   "somebody else took the name: give the job a QPMESH_JOB of its own");

@@ -26,7 +26,9 @@ struct CallerSettings {
   Key key{};
   std::int64_t handshake_timeout_ms = 2'000;  // for the connection, and again for each answer
   std::size_t payload_bytes_max = 8'192;      // of what may follow the handshake
-  Resolve resolve;                            // asked before every round of addresses
+  // Whoever answers at a Unix socket may be of another user: the key is a secret of this meeting.
+  bool any_user = false;
+  Resolve resolve;  // asked before every round of addresses
 };
 
 class Caller {

@@ -132,11 +132,12 @@ std::vector<StreamPeer> peers_of(const LinkSettings& settings,
   std::vector<StreamPeer> peers;
   for (const Introduction& other : everybody) {
     if (other.rank == settings.rank) continue;
-    StreamPeer& peer = peers.emplace_back(StreamPeer{.rank = other.rank,
-                                                     .pid = other.pid,
-                                                     .host = other.host,
-                                                     .local = same_place(other, mine)});
-    if (peer.local) {
+    StreamPeer& peer = peers.emplace_back(
+        StreamPeer{.rank = other.rank,
+                   .pid = other.pid,
+                   .host = other.host,
+                   .kind = same_place(other, mine) ? StreamKind::local : StreamKind::tcp});
+    if (peer.kind == StreamKind::local) {
       peer.listener = other.listener;
       peer.descriptors = {settings.offer.arena_fd, settings.offer.doorbell_fd};
       continue;

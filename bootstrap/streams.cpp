@@ -41,7 +41,8 @@ class Linker {
                    .key = settings.key(settings.rank),
                    .handshake_timeout_ms = settings.handshake_timeout_ms,
                    .unauthenticated_peers_max = unauthenticated_peers_max + peers.size(),
-                   .processes = local_callers()},
+                   .processes = local_callers(),
+                   .any_user = any_is(StreamKind::either)},
                   system,
                   log} {
     for (base::UniqueFd& listener : listeners) acceptor_.listen(std::move(listener));
@@ -66,7 +67,10 @@ class Linker {
   const StreamPeer& about(int peer) const {
     return *std::ranges::find(peers_, peer, &StreamPeer::rank);
   }
-  bool is_local(int peer) const { return about(peer).local; }
+  bool is_local(int peer) const { return about(peer).kind == StreamKind::local; }
+  bool any_is(StreamKind kind) const {
+    return std::ranges::find(peers_, kind, &StreamPeer::kind) != peers_.end();
+  }
   static std::string name(int rank, pid_t pid, std::string_view host) {
     return fmt::format("rank {} (pid {} on host {})", rank, pid, host);
   }
@@ -75,13 +79,15 @@ class Linker {
   std::vector<pid_t> local_callers() const {
     std::vector<pid_t> processes;
     for (const StreamPeer& peer : peers_) {
-      if (peer.rank > settings_.rank && peer.local) processes.push_back(peer.pid);
+      if (peer.rank > settings_.rank && peer.kind == StreamKind::local)
+        processes.push_back(peer.pid);
     }
     return processes;
   }
   // What goes with our words to a rank of this place.
   static std::span<const int> offered_to(const StreamPeer& peer) {
-    return peer.local ? std::span<const int>{peer.descriptors} : std::span<const int>{};
+    const bool local = peer.kind == StreamKind::local;
+    return local ? std::span<const int>{peer.descriptors} : std::span<const int>{};
   }
 
   // ---- failures ----
@@ -120,7 +126,8 @@ class Linker {
 
   void add_caller(const StreamPeer& peer) {
     Resolved resolved;
-    if (peer.local) resolved.addresses.push_back(unix_address(peer.listener));
+    if (peer.kind != StreamKind::tcp && !peer.listener.empty())
+      resolved.addresses.push_back(unix_address(peer.listener));
     for (const HostPort& each : peer.addresses) {
       if (const auto there = numeric(each)) resolved.addresses.push_back(*there);
     }
@@ -135,6 +142,7 @@ class Linker {
                        .hello = make_hello(system_, settings_.rank, settings_.size, 0, {}),
                        .key = settings_.key(peer.rank),
                        .handshake_timeout_ms = settings_.handshake_timeout_ms,
+                       .any_user = peer.kind == StreamKind::either,
                        .resolve = [resolved](bool) { return resolved; }},
         system_, log_);
   }
@@ -173,9 +181,10 @@ class Linker {
     const Hello& hello = caller.hello;
     const bool known = hello.rank > settings_.rank &&
                        std::ranges::find(peers_, hello.rank, &StreamPeer::rank) != peers_.end();
-    const bool expected =
-        known && hello.size == settings_.size && hello.pid == about(hello.rank).pid &&
-        is_local(hello.rank) == (local_address(caller.stream.fd()).family() == AF_UNIX);
+    const bool by_unix = local_address(caller.stream.fd()).family() == AF_UNIX;
+    const bool expected = known && hello.size == settings_.size &&
+                          hello.pid == about(hello.rank).pid &&
+                          about(hello.rank).kind != (by_unix ? StreamKind::tcp : StreamKind::local);
     if (!expected) {
       const std::string cause =
           fmt::format("rank {} (pid {}) of {} does not call rank {} of {} in this meeting",

@@ -26,14 +26,20 @@ namespace qpmesh::bootstrap {
 
 using Descriptors = std::array<base::UniqueFd, 2>;
 
+enum class StreamKind : std::uint8_t {
+  local,  // a Unix socket, whose kernel says which process it is: of this place
+  tcp,
+  either,  // a Unix socket first, of any place that has this network; the key alone says who it is
+};
+
 // Another rank, and how it is reached.
 struct StreamPeer {
   int rank = -1;
   pid_t pid = 0;
   std::string host;
-  bool local = false;                 // over a Unix socket, whose kernel says which process it is
-  std::vector<HostPort> addresses{};  // not local: where a lower rank listens, tried in turn
-  std::string listener{};             // local: the name of its socket
+  StreamKind kind = StreamKind::tcp;
+  std::string listener{};                  // not tcp: the name of a lower rank's Unix socket
+  std::vector<HostPort> addresses{};       // not local: where it listens, tried in turn
   std::array<int, 2> descriptors{-1, -1};  // local: what goes with our words to it
 };
 

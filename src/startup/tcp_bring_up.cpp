@@ -20,27 +20,35 @@ namespace {
 using bootstrap::HostPort;
 using Token = std::array<std::byte, 16>;
 
+constexpr std::size_t listener_name_bytes_max = 100;  // of sun_path
+
 // What every rank tells every other before they connect.
 struct Calling {
-  Token token{};  // known to ranks of this meeting only
+  Token token{};         // known to ranks of this meeting only
+  std::string listener;  // a Unix socket, for ranks of this network; may be empty
   std::vector<HostPort> addresses;
 };
 
 Blob encode(const Calling& calling) {
-  Blob blob(calling.token.begin(), calling.token.end());
+  base::ByteWriter writer;
+  writer.put(calling.token).put_text(calling.listener);
+  Blob blob = std::move(writer).blob();
   const Blob addresses = bootstrap::encode_addresses(calling.addresses);
   blob.insert(blob.end(), addresses.begin(), addresses.end());
   return blob;
 }
 
 Calling decode(BlobView bytes, int rank) {
+  base::ByteReader reader{bytes};
   Calling calling;
-  if (bytes.size() < calling.token.size()) {
+  calling.token = reader.get<Token>();
+  calling.listener = reader.get_text();
+  if (!reader.ok() || calling.listener.size() > listener_name_bytes_max) {
     base::throw_error({ErrorCode::corrupt, rank}, "init", "",
                       "{} bytes do not say where the rank listens", bytes.size());
   }
-  std::ranges::copy(bytes.first(calling.token.size()), calling.token.begin());
-  calling.addresses = bootstrap::read_addresses(bytes.subspan(calling.token.size()), rank);
+  calling.addresses = bootstrap::read_addresses(
+      bytes.subspan(sizeof(Token) + sizeof(std::uint32_t) + calling.listener.size()), rank);
   return calling;
 }
 
@@ -117,6 +125,7 @@ class Linking {
       if (has_peers()) listeners_ = listen();
       for (const base::UniqueFd& listener : listeners_)
         mine.addresses.push_back(host_port(bootstrap::local_address(listener.get())));
+      if (has_peers()) mine.listener = listen_on_host();
       return encode(mine);
     });
     base::ByteWriter tokens;
@@ -133,6 +142,18 @@ class Linking {
                                       bootstrap::parse_port_range(parts_.options.ports),
                                       parts_.rank, about(parts_.rank).host, *parts_.system,
                                       parts_.log);
+  }
+
+  // A Unix socket takes half of the time. Who names an interface or a network wants that. Where
+  // there is none, TCP does it.
+  std::string listen_on_host() {
+    if (!parts_.options.netdev.empty() || !parts_.options.subnet.empty()) return {};
+    std::string name = fmt::format("qpmesh-{:016x}{:016x}", parts_.system->random_u64(),
+                                   parts_.system->random_u64());
+    bootstrap::Opened opened = listen_at(*parts_.system, bootstrap::unix_address(name));
+    if (!opened.socket) return {};
+    listeners_.push_back(std::move(opened.socket));
+    return name;
   }
 
   // What calls to a rank are proven with; see key_of_listener in bootstrap/links.hpp.
@@ -158,11 +179,14 @@ class Linking {
   void connect(bootstrap::Report& report) {
     std::vector<bootstrap::StreamPeer> peers;
     for (int peer = 0; peer < size(); ++peer) {
-      if (is_peer(peer))
-        peers.push_back({.rank = peer,
-                         .pid = about(peer).pid,
-                         .host = about(peer).host,
-                         .addresses = addresses_of(peer)});
+      if (!is_peer(peer)) continue;
+      const bool on_host = same_network(about(peer).place, about(parts_.rank).place);
+      peers.push_back({.rank = peer,
+                       .pid = about(peer).pid,
+                       .host = about(peer).host,
+                       .kind = on_host ? bootstrap::StreamKind::either : bootstrap::StreamKind::tcp,
+                       .listener = on_host ? callings_[at(peer)].listener : "",
+                       .addresses = addresses_of(peer)});
     }
     auto transport = std::make_unique<transport::tcp::TcpTransport>(
         *parts_.system,
@@ -196,14 +220,17 @@ class Linking {
   }
 
   void add(const bootstrap::StreamPeer& peer, base::UniqueFd socket) {
-    const std::string address = to_string(bootstrap::remote_address(socket.get()));
+    const bool on_host = bootstrap::local_address(socket.get()).family() == AF_UNIX;
+    const std::string where =
+        on_host ? "over a Unix socket"
+                : fmt::format("at {}", to_string(bootstrap::remote_address(socket.get())));
     std::byte* const slot = parts_.arena->data() + slab_offset_ + layout_.slot_offset(peer.rank);
-    parts_.log.debug("peer {}: tcp to {}", peer.rank, address);
+    parts_.log.debug("peer {}: tcp, {}", peer.rank, where);
     result_.links[at(peer.rank)] = {
         .connection =
             transport_->connect({.peer = peer.rank,
-                                 .peer_name = fmt::format("rank {} (pid {} on {}) at {}", peer.rank,
-                                                          peer.pid, peer.host, address),
+                                 .peer_name = fmt::format("rank {} (pid {} on {}) {}", peer.rank,
+                                                          peer.pid, peer.host, where),
                                  .socket = std::move(socket),
                                  .window = {slot, layout_.slot_bytes()}}),
         .places = {.transport = transport_,

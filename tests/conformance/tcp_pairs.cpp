@@ -1,5 +1,7 @@
 // Two ends of a socket over loopback, in one process, under the conformance suites; once with room
 // for little, so that sources wait in the outbox.
+#include <sys/socket.h>
+
 #include <array>
 #include <memory>
 
@@ -15,8 +17,7 @@ using transport::tcp::TcpTransport;
 
 class TcpPair final : public ConnectedPair {
  public:
-  explicit TcpPair(std::size_t inline_bytes_max, int buffer_bytes) {
-    auto sockets = loopback_sockets(buffer_bytes);
+  TcpPair(std::size_t inline_bytes_max, std::array<base::UniqueFd, 2> sockets) {
     for (const std::size_t side : {0U, 1U}) {
       memory_[side].resize(memory_bytes);
       transports_[side] = std::make_unique<TcpTransport>(
@@ -48,18 +49,31 @@ class TcpPair final : public ConnectedPair {
   std::array<End, 2> ends_;
 };
 
-const PairFactory tcp{"tcp", [] { return std::make_unique<TcpPair>(256 * 1024, 0); }};
-const PairFactory short_of_room{"short_of_room",
-                                [] { return std::make_unique<TcpPair>(1024, 4096); }};
+const PairFactory tcp{"tcp",
+                      [] { return std::make_unique<TcpPair>(256 * 1024, loopback_sockets()); }};
+const PairFactory short_of_room{
+    "short_of_room", [] { return std::make_unique<TcpPair>(1024, loopback_sockets(4096)); }};
+
+const PairFactory on_one_host{"on_one_host", [] {
+                                std::array<int, 2> ends{-1, -1};
+                                ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data());
+                                return std::make_unique<TcpPair>(
+                                    256 * 1024,
+                                    std::array{base::UniqueFd{ends[0]}, base::UniqueFd{ends[1]}});
+                              }};
 
 }  // namespace
 
 // No Immediates: a frame is placed by who looks at it.
-INSTANTIATE_TEST_SUITE_P(tcp, TransportConformance, ::testing::Values(tcp, short_of_room),
+INSTANTIATE_TEST_SUITE_P(tcp, TransportConformance,
+                         ::testing::Values(tcp, short_of_room, on_one_host), factory_name);
+INSTANTIATE_TEST_SUITE_P(tcp, OrderedWrites, ::testing::Values(tcp, short_of_room, on_one_host),
                          factory_name);
-INSTANTIATE_TEST_SUITE_P(tcp, OrderedWrites, ::testing::Values(tcp, short_of_room), factory_name);
-INSTANTIATE_TEST_SUITE_P(tcp, OrderedFlags, ::testing::Values(tcp, short_of_room), factory_name);
-INSTANTIATE_TEST_SUITE_P(tcp, Registrations, ::testing::Values(tcp, short_of_room), factory_name);
-INSTANTIATE_TEST_SUITE_P(tcp, Fences, ::testing::Values(tcp, short_of_room), factory_name);
+INSTANTIATE_TEST_SUITE_P(tcp, OrderedFlags, ::testing::Values(tcp, short_of_room, on_one_host),
+                         factory_name);
+INSTANTIATE_TEST_SUITE_P(tcp, Registrations, ::testing::Values(tcp, short_of_room, on_one_host),
+                         factory_name);
+INSTANTIATE_TEST_SUITE_P(tcp, Fences, ::testing::Values(tcp, short_of_room, on_one_host),
+                         factory_name);
 
 }  // namespace qpmesh::test

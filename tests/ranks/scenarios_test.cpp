@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
                                {"collectives_that_differ_are_named_on_every_rank", {3}},
                            };
                            for (Case& one : cases)
-                             one.variables.emplace_back("QPMESH_TRANSPORT=tcp");
+                             one.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo"};
                            return cases;
                          }()),
                          name_of);

@@ -294,7 +294,7 @@ TEST(tcp_transport, that_cannot_be_made_says_which_call_failed_and_leaks_nothing
       const auto connection = transport.connect(
           {.peer = 3, .peer_name = "nobody", .socket = std::move(sockets[0]), .window = window});
       ASSERT_FALSE(points.fired());
-      EXPECT_EQ(call, 5U);
+      EXPECT_EQ(call, 6U);
       return;
     } catch (const Error& error) {
       ASSERT_TRUE(points.fired());

@@ -61,14 +61,19 @@ void expect_none(const std::vector<std::optional<Error>>& errors) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
-class OverTcp : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(ranks, OverTcp, testing::Values(1, 2, 3, 8));
+// How many ranks, and whether they ask for an interface, which Unix sockets have not.
+class OverTcp : public testing::TestWithParam<std::tuple<int, std::string>> {};
+INSTANTIATE_TEST_SUITE_P(ranks, OverTcp,
+                         testing::Combine(testing::Values(1, 2, 3, 8), testing::Values("", "lo")));
 
 TEST_P(OverTcp, ranks_of_one_host_compute_where_they_are_told_to) {
-  ThreadGathering gathering{GetParam()};
-  expect_none(run_ranks(GetParam(), [&](int rank) {
+  const auto& [size, netdev] = GetParam();
+  ThreadGathering gathering{size};
+  Options options = over_tcp();
+  options.netdev = netdev;
+  expect_none(run_ranks(size, [&](int rank) {
     ThreadBootstrap ranks{gathering, rank};
-    Communicator world = init(ranks, over_tcp());
+    Communicator world = init(ranks, options);
     compute(world);
     world.finish();
   }));
@@ -261,6 +266,7 @@ TEST(tcp_options, that_give_a_range_of_ports_are_kept) {
   const int first = std::stoi(port) < 60'000 ? std::stoi(port) : 50'000;
   Options options = over_tcp();
   options.ports = std::to_string(first) + "-" + std::to_string(first + 20);
+  options.netdev = "lo";
   ThreadGathering gathering{3};
   expect_none(run_ranks(3, [&](int rank) {
     ThreadBootstrap ranks{gathering, rank};
@@ -283,7 +289,7 @@ class AmongStrangers : public ThreadBootstrap {
     if (++gathers_ != 3) return all;
     const auto reports = bootstrap::read_reports(all, size());
     const BlobView said{reports.front().result};
-    const auto addresses = bootstrap::read_addresses(said.subspan(16), 0);
+    const auto addresses = bootstrap::read_addresses(said.subspan(16 + 4), 0);
     EXPECT_FALSE(addresses.empty());
     const base::System system;
     for (int i = 0; i < 300 && rank() == 1; ++i) {
@@ -307,6 +313,7 @@ TEST(strangers, at_the_port_of_a_rank_are_dropped_and_hold_nobody_up) {
   expect_none(run_ranks(2, [&](int rank) {
     AmongStrangers ranks{gathering, rank};
     Options options = over_tcp();
+    options.netdev = "lo";
     options.log = LogLevel::off;
     Communicator world = init(ranks, options);
     compute(world);

@@ -53,8 +53,16 @@ std::unique_ptr<Connection> TcpTransport::connect(Joined joined) {
       return ::setsockopt(socket, level, name, &value, sizeof value);
     }) == 0;
   };
-  if (!set(IPPROTO_TCP, TCP_NODELAY, 1) || !set(IPPROTO_TCP, TCP_USER_TIMEOUT, 0) ||
-      !set(SOL_SOCKET, SO_KEEPALIVE, 0))
+  int domain = 0;
+  socklen_t bytes = sizeof domain;
+  if (system_.call("getsockopt", [&] {
+        return ::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
+      }) != 0)
+    fail_connecting(peer, "getsockopt");
+  joined.on_host = domain == AF_UNIX;
+  if (!joined.on_host &&
+      (!set(IPPROTO_TCP, TCP_NODELAY, 1) || !set(IPPROTO_TCP, TCP_USER_TIMEOUT, 0) ||
+       !set(SOL_SOCKET, SO_KEEPALIVE, 0)))
     fail_connecting(peer, "setsockopt");
   connections_.reserve(connections_.size() + 1);
   auto connection = std::make_unique<TcpConnection>(*this, std::move(joined));

@@ -1,6 +1,7 @@
 // TCP: the way between ranks that neither shared memory nor an RDMA device joins. One socket for
-// each pair, no thread. A write is a frame that names its target; the peer's process receives it
-// there, in the order posted, whenever it looks (docs/decisions/0022-writes-over-a-socket.md).
+// each pair, a Unix one where both are on one host, no thread. A write is a frame that names its
+// target; the peer's process receives it there, in the order posted, whenever it looks
+// (docs/decisions/0022-writes-over-a-socket.md).
 //
 // Sockets come connected and authenticated (bootstrap/streams.hpp). That a peer has died is told by
 // the control channel; a socket that ends, or whose peer's kernel is silent, is a failed link.
@@ -35,6 +36,7 @@ struct Joined {
   base::UniqueFd socket;  // a connected stream, non-blocking
   // Our memory that the peer writes without asking where: Regions::window of its addresses.
   std::span<std::byte> window;
+  bool on_host = false;  // a Unix socket: found out by connect
 };
 
 class TcpTransport final : public Transport {
