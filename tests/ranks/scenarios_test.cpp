@@ -1,7 +1,8 @@
 // Jobs of real processes, started by hand, that check what they see themselves:
 // messages, operations in flight, groups, errors.
 #include <gtest/gtest.h>
-
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -429,6 +430,65 @@ TEST(ranks_by_hand, ranks_of_two_users_do_not_meet_and_are_told_that_they_must_b
     ranks.emplace_back(words, variables);
   }
   expect_success(ranks);
+}
+
+// Two and two ranks of one host that share no memory, by what they are started with.
+struct Apart {
+  std::string by;
+  Words wrapper;
+  std::string difference;
+};
+void PrintTo(const Apart& one, std::ostream* out) { *out << one.by; }
+class RanksApart : public testing::TestWithParam<Apart> {};
+INSTANTIATE_TEST_SUITE_P(
+    by, RanksApart,
+    testing::Values(
+        Apart{"users", {"setpriv", "--reuid", "65534", "--clear-groups"}, "users"},
+        Apart{"user_namespaces", {"unshare", "--user", "--map-root-user"}, "user namespaces"},
+        Apart{"process_namespaces",
+              {"unshare", "--pid", "--fork", "--kill-child"},
+              "process namespaces"}),
+    [](const auto& one) { return one.param.by; });
+
+std::string free_port() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const base::UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  EXPECT_EQ(::bind(socket.get(), generic, bytes), 0);
+  EXPECT_EQ(::getsockname(socket.get(), generic, &bytes), 0);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
+  const test::PublicCopy program{RANK_PROGRAM};
+  const Words variables{"QPMESH_SIZE=4", "QPMESH_ROOT=127.0.0.1:" + free_port(),
+                        "QPMESH_SECRET=known to all of these ranks", "QPMESH_LOG=info"};
+  std::vector<Process> ranks;
+  for (const int rank : {0, 1, 2, 3}) {
+    Words words{program.path(), "allreduce_of_every_size"};
+    if (rank % 2 == 1) {
+      words.insert(words.begin(), GetParam().wrapper.begin(), GetParam().wrapper.end());
+      words.insert(words.begin(), "/usr/bin/env");
+    }
+    Words own = variables;
+    own.push_back("QPMESH_RANK=" + std::to_string(rank));
+    ranks.emplace_back(words, own);
+  }
+  expect_success(ranks);
+  const bool shares = GetParam().by == "users";  // each of the others has a namespace alone
+  for (const int rank : {0, 1}) {
+    const std::string said = ranks[static_cast<std::size_t>(rank)].output();
+    const std::string served =
+        rank == 0 || shares ? "peers: 1 by shm, 2 by tcp; " : "peers: 3 by tcp; ";
+    EXPECT_NE(said.find(served), std::string::npos) << said;
+    EXPECT_NE(said.find("shares no memory (one host, but they differ: " + GetParam().difference),
+              std::string::npos)
+        << said;
+  }
 }
 
 TEST(ranks_by_hand, an_unknown_variable_is_warned_about_once_with_the_nearest_name) {
