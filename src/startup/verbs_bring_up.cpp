@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
@@ -99,6 +100,7 @@ class Linking {
       offers_[at(rank)] = restrict_to(offers_[at(rank)], ports_[at(rank)]);
     std::string why_none;
     int joined = 0;
+    bool warned = false;
     for (int low = 0; low < size(); ++low) {
       for (int high = low + 1; high < size(); ++high) {
         if (!reach_.by_network(low, high)) continue;
@@ -116,6 +118,10 @@ class Linking {
               {ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high}, "init",
               found.why_none.hint, "{}", why);
         }
+        // Who has no device expects none. Of a pair one rank says it.
+        const bool surprising = !devices_.empty() || !offers_[at(high)].endpoints.empty();
+        if (parts_.rank == low && surprising && !std::exchange(warned, true))
+          parts_.log.warning("{}; tcp is used instead ({})", why, found.why_none.hint);
         if (why_none.empty()) why_none = why;
         reach_.pair_falls_back(low, high, why);
       }

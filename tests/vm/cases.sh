@@ -80,7 +80,7 @@ write_case() {  # NAME RANKS: what ../job reads, for each guest
     {
       echo "export VM_PORT=$port"
       [ "$2" -eq 0 ] || echo "export QPMESH_ROOT=\$VM_FIRST_ADDRESS:$port QPMESH_SECRET=$secret QPMESH_JOB=$1" \
-        "QPMESH_SIZE=$(($2 * guest_count))"
+        "QPMESH_SIZE=$(($2 * guest_count)) QPMESH_REQUIRE=rdma"
     } >"$dir/environment"
   done
 }
