@@ -197,7 +197,9 @@ bool TcpConnection::delivered() noexcept {
   if (has_unsent() || wanted_count_ > 0) return false;
   if (joined_.on_host) return true;
   int unacknowledged = 0;
-  return ::ioctl(socket(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+  if (::ioctl(socket(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0) return true;
+  transport_.awaits_acknowledgement_ = true;
+  return false;
 }
 
 // ---- what comes ----

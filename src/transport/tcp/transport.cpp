@@ -19,6 +19,8 @@ namespace {
 
 // Between two looks for silent peers.
 constexpr std::chrono::milliseconds silence_look_interval{500};
+// While somebody waits until the peers' kernels have everything.
+constexpr std::chrono::milliseconds acknowledgement_look_interval{1};
 
 [[noreturn]] void fail_connecting(int peer, std::string_view call) {
   base::throw_error({.code = ErrorCode::no_resource, .peer = peer, .system_error = errno},
@@ -116,7 +118,8 @@ std::chrono::microseconds TcpTransport::request_notification() noexcept {
     if (connection->fault() == nullptr)
       watch(*connection, EPOLLIN | (connection->has_unsent() ? unsigned{EPOLLOUT} : 0U));
   }
-  return silence_look_interval;
+  return std::exchange(awaits_acknowledgement_, false) ? acknowledgement_look_interval
+                                                       : silence_look_interval;
 }
 
 void TcpTransport::poll_async_events() noexcept {

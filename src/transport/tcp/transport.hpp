@@ -87,7 +87,8 @@ class TcpTransport final : public Transport {
   // he sleeps or not.
   bool watches_ = true;
   bool asleep_ = false;
-  int looks_ = 0;  // since the last sleep
+  int looks_ = 0;                        // since the last sleep
+  bool awaits_acknowledgement_ = false;  // which wakes nobody
   Deadline silence_looked_for_at_{};
 };
 
