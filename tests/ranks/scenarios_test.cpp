@@ -96,19 +96,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"a_call_from_inside_a_reduction", {2, 3}}),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(on_one_node, Scenarios,
-                         testing::Values(Case{"wide_elements_are_aligned", {1, 3}},
-                                         Case{"vectors_are_read_where_each_lies", {2, 3, 4}},
-                                         Case{"prefixes_are_read_where_each_lies", {2, 3, 4}},
-                                         Case{"private_memory_of_every_length", {2, 3}},
-                                         Case{"blocks_of_unequal_lengths_from_all_memories",
-                                              {2, 3, 5}},
-                                         Case{"cma_that_one_rank_is_forbidden", {2, 3}},
-                                         Case{"a_root_sleeps_no_longer_than_its_readers", {2}},
-                                         Case{"who_only_gives_runs_ahead", {2, 4}},
-                                         Case{"calls_that_move_nothing_wait_for_nobody", {2, 4}},
-                                         Case{"empty_blocks_are_waited_for_by_nobody", {2, 4}}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    on_one_node, Scenarios,
+    testing::Values(Case{"wide_elements_are_aligned", {1, 3}},
+                    Case{"vectors_are_read_where_each_lies", {2, 3, 4}},
+                    Case{"prefixes_are_read_where_each_lies", {2, 3, 4}},
+                    Case{"private_memory_of_every_length", {2, 3}},
+                    Case{"blocks_of_unequal_lengths_from_all_memories", {2, 3, 5}},
+                    Case{"cma_that_one_rank_is_forbidden", {2, 3}},
+                    Case{"a_root_sleeps_no_longer_than_its_readers", {2}},
+                    Case{"who_only_gives_runs_ahead", {2, 4}},
+                    Case{"calls_that_move_nothing_wait_for_nobody", {2, 4}},
+                    Case{"empty_blocks_are_waited_for_by_nobody", {2, 4}},
+                    Case{"more_empty_blocks_than_slots_behind_a_call_under_way", {2, 3}}),
+    name_of);
 
 // Everything else, over the transport of ranks that share neither memory nor a device.
 INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
@@ -186,6 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"calls_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"collectives_that_differ_are_named_on_every_rank", {2, 3, 4}},
         Case{"blocks_whose_ends_disagree", {2, 3}}, Case{"blocks_that_nobody_awaits", {2, 3}},
+        Case{"blocks_that_nobody_gives", {2, 3}},
         Case{"a_late_call_that_differs_is_named_too", {2}},
         Case{"calls_that_may_differ", {1, 2, 3, 4}},
         Case{"independent_ends_at_its_own_deadline", {2}},

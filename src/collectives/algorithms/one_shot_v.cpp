@@ -80,7 +80,7 @@ struct Given {
     return is_exposed ? 2 * list_bytes() : staged_bytes;
   }
   std::size_t staging_bytes() const noexcept {
-    return is_something() ? NodeOperation::staging_for(published_bytes()) : 0;
+    return NodeOperation::staging_for(published_bytes());
   }
 
   // When the call begins.
@@ -222,18 +222,37 @@ template <class Form>
   return Form::due(arguments, from);
 }
 
-// What is left where it has to wait for long, or a vector stays where it is: who takes of that says
-// so in step 2, and who gave it waits for that.
 template <class Form>
-Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
+bool is_due(const Group& group, const Arguments& arguments, Members givers) {
+  for (int from = givers.first; from < givers.end; ++from) {
+    if (!due_from<Form>(group, arguments, givers, from).empty()) return true;
+  }
+  return false;
+}
+
+// What is left where it has to wait for long, or a vector stays where it is: who takes of that says
+// so in step 2, and who gave it waits for that. Who has to wait tells first what it gives, if only
+// that it is nothing: of two that await each other each learns that nothing comes.
+template <class Form>
+Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun,
            NodeOperation node) {
-  if (!has_given) {
-    co_await node.own_slot();
-    given.publish(node);
+  bool has_published = given.is_something();
+  if (!has_begun) {
+    if (has_published) {
+      co_await node.own_slot();
+      given.publish(node);
+    } else {
+      co_await node.own_end();
+    }
     Form::keep(group, arguments);
   }
   const Members givers = Form::givers(group, arguments);
   bool is_awaited = false;
+  if (!has_published && given.blocks.block_count > 0 && is_due<Form>(group, arguments, givers)) {
+    co_await node.own_slot();
+    given.publish(node);
+    has_published = true;
+  }
   for (int from = group.next(); from != group.rank(); from = group.after(from)) {
     const std::span<std::byte> due = due_from<Form>(group, arguments, givers, from);
     if (due.empty()) continue;
@@ -242,7 +261,7 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_given,
     if (!Form::take(node, group, from, due)) co_await node.failure_of(from);
     is_awaited |= node.places_apart(from);
   }
-  if (is_awaited && !given.is_something()) {
+  if (is_awaited && !has_published) {
     co_await node.own_slot();
     node.publish({});
   }
@@ -267,11 +286,10 @@ Task run(Group group, const Arguments& arguments) {
   for (int from = givers.first; from < givers.end; ++from) {
     if (const std::size_t bytes = due(from).size(); bytes > 0) node.note_gift_from(from, bytes);
   }
-  if (given.is_something()) {
-    if (!node.own_slot().is_soon_over())
-      return go_on<Form>(group, arguments, given, false, std::move(node));
-    given.publish(node);
-  }
+  const bool gives = given.is_something();
+  if (!(gives ? node.own_slot() : node.own_end()).is_soon_over())
+    return go_on<Form>(group, arguments, given, false, std::move(node));
+  if (gives) given.publish(node);
   Form::keep(group, arguments);
   bool is_over = !given.is_exposed;
   for (int from = givers.first; from < givers.end && is_over; ++from) {

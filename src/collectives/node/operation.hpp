@@ -83,6 +83,12 @@ class NodeOperation {
     const std::uint64_t of_slot = number_ + 1 - node_slot_count;
     return all_done(has_reached(of_slot, staging_.done_before) ? of_slot : staging_.done_before);
   }
+  // The same of this rank alone, which publishes nothing: ends are counted so far ahead and no
+  // further.
+  NodeAwaiter own_end() noexcept {
+    return wait_for(NodeWait::For::end, number_ + 1 - node_slot_count,
+                    {memory_.rank(), memory_.rank() + 1});
+  }
   // Until some members, all of them, or one, have come to a step.
   NodeAwaiter members(Members who, std::uint32_t step) noexcept {
     return wait_for(NodeWait::For::stage, stage(step), who);

@@ -99,8 +99,9 @@ constexpr bool has_reached(std::uint64_t done, std::uint64_t target) noexcept {
   return static_cast<std::int64_t>(done - target) >= 0;  // the first operations wait for none
 }
 // The count of operations whose low half a member tells. `near`: a count of this rank's, of now.
-// Members are never further apart than they have slots, but what this rank learnt of one may be
-// older than any number of operations: so no low halves are kept.
+// Members whose steps are awaited are never further apart than they have slots; others, which only
+// make calls without a block for them, less than 2^31 operations. What this rank learnt of one may
+// be older than any number of operations: so no low halves are kept.
 constexpr std::uint64_t whole_count(std::uint32_t low, std::uint64_t near) noexcept {
   const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(near));
   return near + static_cast<std::uint64_t>(std::int64_t{ahead});
@@ -127,7 +128,8 @@ class OwnNodeWords {
   // Several operations may be in flight, and end in any order.
   void end(std::uint64_t number) noexcept {
     const std::uint64_t ahead = number - done_;
-    // It never waited for its slot, and ends by an error: so does the communicator.
+    // It never waited for its slot, or for its own earlier ends, and ends by an error: so does the
+    // communicator.
     if (ahead > 64) return;
     if (ahead != 0) {
       finished_beyond_ |= std::uint64_t{1} << (ahead - 1);

@@ -252,6 +252,25 @@ void blocks_that_nobody_awaits(Communicator& world, Arguments) {
   }
 }
 
+// Each rank awaits a block of every other one, and none gives any.
+void blocks_that_nobody_gives(Communicator& world, Arguments) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const std::vector<std::size_t> nothing(ranks, 0);
+  std::vector<std::size_t> mine(ranks, 1);
+  mine[static_cast<std::size_t>(world.rank())] = 0;
+  const std::vector<std::int64_t> in;
+  std::vector<std::int64_t> out(ranks - 1);
+  Communicator disputed = world.duplicate();
+  try {
+    disputed.alltoall(in, BlockLayout{nothing}, out, BlockLayout{mine});
+    disputed.barrier();
+    fail("no error", Place::current());
+  } catch (const Error& error) {
+    check(error.code() == ErrorCode::mismatch, error.what());
+  }
+  world.barrier();
+}
+
 // The same with one rank that comes late: the others' calls are parked at it until it begins.
 void a_late_call_that_differs_is_named_too(Communicator& world, Arguments) {
   std::vector<float> floats(4);
@@ -275,6 +294,7 @@ std::vector<Scenario> differing_call_scenarios() {
       in_world("roots_that_differ_where_both_ranks_wait", roots_that_differ_where_both_ranks_wait),
       in_world("blocks_whose_ends_disagree", blocks_whose_ends_disagree),
       in_world("blocks_that_nobody_awaits", blocks_that_nobody_awaits),
+      in_world("blocks_that_nobody_gives", blocks_that_nobody_gives),
       in_world("a_late_call_that_differs_is_named_too", a_late_call_that_differs_is_named_too)};
 }
 

@@ -233,6 +233,27 @@ void empty_blocks_are_waited_for_by_nobody(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// The last rank comes late to the first call: until then the others have more calls behind it than
+// there are slots.
+void more_empty_blocks_than_slots_behind_a_call_under_way(Communicator& world, Arguments) {
+  const int last = world.size() - 1;
+  const bool is_late = world.rank() == last;
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(world.size()), 0);
+  std::vector<int> none;
+  const auto gather = [&] { world.gather(none, none, BlockLayout{counts}, last); };
+  std::vector<int> token(1);
+  if (is_late) world.receive(token, 0);
+  const std::vector<int> one{1};
+  std::vector<int> all(1);
+  Request first = world.allreduce_async(one, all, sum);
+  for (int i = 0; i < 60; ++i) gather();
+  if (world.rank() == 0) world.send(token, last);
+  for (int i = 0; i < 60; ++i) gather();
+  first.wait();
+  check_equal(all.front(), world.size());
+  for (int i = 0; i < 200; ++i) world.barrier();
+}
+
 bool applies_cma(const Communicator& world) {
   const auto candidates = world.explain(Collective::broadcast, 1 << 20);
   return std::ranges::any_of(
@@ -516,6 +537,8 @@ std::vector<Scenario> node_scenarios() {
       in_world("who_only_gives_runs_ahead", who_only_gives_runs_ahead),
       in_world("calls_that_move_nothing_wait_for_nobody", calls_that_move_nothing_wait_for_nobody),
       in_world("empty_blocks_are_waited_for_by_nobody", empty_blocks_are_waited_for_by_nobody),
+      in_world("more_empty_blocks_than_slots_behind_a_call_under_way",
+               more_empty_blocks_than_slots_behind_a_call_under_way),
       in_world("a_late_member_does_not_take_what_was_taken_back",
                a_late_member_does_not_take_what_was_taken_back),
       in_world("a_late_root_does_not_fill_what_was_taken_back",
