@@ -149,7 +149,7 @@ TEST(a_class, does_not_take_a_row_that_is_fast_for_a_few_calls_only) {
 
 // Some hundred calls have a row from a trial that does not wait until rows are as fast as they will
 // be.
-TEST(a_class, has_learnt_after_a_hundred_calls_and_soon_again_from_rows_that_settle) {
+TEST(a_class, has_learnt_after_some_hundred_calls_and_soon_again_from_rows_that_settle) {
   for (const double us : {1.0, 50.0}) {
     Life life{.candidates = {0, 1},
               .time_us = [&](RowIndex row, std::uint64_t) { return (row == 0 ? 1 : 1.1) * us; },
@@ -157,7 +157,7 @@ TEST(a_class, has_learnt_after_a_hundred_calls_and_soon_again_from_rows_that_set
               .settling_calls = 128};
     EXPECT_EQ(life.decision.plan.warming, warming_calls_min);
     while (!life.decision.plan.tried.empty() || life.decision.plan.proves()) life.round();
-    EXPECT_LE(life.calls, 150U);
+    EXPECT_LE(life.calls, us < 5 ? 150U : 100U);
     while (life.decision.plan.tried.empty() && life.spent_us < 1e5) life.round();
     EXPECT_NEAR(life.decision.plan.warming, us < 2 ? 128 : 10, 1);  // half a millisecond at most
     EXPECT_GT(life.spent_us, 10'000);
@@ -208,7 +208,7 @@ TEST(a_class, does_not_believe_that_a_row_which_need_not_settle_is_a_little_fast
     while (!life.decision.plan.tried.empty() || life.decision.plan.proves()) life.round();
     EXPECT_EQ(life.decision.plan.row, other_us < 7 ? 1 : 0);
     life.live(20'000);
-    EXPECT_EQ(life.decision.plan.row, 1);  // settled, and slower still
+    EXPECT_EQ(life.decision.plan.row, 1);  // settled, row 0 is still slower
   }
 }
 

@@ -33,7 +33,7 @@ std::size_t place_of(std::size_t end_of_last, std::size_t bytes) noexcept {
 
 // An entry of the table: how long a block is, and the sum of what its giver has given its taker so
 // far (NodeOperation::gifts_to), or 0. So a block that was given where none was awaited shows in
-// the next one between the two.
+// the next one between the two that is not 0.
 constexpr int length_bits = 48;
 constexpr std::uint64_t length_mask = (std::uint64_t{1} << length_bits) - 1;
 struct Entry {
