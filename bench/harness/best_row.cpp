@@ -72,7 +72,7 @@ std::optional<Comparison> best_row(Case& subject, std::optional<std::size_t> tur
   for (std::size_t turn = 0; turn < turn_count; ++turn) {
     if (turn == turns_of_all) leave_those_behind();
     // From one after another, and every other turn backwards: each follows each.
-    std::ranges::rotate(sides, sides.begin() + 1);
+    std::rotate(sides.begin(), sides.begin() + 1, sides.end());
     if (turn % 2 == 0) std::for_each(sides.begin(), sides.end(), take);
     else std::for_each(sides.rbegin(), sides.rend(), take);
   }

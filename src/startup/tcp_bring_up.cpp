@@ -73,7 +73,8 @@ std::vector<std::string> candidates(const Options& options, const std::string& m
     const bool loops = numeric && scope_of(*numeric) == bootstrap::Scope::loopback;
     (loops ? loopback : others).push_back(host);
   }
-  std::ranges::stable_partition(others, [&](const auto& host) { return host == met_by; });
+  std::stable_partition(others.begin(), others.end(),
+                        [&](const auto& host) { return host == met_by; });
   loopback.insert(loopback.end(), others.begin(), others.end());
   if (!loopback.empty() || !narrowed) return loopback;
   base::throw_error({ErrorCode::no_resource}, "init",

@@ -22,7 +22,7 @@ constexpr std::size_t window_bytes = 4096;
 
 // Our end of a pair, and the bare socket of a peer.
 class OneEnd : public testing::Test {
- protected:
+ public:
   OneEnd() {
     auto sockets = test::loopback_sockets();
     peer = std::move(sockets[1]);
