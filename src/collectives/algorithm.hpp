@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -11,6 +12,7 @@
 #include "collectives/cost.hpp"
 #include "collectives/group.hpp"
 #include "collectives/kernels/reduce.hpp"
+#include "collectives/node/stores.hpp"
 #include "collectives/patterns/blocks.hpp"
 #include "qpmesh/collective.hpp"
 
@@ -70,6 +72,7 @@ struct Algorithm {
   // stage say it of themselves; messages and copies by the system beat none of these in short
   // calls.
   std::size_t meant_from_bytes = one_shot_bytes_max + 1;
+  std::optional<Stores> stages{};          // how it stores what the others read; none: it does not
   std::uint64_t hash = base::mix64(name);  // in the signature of a call: the same on every rank
 };
 

@@ -91,7 +91,7 @@ bool may_run_instead(const Algorithm& row, const CallShape& shape) noexcept {
 
 // Such rows are tried last: what they leave in staging, in memory, makes those that store into the
 // caches slow until it has been gone through.
-bool passes_caches_by(const Algorithm& row) noexcept { return row.name.ends_with("_streamed"); }
+bool passes_caches_by(const Algorithm& row) noexcept { return row.stages == Stores::streaming; }
 
 const Algorithm& row_at(const SizeClass& of, RowIndex row) noexcept {
   return *algorithms(of.collective)[row];
@@ -119,14 +119,13 @@ std::uint32_t settling_calls(const NodeMemory& node, const CallShape& shape,
 // Ranks that share cores go round little staging, which stays in their caches.
 std::unique_ptr<Judge> make_judge(const NodeMemory& node, Collective collective,
                                   const Decision& first, std::uint32_t settling_calls) {
-  std::uint32_t steady_rows = 0;
+  std::uint32_t need_not_settle = 0;
   for (const RowIndex row : first.plan.tried) {
-    const Algorithm& each = *algorithms(collective)[row];
-    const bool stages = each.meant_from_bytes <= one_shot_bytes_max && !passes_caches_by(each);
-    if (!stages && !node.shares_cores()) steady_rows |= 1U << row;
+    const bool settles = algorithms(collective)[row]->stages == Stores::cached;
+    if (!settles && !node.shares_cores()) need_not_settle |= 1U << row;
   }
-  return std::make_unique<Judge>(first, settling_calls,
-                                 has_only_givers(collective) && node.shares_cores(), steady_rows);
+  return std::make_unique<Judge>(
+      first, settling_calls, has_only_givers(collective) && node.shares_cores(), need_not_settle);
 }
 
 ChoiceWords<base::ProcessAtomics>& words(const NodeMemory& node, int rank,

@@ -35,7 +35,7 @@ constexpr std::uint32_t quick_sample_calls_max = 2;
 constexpr int quick_proofs_max = 2;
 // There a row that need not settle counts as so much slower: those that do are up to twice as fast
 // when they have.
-constexpr float steady_weight = 1.4F;
+constexpr float need_not_settle_weight = 1.4F;
 constexpr double settling_us_max = 500;
 constexpr std::uint32_t settling_calls_max = 512;
 // What a row takes again and again is known when rings are full, whoever runs ahead has come to the
@@ -241,7 +241,7 @@ std::uint32_t Judge::settling_calls(double us) const noexcept {
 }
 
 float Judge::weight(RowIndex row) const noexcept {
-  return !settled_ && (steady_rows_ & 1U << row) != 0 ? steady_weight : 1;
+  return !settled_ && (need_not_settle_ & 1U << row) != 0 ? need_not_settle_weight : 1;
 }
 
 std::uint8_t Judge::sample_calls(double us, double wanted_us, std::uint32_t most) const noexcept {
@@ -360,9 +360,9 @@ Plan Judge::after_steady(const Plan& plan, const Figure& figure,
   drifted_ = is_far(figure.us, baseline_us_) ? drifted_ + 1 : 0;
   const bool drifts = drifted_ >= drifted_rounds;
   const Plan next = steady(plan.row, figure.us);
-  const double least_us = drifts     ? earned_least_of_drift_us
-                          : settled_ ? earned_least_us * patience_
-                                     : earned_least_of_quick_us;
+  const double least_us = !settled_ ? earned_least_of_quick_us
+                          : drifts  ? earned_least_of_drift_us
+                                    : earned_least_us * patience_;
   if (earned_us_ < least_us) return next;
   const bool all = drifts || !settled_ || (trials_ + 1) % trials_of_all == 0;
   TriedRows rows = candidates_;

@@ -132,13 +132,13 @@ class Judge {
   // first: first_decision of the class. settling_calls: until a row is as fast as it will be.
   // in_bursts: a rank that only gives shares its core with one that takes: so many calls as it runs
   // ahead are over in a fraction of the time that they take.
-  // steady_rows: by bit, those that are as fast before they settle.
+  // need_not_settle: by bit, those that are as fast before they settle.
   Judge(const Decision& first, std::uint32_t settling_calls, bool in_bursts,
-        std::uint32_t steady_rows = 0) noexcept
+        std::uint32_t need_not_settle = 0) noexcept
       : candidates_{first.plan.tried},
         settling_calls_{settling_calls},
         in_bursts_{in_bursts},
-        steady_rows_{steady_rows},
+        need_not_settle_{need_not_settle},
         settled_{settling_calls <= first.plan.warming} {}
 
   // now: of the round that ends; stamps: by their numbers.
@@ -161,7 +161,7 @@ class Judge {
   TriedRows candidates_;
   std::uint32_t settling_calls_;
   bool in_bursts_;
-  std::uint32_t steady_rows_;
+  std::uint32_t need_not_settle_;
   bool settled_;               // rows have in the last trial
   RowIndex row_ = rows_max;    // that the last trial found best
   double earned_us_ = 0;       // the time of all calls since then

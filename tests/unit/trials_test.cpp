@@ -26,8 +26,8 @@ struct Life {
   std::uint32_t settling_calls = 0;
   Decision decision = first_decision(candidates, predicted_us);
   bool in_bursts = false;
-  std::uint32_t steady_rows = 0;
-  Judge judge{decision, settling_calls, in_bursts, steady_rows};
+  std::uint32_t need_not_settle = 0;
+  Judge judge{decision, settling_calls, in_bursts, need_not_settle};
   std::uint64_t calls = 0;
   double spent_us = 0;
   double timed_calls = 0;
@@ -204,7 +204,7 @@ TEST(a_class, does_not_believe_that_a_row_which_need_not_settle_is_a_little_fast
     Life life{.candidates = {0, 1},
               .time_us = [&](RowIndex row, std::uint64_t) { return row == 0 ? 10.0 : other_us; },
               .settling_calls = 100,
-              .steady_rows = 1U << 1};
+              .need_not_settle = 1U << 1};
     while (!life.decision.plan.tried.empty() || life.decision.plan.proves()) life.round();
     EXPECT_EQ(life.decision.plan.row, other_us < 7 ? 1 : 0);
     life.live(20'000);

@@ -229,21 +229,24 @@ extern constexpr Algorithm reduce_direct{Collective::reduce,
                                          reduce_cost<Stores::cached>,
                                          reduction<Collective::reduce, Stores::cached>,
                                          Bits::of_rank_order,
-                                         staged_from_bytes};
+                                         staged_from_bytes,
+                                         Stores::cached};
 extern constexpr Algorithm reduce_direct_streamed{Collective::reduce,
                                                   "direct_streamed",
                                                   fits_staging,
                                                   reduce_cost<Stores::streaming>,
                                                   reduction<Collective::reduce, Stores::streaming>,
                                                   Bits::of_rank_order,
-                                                  staged_from_bytes};
+                                                  staged_from_bytes,
+                                                  Stores::streaming};
 extern constexpr Algorithm allreduce_direct{Collective::allreduce,
                                             "direct",
                                             fits_staging,
                                             allreduce_cost<Stores::cached>,
                                             reduction<Collective::allreduce, Stores::cached>,
                                             Bits::of_rank_order,
-                                            staged_from_bytes};
+                                            staged_from_bytes,
+                                            Stores::cached};
 extern constexpr Algorithm allreduce_direct_streamed{
     Collective::allreduce,
     "direct_streamed",
@@ -251,20 +254,23 @@ extern constexpr Algorithm allreduce_direct_streamed{
     allreduce_cost<Stores::streaming>,
     reduction<Collective::allreduce, Stores::streaming>,
     Bits::of_rank_order,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::streaming};
 extern constexpr Algorithm reduce_scatter_direct{Collective::reduce_scatter,
                                                  "direct",
                                                  fits_staging,
                                                  reduce_scatter_cost<Stores::cached>,
                                                  reduce_scatter<Stores::cached>,
                                                  Bits::of_rank_order,
-                                                 staged_from_bytes};
+                                                 staged_from_bytes,
+                                                 Stores::cached};
 extern constexpr Algorithm reduce_scatter_direct_streamed{Collective::reduce_scatter,
                                                           "direct_streamed",
                                                           fits_staging,
                                                           reduce_scatter_cost<Stores::streaming>,
                                                           reduce_scatter<Stores::streaming>,
                                                           Bits::of_rank_order,
-                                                          staged_from_bytes};
+                                                          staged_from_bytes,
+                                                          Stores::streaming};
 
 }  // namespace qpmesh::collectives

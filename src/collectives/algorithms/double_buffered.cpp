@@ -266,7 +266,8 @@ extern constexpr Algorithm broadcast_double_buffered{
     broadcast_cost<Stores::cached>,
     give_from_root<Collective::broadcast, Stores::cached>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::cached};
 extern constexpr Algorithm broadcast_double_buffered_streamed{
     Collective::broadcast,
     "double_buffered_streamed",
@@ -274,7 +275,8 @@ extern constexpr Algorithm broadcast_double_buffered_streamed{
     broadcast_cost<Stores::streaming>,
     give_from_root<Collective::broadcast, Stores::streaming>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::streaming};
 extern constexpr Algorithm allgather_double_buffered{
     Collective::allgather,
     "double_buffered",
@@ -282,7 +284,8 @@ extern constexpr Algorithm allgather_double_buffered{
     allgather_cost<Stores::cached>,
     take_blocks<Collective::allgather, Stores::cached>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::cached};
 extern constexpr Algorithm allgather_double_buffered_streamed{
     Collective::allgather,
     "double_buffered_streamed",
@@ -290,17 +293,19 @@ extern constexpr Algorithm allgather_double_buffered_streamed{
     allgather_cost<Stores::streaming>,
     take_blocks<Collective::allgather, Stores::streaming>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::streaming};
 extern constexpr Algorithm gather_double_buffered{
-    Collective::gather,     "double_buffered", fits_staging,     gather_cost<Stores::cached>,
-    gather<Stores::cached>, Bits::its_own,     staged_from_bytes};
+    Collective::gather,     "double_buffered", fits_staging,      gather_cost<Stores::cached>,
+    gather<Stores::cached>, Bits::its_own,     staged_from_bytes, Stores::cached};
 extern constexpr Algorithm gather_double_buffered_streamed{Collective::gather,
                                                            "double_buffered_streamed",
                                                            fits_staging,
                                                            gather_cost<Stores::streaming>,
                                                            gather<Stores::streaming>,
                                                            Bits::its_own,
-                                                           staged_from_bytes};
+                                                           staged_from_bytes,
+                                                           Stores::streaming};
 extern constexpr Algorithm scatter_double_buffered{
     Collective::scatter,
     "double_buffered",
@@ -308,7 +313,8 @@ extern constexpr Algorithm scatter_double_buffered{
     scatter_cost<Stores::cached>,
     give_from_root<Collective::scatter, Stores::cached>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::cached};
 extern constexpr Algorithm scatter_double_buffered_streamed{
     Collective::scatter,
     "double_buffered_streamed",
@@ -316,7 +322,8 @@ extern constexpr Algorithm scatter_double_buffered_streamed{
     scatter_cost<Stores::streaming>,
     give_from_root<Collective::scatter, Stores::streaming>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::streaming};
 extern constexpr Algorithm alltoall_double_buffered{
     Collective::alltoall,
     "double_buffered",
@@ -324,7 +331,8 @@ extern constexpr Algorithm alltoall_double_buffered{
     alltoall_cost<Stores::cached>,
     take_blocks<Collective::alltoall, Stores::cached>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::cached};
 extern constexpr Algorithm alltoall_double_buffered_streamed{
     Collective::alltoall,
     "double_buffered_streamed",
@@ -332,6 +340,7 @@ extern constexpr Algorithm alltoall_double_buffered_streamed{
     alltoall_cost<Stores::streaming>,
     take_blocks<Collective::alltoall, Stores::streaming>,
     Bits::its_own,
-    staged_from_bytes};
+    staged_from_bytes,
+    Stores::streaming};
 
 }  // namespace qpmesh::collectives

@@ -245,55 +245,63 @@ extern constexpr Algorithm reduce_one_pass{Collective::reduce,
                                            reduce_cost<Stores::cached>,
                                            reduce<Stores::cached>,
                                            Bits::of_rank_order,
-                                           staged_from_bytes};
+                                           staged_from_bytes,
+                                           Stores::cached};
 extern constexpr Algorithm reduce_one_pass_streamed{Collective::reduce,
                                                     "one_pass_streamed",
                                                     fits,
                                                     reduce_cost<Stores::streaming>,
                                                     reduce<Stores::streaming>,
                                                     Bits::of_rank_order,
-                                                    staged_from_bytes};
+                                                    staged_from_bytes,
+                                                    Stores::streaming};
 extern constexpr Algorithm allreduce_one_pass{Collective::allreduce,
                                               "one_pass",
                                               fits,
                                               allreduce_cost<Stores::cached>,
                                               allreduce<Stores::cached>,
                                               Bits::of_rank_order,
-                                              staged_from_bytes};
+                                              staged_from_bytes,
+                                              Stores::cached};
 extern constexpr Algorithm allreduce_one_pass_streamed{Collective::allreduce,
                                                        "one_pass_streamed",
                                                        fits,
                                                        allreduce_cost<Stores::streaming>,
                                                        allreduce<Stores::streaming>,
                                                        Bits::of_rank_order,
-                                                       staged_from_bytes};
+                                                       staged_from_bytes,
+                                                       Stores::streaming};
 extern constexpr Algorithm scan_one_pass{Collective::scan,
                                          "one_pass",
                                          fits_scan,
                                          scan_cost<Stores::cached>,
                                          scan<Stores::cached, Collective::scan>,
                                          Bits::of_rank_order,
-                                         staged_from_bytes};
+                                         staged_from_bytes,
+                                         Stores::cached};
 extern constexpr Algorithm scan_one_pass_streamed{Collective::scan,
                                                   "one_pass_streamed",
                                                   fits_scan,
                                                   scan_cost<Stores::streaming>,
                                                   scan<Stores::streaming, Collective::scan>,
                                                   Bits::of_rank_order,
-                                                  staged_from_bytes};
+                                                  staged_from_bytes,
+                                                  Stores::streaming};
 extern constexpr Algorithm exscan_one_pass{Collective::exscan,
                                            "one_pass",
                                            fits_scan,
                                            scan_cost<Stores::cached>,
                                            scan<Stores::cached, Collective::exscan>,
                                            Bits::of_rank_order,
-                                           staged_from_bytes};
+                                           staged_from_bytes,
+                                           Stores::cached};
 extern constexpr Algorithm exscan_one_pass_streamed{Collective::exscan,
                                                     "one_pass_streamed",
                                                     fits_scan,
                                                     scan_cost<Stores::streaming>,
                                                     scan<Stores::streaming, Collective::exscan>,
                                                     Bits::of_rank_order,
-                                                    staged_from_bytes};
+                                                    staged_from_bytes,
+                                                    Stores::streaming};
 
 }  // namespace qpmesh::collectives

@@ -278,36 +278,47 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
 
 }  // namespace
 
-extern constexpr Algorithm barrier_one_shot{Collective::barrier, "one_shot",    fits, barrier_cost,
-                                            run<Barrier>,        Bits::its_own, 0};
+extern constexpr Algorithm barrier_one_shot{
+    Collective::barrier, "one_shot",    fits, barrier_cost,
+    run<Barrier>,        Bits::its_own, 0,    Stores::cached};
 extern constexpr Algorithm broadcast_one_shot{
-    Collective::broadcast, "one_shot", fits, broadcast_cost, run<Broadcast>, Bits::its_own, 0};
+    Collective::broadcast, "one_shot",    fits, broadcast_cost,
+    run<Broadcast>,        Bits::its_own, 0,    Stores::cached};
 extern constexpr Algorithm reduce_one_shot{
-    Collective::reduce,  "one_shot", fits, reduce_cost, run<Reduction<Collective::reduce>>,
-    Bits::of_rank_order, 0};
+    Collective::reduce,  "one_shot", fits,          reduce_cost, run<Reduction<Collective::reduce>>,
+    Bits::of_rank_order, 0,          Stores::cached};
 extern constexpr Algorithm reduce_scatter_one_shot{Collective::reduce_scatter,
                                                    "one_shot",
                                                    fits,
                                                    reduce_scatter_cost,
                                                    run<Reduction<Collective::reduce_scatter>>,
                                                    Bits::of_rank_order,
-                                                   0};
-extern constexpr Algorithm allreduce_one_shot{
-    Collective::allreduce, "one_shot", fits, allreduce_cost, run<Reduction<Collective::allreduce>>,
-    Bits::of_rank_order,   0};
+                                                   0,
+                                                   Stores::cached};
+extern constexpr Algorithm allreduce_one_shot{Collective::allreduce,
+                                              "one_shot",
+                                              fits,
+                                              allreduce_cost,
+                                              run<Reduction<Collective::allreduce>>,
+                                              Bits::of_rank_order,
+                                              0,
+                                              Stores::cached};
 extern constexpr Algorithm allgather_one_shot{
-    Collective::allgather, "one_shot", fits, allgather_cost, run<Allgather>, Bits::its_own, 0};
+    Collective::allgather, "one_shot",    fits, allgather_cost,
+    run<Allgather>,        Bits::its_own, 0,    Stores::cached};
 extern constexpr Algorithm gather_one_shot{Collective::gather, "one_shot",    fits, gather_cost,
-                                           run<Gather>,        Bits::its_own, 0};
-extern constexpr Algorithm scatter_one_shot{Collective::scatter, "one_shot",    fits, scatter_cost,
-                                            run<Scatter>,        Bits::its_own, 0};
+                                           run<Gather>,        Bits::its_own, 0,    Stores::cached};
+extern constexpr Algorithm scatter_one_shot{
+    Collective::scatter, "one_shot",    fits, scatter_cost,
+    run<Scatter>,        Bits::its_own, 0,    Stores::cached};
 extern constexpr Algorithm alltoall_one_shot{
-    Collective::alltoall, "one_shot", fits, alltoall_cost, run<Alltoall>, Bits::its_own, 0};
+    Collective::alltoall, "one_shot",    fits, alltoall_cost,
+    run<Alltoall>,        Bits::its_own, 0,    Stores::cached};
 extern constexpr Algorithm scan_one_shot{
-    Collective::scan,    "one_shot", fits, scan_cost, run<Scan<Collective::scan>>,
-    Bits::of_rank_order, 0};
+    Collective::scan,    "one_shot", fits,          scan_cost, run<Scan<Collective::scan>>,
+    Bits::of_rank_order, 0,          Stores::cached};
 extern constexpr Algorithm exscan_one_shot{
-    Collective::exscan,  "one_shot", fits, scan_cost, run<Scan<Collective::exscan>>,
-    Bits::of_rank_order, 0};
+    Collective::exscan,  "one_shot", fits,          scan_cost, run<Scan<Collective::exscan>>,
+    Bits::of_rank_order, 0,          Stores::cached};
 
 }  // namespace qpmesh::collectives
