@@ -182,9 +182,11 @@ class MemberNodeWords {
   // what it publishes for an operation it does before it ends.
   bool has_come_or_ended(const Slot& slot, std::uint64_t stage, std::uint64_t own_done,
                          std::uint64_t& call) noexcept {
+    if (has_come(slot, stage, own_done, call)) return true;
     const auto number = static_cast<std::uint32_t>(stage >> node_step_bits);
-    const bool has_ended = is_done(whole_count(number, own_done), own_done);
-    return has_come(slot, stage, own_done, call) || has_ended;
+    if (!is_done(whole_count(number, own_done), own_done)) return false;
+    has_come(slot, stage, own_done, call);  // since the first look, if at all
+    return true;
   }
   // Has it finished so many operations? What it read for them may be written.
   bool is_done(std::uint64_t target, std::uint64_t own_done) noexcept {
