@@ -27,7 +27,9 @@ constexpr std::size_t preposted_max = 1U << 16;  // a peer has not more numbers 
 ErrorDetail wrong_step_length(int peer, std::size_t bytes, std::size_t bytes_due) {
   return {.code = ErrorCode::mismatch,
           .peer = peer,
-          .cause = fmt::format("a step of {} bytes arrived where {} were due", bytes, bytes_due),
+          .cause = bytes == 0 ? fmt::format("nothing came where {} bytes were due", bytes_due)
+                              : fmt::format("a step of {} bytes arrived where {} were due", bytes,
+                                            bytes_due),
           .hint = "the two ends of a block must give it the same length"};
 }
 
