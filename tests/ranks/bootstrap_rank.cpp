@@ -3,30 +3,16 @@
 // --free-port prints a port for launch_by_hand.sh.
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <string_view>
 
 #include "base/bytes.hpp"
-#include "base/owned.hpp"
 #include "bootstrap/launcher.hpp"
 #include "qpmesh/error.hpp"
+#include "tests/support/loopback_sockets.hpp"
 
 namespace {
-
-int print_free_port() {
-  const qpmesh::base::UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof address;
-  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return 1;
-  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return 1;
-  fmt::print("{}\n", ntohs(address.sin_port));
-  return 0;
-}
 
 bool meet_once(const qpmesh::bootstrap::Identity& identity, int ordinal,
                const qpmesh::base::System& system, const qpmesh::base::Log& log) {
@@ -52,7 +38,10 @@ bool meet_once(const qpmesh::bootstrap::Identity& identity, int ordinal,
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count == 2 && std::string_view{arguments[1]} == "--free-port") return print_free_port();
+  if (count == 2 && std::string_view{arguments[1]} == "--free-port") {
+    fmt::print("{}\n", ntohs(qpmesh::test::loopback_port().address.sin_port));
+    return 0;
+  }
   try {
     const auto identity = qpmesh::bootstrap::identify(qpmesh::bootstrap::process_environment());
     // A launcher that a test expects by name, and a size: being alone would pass everything else.

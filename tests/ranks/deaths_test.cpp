@@ -36,6 +36,18 @@ void expect_told(Process& rank, const std::string& what) {
                                                                    << rank.output();
 }
 
+// Some time later one of them gets the signal, and each other one is told of it. Returns that one.
+std::size_t expect_survivors_are_told(std::vector<Process>& ranks, std::mt19937_64& draws,
+                                      int signal, const std::string& what) {
+  const auto victim = static_cast<std::size_t>(draws() % ranks.size());
+  std::this_thread::sleep_for(std::chrono::microseconds{draws() % 20'000});
+  ranks[victim].send_signal(signal);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (rank != victim) expect_told(ranks[rank], what + " " + std::to_string(victim) + ":");
+  }
+  return victim;
+}
+
 class Deaths : public testing::TestWithParam<std::tuple<int, int>> {  // ranks, part
  protected:
   static int size() { return std::get<0>(GetParam()); }
@@ -49,12 +61,7 @@ TEST_P(Deaths, by_kill_are_told_to_every_survivor_with_the_right_name) {
   for (int trial = 0; trial < trials(); ++trial) {
     std::mt19937_64 draws = seeded(1, trial);
     auto ranks = operating_ranks(size(), draws(), -1, {});
-    const auto victim = static_cast<std::size_t>(draws() % ranks.size());
-    std::this_thread::sleep_for(std::chrono::microseconds{draws() % 20'000});
-    ranks[victim].send_signal(SIGKILL);
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (rank != victim) expect_told(ranks[rank], "peer_dead " + std::to_string(victim) + ":");
-    }
+    expect_survivors_are_told(ranks, draws, SIGKILL, "peer_dead");
     ASSERT_FALSE(HasFailure()) << "trial " << trial;
   }
 }
@@ -75,12 +82,7 @@ TEST_P(Deaths, that_are_none_are_told_as_a_timeout_of_the_rank_that_stopped) {
   for (int trial = 0; trial < stops; ++trial) {
     std::mt19937_64 draws = seeded(3, trial);
     auto ranks = operating_ranks(size(), draws(), -1, {"QPMESH_TIMEOUT_MS=2000"});
-    const auto victim = static_cast<std::size_t>(draws() % ranks.size());
-    std::this_thread::sleep_for(std::chrono::microseconds{draws() % 20'000});
-    ranks[victim].send_signal(SIGSTOP);
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (rank != victim) expect_told(ranks[rank], "timeout " + std::to_string(victim) + ":");
-    }
+    const std::size_t victim = expect_survivors_are_told(ranks, draws, SIGSTOP, "timeout");
     ranks[victim].send_signal(SIGKILL);
     ASSERT_FALSE(HasFailure()) << "trial " << trial;
   }
@@ -101,12 +103,7 @@ TEST(over_tcp, a_rank_that_is_killed_is_told_to_every_survivor) {
       Words variables{"QPMESH_TRANSPORT=tcp"};
       if (trial % 2 == 0) variables.emplace_back("QPMESH_NETDEV=lo");  // else Unix sockets
       auto ranks = operating_ranks(size, draws(), -1, variables);
-      const auto victim = static_cast<std::size_t>(draws() % ranks.size());
-      std::this_thread::sleep_for(std::chrono::microseconds{draws() % 20'000});
-      ranks[victim].send_signal(SIGKILL);
-      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-        if (rank != victim) expect_told(ranks[rank], "peer_dead " + std::to_string(victim) + ":");
-      }
+      expect_survivors_are_told(ranks, draws, SIGKILL, "peer_dead");
       ASSERT_FALSE(HasFailure()) << "trial " << trial;
     }
   }

@@ -2,7 +2,6 @@
 // messages, operations in flight, groups, errors.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include "job.hpp"
 #include "qpmesh/error.hpp"
 #include "tests/support/long_runs.hpp"
+#include "tests/support/loopback_sockets.hpp"
 #include "tests/support/public_copy.hpp"
 
 namespace qpmesh::ranks {
@@ -452,17 +452,7 @@ INSTANTIATE_TEST_SUITE_P(
               "process namespaces"}),
     [](const auto& one) { return one.param.by; });
 
-std::string free_port() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const base::UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  EXPECT_EQ(::bind(socket.get(), generic, bytes), 0);
-  EXPECT_EQ(::getsockname(socket.get(), generic, &bytes), 0);
-  return std::to_string(ntohs(address.sin_port));
-}
+std::string free_port() { return std::to_string(ntohs(test::loopback_port().address.sin_port)); }
 
 TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to start a process of another user";
