@@ -1,7 +1,7 @@
 // Cross memory attach: who has something to give says where it lies, and whoever wants it copies it
 // straight from there, out of private memory too: the kernel does that (process_vm_readv). Who gave
-// waits until the others have it. A broadcast's root, which would only wait, copies too where each
-// rank has a core (base/fill_guard.hpp).
+// waits until the others have it. Where each rank has a core, who would only wait copies too: the
+// root of a broadcast, and the rank behind the root of a gather (base/fill_guard.hpp).
 // Wins for long vectors on one node, from where a copy saved is worth a call of the system. Later
 // where ranks share cores: the system copies more slowly than a core does inside its cache. Cost: a
 // call and one copy of each block that a rank wants; two lines.
@@ -35,34 +35,44 @@ bool fits(const CallShape& shape) {
          shape.bytes > 0;
 }
 
-// The root fills as much for every reader as leaves all of them the same to do.
-Task broadcast_filled(Group group, NodeOperation& node, const Arguments& arguments) {
-  const int root = arguments.root;
-  const std::size_t bytes = arguments.bytes();
-  if (group.rank() == root) {
-    node.expose(arguments.out, bytes);
-    for (int to = group.next(); to != group.rank(); to = group.after(to)) {
-      co_await node.member(to, 1);
-      node.fill(to, {arguments.out, bytes});
-    }
-    co_await node.all(2);
-    co_return;
-  }
-  const std::size_t begin = node.open_to_fill({arguments.out, bytes});
+// Publishes, does something else, and takes what a member exposes, which may fill the end of the
+// target. Nothing in between may leave the frame: until that is settled the target is not private.
+template <class Meanwhile>
+Task take_filled(NodeOperation& node, int from, std::span<std::byte> target, base::FillShare& share,
+                 Meanwhile meanwhile) {
+  const std::size_t begin = node.open_to_fill(target, share);
   bool copied = false;
   std::exception_ptr failure;
   try {
     node.publish({});
-    co_await node.member(root, 1);
-    copied = node.copy_exposed(root, arguments.out, 0, begin);
+    meanwhile();
+    co_await node.member(from, 1);
+    copied = node.copy_exposed(from, target.data(), 0, begin);
   } catch (...) {
-    failure = std::current_exception();  // which nobody hears before the vector is private again
+    failure = std::current_exception();  // which nobody hears before
   }
-  co_await node.settle_fill(root);
+  co_await node.settle_fill(from, share);
   if (failure) std::rethrow_exception(failure);
-  if (!node.is_filled())
-    copied = copied && node.copy_exposed(root, arguments.out + begin, begin, bytes - begin);
-  if (!copied) co_await node.failure_of(root);
+  if (!node.is_filled()) {
+    copied = copied && node.copy_exposed(from, target.data() + begin, begin, target.size() - begin);
+  }
+  if (!copied) co_await node.failure_of(from);
+}
+
+// The root fills as much for every reader as leaves all of them the same to do.
+Task broadcast_filled(Group group, NodeOperation& node, const Arguments& arguments) {
+  const int root = arguments.root;
+  const std::span vector{arguments.out, arguments.bytes()};
+  if (group.rank() == root) {
+    node.expose(vector.data(), vector.size());
+    for (int to = group.next(); to != group.rank(); to = group.after(to)) {
+      co_await node.member(to, 1);
+      node.fill(to, vector);
+    }
+    co_await node.all(2);
+    co_return;
+  }
+  co_await take_filled(node, root, vector, node.broadcast_share(), [] {});
   node.advance(2);
 }
 
@@ -92,11 +102,43 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   return core_cost(shape, model, 2, {.stream = copied, .system_calls = 1, .system_copies = copied});
 }
 
+// The member behind the root fills of its block what it can while the root copies its own.
+Task gather_filled(Group group, NodeOperation& node, const Arguments& arguments) {
+  const int root = arguments.root;
+  const std::size_t bytes = arguments.bytes();
+  const int filler = group.after(root);
+  if (group.rank() != root) {
+    node.expose(arguments.in, bytes);
+    if (group.rank() == filler) {
+      co_await node.member(root, 1);
+      node.fill(root, {arguments.in, bytes});
+    }
+    co_await node.member(root, 2);
+    co_return;
+  }
+  const Blocks& blocks = arguments.out_blocks;
+  const auto copy_own = [&] {
+    group.copy(arguments.out + blocks.first_bytes(root), arguments.in, bytes);
+  };
+  co_await take_filled(node, filler, blocks.of(arguments.out, filler), node.gather_share(),
+                       copy_own);
+  for (int from = group.after(filler); from != root; from = group.after(from)) {
+    co_await node.member(from, 1);
+    if (!node.copy_exposed(from, arguments.out + blocks.first_bytes(from), 0, bytes))
+      co_await node.failure_of(from);
+  }
+  node.advance(2);
+}
+
 Task gather(Group group, const Arguments& arguments) {
   NodeOperation node{group};
   const int root = arguments.root;
   const std::size_t bytes = arguments.bytes();
   co_await node.own_slot();
+  if (node.fills_together(bytes)) {
+    co_await gather_filled(group, node, arguments);
+    co_return;
+  }
   if (group.rank() != root) {
     node.expose(arguments.in, bytes);
     co_await node.member(root, 1);

@@ -19,7 +19,7 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
       communicator_{setup.communicator},
       fills_together_{setup.cooperative_copies && setup.cma &&
                       base::ProcessMemory::stores_in_order},
-      fill_share_{static_cast<int>(setup.members.size()) - 1},
+      broadcast_share_{static_cast<int>(setup.members.size()) - 1},
       shares_cores_{setup.spins_max == 0},
       spins_max_{std::max(setup.spins_max, 1)},
       staging_{setup.spins_max > 0 && size_ <= populated_members_max ? node_staging_bytes : 0},

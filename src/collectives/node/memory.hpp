@@ -135,7 +135,8 @@ class NodeMemory final : public progress::Pollable {
   void fill(int rank, NodeSlot& slot, std::span<const std::byte> source) const noexcept {
     peer(rank).memory->fill(slot.guard, slot.target, source);
   }
-  base::FillShare& fill_share() noexcept { return fill_share_; }
+  base::FillShare& broadcast_share() noexcept { return broadcast_share_; }
+  base::FillShare& gather_share() noexcept { return gather_share_; }
 
   std::uint64_t begin() noexcept { return next_number_++; }
   bool is_newest(std::uint64_t number) const noexcept { return next_number_ == number + 1; }
@@ -289,7 +290,8 @@ class NodeMemory final : public progress::Pollable {
   OwnNodeWords<base::ProcessAtomics> own_;
   std::uint64_t communicator_;
   bool fills_together_;
-  base::FillShare fill_share_;
+  base::FillShare broadcast_share_;
+  base::FillShare gather_share_{};  // one giver, and a root that copies its own block, too
   bool shares_cores_;
   int spins_max_;
   std::uint64_t next_number_ = 0;

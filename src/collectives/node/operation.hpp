@@ -244,11 +244,13 @@ class NodeOperation {
     return memory_.fills_together() && bytes >= base::filled_bytes_min &&
            bytes <= base::filled_bytes_max;
   }
+  base::FillShare& broadcast_share() const noexcept { return memory_.broadcast_share(); }
+  base::FillShare& gather_share() const noexcept { return memory_.gather_share(); }
   // Before this rank publishes: another member may fill the end of this vector, until it is
-  // settled. Returns where that begins.
-  std::size_t open_to_fill(std::span<std::byte> vector) noexcept {
+  // settled. Returns where that begins, by such a share.
+  std::size_t open_to_fill(std::span<std::byte> vector, const base::FillShare& share) noexcept {
     NodeSlot& slot = own();
-    slot.target_begin = memory_.fill_share().first_bytes(vector.size());
+    slot.target_begin = share.first_bytes(vector.size());
     slot.target = {.address = reinterpret_cast<std::uintptr_t>(vector.data()) + slot.target_begin,
                    .guard_address = reinterpret_cast<std::uintptr_t>(&slot.guard),
                    .number = number_};
@@ -257,10 +259,10 @@ class NodeOperation {
   }
   // Until nobody fills it any more, whatever becomes of the communicator. What it opened must come
   // to this.
-  NodeAwaiter settle_fill(int by) noexcept {
+  NodeAwaiter settle_fill(int by, base::FillShare& share) noexcept {
     const auto phase = own().guard.take_back(number_);
-    if (phase == transport::FillGuard::done) memory_.fill_share().it_was_faster();
-    if (phase == transport::FillGuard::begun) memory_.fill_share().it_was_awaited();
+    if (phase == transport::FillGuard::done) share.it_was_faster();
+    if (phase == transport::FillGuard::begun) share.it_was_awaited();
     return wait_for(NodeWait::For::fill, number_, {by, by + 1});
   }
   // Settled: has the other one filled it?
