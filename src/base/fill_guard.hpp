@@ -79,6 +79,12 @@ class FillShare {
   // readers: that the other one fills for in turn.
   explicit constexpr FillShare(int readers = 1) noexcept
       : sixteenths_{static_cast<std::uint8_t>(std::max(16 / (readers + 1) - 1, 1))} {}
+  // Of one that has something else to copy meanwhile.
+  static constexpr FillShare most() noexcept {
+    FillShare share;
+    share.sixteenths_ = sixteenths_max;
+    return share;
+  }
 
   // The first bytes are the asking one's; in whole pages.
   std::size_t first_bytes(std::size_t bytes) const noexcept {

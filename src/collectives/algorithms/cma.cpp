@@ -154,10 +154,13 @@ Task gather(Group group, const Arguments& arguments) {
 }
 
 Cost gather_cost(const CallShape& shape, const CostModel& model) {
+  const bool filled =
+      model.node.ranks_per_core <= 1 && shape.block_bytes() >= base::filled_bytes_min;
+  const double others = shape.others_bytes() - (filled ? shape.block_bytes() / 2 : 0);
   return core_cost(shape, model, 2, {},
-                   {.stream = shape.vector_bytes(),
+                   {.stream = shape.block_bytes() + others,
                     .system_calls = shape.ranks() - 1,
-                    .system_copies = shape.others_bytes()});
+                    .system_copies = others});
 }
 
 Task scatter(Group group, const Arguments& arguments) {

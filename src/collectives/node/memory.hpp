@@ -291,7 +291,7 @@ class NodeMemory final : public progress::Pollable {
   std::uint64_t communicator_;
   bool fills_together_;
   base::FillShare broadcast_share_;
-  base::FillShare gather_share_{};  // one giver, and a root that copies its own block, too
+  base::FillShare gather_share_ = base::FillShare::most();
   bool shares_cores_;
   int spins_max_;
   std::uint64_t next_number_ = 0;
