@@ -213,7 +213,7 @@ TEST_P(HeldNeighbour, keeps_the_call_and_is_named_until_it_goes_on_or_ends) {
 }
 
 // At the deadline, which the call outlasts, and not before.
-TEST(endings, a_neighbour_that_is_held_is_named_once_where_nobody_asks_for_warnings) {
+TEST(endings_on_one_node, a_neighbour_that_is_held_is_named_once_where_nobody_asks_for_warnings) {
   if (std::thread::hardware_concurrency() < 2 || !base::ProcessMemory::stores_in_order)
     GTEST_SKIP() << "nobody fills here";
   auto ranks = start_ranks(2, rank_program("a_neighbour_is_held", {"message", "2500", "goes_on"}),

@@ -46,6 +46,12 @@ std::vector<std::int64_t> addends(int rank, std::size_t element_count) {
   return data;
 }
 
+bool shares_memory(const Communicator& group) {
+  return std::ranges::any_of(group.explain(Collective::barrier, 0), [](const Candidate& row) {
+    return row.algorithm == "one_shot" && row.applies;
+  });
+}
+
 void check_sum(std::span<const std::int64_t> data, int size, Place place) {
   for (std::size_t i = 0; i < data.size(); ++i) {
     const std::int64_t expected =

@@ -232,12 +232,6 @@ void memory_is_given_back(Communicator& world, Arguments) {
   world.barrier();
 }
 
-bool shares_memory(const Communicator& group) {
-  const std::vector<Candidate> rows = group.explain(Collective::barrier, 0);
-  return std::ranges::any_of(
-      rows, [](const Candidate& row) { return row.algorithm == "one_shot" && row.applies; });
-}
-
 // Far more communicators than the arena has room for at once, ended in every way; in each of them
 // the words that ranks share begin anew.
 void memory_of_communicators_is_used_again(Communicator& world, Arguments) {

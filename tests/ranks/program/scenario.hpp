@@ -59,6 +59,9 @@ void check_pattern(std::span<const std::uint8_t> data, int seed, Place place = P
 
 // sum over ranks of a vector whose element i is rank + 1 + i: a world of `size`.
 std::vector<std::int64_t> addends(int rank, std::size_t element_count);
+
+// Do all ranks load each other's memory?
+bool shares_memory(const Communicator& group);
 void check_sum(std::span<const std::int64_t> data, int size, Place place = Place::current());
 
 using Expected = test::ExpectedError;
