@@ -9,48 +9,6 @@
 
 namespace qpmesh::collectives {
 
-// One call's place among those that wait. A local variable of its task: the next one's turn comes
-// when it goes.
-class Turn {
- public:
-  Turn(Turns& turns, progress::Engine& engine) noexcept : turns_{turns}, engine_{engine} {
-    (turns_.last_ != nullptr ? turns_.last_->behind_ : turns_.first_) = this;
-    turns_.last_ = this;
-  }
-  ~Turn() {
-    turns_.first_ = behind_;
-    if (behind_ == nullptr) turns_.last_ = nullptr;
-    // It runs behind what this task does until it waits the next time: its algorithm has begun
-    // then.
-    else engine_.complete(behind_->come_);
-  }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
-  class Awaiter {
-   public:
-    explicit Awaiter(Turn& turn) noexcept : turn_{turn} {}
-    bool await_ready() const noexcept { return turn_.turns_.first_ == &turn_; }
-    void await_suspend(Task::Handle waiter) noexcept {
-      join_ = {.outstanding = 1, .waiter = &waiter.promise()};
-      turn_.come_.join = &join_;
-    }
-    void await_resume() const noexcept {}
-
-   private:
-    Turn& turn_;
-    progress::Join join_;
-  };
-  Awaiter come() noexcept { return Awaiter{*this}; }
-
- private:
-  Turns& turns_;
-  progress::Engine& engine_;
-  progress::Operation come_;
-  Turn* behind_ = nullptr;
-};
-static_assert(std::is_trivially_destructible_v<Turn::Awaiter>);
-
 namespace {
 
 // Rows whose prediction is further from the cheapest are not tried.
@@ -75,10 +33,6 @@ bool has_only_givers(Collective collective) noexcept {
     case Collective::exscan: return true;
     default: return false;
   }
-}
-
-bool is_meant_for(const Algorithm& row, const CallShape& shape) noexcept {
-  return shape.bytes >= row.meant_from_bytes;
 }
 
 // Two operands have one order: of two ranks every row that is right for an ordered reduction
@@ -165,31 +119,6 @@ Choice Selector::decide(const CallShape& shape, Collective collective, std::stri
   if (of == nullptr) of = &make_class(shape, collective);
   if (of->is_measured() && !turns_.free()) return {.measured = of};
   return take_call(*of, shape);
-}
-
-const Algorithm& Selector::cheapest(const CallShape& shape, Collective collective) const noexcept {
-  const CostModel model = topology_.model(shape);
-  // Equal costs differ by what rounding leaves: the first row wins.
-  constexpr double better = 1 - 1e-9;
-  const auto cheapest_of = [&](auto&& admits) {
-    const Algorithm* best = nullptr;
-    double best_s = 0;
-    for (const Algorithm* const row : algorithms(collective)) {
-      if (!row->applies(shape) || !admits(*row)) continue;
-      const double its_s = row->cost(shape, model).time_s;
-      if (best != nullptr && its_s >= best_s * better) continue;
-      best = row;
-      best_s = its_s;
-    }
-    return best;
-  };
-  const Algorithm* best = nullptr;
-  if (shape.one_node) {
-    best = cheapest_of(
-        [&](const Algorithm& row) { return is_meant_for(row, shape) && gives_common_bits(row); });
-    if (best == nullptr) best = cheapest_of(gives_common_bits);
-  }
-  return best != nullptr ? *best : *cheapest_of([](const Algorithm&) { return true; });
 }
 
 const Algorithm& Selector::expected(const CallShape& shape, Collective collective,

@@ -16,6 +16,7 @@
 #include "collectives/forced.hpp"
 #include "collectives/registry.hpp"
 #include "collectives/trials.hpp"
+#include "collectives/turns.hpp"
 #include "progress/engine.hpp"
 
 namespace qpmesh::collectives {
@@ -53,19 +54,6 @@ struct Choice {
   bool waits = false;                // until all others have called, before it begins
   int begins = -1;                   // a stamp, by its number
   int ends = -1;
-};
-
-// Calls wait here in their order for one whose row is not known yet. The operations of a node are
-// numbered when they begin, and in the same order at every member.
-class Turn;
-class Turns {
- public:
-  bool free() const noexcept { return first_ == nullptr; }
-
- private:
-  friend class Turn;
-  Turn* first_ = nullptr;
-  Turn* last_ = nullptr;
 };
 
 // Where algorithms are measured: the members' memory, who wakes their tasks, and their clock.
@@ -108,9 +96,9 @@ class Selector {
   double predicted_s(const CallShape& shape, const Algorithm& row) const noexcept {
     return row.cost(shape, topology_.model(shape)).time_s;
   }
-  // The cheapest by prediction that applies; where ranks share memory, of those that give the same
-  // bits.
-  const Algorithm& cheapest(const CallShape& shape, Collective collective) const noexcept;
+  const Algorithm& cheapest(const CallShape& shape, Collective collective) const noexcept {
+    return collectives::cheapest(topology_, shape, collective);
+  }
 
  private:
   static constexpr std::size_t size_class_count = 64;  // by the bit width of the bytes less one
@@ -145,6 +133,8 @@ class Selector {
   TopologyParams topology_;
   const Forced* forced_;  // nullptr: nothing
   Measuring measuring_;
+  // Calls wait here in their order for one whose row is not known yet. The operations of a node are
+  // numbered when they begin, and in the same order at every member.
   Turns turns_;
   std::vector<std::unique_ptr<SizeClass>> owned_;
   std::array<std::array<SizeClass*, size_class_count>, collective_count> classes_{};

@@ -62,6 +62,32 @@ const Algorithm* find_algorithm(Collective collective, std::string_view name) no
   return row == rows.end() ? nullptr : *row;
 }
 
+const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape,
+                          Collective collective) noexcept {
+  const CostModel model = topology.model(shape);
+  // Equal costs differ by what rounding leaves: the first row wins.
+  constexpr double better = 1 - 1e-9;
+  const auto cheapest_of = [&](auto&& admits) {
+    const Algorithm* best = nullptr;
+    double best_s = 0;
+    for (const Algorithm* const row : algorithms(collective)) {
+      if (!row->applies(shape) || !admits(*row)) continue;
+      const double its_s = row->cost(shape, model).time_s;
+      if (best != nullptr && its_s >= best_s * better) continue;
+      best = row;
+      best_s = its_s;
+    }
+    return best;
+  };
+  const Algorithm* best = nullptr;
+  if (shape.one_node) {
+    best = cheapest_of(
+        [&](const Algorithm& row) { return is_meant_for(row, shape) && gives_common_bits(row); });
+    if (best == nullptr) best = cheapest_of(gives_common_bits);
+  }
+  return best != nullptr ? *best : *cheapest_of([](const Algorithm&) { return true; });
+}
+
 std::string known_algorithms(Collective collective) {
   return "known: " + names_of(collective, nullptr);
 }

@@ -56,6 +56,15 @@ std::span<const Algorithm* const> algorithms(Collective collective) noexcept;  /
 // The row of that name, or nullptr.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
 
+// May it run calls of that length on a node where others do?
+constexpr bool is_meant_for(const Algorithm& row, const CallShape& shape) noexcept {
+  return shape.bytes >= row.meant_from_bytes;
+}
+// The cheapest by prediction that applies; where ranks share memory, of those that give the same
+// bits.
+const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape,
+                          Collective collective) noexcept;
+
 // What an error says: the names that there are, or those of rows that apply; the name that there is
 // not; why a row does not apply.
 std::string known_algorithms(Collective collective);
