@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "transport/transport.hpp"
 
@@ -34,7 +35,8 @@ struct NetworkConfig {
   bool registers_user_memory = true;
   bool rendezvous_reads = false;  // what a job over it chooses: QPMESH_RENDEZVOUS
   bool registered_sources = false;
-  bool one_node = false;  // ranks load each other's arenas, and see at once what is stored there
+  bool one_node = false;     // ranks load each other's arenas, and see at once what is stored there
+  std::vector<int> nodes{};  // by rank: the same, of those with equal numbers here
   std::size_t inline_bytes_max = 220;
   std::size_t write_bytes_max = std::size_t{1} << 30;
   WriteOrder write_order = WriteOrder::strict;
@@ -90,6 +92,13 @@ inline NetworkConfig one_node_network(int rank_count, std::uint64_t seed) {
   config.copies_private_memory = true;
   config.tick_ns = config.tick_max_ns = 1'000;
   return config;
+}
+
+// Several nodes: what is inside them is as above, and the network between them as given.
+inline NetworkConfig network_of_nodes(NetworkConfig between, std::vector<int> nodes) {
+  between.nodes = std::move(nodes);
+  between.tick_ns = between.tick_max_ns = 1'000;
+  return between;
 }
 
 // An RDMA device that keeps write after write, and nothing inside a write.

@@ -45,8 +45,10 @@ int count_usable_cores(Communicator& node) {
   }
   constexpr std::int32_t no_quota = std::numeric_limits<std::int32_t>::max();
   std::int32_t quota = mine.quota == 0 ? no_quota : mine.quota;
-  node.allreduce(mask, qpmesh::bit_or);
-  node.allreduce(std::span{&quota, 1}, qpmesh::min);
+  // What --algorithm forces may be for several nodes.
+  const CallOptions any{.algorithm = "recursive_multiplying"};
+  node.allreduce(mask, qpmesh::bit_or, any);
+  node.allreduce(std::span{&quota, 1}, qpmesh::min, any);
 
   topology::UsableCores all{.cores = {}, .quota = quota == no_quota ? 0 : quota};
   for (int core = 0; core < CPU_SETSIZE; ++core) {

@@ -14,10 +14,18 @@ constexpr double page_bytes = 4096;
 // docs/decisions/0020).
 constexpr double helped_share = 0.58;
 
-CostModel network(const Constants& constants) noexcept {
+// Ranks of a node send through one link at the same time. Where some of the peers are on the same
+// node, that many of the bytes do not go there.
+CostModel network(const Constants& constants, const CallShape& shape, int ranks_per_link) noexcept {
+  double byte_s = ranks_per_link * constants.network_byte_s;
+  if (shape.levels.nodes > 0) {
+    const double here = shape.levels.node_ranks_max;
+    const double others = (shape.ranks() - here) / (shape.ranks() - 1);
+    byte_s = others * here * constants.network_byte_s + (1 - others) * constants.message_byte_s;
+  }
   return {.latency_s = constants.network_latency_s,
           .overhead_s = constants.network_overhead_s,
-          .byte_s = constants.network_byte_s,
+          .byte_s = byte_s,
           .reduced_byte_s = constants.reduced_byte_s,
           .copied_byte_s = constants.crossed_byte_s,  // as what a device wrote
           .segment_bytes = std::size_t{4} << 10};
@@ -67,7 +75,10 @@ CostModel shared_memory(const Constants& constants, const CallShape& shape,
 }  // namespace
 
 CostModel TopologyParams::model(const CallShape& shape) const noexcept {
-  return shares_memory ? shared_memory(constants, shape, ranks_per_core) : network(constants);
+  CostModel model = shares_memory ? shared_memory(constants, shape, ranks_per_core)
+                                  : network(constants, shape, ranks_per_link);
+  model.topology = this;
+  return model;
 }
 
 }  // namespace qpmesh::collectives

@@ -8,6 +8,18 @@
 
 namespace qpmesh::collectives {
 
+// Of a communicator on several nodes that has several ranks on some of them (hierarchy.hpp).
+struct Levels {
+  int nodes = 0;  // 0: no such communicator
+  int node_ranks_min = 0;
+  int node_ranks_max = 0;
+  bool in_order = false;    // the ranks of each node follow one another
+  bool load_memory = true;  // on their node; otherwise they send messages there, too
+  bool cma = false;         // and copy out of each other's private memory there
+
+  bool operator==(const Levels&) const = default;
+};
+
 // A call as every rank knows it alike: what may decide which algorithm runs.
 struct CallShape {
   int size = 1;           // ranks
@@ -17,7 +29,9 @@ struct CallShape {
   bool one_node = false;  // all ranks can load each other's memory
   bool cma = false;       // and copy out of each other's private memory
   std::size_t element_bytes = 1;
+  Levels levels{};
 
+  bool operator==(const CallShape&) const = default;
   double ranks() const noexcept { return size; }
   std::size_t ranks_count() const noexcept { return static_cast<std::size_t>(size); }
   double vector_bytes() const noexcept { return static_cast<double>(bytes); }
@@ -65,6 +79,7 @@ struct CostModel {
   NodeCostModel node{};       // of ranks that share memory
   // Of byte_s, where the sender of a long message copies too, if it has nothing to receive.
   double helped_share = 1;
+  const struct TopologyParams* topology = nullptr;  // that it was made of
 
   // For messages whose senders only wait for them.
   CostModel one_way() const noexcept {
@@ -100,6 +115,7 @@ struct TopologyParams {
   Constants constants{};
   bool shares_memory = false;  // otherwise a network
   int ranks_per_core = 1;
+  int ranks_per_link = 1;  // of one node to the others
 
   CostModel model(const CallShape& shape) const noexcept;
 };

@@ -22,6 +22,7 @@ namespace qpmesh::collectives {
 
 using progress::Task;
 
+class Hierarchy;
 class NodeMemory;
 
 // What does an algorithm's steps: the library's messaging and this processor, or a model of both
@@ -57,6 +58,8 @@ class Group {
     int size;
     int rank;
     std::uint64_t communicator;
+    Hierarchy* hierarchy = nullptr;  // where there are levels (CallShape)
+    const Members* whole = nullptr;  // of a part of them: the communicator's; errors name its ranks
   };
 
   Group(const Members& members, std::uint32_t operation, std::uint32_t signature) noexcept
@@ -72,12 +75,15 @@ class Group {
   int next() const noexcept { return after(rank()); }
   int previous() const noexcept { return minus(1); }
   int rank_of(int context_rank) const noexcept {  // for messages to people
+    const Members& all = members_->whole != nullptr ? *members_->whole : *members_;
     return static_cast<int>(
-        std::find(members_->context_ranks, members_->context_ranks + members_->size, context_rank) -
-        members_->context_ranks);
+        std::find(all.context_ranks, all.context_ranks + all.size, context_rank) -
+        all.context_ranks);
   }
+  int context_rank_of(int rank) const noexcept { return members_->context_ranks[rank]; }
   Machine& machine() const noexcept { return *members_->machine; }
   NodeMemory& node() const noexcept { return *members_->node; }
+  Hierarchy& hierarchy() const noexcept { return *members_->hierarchy; }
   std::uint32_t operation() const noexcept { return operation_; }
   std::uint32_t signature() const noexcept { return signature_; }
   // What this rank does by itself.

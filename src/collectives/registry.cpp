@@ -41,6 +41,17 @@ std::string reason(const CallShape& shape, const Algorithm& row) {
     return "ranks that do not share memory";
   if (applies([](CallShape& other) { other.cma = true; }))
     return "ranks that do not read each other's private memory";
+  if (applies([](CallShape& other) { other.levels.in_order = true; }))
+    return "ranks of a node that do not follow one another";
+  if (applies([](CallShape& other) {
+        other.levels.node_ranks_min = other.levels.node_ranks_max;
+        other.levels.in_order = true;
+      }))
+    return "nodes with unequally many ranks";
+  if (applies([](CallShape& other) {
+        other.levels = {.nodes = 2, .node_ranks_min = 2, .node_ranks_max = 2, .in_order = true};
+      }))
+    return "ranks that are not several on some of several nodes";
   if (applies([](CallShape& other) { other.bytes = other.element_bytes = 1; }))
     return "vectors, or elements, so long";
   return fmt::format("{} ranks", shape.size);

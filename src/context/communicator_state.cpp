@@ -21,34 +21,107 @@ constexpr std::int64_t ask_before_ms = 250;
 constexpr std::int64_t ask_before_part = 4;
 constexpr std::int64_t never_ms = std::numeric_limits<std::int64_t>::max();
 
+using collectives::NodeMemory;
+using collectives::Placement;
+
+Placement placement_of(const Context& context, const std::vector<int>& context_ranks) {
+  std::vector<int> nodes;
+  nodes.reserve(context_ranks.size());
+  for (const int rank : context_ranks) nodes.push_back(context.node_of(rank));
+  return Placement{nodes};
+}
+
+// A rank's memories on its node: one where the communicator is on that node alone, two where it has
+// levels.
+std::size_t memory_count(const Placement& placement) { return placement.nodes() == 1 ? 1 : 2; }
+
+// Do the ranks of every node load each other's memory? From what all ranks know, so that they
+// agree: it is so on all nodes, or on none.
+bool loads_memory(const Context& context, const Placement& placement,
+                  const std::vector<NodeSlabs>& slabs) {
+  if (slabs.empty() || !context.loads_node_memory()) return false;
+  const auto has_slabs = [&](int rank) {
+    const std::span<const std::uint64_t> all = slabs[static_cast<std::size_t>(rank)];
+    const auto used = all.first(memory_count(placement));
+    return std::ranges::find(used, std::uint64_t{0}) == used.end();
+  };
+  for (int node = 0; node < placement.nodes(); ++node) {
+    const std::span ranks = placement.ranks_of(node);
+    if (ranks.size() > 1 && !std::ranges::all_of(ranks, has_slabs)) return false;
+  }
+  return true;
+}
+
+// Slabs of this rank that serve none are given back.
+std::vector<std::unique_ptr<NodeMemory>> node_memories(Context& context, std::uint64_t id,
+                                                       const std::vector<int>& context_ranks,
+                                                       const Placement& placement,
+                                                       const std::vector<NodeSlabs>& slabs) {
+  if (slabs.empty()) return {};
+  const auto own_rank = std::ranges::find(context_ranks, context.rank()) - context_ranks.begin();
+  const std::span here = placement.ranks_of(placement.node_of(static_cast<int>(own_rank)));
+  std::vector<int> members;
+  for (const int rank : here) members.push_back(context_ranks[static_cast<std::size_t>(rank)]);
+  std::vector<std::unique_ptr<NodeMemory>> memories;
+  if (members.size() > 1 && loads_memory(context, placement, slabs)) {
+    for (std::size_t i = 0; i < memory_count(placement); ++i) {
+      std::vector<std::uint64_t> offsets;
+      for (const int rank : here) offsets.push_back(slabs[static_cast<std::size_t>(rank)][i]);
+      memories.push_back(context.node_memory(id, members, offsets));
+    }
+  }
+  const NodeSlabs& own = slabs[static_cast<std::size_t>(own_rank)];
+  for (std::size_t i = memories.size(); i < own.size(); ++i) context.free_node_slab(own[i]);
+  return memories;
+}
+
 }  // namespace
 
 CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
                                      std::vector<int> context_ranks,
-                                     std::vector<std::uint64_t> node_slabs)
+                                     const std::vector<NodeSlabs>& node_slabs)
     : context_{std::move(context)},
       context_ranks_{std::move(context_ranks)},
-      node_{context_->node_memory(id, context_ranks_, std::move(node_slabs))},
+      placement_{placement_of(*context_, context_ranks_)},
+      nodes_{node_memories(*context_, id, context_ranks_, placement_, node_slabs)},
       selector_{context_->topology_for(context_ranks_), &context_->forced_algorithms(),
-                context_->measuring(node_.get())} {
-  const int own_rank = rank_of(context_->rank());
+                context_->measuring(placement_.nodes() == 1 ? own_node() : nullptr)} {
+  NodeMemory* const all = placement_.nodes() == 1 ? own_node() : nullptr;
   members_ = {.machine = &context_->machine(),
-              .node = node_.get(),
+              .node = all,
               .context_ranks = context_ranks_.data(),
               .size = size(),
-              .rank = own_rank,
+              .rank = rank_of(context_->rank()),
               .communicator = id};
-  shape_ = {.size = size(), .one_node = node_ != nullptr, .cma = node_ && node_->cma()};
+  shape_ = {.size = size(), .one_node = all != nullptr, .cma = all != nullptr && all->cma()};
+  if (loads_memory(*context_, placement_, node_slabs)) make_levels();
   context_->add(*this);
+}
+
+void CommunicatorState::make_levels() {
+  shape_.levels = placement_.levels();
+  if (shape_.levels.nodes == 0) return;
+  shape_.levels.cma = std::ranges::all_of(context_ranks_,
+                                   [&](int rank) { return context_->reads_neighbours(rank); });
+  hierarchy_ = std::make_unique<collectives::Hierarchy>(
+      members_,
+      collectives::Hierarchy::Setup{.placement = placement_,
+                                    .before = own_node(),
+                                    .after = nodes_.empty() ? nullptr : nodes_.back().get(),
+                                    .cma = !nodes_.empty() && own_node()->cma(),
+                                    .topology = context_->topology_for(context_ranks_),
+                                    .engine = &context_->engine()});
+  members_.hierarchy = hierarchy_.get();
 }
 
 CommunicatorState::~CommunicatorState() {
   if (context_->is_inherited()) return;  // nobody asks that context any more
   context_->remove(*this);
-  if (node_ == nullptr) return;
-  node_->leave();
-  // A member that is slower may still read what we published last.
-  context_->keep_slab_of(std::move(node_));
+  for (auto& node : nodes_) {
+    node->leave();
+    // A member that is slower may still read what we published last.
+    context_->keep_slab_of(std::move(node));
+  }
 }
 
 int CommunicatorState::search_rank(int context_rank) const noexcept {
@@ -69,7 +142,7 @@ void CommunicatorState::fail(ErrorDetail detail, bool tell, bool says_who_saw) {
   // Before anything else that may throw: now no operation is left.
   context_->messaging().fail(id(), *failure);
   failure_ = std::move(failure);
-  if (node_) node_->fail(*failure_);
+  for (const auto& node : nodes_) node->fail(*failure_);
   context_->log().info("communicator {:016x} failed: {}", id(), failure_->what());
   if (tell) {
     const Blob frame = encode({.kind = ControlFrame::Kind::failure,
@@ -105,12 +178,12 @@ void CommunicatorState::throw_timeout(std::string_view operation, std::int64_t t
 std::optional<int> CommunicatorState::awaited_context_rank() const {
   if (probed_ != nullptr && probed_->source != messaging::any_peer) return probed_->source;
   if (const auto peer = context_->messaging().awaited(id())) return peer;
-  return node_ ? of_node(node_->awaited()) : std::nullopt;
+  return of_nodes([](const collectives::NodeMemory& node) { return node.awaited(); });
 }
 
 std::optional<int> CommunicatorState::filler() const noexcept {
   if (const auto peer = context_->messaging().fills(id())) return peer;
-  return node_ ? of_node(node_->filler()) : std::nullopt;
+  return of_nodes([](const collectives::NodeMemory& node) { return node.filler(); });
 }
 
 void CommunicatorState::warn_filled(std::string_view operation) {

@@ -11,6 +11,7 @@
 
 #include "collectives/choice.hpp"
 #include "collectives/group.hpp"
+#include "collectives/hierarchy.hpp"
 #include "collectives/node/memory.hpp"
 #include "context/call_history.hpp"
 #include "context/context.hpp"
@@ -28,10 +29,9 @@ struct HeldRequest {
 
 class CommunicatorState {
  public:
-  // node_slabs: where each rank's NodeSlab lies in its arena, by rank here; 0 for one that could
-  // not make it. Ours is this object's from now on.
+  // node_slabs: of each rank, by rank here. Ours are this object's from now on.
   CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id,
-                    std::vector<int> context_ranks, std::vector<std::uint64_t> node_slabs = {});
+                    std::vector<int> context_ranks, const std::vector<NodeSlabs>& node_slabs = {});
   ~CommunicatorState();
 
   Context& context() noexcept { return *context_; }
@@ -94,21 +94,25 @@ class CommunicatorState {
     return requests_.empty() ? std::move(held_by_requests_) : nullptr;
   }
   collectives::Selector& selector() noexcept { return selector_; }
-  // Where all ranks load each other's memory; nullptr elsewhere, and so on every rank.
-  const collectives::NodeMemory* node() const noexcept { return node_.get(); }
   // What every call's CallShape has alike: the ranks, and what they share.
   const collectives::CallShape& shape() const noexcept { return shape_; }
   void check_node_calls() noexcept {
-    if (node_ && failure_ == nullptr && !finished_) node_->check_calls();
+    if (failure_ != nullptr || finished_) return;
+    for (const auto& node : nodes_) node->check_calls();
   }
   // The same, and who of the node is gone. Costs calls of the system.
   void look_at_node() noexcept {
     check_node_calls();
-    if (node_) node_->end_fills_of_the_dead();
+    for (const auto& node : nodes_) node->end_fills_of_the_dead();
   }
   // After looking once more: what a rank published stays readable when it has left.
   bool waits_on_node_for(int context_rank) noexcept {
-    return node_ && node_->waits_for(rank_of(context_rank));
+    return std::ranges::any_of(
+        nodes_, [&](const auto& node) { return node->waits_for(node->rank_of(context_rank)); });
+  }
+  // Does it wait on the node for what nobody rings for?
+  bool awaits_unrung() const noexcept {
+    return std::ranges::any_of(nodes_, [](const auto& node) { return node->awaits_unrung(); });
   }
 
   // The id of the n-th child is a function of ours: no communication.
@@ -164,8 +168,17 @@ class CommunicatorState {
     std::int64_t ask_ms;
     std::int64_t next_ms() const noexcept { return std::min(tell_ms, ask_ms); }
   };
-  std::optional<int> of_node(std::optional<int> member) const noexcept {
-    return member ? std::optional{context_rank(*member)} : std::nullopt;
+  collectives::NodeMemory* own_node() const noexcept {  // nullptr: there is none
+    return nodes_.empty() ? nullptr : nodes_.front().get();
+  }
+  void make_levels();
+  // The first member that ask(node) names: its rank in the context.
+  template <class Ask>
+  std::optional<int> of_nodes(Ask&& ask) const noexcept {
+    for (const auto& node : nodes_) {
+      if (const std::optional<int> member = ask(*node)) return node->context_rank_of(*member);
+    }
+    return std::nullopt;
   }
   int search_rank(int context_rank) const noexcept;
   [[noreturn]] void throw_unusable(std::string_view operation) const;
@@ -176,9 +189,13 @@ class CommunicatorState {
 
   std::shared_ptr<Context> context_;
   std::vector<int> context_ranks_;
-  std::unique_ptr<collectives::NodeMemory> node_;
+  collectives::Placement placement_;
+  // Where ranks of this one's node load each other's memory: one for all of the communicator, or
+  // two where it has levels.
+  std::vector<std::unique_ptr<collectives::NodeMemory>> nodes_;
   collectives::Selector selector_;
   collectives::Group::Members members_;
+  std::unique_ptr<collectives::Hierarchy> hierarchy_;
   collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;
   bool finished_ = false;

@@ -77,8 +77,17 @@ collectives::TopologyParams Context::topology_for(const std::vector<int>& ranks)
   return topology;
 }
 
+NodeSlabs Context::make_node_slabs(std::uint64_t communicator) {
+  if (parts_.neighbours.empty()) return {};
+  const bool is_one_node = std::ranges::find(parts_.neighbours, nullptr) == parts_.neighbours.end();
+  return {make_node_slab(communicator), is_one_node ? 0 : make_node_slab(communicator)};
+}
+
+void Context::free_node_slab(std::uint64_t slab) noexcept {
+  if (slab != 0) parts_.arena->free(slab, sizeof(collectives::NodeSlab));
+}
+
 std::uint64_t Context::make_node_slab(std::uint64_t communicator) {
-  if (parts_.neighbours.empty()) return 0;
   auto offset = take_left_slab();
   if (!offset) offset = parts_.arena->allocate(sizeof(collectives::NodeSlab));
   if (!offset) return 0;
@@ -112,12 +121,10 @@ void Context::keep_slab_of(std::unique_ptr<collectives::NodeMemory> node) noexce
   }
 }
 
-std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t communicator,
-                                                              const std::vector<int>& ranks,
-                                                              std::vector<std::uint64_t> slabs) {
-  if (slabs.empty() || parts_.neighbours.empty() || std::ranges::find(slabs, 0U) != slabs.end())
-    return nullptr;
-  collectives::NodeMemory::Setup setup{.offsets = std::move(slabs),
+std::unique_ptr<collectives::NodeMemory> Context::node_memory(
+    std::uint64_t communicator, const std::vector<int>& ranks,
+    const std::vector<std::uint64_t>& slabs) {
+  collectives::NodeMemory::Setup setup{.offsets = slabs,
                                        .context_ranks = ranks,
                                        .communicator = communicator,
                                        .cma = true,
@@ -126,8 +133,7 @@ std::unique_ptr<collectives::NodeMemory> Context::node_memory(std::uint64_t comm
   for (const int rank : ranks) {
     if (rank == this->rank()) setup.rank = static_cast<int>(setup.members.size());
     setup.members.push_back(parts_.neighbours[static_cast<std::size_t>(rank)]);
-    if (setup.members.back() == nullptr) return nullptr;
-    setup.cma &= parts_.identities[static_cast<std::size_t>(rank)].reads_neighbours;
+    setup.cma &= reads_neighbours(rank);
   }
   return std::make_unique<collectives::NodeMemory>(std::move(setup), engine_, *this);
 }

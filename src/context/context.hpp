@@ -2,6 +2,7 @@
 // one rank. Communicators are groups inside it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -29,6 +30,11 @@ namespace qpmesh::context {
 class CommunicatorState;
 struct ControlFrame;
 
+// Where a rank's NodeSlabs for a communicator lie in its arena: of all that is done on one node,
+// or before the network, and of what is done after it (collectives/hierarchy.hpp). 0: there is no
+// room, or none is needed.
+using NodeSlabs = std::array<std::uint64_t, 2>;
+
 // One thread at a time. Implements what messaging and the engine ask of the floor above.
 class Context final : public messaging::Listener, public progress::Pollable {
  public:
@@ -54,12 +60,19 @@ class Context final : public messaging::Listener, public progress::Pollable {
   collectives::Machine& machine() noexcept { return machine_; }
   // What times are predicted from, for a group of ranks; the same on all of them.
   collectives::TopologyParams topology_for(const std::vector<int>& ranks) const noexcept;
-  // A NodeSlab in our arena for that communicator; 0: there is no room, or memory is not shared.
-  std::uint64_t make_node_slab(std::uint64_t communicator);
-  // Of ranks that share memory and all have a slab; nullptr otherwise.
+  // In our arena, for that communicator.
+  NodeSlabs make_node_slabs(std::uint64_t communicator);
+  // Of one that no member of the communicator knows of, or 0.
+  void free_node_slab(std::uint64_t slab) noexcept;
+  // Do the ranks of every node load each other's memory, but for want of room?
+  bool loads_node_memory() const noexcept { return parts_.near.shares_memory; }
+  // Of ranks of this node that all have such a slab.
   std::unique_ptr<collectives::NodeMemory> node_memory(std::uint64_t communicator,
                                                        const std::vector<int>& ranks,
-                                                       std::vector<std::uint64_t> slabs);
+                                                       const std::vector<std::uint64_t>& slabs);
+  bool reads_neighbours(int rank) const noexcept {
+    return parts_.identities[static_cast<std::size_t>(rank)].reads_neighbours;
+  }
   // Of a communicator that is gone here. Its slab serves another one when all members have left.
   void keep_slab_of(std::unique_ptr<collectives::NodeMemory> node) noexcept;
   // By what a communicator's algorithms are measured; node: its memory, or nullptr.
@@ -118,6 +131,7 @@ class Context final : public messaging::Listener, public progress::Pollable {
 
  private:
   CommunicatorState* find(std::uint64_t communicator) noexcept;
+  std::uint64_t make_node_slab(std::uint64_t communicator);
   std::optional<std::uint64_t> take_left_slab() noexcept;
   void tell_what_is_known(CommunicatorState& communicator);
   [[noreturn]] void throw_unusable(std::string_view operation) const;

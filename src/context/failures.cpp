@@ -126,8 +126,7 @@ std::chrono::microseconds Context::request_notification() noexcept {
   auto longest = messaging_.sleep_max();
   for (const auto& [id, state] : communicators_) {
     state->check_node_calls();  // nothing else would wake us for it
-    if (state->node() != nullptr && state->node()->awaits_unrung())
-      longest = std::min(longest, unrung_sleep_max);
+    if (state->awaits_unrung()) longest = std::min(longest, unrung_sleep_max);
   }
   if (const Deadline verdict = health_.next_verdict(); verdict != no_deadline) {
     const auto left = std::chrono::ceil<std::chrono::microseconds>(verdict - system().now());

@@ -61,7 +61,7 @@ std::vector<T> gather_values(const std::shared_ptr<CommunicatorState>& state,
 struct Membership {
   int color = 0;
   int key = 0;
-  std::uint64_t node_slab = 0;  // in this rank's arena, for the new communicator
+  context::NodeSlabs node_slabs{};  // for the new communicator
 };
 
 // Slabs are made before it is known who needs them: they travel with the memberships.
@@ -73,7 +73,7 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   };
   if (mine.color != no_color) {
     const CallScope scope{*state, operation.text, options};
-    mine.node_slab = state->context().make_node_slab(id_of(state->next_child_id(), mine.color));
+    mine.node_slabs = state->context().make_node_slabs(id_of(state->next_child_id(), mine.color));
   }
   // Where this fails, the slab stays as it is until the context goes: a peer whose gather went well
   // may look at it.
@@ -89,14 +89,13 @@ std::optional<Communicator> split_by(const std::shared_ptr<CommunicatorState>& s
   }
   std::ranges::stable_sort(members, {}, [&](int rank) { return of(rank).key; });
   std::vector<int> context_ranks;
-  std::vector<std::uint64_t> node_slabs;
+  std::vector<context::NodeSlabs> node_slabs;
   for (const int rank : members) {
     context_ranks.push_back(state->context_rank(rank));
-    node_slabs.push_back(of(rank).node_slab);
+    node_slabs.push_back(of(rank).node_slabs);
   }
-  return Communicator{
-      std::make_shared<CommunicatorState>(state->context_pointer(), id_of(child, mine.color),
-                                          std::move(context_ranks), std::move(node_slabs))};
+  return Communicator{std::make_shared<CommunicatorState>(
+      state->context_pointer(), id_of(child, mine.color), std::move(context_ranks), node_slabs)};
 }
 
 // What a rank says of itself before it may touch what allocate gave it.

@@ -36,12 +36,13 @@ struct Facts {
   Blob options;
   topology::UsableCores cores;
   std::uint64_t slab_offset = 0;
-  std::uint64_t node_slab = 0;
+  context::NodeSlabs node_slabs{};
 };
 
 // coder: puts or gets what it is given.
 void code(Facts& facts, auto&& coder) {
-  coder(facts.options, facts.cores.quota, facts.cores.cores, facts.slab_offset, facts.node_slab);
+  coder(facts.options, facts.cores.quota, facts.cores.cores, facts.slab_offset, facts.node_slabs[0],
+        facts.node_slabs[1]);
 }
 
 Blob encode(Facts& facts) {
@@ -86,15 +87,11 @@ int ranks_per_core(const std::vector<base::RankIdentity>& ranks, const std::vect
 // From what all ranks know alike, so that all choose the same algorithms: nodes are not told apart.
 collectives::TopologyParams near_topology(const std::vector<base::RankIdentity>& ranks,
                                           const std::vector<Facts>& facts, const Reach& reach) {
-  collectives::TopologyParams near{.shares_memory = true};
+  collectives::TopologyParams near{.shares_memory = !reach.uses_network_on_node()};
   const int size = static_cast<int>(ranks.size());
   for (int rank = 0, node = 0; rank < size; ++rank) {
     if (ranks[at(rank)].node != node) continue;  // not the first rank of the next node
     near.ranks_per_core = std::max(near.ranks_per_core, ranks_per_core(ranks, facts, node++));
-  }
-  for (int rank = 1; rank < size; ++rank) {
-    if (ranks[at(rank)].node == ranks.front().node && reach.by_network(0, rank))
-      near.shares_memory = false;
   }
   return near;
 }
@@ -169,7 +166,9 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   Facts mine{.options = base::agreed_options(options),
              .cores = topology::usable_cores(),
              .slab_offset = *slab_offset,
-             .node_slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0)};
+             .node_slabs = {}};
+  for (std::uint64_t& slab : mine.node_slabs)
+    slab = arena->allocate(sizeof(collectives::NodeSlab)).value_or(0);
   Meeting meeting =
       bootstrap::meet(bootstrap, options, *system, log,
                       {.arena_fd = arena->descriptor(),
@@ -218,9 +217,9 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   parts.near = near_topology(parts.identities, facts, reach);
   const bool populates =
       std::ranges::count(parts.identities, node, &base::RankIdentity::node) <= populated_ranks_max;
-  std::vector<std::uint64_t> node_slabs;
+  std::vector<context::NodeSlabs> node_slabs;
   for (int peer = 0; peer < size; ++peer) {
-    node_slabs.push_back(facts[at(peer)].node_slab);
+    node_slabs.push_back(facts[at(peer)].node_slabs);
     const Way way = reach.way(rank, peer);
     parts.neighbours.push_back(way == Way::shm ? &shm->neighbour(peer) : nullptr);
     if (way != Way::shm) {
@@ -256,7 +255,7 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   const std::uint64_t id = base::mix64(parts.epoch);
   auto context = context::Context::make(std::move(parts));
   return std::make_shared<context::CommunicatorState>(std::move(context), id, std::move(everybody),
-                                                      std::move(node_slabs));
+                                                      node_slabs);
 }
 
 std::shared_ptr<context::CommunicatorState> init_from_environment(const Options& options) {

@@ -44,6 +44,10 @@ struct CollectiveCase {
   std::uint64_t seed = 0;
 };
 std::string describe(const CollectiveCase& one);
+// The node of each rank in a case of the row; nothing: all are on one. Of a row for several nodes:
+// equally many ranks or not, one node's behind another's or by turns, by the number of ranks.
+// in_order: not by turns. Nothing, too, where the row is for no such number of ranks.
+std::vector<int> nodes_of(const collectives::Algorithm& row, int size, bool in_order = false);
 // The call as an algorithm's row sees it.
 collectives::CallShape shape_of(const CollectiveCase& one, int size);
 // Is there anything of so many ranks that the row applies to?

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/bytes.hpp"
+#include "collectives/hierarchy.hpp"
 #include "simulation/collective_case.hpp"
 #include "support/reference_reduction.hpp"
 
@@ -33,7 +34,41 @@ std::size_t element_count(std::size_t card, std::size_t size, std::size_t elemen
   return counts[card];
 }
 
+collectives::Levels levels_of(const std::vector<int>& nodes) {
+  return collectives::Placement{nodes}.levels();
+}
+bool takes_place_in_order(const CollectiveCase& one) {
+  return one.reduction.function == Function::ordered;
+}
+
 }  // namespace
+
+std::vector<int> nodes_of(const collectives::Algorithm& row, int size, bool in_order) {
+  const auto make = [&](auto&& node_of) {
+    std::vector<int> nodes(static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) nodes[static_cast<std::size_t>(rank)] = node_of(rank);
+    return nodes;
+  };
+  const auto applies = [&](const std::vector<int>& nodes) {
+    return row.applies({.size = size, .bytes = 64, .levels = levels_of(nodes)});
+  };
+  if (row.applies({.size = size, .bytes = 64}) || size < 3) return {};
+  const int half = (size + 1) / 2;
+  const int third = (size + 2) / 3;
+  const std::array<std::vector<int>, 6> all{
+      make([&](int rank) { return rank % 2; }),
+      make([&](int rank) { return rank < 2 ? 7 : 3; }),
+      make([&](int rank) { return rank / half; }),
+      make([&](int rank) { return 5 - rank * rank % 4; }),
+      make([&](int rank) { return rank / third; }),
+      make([&](int rank) { return rank / 2; }),
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<int>& nodes = all[(i + static_cast<std::size_t>(size)) % all.size()];
+    if (applies(nodes) && (!in_order || levels_of(nodes).in_order)) return nodes;
+  }
+  return {};
+}
 
 std::string describe(const CollectiveCase& one) {
   const Operator& reduction = one.reduction;
@@ -59,7 +94,8 @@ collectives::CallShape shape_of(const CollectiveCase& one, int size) {
           .uneven = one.layout != Layout::none && !known_to_all,
           .one_node = true,
           .cma = true,
-          .element_bytes = reduces(collective) ? one.element->bytes : 1};
+          .element_bytes = reduces(collective) ? one.element->bytes : 1,
+          .levels = levels_of(nodes_of(*one.row, size, takes_place_in_order(one)))};
 }
 
 namespace {
@@ -74,6 +110,10 @@ bool applies_to_some(const collectives::Algorithm& row, collectives::CallShape s
   shape.one_node = shape.cma = one_node;
   return std::ranges::any_of(some_sizes, [&](int size) {
     shape.size = size;
+    if (size > 2) {
+      shape.levels = {
+          .nodes = 2, .node_ranks_min = size / 2, .node_ranks_max = size / 2, .in_order = true};
+    }
     return row.applies(shape);
   });
 }
@@ -82,8 +122,12 @@ bool applies_to_some(const collectives::Algorithm& row, collectives::CallShape s
 
 bool applies_to_ranks(const collectives::Algorithm& row, int size) {
   const auto applies = [&](bool uneven) {
-    return row.applies(
-        {.size = size, .bytes = some_bytes, .uneven = uneven, .one_node = true, .cma = true});
+    return row.applies({.size = size,
+                        .bytes = some_bytes,
+                        .uneven = uneven,
+                        .one_node = true,
+                        .cma = true,
+                        .levels = levels_of(nodes_of(row, size))});
   };
   return applies(false) || applies(true);
 }
@@ -168,6 +212,10 @@ CollectiveCase Plan::draw(int size, std::size_t bytes_max) {
   // A row may be for vectors that fit somewhere, or for none that are empty.
   while (!row_->applies(shape_of(one, size)) && one.element_count > 1) one.element_count /= 2;
   if (!row_->applies(shape_of(one, size))) one.element_count = 1;
+  // Only where ranks of a node follow one another is their order kept.
+  if (one.reduction.function == Function::ordered &&
+      nodes_of(*row_, size) != nodes_of(*row_, size, true))
+    one.reduction.function = Function::commutative;
   const bool rounds =
       kind.reduction.kind == ReductionKind::sum || kind.reduction.kind == ReductionKind::average;
   one.exact = !rounds || kind.element->is_integer || kind.element->is_user || (seed_ & 1) == 0;

@@ -10,11 +10,15 @@
 namespace qpmesh::test {
 namespace {
 
-constexpr std::size_t user_bytes = std::size_t{64} << 20;  // address space only
+constexpr std::size_t user_bytes = std::size_t{128} << 20;  // address space only
 
 std::size_t arena_bytes(const messaging::RingLayout& layout, int size) {
   const std::size_t staging = layout.staging_bytes() * static_cast<std::size_t>(size);
   return base::round_up(layout.slab_bytes(size) + staging + user_bytes, 4096);
+}
+
+int node_of(const NetworkConfig& config, int rank) {
+  return config.nodes.empty() ? 0 : config.nodes[static_cast<std::size_t>(rank)];
 }
 
 std::vector<int> everybody(int size) {
@@ -56,7 +60,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
       mine.identities.push_back({.host = "simulated",
                                  .pid = 1000 + peer,
                                  .place = {},
-                                 .node = 0,
+                                 .node = node_of(config, peer),
                                  .reads_neighbours = true,
                                  .facts = {}});
     mine.arena = std::make_unique<transport::Arena>(
@@ -105,7 +109,7 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
                .staging = staging}});
     }
   }
-  if (config.one_node) share_memory(parts);
+  if (config.one_node || !config.nodes.empty()) share_memory(parts);
   for (int rank = 0; rank < size; ++rank) {
     rank_at(rank).context =
         context::Context::make(std::move(parts[static_cast<std::size_t>(rank)]));
@@ -120,17 +124,23 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
 // One process holds all ranks: an arena is mapped where it lies.
 void SimulatedJob::share_memory(std::vector<context::ContextParts>& parts) {
   for (context::ContextParts& part : parts) {
-    for (const transport::Neighbour& neighbour : neighbours_) part.neighbours.push_back(&neighbour);
+    const auto node_of = [&](int rank) {
+      return part.identities[static_cast<std::size_t>(rank)].node;
+    };
+    for (int peer = 0; peer < size(); ++peer) {
+      const bool shares = node_of(peer) == node_of(part.rank);
+      part.neighbours.push_back(shares ? &neighbours_[static_cast<std::size_t>(peer)] : nullptr);
+    }
     part.own_core = part.epoch % 2 == 0;  // or the ranks share cores
   }
 }
 
 // As a split exchanges them; every member's end of the communicator is made with the same list.
-const std::vector<std::uint64_t>& SimulatedJob::node_slabs(std::uint64_t id,
-                                                           const std::vector<int>& members) {
+const std::vector<context::NodeSlabs>& SimulatedJob::node_slabs(std::uint64_t id,
+                                                                const std::vector<int>& members) {
   const auto [slabs, is_new] = node_slabs_.try_emplace(id);
   if (is_new) {
-    for (const int member : members) slabs->second.push_back(context(member).make_node_slab(id));
+    for (const int member : members) slabs->second.push_back(context(member).make_node_slabs(id));
   }
   return slabs->second;
 }

@@ -69,7 +69,8 @@ class SimulatedJob {
   };
 
   void share_memory(std::vector<context::ContextParts>& parts);
-  const std::vector<std::uint64_t>& node_slabs(std::uint64_t id, const std::vector<int>& members);
+  const std::vector<context::NodeSlabs>& node_slabs(std::uint64_t id,
+                                                    const std::vector<int>& members);
   Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   bool step(Rank& rank);
   bool all_ended() const;
@@ -78,7 +79,7 @@ class SimulatedJob {
   std::deque<simulator::Neighbour> neighbours_;  // so do they
   Options options_;
   std::vector<Rank> ranks_;
-  std::map<std::uint64_t, std::vector<std::uint64_t>> node_slabs_;  // by communicator
+  std::map<std::uint64_t, std::vector<context::NodeSlabs>> node_slabs_;  // by communicator
   std::string wrong_;
   bool closed_ = false;
 };

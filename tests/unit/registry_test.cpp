@@ -82,6 +82,28 @@ TEST(registry, has_a_row_for_every_shape) {
 // Rows for ranks that share memory send none: their costs are of another kind.
 bool sends_messages(const Algorithm& row) { return row.applies({.size = 64, .bytes = 64}); }
 
+const Levels two_nodes{.nodes = 2, .node_ranks_min = 32, .node_ranks_max = 32, .in_order = true};
+bool is_for_several_nodes(const Algorithm& row) {
+  return row.applies({.size = 64, .bytes = 64, .levels = two_nodes}) && !sends_messages(row);
+}
+
+TEST(costs, of_several_nodes_grow_with_the_bytes) {
+  int rows = 0;
+  for (const Algorithm* const row : algorithms()) {
+    if (!is_for_several_nodes(*row)) continue;
+    ++rows;
+    double before_s = 0;
+    for (std::size_t bytes = 4'096; bytes <= std::size_t{1} << 32; bytes *= 4) {
+      const double time_s =
+          predicted_s(network, {.size = 64, .bytes = bytes, .levels = two_nodes}, *row);
+      if (row->collective == Collective::barrier && before_s > 0) ASSERT_EQ(time_s, before_s);
+      else ASSERT_GT(time_s, before_s) << label(*row) << ", " << bytes << " bytes";
+      before_s = time_s;
+    }
+  }
+  EXPECT_GT(rows, 0);
+}
+
 TEST(costs, of_one_rank_are_no_messages_and_of_more_some) {
   for (const Algorithm* const each : algorithms()) {
     const Algorithm& row = *each;
@@ -106,6 +128,7 @@ TEST(costs, grow_with_the_bytes) {
     for (const Algorithm* const each : algorithms()) {
       const Algorithm& row = *each;
       if (!topology.shares_memory && !sends_messages(row)) continue;
+      if (is_for_several_nodes(row)) continue;
       for (const int size : {2, 3, 8, 33, 300}) {
         double before_s = 0;
         for (std::size_t bytes = 4'096; bytes <= std::size_t{1} << 32; bytes *= 4) {

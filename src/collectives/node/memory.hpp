@@ -100,6 +100,13 @@ class NodeMemory final : public progress::Pollable {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
+  int context_rank_of(int rank) const noexcept { return peer(rank).context_rank; }
+  int rank_of(int context_rank) const noexcept {  // -1: not a member
+    for (int rank = 0; rank < size_; ++rank) {
+      if (peer(rank).context_rank == context_rank) return rank;
+    }
+    return -1;
+  }
   NodeSlab& slab(int rank) const noexcept {
     return static_cast<NodeSlab&>(peer(rank).words.words());
   }

@@ -1,0 +1,343 @@
+// Leaders: each node gathers, or combines, at one of its ranks; these do the collective among
+// themselves, and hand the result to their nodes. The root of a collective is the leader of its
+// node. Every part is a row of its own, for fewer ranks (hierarchy.hpp).
+// Wins for small vectors on several nodes: a message between each two leaders where there would be
+// one between each two ranks. Costs are the sums of the parts'.
+// Operands are combined node by node: every rank has the same bits, and rank order is kept where
+// the ranks of each node follow one another.
+// Sources: Open MPI coll/han; MVAPICH2; A. Ruhela and others.
+#include "collectives/hierarchy.hpp"
+
+namespace qpmesh::collectives {
+namespace {
+
+// Everybody's word reaches the leader, and the leader's everybody: nothing is moved on the node.
+Task barrier(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn before = levels.turn_before();
+  Turn after = levels.turn_after();
+  Arguments on_node = arguments;
+  on_node.out_blocks = even_blocks(0, levels.node_ranks());
+  co_await before.come();
+  before.leave();
+  co_await levels.before(group, Collective::gather, 0, on_node);
+  if (levels.index() == 0) co_await levels.lane(group, Collective::barrier, 0, arguments);
+  co_await after.come();
+  after.leave();
+  co_await levels.after(group, Collective::broadcast, 0, on_node);
+}
+
+Cost barrier_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.on_node(Collective::gather, 0);
+  cost += part.between_nodes(Collective::barrier, 0);
+  return cost += part.on_node(Collective::broadcast, 0);
+}
+
+Task broadcast(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn after = levels.turn_after();
+  const Leaders leaders{group, arguments.root};
+  const std::size_t bytes = arguments.bytes();
+  Arguments part = arguments;
+  if (leaders.leads()) {
+    part.root = leaders.root_node();
+    co_await leaders.run(group, Collective::broadcast, bytes, part);
+  }
+  part.root = leaders.leader();
+  co_await after.come();
+  after.leave();
+  co_await levels.after(group, Collective::broadcast, bytes, part);
+}
+
+Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.between_nodes(Collective::broadcast, shape.vector_bytes());
+  return cost += part.on_node(Collective::broadcast, shape.vector_bytes());
+}
+
+Task reduce(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn before = levels.turn_before();
+  const Leaders leaders{group, arguments.root};
+  const std::size_t bytes = arguments.bytes();
+  const bool is_root = group.rank() == arguments.root;
+  const Scratch sums{group, leaders.leads() && !is_root ? bytes : 0};
+  Arguments part = arguments;
+  part.out = is_root ? arguments.out : sums.data();
+  part.root = leaders.leader();
+  co_await before.come();
+  before.leave();
+  co_await levels.before(group, Collective::reduce, bytes, part);
+  if (!leaders.leads()) co_return;
+  part.in = part.out;
+  part.root = leaders.root_node();
+  co_await leaders.run(group, Collective::reduce, bytes, part);
+}
+
+Cost reduce_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.on_node(Collective::reduce, shape.vector_bytes());
+  return cost += part.between_nodes(Collective::reduce, shape.vector_bytes());
+}
+
+Task allreduce(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn before = levels.turn_before();
+  Turn after = levels.turn_after();
+  const std::size_t bytes = arguments.bytes();
+  Arguments part = arguments;
+  part.root = 0;
+  co_await before.come();
+  before.leave();
+  co_await levels.before(group, Collective::reduce, bytes, part);
+  if (levels.index() == 0) {
+    part.in = part.out;
+    co_await levels.lane(group, Collective::allreduce, bytes, part);
+  }
+  co_await after.come();
+  after.leave();
+  co_await levels.after(group, Collective::broadcast, bytes, part);
+}
+
+Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.on_node(Collective::reduce, shape.vector_bytes());
+  cost += part.between_nodes(Collective::allreduce, shape.vector_bytes());
+  return cost += part.on_node(Collective::broadcast, shape.vector_bytes());
+}
+
+// ---- of blocks: those of a node lie together ----
+
+// The lengths of blocks that every rank knows, node by node.
+struct NodeBlocks {
+  const Placement& placement;
+  const Blocks& blocks;  // of all ranks
+
+  std::size_t of_rank(int node, int index) const noexcept {
+    return blocks.length(placement.ranks_of(node)[static_cast<std::size_t>(index)]);
+  }
+  std::size_t of_node(int node) const noexcept {
+    const std::span ranks = placement.ranks_of(node);
+    if (blocks.counts == nullptr) return ranks.size() * blocks.length(0);
+    std::size_t count = 0;
+    for (const int rank : ranks) count += blocks.counts[rank];
+    return count;
+  }
+};
+
+Task allgather(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn before = levels.turn_before();
+  Turn after = levels.turn_after();
+  const Placement& placement = levels.placement();
+  const Blocks& all = arguments.out_blocks;
+  const NodeBlocks lengths{placement, all};
+  const bool leads = levels.index() == 0;
+  const bool lies_there = all.gapless && placement.levels().in_order;
+  const Scratch packed{group, lies_there ? 0 : all.bytes()};
+  std::byte* const vector = lies_there ? arguments.out : packed.data();
+  const ListedBlocks nodes{group, placement.nodes(), all.element_bytes,
+                           [&](int node) { return lengths.of_node(node); }};
+  const ListedBlocks here{group, levels.node_ranks(), all.element_bytes,
+                          [&](int index) { return lengths.of_rank(levels.node(), index); }};
+  const std::span<std::byte> own = nodes.blocks().of(vector, levels.node());
+  Arguments part = arguments;
+  part.root = 0;
+  part.out = own.data();
+  part.out_blocks = here.blocks();
+  co_await before.come();
+  before.leave();
+  co_await levels.before(group, Collective::gather, own.size(), part, all.counts != nullptr);
+  if (leads) {
+    part.in = own.data();
+    part.element_count = nodes.blocks().length(levels.node());
+    part.out = vector;
+    part.out_blocks = nodes.blocks();
+    co_await levels.lane(group, Collective::allgather, all.bytes(), part);
+  }
+  part.out = vector;
+  part.element_count = all.element_count;
+  co_await after.come();
+  after.leave();
+  co_await levels.after(group, Collective::broadcast, all.bytes(), part);
+  if (lies_there) co_return;
+  const std::byte* block = vector;
+  for (const int rank : placement.ranks()) {
+    group.copy(arguments.out + all.first_bytes(rank), block, all.length_bytes(rank));
+    block += all.length_bytes(rank);
+  }
+}
+
+Cost allgather_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.on_node(Collective::gather, shape.vector_bytes() / shape.levels.nodes);
+  cost += part.between_nodes(Collective::allgather, shape.vector_bytes());
+  cost += part.on_node(Collective::broadcast, shape.vector_bytes());
+  if (!shape.levels.in_order) cost.time_s += model.copy_s(shape.vector_bytes());
+  return cost;
+}
+
+bool blocks_lie_together(const CallShape& shape) {
+  return has_levels(shape) && !shape.uneven && shape.levels.in_order;
+}
+
+Task reduce_scatter(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn before = levels.turn_before();
+  Turn after = levels.turn_after();
+  const Blocks& all = arguments.in_blocks;
+  const NodeBlocks lengths{levels.placement(), all};
+  const bool leads = levels.index() == 0;
+  const ListedBlocks nodes{group, levels.placement().nodes(), all.element_bytes,
+                           [&](int node) { return lengths.of_node(node); }};
+  const ListedBlocks here{group, levels.node_ranks(), all.element_bytes,
+                          [&](int index) { return lengths.of_rank(levels.node(), index); }};
+  const Scratch sums{group, leads ? all.bytes() : 0};
+  Arguments part = arguments;
+  part.root = 0;
+  part.out = sums.data();
+  part.element_count = all.element_count;
+  co_await before.come();
+  before.leave();
+  co_await levels.before(group, Collective::reduce, all.bytes(), part);
+  const std::span<std::byte> own = nodes.blocks().of(sums.data(), levels.node());
+  if (leads) {
+    part.in = sums.data();
+    part.in_blocks = nodes.blocks();
+    part.out = own.data();
+    part.element_count = nodes.blocks().length(levels.node());
+    co_await levels.lane(group, Collective::reduce_scatter, all.bytes(), part);
+  }
+  part.in = own.data();
+  part.in_blocks = here.blocks();
+  part.out = arguments.out;
+  part.element_count = arguments.element_count;
+  co_await after.come();
+  after.leave();
+  co_await levels.after(group, Collective::scatter, own.size(), part, all.counts != nullptr);
+}
+
+Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.on_node(Collective::reduce, shape.vector_bytes());
+  cost += part.between_nodes(Collective::reduce_scatter, shape.vector_bytes());
+  return cost += part.on_node(Collective::scatter, shape.vector_bytes() / shape.levels.nodes);
+}
+
+// Of equal blocks: of others only the two ends of a message know the length.
+struct EqualBlocks {
+  EqualBlocks(const Group& group, const Arguments& arguments)
+      : placement{group.hierarchy().placement()},
+        element_count{arguments.element_count},
+        nodes{group, placement.nodes(), arguments.element_bytes,
+              [&](int node) { return placement.ranks_of(node).size() * element_count; }},
+        here{even_blocks(static_cast<std::size_t>(group.hierarchy().node_ranks()) * element_count,
+                         group.hierarchy().node_ranks(), arguments.element_bytes)} {}
+
+  bool nodes_differ() const noexcept {
+    return placement.levels().node_ranks_min != placement.levels().node_ranks_max;
+  }
+
+  const Placement& placement;
+  std::size_t element_count;
+  ListedBlocks nodes;
+  Blocks here;
+};
+
+Task gather(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn before = levels.turn_before();
+  const Leaders leaders{group, arguments.root};
+  const EqualBlocks equal{group, arguments};
+  const bool is_root = group.rank() == arguments.root;
+  const std::size_t node_bytes = equal.here.bytes();
+  const Scratch packed{group, leaders.leads() && !is_root ? node_bytes : 0};
+  Arguments part = arguments;
+  part.root = leaders.leader();
+  part.out = is_root ? equal.nodes.blocks().of(arguments.out, levels.node()).data() : packed.data();
+  part.out_blocks = equal.here;
+  co_await before.come();
+  before.leave();
+  co_await levels.before(group, Collective::gather, node_bytes, part);
+  if (!leaders.leads()) co_return;
+  part.root = leaders.root_node();
+  part.in = part.out;
+  part.element_count = equal.here.element_count;
+  part.out = arguments.out;
+  part.out_blocks = equal.nodes.blocks();
+  co_await leaders.run(group, Collective::gather, equal.nodes.blocks().bytes(), part,
+                       equal.nodes_differ());
+}
+
+bool nodes_differ(const CallShape& shape) {
+  return shape.levels.node_ranks_min != shape.levels.node_ranks_max;
+}
+
+Cost gather_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.on_node(Collective::gather, shape.vector_bytes() / shape.levels.nodes);
+  return cost +=
+         part.between_nodes(Collective::gather, shape.vector_bytes(), 1, nodes_differ(shape));
+}
+
+Task scatter(Group group, const Arguments& arguments) {
+  Hierarchy& levels = group.hierarchy();
+  Turn after = levels.turn_after();
+  const Leaders leaders{group, arguments.root};
+  const EqualBlocks equal{group, arguments};
+  const bool is_root = group.rank() == arguments.root;
+  const std::size_t node_bytes = equal.here.bytes();
+  const Scratch packed{group, leaders.leads() && !is_root ? node_bytes : 0};
+  Arguments part = arguments;
+  if (leaders.leads()) {
+    part.root = leaders.root_node();
+    part.in_blocks = equal.nodes.blocks();
+    part.element_count = equal.here.element_count;
+    // The root's own blocks stay where they are: in place, nothing is written.
+    part.out =
+        is_root
+            ? const_cast<std::byte*>(equal.nodes.blocks().of(arguments.in, levels.node()).data())
+            : packed.data();
+    co_await leaders.run(group, Collective::scatter, equal.nodes.blocks().bytes(), part,
+                         equal.nodes_differ());
+    part.in = part.out;
+  }
+  part.root = leaders.leader();
+  part.in_blocks = equal.here;
+  part.element_count = arguments.element_count;
+  part.out = arguments.out;
+  co_await after.come();
+  after.leave();
+  co_await levels.after(group, Collective::scatter, node_bytes, part);
+}
+
+Cost scatter_cost(const CallShape& shape, const CostModel& model) {
+  const PartCost part{shape, model};
+  Cost cost = part.between_nodes(Collective::scatter, shape.vector_bytes(), 1, nodes_differ(shape));
+  return cost += part.on_node(Collective::scatter, shape.vector_bytes() / shape.levels.nodes);
+}
+
+bool reduces(const CallShape& shape) { return has_levels(shape) && keeps_order(shape); }
+bool reduces_blocks(const CallShape& shape) { return blocks_lie_together(shape); }
+
+}  // namespace
+
+extern constexpr Algorithm barrier_leaders{Collective::barrier, "leaders", has_levels, barrier_cost,
+                                           barrier};
+extern constexpr Algorithm broadcast_leaders{Collective::broadcast, "leaders", has_levels,
+                                             broadcast_cost, broadcast};
+extern constexpr Algorithm reduce_leaders{Collective::reduce, "leaders", reduces, reduce_cost,
+                                          reduce};
+extern constexpr Algorithm allreduce_leaders{Collective::allreduce, "leaders", reduces,
+                                             allreduce_cost, allreduce};
+extern constexpr Algorithm allgather_leaders{Collective::allgather, "leaders", has_levels,
+                                             allgather_cost, allgather};
+extern constexpr Algorithm reduce_scatter_leaders{
+    Collective::reduce_scatter, "leaders", reduces_blocks, reduce_scatter_cost, reduce_scatter};
+extern constexpr Algorithm gather_leaders{Collective::gather, "leaders", blocks_lie_together,
+                                          gather_cost, gather};
+extern constexpr Algorithm scatter_leaders{Collective::scatter, "leaders", blocks_lie_together,
+                                           scatter_cost, scatter};
+
+}  // namespace qpmesh::collectives

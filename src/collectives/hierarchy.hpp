@@ -1,0 +1,238 @@
+// The two levels of a communicator whose ranks are on several nodes, several of them on some: ranks
+// of a node load each other's memory, and the nodes are joined by messages. An algorithm of such a
+// communicator awaits one of the node, one between nodes, and one of the node again; each is a row
+// of the registry that runs on a smaller group.
+//
+// Calls under way at the same time come back from the network in another order on every rank, but
+// the operations of a node are numbered as they begin, alike on all its members. So a node has two
+// memories, one for what is done before the network and one for what is done after it, and in each
+// of them calls take turns, in the order in which they were made.
+//
+// All parts use the communicator's id and the number of the call. Their messages do not mix: those
+// of a node and those between nodes have other peers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "collectives/algorithm.hpp"
+#include "collectives/turns.hpp"
+
+namespace qpmesh::collectives {
+
+// Which ranks of a communicator are on which node. Nodes are numbered in the order of their first
+// ranks; a rank's index on its node counts in the order of the ranks.
+class Placement {
+ public:
+  // By rank: some number of its node.
+  explicit Placement(std::span<const int> nodes);
+
+  int nodes() const noexcept { return static_cast<int>(first_.size()) - 1; }
+  int node_of(int rank) const noexcept { return nodes_[at(rank)]; }
+  int index_of(int rank) const noexcept { return indices_[at(rank)]; }
+  std::span<const int> ranks_of(int node) const noexcept {
+    return std::span{ranks_}.subspan(first_[at(node)], first_[at(node) + 1] - first_[at(node)]);
+  }
+  // All ranks, one node's behind another's.
+  std::span<const int> ranks() const noexcept { return ranks_; }
+  // Of all nodes before it.
+  int ranks_before(int node) const noexcept { return static_cast<int>(first_[at(node)]); }
+  // Without nodes where there is one level only: one node, or no node with several ranks.
+  Levels levels() const noexcept;
+
+ private:
+  static std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
+
+  std::vector<int> nodes_;
+  std::vector<int> indices_;
+  std::vector<int> ranks_;
+  std::vector<std::size_t> first_;  // of each node in ranks_, and the end
+};
+
+// One level: by what its ranks are joined, and which row runs what there. One thread at a time.
+class Level {
+ public:
+  Level(const TopologyParams& topology, bool one_node, bool cma) noexcept
+      : topology_{topology}, one_node_{one_node}, cma_{cma} {}
+
+  // bytes: of the whole vector of this part, all blocks together. uneven: only the ranks concerned
+  // know the lengths of blocks.
+  const Algorithm& row(Collective collective, int size, std::size_t bytes,
+                       const Arguments& arguments, bool uneven) noexcept;
+
+ private:
+  struct Last {
+    CallShape shape{};
+    const Algorithm* row = nullptr;
+  };
+  TopologyParams topology_;
+  bool one_node_;
+  bool cma_;
+  std::array<Last, collective_count> last_{};  // a program calls most of its collectives again
+};
+
+class Hierarchy {
+ public:
+  struct Setup {
+    const Placement& placement;  // outlives the hierarchy
+    // Of this rank's node, in the order of its ranks; nullptr: it has one rank, or its ranks send
+    // messages (bench/scale).
+    NodeMemory* before = nullptr;
+    NodeMemory* after = nullptr;
+    bool cma = false;         // the members of this node read each other's private memory
+    TopologyParams topology;  // of the whole
+    progress::Engine* engine;
+  };
+  // whole: of the communicator; outlives this.
+  Hierarchy(const Group::Members& whole, const Setup& setup);
+  Hierarchy(const Hierarchy&) = delete;
+  Hierarchy& operator=(const Hierarchy&) = delete;
+
+  const Placement& placement() const noexcept { return placement_; }
+  int node() const noexcept { return node_; }    // this rank's
+  int index() const noexcept { return index_; }  // this rank's on it
+  int node_ranks() const noexcept { return before_.size; }
+  // Ranks of equal index on all nodes are a lane, as many as the node with the fewest ranks has.
+  int lanes() const noexcept { return lanes_; }
+  bool has_lane() const noexcept { return index_ < lanes_; }
+
+  // Places in the two lines. Taken where the call begins, left where its last operation of that
+  // side does.
+  Turn turn_before() noexcept { return Turn{turns_before_, engine_}; }
+  Turn turn_after() noexcept { return Turn{turns_after_, engine_}; }
+
+  // Parts of the call of `whole`, by ranks there: indices on this node, in its turn, and numbers of
+  // nodes.
+  Task before(const Group& whole, Collective collective, std::size_t bytes,
+              const Arguments& arguments, bool uneven = false) {
+    return run(near_, before_, whole, collective, bytes, arguments, uneven);
+  }
+  Task after(const Group& whole, Collective collective, std::size_t bytes,
+             const Arguments& arguments, bool uneven = false) {
+    return run(near_, after_, whole, collective, bytes, arguments, uneven);
+  }
+  Task lane(const Group& whole, Collective collective, std::size_t bytes,
+            const Arguments& arguments, bool uneven = false) {
+    return run(far_, lane_, whole, collective, bytes, arguments, uneven);
+  }
+
+ private:
+  friend class Leaders;
+  static Task run(Level& level, const Group::Members& part, const Group& whole,
+                  Collective collective, std::size_t bytes, const Arguments& arguments,
+                  bool uneven) {
+    return level.row(collective, part.size, bytes, arguments, uneven)
+        .run(Group{part, whole.operation(), whole.signature()}, arguments);
+  }
+
+  const Placement& placement_;
+  int node_;
+  int index_;
+  int lanes_;
+  std::vector<int> node_context_ranks_;
+  std::vector<int> lane_context_ranks_;
+  std::vector<int> leader_context_ranks_;
+  Group::Members before_;
+  Group::Members after_;
+  Group::Members lane_;
+  Group::Members leaders_;
+  Level near_;
+  Level far_;
+  Turns turns_before_;
+  Turns turns_after_;
+  progress::Engine& engine_;
+};
+
+// One rank of each node: the first one, and on the root's node the root. A local variable of the
+// algorithm.
+class Leaders {
+ public:
+  // root: a rank of the whole.
+  Leaders(const Group& whole, int root);
+
+  bool leads() const noexcept { return levels_.index() == leader_; }
+  int leader() const noexcept { return leader_; }        // of this rank's node: its index there
+  int root_node() const noexcept { return root_node_; }  // the root's rank among the leaders
+  bool on_root_node() const noexcept { return levels_.node() == root_node_; }
+  // A part of the call, of leaders alone.
+  Task run(const Group& whole, Collective collective, std::size_t bytes, const Arguments& arguments,
+           bool uneven = false) const {
+    return Hierarchy::run(levels_.far_, members_, whole, collective, bytes, arguments, uneven);
+  }
+
+ private:
+  Hierarchy& levels_;
+  int root_node_;
+  int leader_;
+  Scratch list_;
+  Group::Members members_;
+};
+
+// ---- what the rows of two levels are made of ----
+
+// Predictions of parts, by the rows that would run them.
+
+struct PartCost {
+  const CallShape& whole;
+  const CostModel& model;
+
+  // On the node with most ranks.
+  Cost on_node(Collective collective, double bytes, bool uneven = false) const noexcept;
+  // Between nodes, of so many ranks of each at the same time.
+  Cost between_nodes(Collective collective, double bytes, int lanes = 1,
+                     bool uneven = false) const noexcept;
+};
+
+// What rows apply to.
+inline bool has_levels(const CallShape& shape) { return shape.levels.nodes > 0; }
+// Operands of a node are combined first.
+inline bool keeps_order(const CallShape& shape) { return !shape.ordered || shape.levels.in_order; }
+
+// Blocks of any lengths, with the lists that say so: a local variable.
+class ListedBlocks {
+ public:
+  // length_of(i): of block i, in elements.
+  template <class LengthOf>
+  ListedBlocks(const Group& group, int count, std::size_t element_bytes, LengthOf&& length_of)
+      : ListedBlocks{group, count, element_bytes} {
+    std::size_t end = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::size_t length = length_of(i);
+      put(i, end, length);
+      end += length;
+    }
+  }
+  // The same, and first_of(i): where it begins.
+  template <class LengthOf, class FirstOf>
+  ListedBlocks(const Group& group, int count, std::size_t element_bytes, LengthOf&& length_of,
+               FirstOf&& first_of)
+      : ListedBlocks{group, count, element_bytes} {
+    blocks_.gapless = false;
+    for (int i = 0; i < count; ++i) put(i, first_of(i), length_of(i));
+  }
+
+  const Blocks& blocks() const noexcept { return blocks_; }
+
+ private:
+  ListedBlocks(const Group& group, int count, std::size_t element_bytes)
+      : lists_{group, 2 * static_cast<std::size_t>(count) * sizeof(std::size_t)},
+        blocks_{.element_count = 0,
+                .element_bytes = element_bytes,
+                .block_count = count,
+                .gapless = true,
+                .counts = reinterpret_cast<std::size_t*>(lists_.data()),
+                .displacements = reinterpret_cast<std::size_t*>(lists_.data()) + count} {}
+  void put(int i, std::size_t first, std::size_t length) noexcept {
+    auto* const counts = reinterpret_cast<std::size_t*>(lists_.data());
+    counts[i] = length;
+    counts[i + blocks_.block_count] = first;
+    blocks_.element_count += length;
+  }
+
+  Scratch lists_;
+  Blocks blocks_;
+};
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,218 @@
+// Communicators on several nodes with several ranks on some: calls under way at the same time,
+// deaths, differing calls, deadlines, and what they take of their ranks' memory.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "calls/pending_operation.hpp"
+#include "context/communicator_state.hpp"
+#include "simulation/scenarios.hpp"
+
+namespace qpmesh::test {
+namespace {
+
+using simulator::Random;
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+const std::vector<std::vector<int>> placements{
+    {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 1}, {0, 1, 1, 0, 2, 2, 2}};
+
+class OnNodes : public testing::TestWithParam<std::vector<int>> {
+ protected:
+  static int size() { return static_cast<int>(GetParam().size()); }
+  static NetworkConfig network(std::uint64_t seed) {
+    return simulator::network_of_nodes(simulator::polled_network(size(), seed), GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(placed, OnNodes, testing::ValuesIn(placements), [](const auto& nodes) {
+  return fmt::format("{}", fmt::join(nodes.param, "_"));
+});
+
+// One of many calls of a rank, by number the same on all.
+struct Call {
+  std::vector<std::uint64_t> data{};
+  Request request{};
+};
+
+// Sums, vectors from a root and barriers, by the rows of several nodes, flat ones, and other
+// lengths. Each rank starts them in its own time.
+Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed) {
+  Communicator& world = job->world(rank);
+  const auto size = static_cast<std::uint64_t>(world.size());
+  Random random{seed * 100 + static_cast<std::uint64_t>(rank)};
+  Random same{seed};  // on every rank
+  std::vector<Call> all(index(calls));
+  for (int i = 0; i < calls; ++i) {
+    Call& call = all[index(i)];
+    const CallOptions options{
+        .algorithm = std::array<std::string_view, 3>{"leaders", "lanes", ""}[same.below(3)]};
+    const auto root = static_cast<int>(same.below(size));
+    call.data.assign(std::array<std::size_t, 4>{1, 30, 200, 3'000}[same.below(4)], 0);
+    const auto own = static_cast<std::uint64_t>(i + 1);
+    switch (same.below(3)) {
+      case 0:
+        std::ranges::fill(call.data, own);
+        call.request = world.allreduce_async(call.data, sum, options);
+        break;
+      case 1:
+        if (rank == root) std::ranges::fill(call.data, own * size);
+        call.request = world.broadcast_async(call.data, root, options);
+        break;
+      default: std::ranges::fill(call.data, own * size); call.request = world.barrier_async();
+    }
+    if (random.below(3) == 0)
+      co_await job->until_after(rank, static_cast<std::int64_t>(random.below(20'000)));
+  }
+  for (int i = calls; i-- > 0;) {
+    Call& call = all[index(i)];
+    co_await until(call.request);
+    call.request.wait();
+    for (const std::uint64_t value : call.data) {
+      if (value != static_cast<std::uint64_t>(i + 1) * size)
+        throw std::runtime_error(fmt::format("call {} of rank {} is wrong", i, rank));
+    }
+  }
+}
+
+TEST_P(OnNodes, calls_under_way_at_the_same_time_do_not_mix) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SimulatedJob job{network(seed)};
+    for (int rank = 0; rank < size(); ++rank) job.start(rank, starts_many(&job, rank, 60, seed));
+    job.run();
+    ASSERT_EQ(job.close(), "") << "seed " << seed;
+  }
+}
+
+struct End {
+  std::optional<ErrorDetail> error;
+  Deadline time{};
+};
+
+Script reduces_until_it_fails(SimulatedJob* job, int rank, std::size_t count,
+                              std::string_view algorithm, End* end) {
+  std::vector<std::uint64_t> values(count);
+  for (int i = 0;; ++i) {
+    std::ranges::fill(values, 1);
+    try {
+      Request request =
+          job->world(rank).allreduce_async(values, sum, CallOptions{.algorithm = algorithm});
+      co_await until(request);
+      request.wait();
+    } catch (const Error& error) {
+      end->error = error.detail();
+      end->time = job->network().now();
+      co_return;
+    }
+    for (const std::uint64_t value : values) {
+      if (value != static_cast<std::uint64_t>(job->size())) throw std::runtime_error("a wrong sum");
+    }
+    if (i % 4 == 0) co_await job->until_after(rank, 1'000);
+  }
+}
+
+TEST_P(OnNodes, a_dead_rank_is_named_on_its_own_node_and_on_others) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    Random random{seed * 1'000'003};
+    const int victim = static_cast<int>(random.below(index(size())));
+    const std::size_t count = std::array<std::size_t, 3>{1, 200, 2'000}[random.below(3)];
+    SimulatedJob job{network(seed)};
+    const std::int64_t alive_ns = random.between(0, 2'000'000);
+    const Deadline death = job.network().now() + std::chrono::nanoseconds{alive_ns};
+    job.network().at(death, [&] { job.network().kill(victim); });
+    std::vector<End> ends(index(size()));
+    for (int rank = 0; rank < size(); ++rank) {
+      job.start(rank, reduces_until_it_fails(&job, rank, count, seed % 2 == 0 ? "leaders" : "lanes",
+                                             &ends[index(rank)]));
+    }
+    job.run();
+    ASSERT_EQ(job.close(), "") << "seed " << seed;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank == victim) continue;
+      const End& end = ends[index(rank)];
+      ASSERT_TRUE(end.error.has_value()) << "seed " << seed << ", rank " << rank;
+      EXPECT_EQ(end.error->code, ErrorCode::peer_dead) << end.error->cause;
+      EXPECT_EQ(end.error->peer, victim) << end.error->cause;
+      EXPECT_LE(end.time - death, std::chrono::milliseconds{32}) << "seed " << seed;
+    }
+  }
+}
+
+Script calls_once(SimulatedJob* job, int rank, std::size_t count, std::int64_t patience_ns,
+                  End* end) {
+  std::vector<std::uint64_t> values(count);
+  try {
+    Request request =
+        job->world(rank).allreduce_async(values, sum, CallOptions{.algorithm = "lanes"});
+    if (patience_ns > 0) {
+      co_await job->until_after(rank, patience_ns);
+      if (!request.state()->done()) calls::finish_late(*request.state());
+    } else {
+      co_await until(request);
+    }
+    request.wait();
+  } catch (const Error& error) {
+    end->error = error.detail();
+  }
+}
+
+TEST_P(OnNodes, different_counts_are_named_on_every_rank) {
+  for (int other = 0; other < size(); ++other) {
+    SimulatedJob job{network(7)};
+    std::vector<End> ends(index(size()));
+    for (int rank = 0; rank < size(); ++rank) {
+      job.start(rank, calls_once(&job, rank, rank == other ? 200 : 201, 0, &ends[index(rank)]));
+    }
+    job.run();
+    ASSERT_EQ(job.close(), "");
+    for (const End& end : ends) {
+      ASSERT_TRUE(end.error.has_value());
+      EXPECT_EQ(end.error->code, ErrorCode::mismatch) << end.error->cause;
+      EXPECT_NE(end.error->cause.find("allreduce(200 uint64, sum, by lanes)"), std::string::npos)
+          << end.error->cause;
+    }
+  }
+}
+
+TEST_P(OnNodes, who_does_not_come_is_named_at_the_deadline) {
+  for (int absent = 0; absent < size(); ++absent) {
+    SimulatedJob job{network(8)};
+    std::vector<End> ends(index(size()));
+    const int impatient = (absent + 1) % size();
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank == absent) continue;
+      job.start(rank,
+                calls_once(&job, rank, 200, rank == impatient ? 5'000'000 : 0, &ends[index(rank)]));
+    }
+    job.run();
+    ASSERT_EQ(job.close(), "");
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank == absent) continue;
+      const End& end = ends[index(rank)];
+      ASSERT_TRUE(end.error.has_value()) << rank;
+      EXPECT_EQ(end.error->code, ErrorCode::timeout) << end.error->cause;
+    }
+  }
+}
+
+TEST(memory_of_a_communicator, whose_members_share_no_node_is_given_back) {
+  SimulatedJob job{
+      simulator::network_of_nodes(simulator::polled_network(4, 1), std::vector<int>{0, 0, 1, 1})};
+  const auto given_bytes = [&] { return job.context(0).arena().untouched_bytes(); };
+  const std::uint64_t before = given_bytes();
+  {
+    const Communicator one_of_each = job.communicator(0, 900, {0, 2});
+    EXPECT_EQ(given_bytes(), before);
+    EXPECT_EQ(one_of_each.explain(Collective::barrier, 0).back().applies, false);
+    const Communicator node = job.communicator(0, 901, {0, 1});
+    const std::uint64_t of_node = given_bytes() - before;
+    EXPECT_GT(of_node, 0U);
+    const Communicator all = job.communicator(0, 902, {0, 1, 2, 3});
+    EXPECT_NEAR(static_cast<double>(given_bytes() - before), 3.0 * static_cast<double>(of_node),
+                static_cast<double>(of_node) / 10);
+  }
+}
+
+}  // namespace
+}  // namespace qpmesh::test
