@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,14 +10,6 @@
 #include <utility>
 
 namespace qpmesh::run {
-namespace {
-
-bool is_ready(int descriptor, short events) {
-  pollfd polled{.fd = descriptor, .events = events, .revents = 0};
-  return ::poll(&polled, 1, 0) == 1;
-}
-
-}  // namespace
 
 void PrefixedOutput::add(int rank, base::UniqueFd pipe) {
   ::fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
@@ -26,8 +17,8 @@ void PrefixedOutput::add(int rank, base::UniqueFd pipe) {
 }
 
 void PrefixedOutput::ask(std::vector<pollfd>& polled) const {
-  if (!pending_.empty()) polled.push_back({.fd = stream_, .events = POLLOUT, .revents = 0});
-  if (is_full()) return;
+  outlet_.ask(polled);
+  if (outlet_.is_full()) return;
   for (const Source& source : sources_) {
     if (source.pipe) polled.push_back({.fd = source.pipe.get(), .events = POLLIN, .revents = 0});
   }
@@ -35,19 +26,19 @@ void PrefixedOutput::ask(std::vector<pollfd>& polled) const {
 
 void PrefixedOutput::step() {
   for (Source& source : sources_) {
-    if (!is_full()) read(source);
+    if (!outlet_.is_full()) read(source);
   }
-  while (!pending_.empty() && is_ready(stream_, POLLOUT)) write_some();
+  outlet_.step();
 }
 
 void PrefixedOutput::finish() {
   for (Source& source : sources_) {
     while (read(source)) {
-      while (is_full()) write_some();
+      while (outlet_.is_full()) outlet_.write_some();
     }
     if (!source.begun.empty()) end_line(source);
   }
-  while (!pending_.empty()) write_some();
+  outlet_.finish();
 }
 
 bool PrefixedOutput::read(Source& source) {
@@ -77,24 +68,10 @@ void PrefixedOutput::take(Source& source, std::string_view text) {
 }
 
 void PrefixedOutput::end_line(Source& source) {
-  pending_ += source.prefix;
-  pending_ += source.begun;
-  pending_ += '\n';
+  outlet_.put(source.prefix);
+  outlet_.put(source.begun);
+  outlet_.put("\n");
   source.begun.clear();
-}
-
-// A pipe that is ready takes PIPE_BUF bytes without waiting.
-void PrefixedOutput::write_some() {
-  const ssize_t count =
-      ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
-  if (count >= 0) {
-    pending_.erase(0, static_cast<std::size_t>(count));
-  } else if (errno == EAGAIN) {  // our own stream was made non-blocking by somebody who shares it
-    pollfd polled{.fd = stream_, .events = POLLOUT, .revents = 0};
-    ::poll(&polled, 1, -1);
-  } else if (errno != EINTR) {
-    pending_.clear();  // a full disk must not end the job
-  }
 }
 
 }  // namespace qpmesh::run

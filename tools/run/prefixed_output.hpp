@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/owned.hpp"
+#include "tools/run/outlet.hpp"
 
 namespace qpmesh::run {
 
@@ -15,7 +16,7 @@ namespace qpmesh::run {
 // what it asks for.
 class PrefixedOutput {
  public:
-  explicit PrefixedOutput(int stream) : stream_{stream} {}
+  explicit PrefixedOutput(int stream) : outlet_{stream} {}
 
   void add(int rank, base::UniqueFd pipe);
 
@@ -34,18 +35,14 @@ class PrefixedOutput {
     std::string begun;  // a line without its end
   };
 
-  bool is_full() const { return pending_.size() >= pending_bytes_max; }
   bool read(Source& source);  // false: nothing there now
   void take(Source& source, std::string_view text);
   void end_line(Source& source);
-  void write_some();
 
-  static constexpr std::size_t pending_bytes_max = std::size_t{64} << 10;
   static constexpr std::size_t line_bytes_max = std::size_t{64} << 10;  // longer lines are broken
 
-  int stream_;
+  Outlet outlet_;
   std::vector<Source> sources_;
-  std::string pending_;
 };
 
 }  // namespace qpmesh::run
