@@ -1,166 +1,22 @@
 // Each promise of qpmesh-run, kept by the real program with shell scripts as ranks.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "base/owned.hpp"
-#include "base/system.hpp"
+#include "launch.hpp"
 #include "tests/support/refuse_pidfd_open.hpp"
 
 namespace {
 
 using namespace qpmesh;
-using Clock = std::chrono::steady_clock;
-
-constexpr int patience_ms = 20'000;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream{text};
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-std::vector<std::string> sorted(std::vector<std::string> lines) {
-  std::sort(lines.begin(), lines.end());
-  return lines;
-}
-
-// A qpmesh-run that is running. What its ranks leave behind becomes ours (subreaper), so that a
-// test can tell whether anything did.
-class Launch {
- public:
-  explicit Launch(std::vector<std::string> arguments, const std::string& input = {},
-                  void (*prepare)() = nullptr) {
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    std::array<std::array<int, 2>, 3> pipes{};
-    for (auto& pipe : pipes) EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
-    EXPECT_EQ(::write(pipes[0][1], input.data(), input.size()), static_cast<ssize_t>(input.size()));
-    arguments.insert(arguments.begin(), QPMESH_RUN);
-    std::vector<char*> pointers;
-    pointers.reserve(arguments.size() + 1);
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      // A shell cannot trap what its parents ignore, as they do for a job in the background.
-      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2})
-        ::signal(signal, SIG_DFL);
-      ::dup2(pipes[0][0], 0);
-      ::dup2(pipes[1][1], 1);
-      ::dup2(pipes[2][1], 2);
-      if (prepare != nullptr) prepare();
-      ::execv(QPMESH_RUN, pointers.data());
-      ::_exit(99);
-    }
-    ::close(pipes[0][0]);
-    ::close(pipes[0][1]);
-    ::close(pipes[1][1]);
-    ::close(pipes[2][1]);
-    streams_[0].reset(pipes[1][0]);
-    streams_[1].reset(pipes[2][0]);
-  }
-  ~Launch() {
-    if (pid_ > 0) wait();
-  }
-
-  pid_t pid() const { return pid_; }
-  const std::string& output() const { return texts_[0]; }
-  const std::string& errors() const { return texts_[1]; }
-
-  // Reads until stdout has so many lines.
-  bool sees_lines(std::size_t count) {
-    while (lines_of(texts_[0]).size() < count || texts_[0].back() != '\n') {
-      if (!read_some()) return false;
-    }
-    return true;
-  }
-  // Reads to the end of both streams and returns the code, 128 + signal, or -1 after having lost
-  // patience.
-  int wait() {
-    while (streams_[0] || streams_[1]) {
-      if (!read_some()) break;
-    }
-    if (streams_[0] || streams_[1]) ::kill(pid_, SIGKILL);
-    int status = 0;
-    EXPECT_EQ(::waitpid(pid_, &status, 0), pid_);
-    pid_ = 0;
-    if (streams_[0] || streams_[1]) return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  bool read_some() {
-    std::array<pollfd, 2> polled{};
-    for (std::size_t i = 0; i < 2; ++i)
-      polled[i] = {.fd = streams_[i].get(), .events = POLLIN, .revents = 0};
-    if (::poll(polled.data(), polled.size(), base::remaining_ms(system_, deadline_)) <= 0)
-      return false;
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (polled[i].revents == 0) continue;
-      std::array<char, 4096> text;
-      const ssize_t count = ::read(streams_[i].get(), text.data(), text.size());
-      if (count <= 0) {
-        streams_[i].reset();
-      } else {
-        texts_[i].append(text.data(), static_cast<std::size_t>(count));
-      }
-    }
-    return streams_[0] || streams_[1];
-  }
-
-  base::System system_;
-  Deadline deadline_ = base::after_ms(system_, patience_ms);
-  pid_t pid_ = 0;
-  std::array<base::UniqueFd, 2> streams_;
-  std::array<std::string, 2> texts_;
-};
-
-// True once no process that the run had started is left.
-bool nothing_is_left() {
-  const auto deadline = Clock::now() + std::chrono::milliseconds{patience_ms};
-  while (Clock::now() < deadline) {
-    const pid_t pid = ::waitpid(-1, nullptr, WNOHANG);
-    if (pid < 0) return errno == ECHILD;
-    if (pid == 0) ::poll(nullptr, 0, 2);
-  }
-  return false;
-}
-
-std::vector<std::string> job(std::initializer_list<std::string> options,
-                             const std::string& script) {
-  std::vector<std::string> arguments{options};
-  arguments.insert(arguments.end(), {"sh", "-c", script});
-  return arguments;
-}
-
-// The pid that a message "rank 2 (pid 123) …" names.
-std::string rank_message(const std::string& errors, int rank, const std::string& ending) {
-  for (const std::string& line : lines_of(errors)) {
-    int named = -1;
-    int pid = -1;
-    if (std::sscanf(line.c_str(), "qpmesh-run: rank %d (pid %d)", &named, &pid) != 2 ||
-        named != rank || pid <= 1)
-      continue;
-    if (line == fmt::format("qpmesh-run: rank {} (pid {}) {}", rank, pid, ending)) return line;
-  }
-  return {};
-}
+using namespace qpmesh::ranks;
 
 TEST(qpmesh_run, tells_every_rank_who_it_is) {
   Launch run{job({"-np", "3"}, "echo $QPMESH_RANK of $QPMESH_SIZE, $QPMESH_LOCAL_SIZE here")};
@@ -250,32 +106,6 @@ TEST(qpmesh_run, returns_the_code_of_the_rank_that_failed_first_and_names_it) {
   EXPECT_NE(rank_message(run.errors(), 1, "exited with code 7"), "") << run.errors();
   EXPECT_EQ(lines_of(run.errors()).size(), 1U) << run.errors();
   EXPECT_TRUE(nothing_is_left());
-}
-
-// The third field of /proc/…/stat, behind the name in brackets.
-bool await_state(pid_t pid, char state) {
-  const auto deadline = Clock::now() + std::chrono::milliseconds{patience_ms};
-  for (; Clock::now() < deadline; ::poll(nullptr, 0, 1)) {
-    std::ifstream file{fmt::format("/proc/{}/stat", pid)};
-    std::string text;
-    std::getline(file, text);
-    const std::size_t name_end = text.rfind(')');
-    if (name_end != std::string::npos &&
-        text.substr(name_end).starts_with(std::string{") "} + state))
-      return true;
-  }
-  return false;
-}
-
-// Ranks say "rank pid".
-std::vector<pid_t> pids_of(const Launch& run, std::size_t size) {
-  std::vector<pid_t> pids(size);
-  for (const std::string& line : lines_of(run.output())) {
-    std::size_t rank = 0;
-    pid_t pid = 0;
-    if (std::istringstream{line} >> rank >> pid && rank < size) pids[rank] = pid;
-  }
-  return pids;
 }
 
 TEST(qpmesh_run, names_the_first_of_several_ranks_that_failed_before_it_looked) {
