@@ -1,21 +1,34 @@
-// qpmesh-run: the ranks of a job on this host, without a launcher installed.
+// qpmesh-run: the ranks of a job, on this host or on several over ssh, without a launcher
+// installed.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/system.hpp"
+#include "tools/run/across_hosts.hpp"
+#include "tools/run/courier.hpp"
+#include "tools/run/hosts.hpp"
 #include "tools/run/job.hpp"
 
 namespace {
 
-constexpr int usage_code = 2;
+using qpmesh::run::RunError;
+using qpmesh::run::usage_code;
 
-constexpr std::array<std::string_view, 4> options_with_value{"-n", "-np", "--np", "--grace-ms"};
+constexpr std::array<std::string_view, 10> options_with_value{
+    "-n",         "-np",   "--np",   "--grace-ms",   "--hosts",
+    "--hostfile", "--ssh", "--wdir", "--remote-run", "--hosts-timeout-ms"};
 
 // Our options end at the first word that is neither an option nor its value, or at "--": the rest
 // is the program's.
@@ -30,18 +43,89 @@ std::vector<std::string>::const_iterator find_program(const std::vector<std::str
   return word;
 }
 
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream{text};
+  return {std::istream_iterator<std::string>{stream}, {}};
+}
+
+// What the command line says of hosts.
+struct HostOptions {
+  std::string hosts;
+  std::string hostfile;
+  std::string ssh = "ssh";
+  std::string remote_run;
+  std::string directory;
+  std::int64_t answer_ms_max = 30'000;
+
+  bool several() const { return !hosts.empty() || !hostfile.empty(); }
+};
+
+// A path that names us on every host where qpmesh is installed alike.
+std::string own_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "qpmesh-run" : path.string();
+}
+
+int run(qpmesh::run::JobPlan job, HostOptions options) {
+  job.job = qpmesh::run::make_job();
+  if (!options.several()) {
+    job.local_size = job.size;
+    return qpmesh::run::run_job(std::move(job));
+  }
+  qpmesh::run::HostsPlan plan;
+  plan.hosts = qpmesh::run::take_slots(options.hostfile.empty()
+                                           ? qpmesh::run::parse_hosts(options.hosts)
+                                           : qpmesh::run::read_hostfile(options.hostfile),
+                                       job.size);
+  job.size = 0;
+  for (const auto& host : plan.hosts) job.size += host.slots;
+  // Nobody but the ranks, and who may read their environment, knows it; it goes through ssh.
+  if (plan.hosts.size() > 1) job.secret = qpmesh::run::make_job();
+  plan.job = std::move(job);
+  plan.shell.command = words_of(options.ssh);
+  if (plan.shell.command.empty()) throw RunError{"--ssh: a command is missing", usage_code};
+  plan.shell.program = options.remote_run.empty() ? own_path() : options.remote_run;
+  plan.directory = options.directory.starts_with('/') ? options.directory
+                                                      : std::filesystem::current_path().string();
+  plan.answer_ms_max = options.answer_ms_max;
+  return qpmesh::run::run_across_hosts(std::move(plan));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  // What the qpmesh-run of another host starts here.
+  if (argc == 2 && std::string_view{argv[1]} == "--on-host") return qpmesh::run::serve_launcher();
+
   qpmesh::run::JobPlan plan;
+  plan.size = 0;
+  HostOptions hosts;
   CLI::App app{
       "qpmesh-run -np N [options] [--] program [arguments…]\n"
-      "Starts local ranks of a program and waits for them. Answers with the code of the first rank "
-      "that fails.",
+      "Starts ranks of a program, on this host or over ssh on several, and waits for them. Answers "
+      "with the code of the first rank that fails.",
       "qpmesh-run"};
-  app.add_option("-n,--np", plan.size, "number of ranks; also -np")
-      ->required()
+  app.add_option("-n,--np", plan.size,
+                 "number of ranks; also -np. With hosts: all that they have room for")
       ->check(CLI::Range(1, 65536));
+  auto* const list =
+      app.add_option("--hosts", hosts.hosts, "on these hosts, with so many ranks on each: a:4,b:4");
+  app.add_option("--hostfile", hosts.hostfile,
+                 "the same from a file: a line for each host, as a:4 or a slots=4")
+      ->excludes(list);
+  app.add_option("--wdir", hosts.directory,
+                 "the directory where ranks start; without it this one, on every host");
+  app.add_option("--ssh", hosts.ssh,
+                 "what reaches another host: these words, the host, -- and a command. One called "
+                 "ssh gets options by which it asks nothing")
+      ->envname("QPMESH_SSH")
+      ->capture_default_str();
+  app.add_option("--remote-run", hosts.remote_run,
+                 "qpmesh-run, as it is called on the other hosts; without it as here");
+  app.add_option("--hosts-timeout-ms", hosts.answer_ms_max, "how long a host may take to answer")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3'600'000));
   app.add_flag("--prefix", plan.prefix, "put \"[rank] \" before every line of output");
   app.add_flag("--keep-going", plan.keep_going, "a rank that fails ends no other");
   app.add_option(
@@ -61,6 +145,7 @@ int main(int argc, char** argv) {
   std::reverse(ours.begin(), ours.end());  // as CLI11 wants them
   try {
     app.parse(ours);
+    if (plan.size == 0 && !hosts.several()) throw CLI::RequiredError{"--np"};
     if (plan.command.empty()) throw CLI::RequiredError{"program"};
   } catch (const CLI::Success& help) {
     return app.exit(help);
@@ -73,9 +158,14 @@ int main(int argc, char** argv) {
   }
 
   try {
-    plan.job = qpmesh::run::make_job();
-    return qpmesh::run::run_job(std::move(plan));
-  } catch (const qpmesh::run::RunError& error) {
+    if (!hosts.directory.empty() && ::chdir(hosts.directory.c_str()) != 0) {
+      // Of other hosts each says for itself whether it is there.
+      const std::string why = qpmesh::base::describe_errno(errno);
+      if (!hosts.several() || !hosts.directory.starts_with('/'))
+        throw RunError{fmt::format("--wdir {}: {}", hosts.directory, why), usage_code};
+    }
+    return run(std::move(plan), std::move(hosts));
+  } catch (const RunError& error) {
     fmt::print(stderr, "qpmesh-run: {}\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {

@@ -13,32 +13,17 @@
 #include <optional>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "tools/run/end_notices.hpp"
 #include "tools/run/guardian.hpp"
 #include "tools/run/prefixed_output.hpp"
+#include "tools/run/terminal.hpp"
+#include "tools/run/wire.hpp"
 
 namespace qpmesh::run {
 namespace {
-
-constexpr std::array<int, 5> forwarded_signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-
-void say(const std::string& line) {
-  const std::string text = fmt::format("qpmesh-run: {}\n", line);
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-}
-
-base::UniqueFd take_signals(sigset_t& mask_before) {
-  sigset_t ours;
-  ::sigemptyset(&ours);
-  ::sigaddset(&ours, SIGCHLD);
-  for (const int signal : forwarded_signals) ::sigaddset(&ours, signal);
-  ::pthread_sigmask(SIG_BLOCK, &ours, &mask_before);
-  base::UniqueFd signals{::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK)};
-  if (!signals) throw RunError{fmt::format("signalfd failed: {}", base::describe_errno(errno)), 1};
-  return signals;
-}
 
 class Job {
  public:
@@ -61,9 +46,10 @@ class Job {
 
   void start() {
     guardian_.emplace();
-    for (int rank = 0; rank < plan_.size; ++rank) {
+    for (int i = 0; i < plan_.local_size; ++i) {
+      const int rank = plan_.first_rank + i;
       RankProcess& process = ranks_.emplace_back(start_rank(plan_, rank, *guardian_));
-      watch(process);
+      watch(process, i);
       if (!plan_.prefix) continue;
       output_.add(rank, std::move(process.output));
       errors_.add(rank, std::move(process.errors));
@@ -77,12 +63,13 @@ class Job {
       output_.step();
       errors_.step();
       notices_.step();
+      hear_of_other_hosts();
       look_at_ranks();
       if (ending_ != Ending::not_yet && system_.now() >= next_step_) end_the_rest();
     }
     output_.finish();
     errors_.finish();
-    return culprit_ == nullptr ? 0 : culprit_->code;
+    return culprit_ == nullptr ? 0 : culprit_->end.code;
   }
 
  private:
@@ -97,9 +84,9 @@ class Job {
     for (const RankProcess& process : ranks_) process.signal_group(signal);
   }
 
-  void watch(const RankProcess& process) {
+  void watch(const RankProcess& process, int index) {
     if (!process.pidfd) return;  // its SIGCHLD has to do
-    epoll_event event{.events = EPOLLIN, .data = {.u32 = static_cast<std::uint32_t>(process.rank)}};
+    epoll_event event{.events = EPOLLIN, .data = {.u32 = static_cast<std::uint32_t>(index)}};
     if (::epoll_ctl(deaths_.get(), EPOLL_CTL_ADD, process.pidfd.get(), &event) != 0)
       throw RunError{fmt::format("epoll_ctl failed: {}", base::describe_errno(errno)), 1};
   }
@@ -111,6 +98,8 @@ class Job {
     output_.ask(polled_);
     errors_.ask(polled_);
     notices_.ask(polled_);
+    if (plan_.courier >= 0)
+      polled_.push_back({.fd = plan_.courier, .events = POLLIN, .revents = 0});
     const bool timed = ending_ == Ending::waiting || ending_ == Ending::asked;
     ::poll(polled_.data(), polled_.size(), timed ? base::remaining_ms(system_, next_step_) : -1);
   }
@@ -162,8 +151,10 @@ class Job {
     if (!process.ended) return;
     if (process.pidfd) ::epoll_ctl(deaths_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
     const bool suspect = std::erase(suspects_, &process) > 0;
-    notices_.tell({.rank = process.rank, .pid = process.pid, .code = process.code});
-    if (process.code != 0) failed(process, suspect);
+    notices_.tell({.rank = process.end.rank, .pid = process.end.pid, .code = process.end.code});
+    if (plan_.courier >= 0)
+      send_packet(plan_.courier, {.word = Word::ended, .payload = encode(process.end)});
+    if (process.end.code != 0) failed(process, suspect);
     if (suspects_.empty()) name_culprit();
   }
 
@@ -173,23 +164,47 @@ class Job {
     if (plan_.keep_going) say_how_it_ended(process);
     if (culprit_ == nullptr) {
       culprit_ = &process;
-      if (plan_.keep_going) return;
-      for (const RankProcess& other : ranks_) {
-        if (!other.ended && other.is_ending()) suspects_.push_back(&other);
-      }
-      if (ending_ == Ending::not_yet) enter(Ending::waiting);
-    } else if (suspect && process.killed && !culprit_->killed) {
+      if (!plan_.keep_going) begin_to_end();
+    } else if (suspect && process.end.killed && !culprit_->end.killed) {
       culprit_ = &process;
     }
   }
 
-  void name_culprit() {
-    if (culprit_ == nullptr || plan_.keep_going || std::exchange(culprit_named_, true)) return;
-    say_how_it_ended(*culprit_);
+  void begin_to_end() {
+    failed_somewhere_ = true;
+    for (const RankProcess& other : ranks_) {
+      if (!other.ended && other.is_ending()) suspects_.push_back(&other);
+    }
+    if (ending_ == Ending::not_yet) enter(Ending::waiting);
   }
 
-  static void say_how_it_ended(const RankProcess& process) {
-    say(fmt::format("rank {} (pid {}) {}", process.rank, process.pid, process.ending));
+  void name_culprit() {
+    if (!failed_somewhere_ || std::exchange(culprit_named_, true)) return;
+    if (culprit_ != nullptr) say_how_it_ended(*culprit_);
+    if (plan_.courier < 0) return;
+    base::ByteWriter writer;
+    writer.put(static_cast<std::int32_t>(culprit_ == nullptr ? -1 : culprit_->end.rank));
+    send_packet(plan_.courier, {.word = Word::settled, .payload = std::move(writer).blob()});
+  }
+
+  // The launcher says it of a job of several hosts.
+  void say_how_it_ended(const RankProcess& process) const {
+    if (plan_.courier < 0)
+      say(fmt::format("rank {} (pid {}) {}", process.end.rank, process.end.pid,
+                      process.end.ending));
+  }
+
+  void hear_of_other_hosts() {
+    if (plan_.courier < 0) return;
+    while (const auto message = receive_packet(plan_.courier)) {
+      if (message->word == Word::ended) {
+        const RankEnd end = decode_rank_end(message->payload);
+        notices_.tell({.rank = end.rank, .pid = end.pid, .code = end.code});
+      } else if (message->word == Word::failed && !failed_somewhere_) {
+        begin_to_end();
+        if (suspects_.empty()) name_culprit();
+      }
+    }
   }
 
   void enter(Ending ending) {
@@ -218,8 +233,9 @@ class Job {
   std::vector<pollfd> polled_;
   Ending ending_ = Ending::not_yet;
   Deadline next_step_ = no_deadline;
-  const RankProcess* culprit_ = nullptr;      // the first that failed
+  const RankProcess* culprit_ = nullptr;      // the first of this host that failed
   std::vector<const RankProcess*> suspects_;  // not ended yet, and on their way before it was
+  bool failed_somewhere_ = false;             // here or on another host: the others are ended
   bool culprit_named_ = false;
 };
 

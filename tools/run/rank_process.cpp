@@ -22,16 +22,11 @@ namespace {
 
 // Another launcher's word on who we are would be believed by a rank, or by an MPI that it uses.
 constexpr std::array<std::string_view, 3> foreign_prefixes{"OMPI_", "PMI_", "PMIX_"};
-constexpr std::array<std::string_view, 15> foreign_names{
-    "SLURM_PROCID", "SLURM_LOCALID", "MPI_LOCALRANKID",  "MPI_LOCALNRANKS",   "RANK",
-    "WORLD_SIZE",   "LOCAL_RANK",    "LOCAL_WORLD_SIZE", "GROUP_RANK",        "MASTER_ADDR",
-    "MASTER_PORT",  "QPMESH_RANK",   "QPMESH_SIZE",      "QPMESH_LOCAL_SIZE", "QPMESH_JOB"};
-
-bool is_foreign(std::string_view name) {
-  return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
-         std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
-                     [&](auto prefix) { return name.starts_with(prefix); });
-}
+constexpr std::array<std::string_view, 16> foreign_names{
+    "SLURM_PROCID", "SLURM_LOCALID",     "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+    "RANK",         "WORLD_SIZE",        "LOCAL_RANK",      "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",   "MASTER_ADDR",       "MASTER_PORT",     "QPMESH_RANK",
+    "QPMESH_SIZE",  "QPMESH_LOCAL_SIZE", "QPMESH_JOB",      "QPMESH_SSH"};
 
 [[noreturn]] void fail(const char* what, int rank) {
   const int error = errno;
@@ -85,17 +80,28 @@ std::string make_job() {
   return fmt::format("{:016x}{:016x}", system.random_u64(), system.random_u64());
 }
 
+bool says_who_ranks_are(std::string_view name) {
+  return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
+         std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
+                     [&](auto prefix) { return name.starts_with(prefix); });
+}
+
 std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan,
                                           int rank) {
   std::vector<std::string> result;
   for (const char* const* entry = environment; *entry != nullptr; ++entry) {
     const std::string_view text{*entry};
-    if (!is_foreign(text.substr(0, text.find('=')))) result.emplace_back(text);
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool replaced = (!plan.root.empty() && name == "QPMESH_ROOT") ||
+                          (!plan.secret.empty() && name.starts_with("QPMESH_SECRET"));
+    if (!replaced && !says_who_ranks_are(name)) result.emplace_back(text);
   }
   result.push_back(fmt::format("QPMESH_RANK={}", rank));
   result.push_back(fmt::format("QPMESH_SIZE={}", plan.size));
-  result.push_back(fmt::format("QPMESH_LOCAL_SIZE={}", plan.size));
+  result.push_back(fmt::format("QPMESH_LOCAL_SIZE={}", plan.local_size));
   result.push_back(fmt::format("QPMESH_JOB={}", plan.job));
+  if (!plan.root.empty()) result.push_back(fmt::format("QPMESH_ROOT={}", plan.root));
+  if (!plan.secret.empty()) result.push_back(fmt::format("QPMESH_SECRET={}", plan.secret));
   return result;
 }
 
@@ -145,15 +151,17 @@ void RankProcess::look() noexcept {
       info.si_pid != pid)
     return;
   ended = true;
+  end.rank = rank;
+  end.pid = pid;
   if (info.si_code == CLD_EXITED) {
-    code = info.si_status;
-    ending = fmt::format("exited with code {}", code);
+    end.code = info.si_status;
+    end.ending = fmt::format("exited with code {}", end.code);
   } else {
-    killed = true;
-    code = 128 + info.si_status;
+    end.killed = true;
+    end.code = 128 + info.si_status;
     const char* const name =
         ::strsignal(info.si_status);  // NOLINT(concurrency-mt-unsafe): one thread
-    ending = fmt::format("was killed by signal {} ({})", info.si_status, name);
+    end.ending = fmt::format("was killed by signal {} ({})", info.si_status, name);
   }
 }
 

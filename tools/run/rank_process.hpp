@@ -6,21 +6,30 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/owned.hpp"
 
 namespace qpmesh::run {
 
+// The ranks of one host.
 struct JobPlan {
   std::vector<std::string> command;
-  int size = 1;
+  int size = 1;        // of the whole job
+  int first_rank = 0;  // the first of this host
+  int local_size = 1;  // ranks of this host
   bool prefix = false;
   bool keep_going = false;
   int grace_ms = 2000;
   std::string job;         // random; the same for every rank
+  std::string root;        // where ranks of several hosts meet; empty: one host
+  std::string secret;      // by which these know each other; empty: as without qpmesh-run
   sigset_t signal_mask{};  // what qpmesh-run was started with; the ranks get it back
+  int courier = -1;        // the socket of a job that another host started (wire.hpp); -1: none
 };
+
+inline constexpr int usage_code = 2;
 
 // A message for the user and the code to leave with.
 class RunError : public std::runtime_error {
@@ -33,6 +42,15 @@ class RunError : public std::runtime_error {
   int exit_code_;
 };
 
+// How a rank ended, for the user.
+struct RankEnd {
+  int rank = 0;
+  int pid = 0;
+  int code = 0;          // as a shell has it: the exit code, or 128 + signal
+  bool killed = false;   // by a signal
+  std::string ending{};  // "exited with code 3", "was killed by signal 9 (Killed)"
+};
+
 // The leader of a process group of its own, so that whatever it starts gets its signals too. Reaped
 // as late as possible: until then nobody else can get its group's number.
 struct RankProcess {
@@ -42,9 +60,7 @@ struct RankProcess {
   base::UniqueFd output;  // where prefixes are wanted: reading ends of its stdout and stderr
   base::UniqueFd errors;
   bool ended = false;
-  bool killed = false;  // by a signal
-  int code = 0;         // as a shell has it: the exit code, or 128 + signal
-  std::string ending;   // "exited with code 3", "was killed by signal 9 (Killed)"
+  RankEnd end;  // once it has
 
   void signal_group(int signal) const noexcept { ::kill(-pid, signal); }
   // Looks whether it ended, and leaves the zombie.
@@ -64,8 +80,10 @@ class Guardian;
 // of something.
 RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian);
 
-// What a rank finds in its environment: ours without what other launchers said, plus rank, size and
-// job.
+// Whether another launcher says who a rank is by this variable, or this one does.
+bool says_who_ranks_are(std::string_view name);
+// What a rank finds in its environment: ours without what other launchers said, plus rank, size,
+// job and, between hosts, where to meet.
 std::vector<std::string> rank_environment(const char* const* environment, const JobPlan& plan,
                                           int rank);
 

@@ -1,0 +1,168 @@
+#include "tools/run/remote.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/system.hpp"
+#include "tools/run/hosts.hpp"
+
+namespace qpmesh::run {
+namespace {
+
+constexpr std::size_t said_bytes_max = 2048;
+constexpr const char* own_program = "/proc/self/exe";
+constexpr int end_ms_max = 2'000;  // that a process may take to end after its wire has
+
+[[noreturn]] void fail(const char* what) {
+  throw RunError{fmt::format("{} failed: {}", what, base::describe_errno(errno)), 1};
+}
+
+std::array<base::UniqueFd, 2> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2");
+  return {base::UniqueFd{ends[0]}, base::UniqueFd{ends[1]}};
+}
+
+struct Remedy {
+  std::string_view said;
+  std::string_view what;  // {0}: the host
+};
+constexpr std::array remedies{
+    Remedy{
+        "Permission denied",
+        "ssh has no key that the host accepts, and must not ask for a password: ssh-copy-id {0}"},
+    Remedy{"Too many authentication failures",
+           "ssh offers too many keys: name the right one in ~/.ssh/config"},
+    Remedy{"Host key verification failed",
+           "the host's key is not known here, or is not the known one: ssh {0} by hand shows it"},
+    Remedy{"Could not resolve hostname",
+           "no such name is known here: check it, or give an address"},
+    Remedy{"Connection refused",
+           "no ssh server listens there: start one, or give its port in "
+           "~/.ssh/config or by --ssh 'ssh -p PORT'"},
+    Remedy{"timed out", "the host does not answer: is it up, and does a firewall let ssh in?"},
+    Remedy{"No route to host",
+           "the host does not answer: is it up, and does a firewall let ssh in?"},
+    Remedy{"Network is unreachable", "no route leads to that address: ip route get {0}"},
+};
+
+}  // namespace
+
+std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host) {
+  if (is_this_host(host)) return {own_program, "--on-host"};
+  std::vector<std::string> words = shell.command;
+  const std::string_view program = words.front();
+  if (program.substr(program.rfind('/') + 1) == "ssh") {
+    // What the user wrote comes first, and of two the first counts.
+    words.insert(words.end(), {"-T", "-x", "-oBatchMode=yes", "-oConnectTimeout=10",
+                               "-oServerAliveInterval=5", "-oServerAliveCountMax=3"});
+  }
+  words.insert(words.end(), {host, "--", shell.program, "--on-host"});
+  return words;
+}
+
+std::string remedy_for(const RemoteShell& shell, const std::string& host, int code,
+                       std::string_view said) {
+  for (const Remedy& remedy : remedies) {
+    if (said.find(remedy.said) != said.npos) return fmt::format(fmt::runtime(remedy.what), host);
+  }
+  if (code == 126 || code == 127) {
+    return fmt::format("install qpmesh there as {}, or say where it is by --remote-run PATH",
+                       shell.program);
+  }
+  return {};
+}
+
+Remote::Remote(const std::vector<std::string>& command, const sigset_t& signal_mask)
+    : program_{command.front() == own_program ? "qpmesh-run" : command.front()} {
+  auto to_it = make_pipe();
+  auto from_it = make_pipe();
+  auto errors = make_pipe();
+  auto report = make_pipe();  // closed by a successful exec
+  std::vector<std::string> words = command;
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  pid_ = ::fork();
+  if (pid_ < 0) fail("fork");
+  if (pid_ == 0) {
+    // Out of the terminal's reach: it cannot ask for a password, and ^C is ours to pass on.
+    ::setsid();
+    ::setenv("SSH_ASKPASS_REQUIRE", "never", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+    ::signal(SIGPIPE, SIG_DFL);
+    ::dup2(to_it[0].get(), 0);
+    ::dup2(from_it[1].get(), 1);
+    ::dup2(errors[1].get(), 2);
+    ::pthread_sigmask(SIG_SETMASK, &signal_mask, nullptr);
+    ::execvp(pointers[0], pointers.data());
+    const int error = errno;
+    [[maybe_unused]] const auto written = ::write(report[1].get(), &error, sizeof error);
+    ::_exit(127);
+  }
+  report[1].reset();
+  int error = 0;
+  if (::read(report[0].get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+    throw RunError{fmt::format("cannot run \"{}\": {}", words.front(), base::describe_errno(error)),
+                   error == ENOENT || error == ENOTDIR ? 127 : 126};
+  }
+  wire_ = std::make_unique<Wire>(std::move(from_it[0]), std::move(to_it[1]));
+  wire_->expect_announcement();
+  errors_ = std::move(errors[0]);
+  ::fcntl(errors_.get(), F_SETFL, O_NONBLOCK);
+}
+
+Remote::~Remote() {
+  if (wire_) wait();
+}
+
+void Remote::ask(std::vector<pollfd>& polled) const {
+  if (errors_) polled.push_back({.fd = errors_.get(), .events = POLLIN, .revents = 0});
+}
+
+void Remote::listen() {
+  std::array<char, 1024> text;
+  while (errors_) {
+    const ssize_t count = ::read(errors_.get(), text.data(), text.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) {
+      errors_.reset();
+      return;
+    }
+    said_.append(text.data(), static_cast<std::size_t>(count));
+    if (said_.size() > said_bytes_max) said_.erase(0, said_.size() - said_bytes_max);
+  }
+}
+
+void Remote::give_up() const noexcept {
+  if (pid_ > 0) ::kill(-pid_, SIGTERM);
+}
+
+int Remote::wait() {
+  if (pid_ == 0) return code_;
+  wire_->close();
+  const base::System system;
+  const Deadline deadline = base::after_ms(system, end_ms_max);
+  int status = 0;
+  for (;;) {
+    const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+    if (ended != 0 && (ended > 0 || errno != EINTR)) break;
+    if (system.now() >= deadline) ::kill(-pid_, SIGKILL);
+    listen();
+    ::poll(nullptr, 0, 1);
+  }
+  listen();
+  pid_ = 0;
+  code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return code_;
+}
+
+}  // namespace qpmesh::run

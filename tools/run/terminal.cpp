@@ -1,0 +1,30 @@
+#include "tools/run/terminal.hpp"
+
+#include <fmt/format.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/system.hpp"
+#include "tools/run/rank_process.hpp"
+
+namespace qpmesh::run {
+
+base::UniqueFd take_signals(sigset_t& mask_before) {
+  sigset_t ours;
+  ::sigemptyset(&ours);
+  ::sigaddset(&ours, SIGCHLD);
+  for (const int signal : forwarded_signals) ::sigaddset(&ours, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ours, &mask_before);
+  base::UniqueFd signals{::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (!signals) throw RunError{fmt::format("signalfd failed: {}", base::describe_errno(errno)), 1};
+  return signals;
+}
+
+void say(const std::string& line) {
+  const std::string text = fmt::format("qpmesh-run: {}\n", line);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace qpmesh::run
