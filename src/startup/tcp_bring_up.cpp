@@ -111,10 +111,12 @@ class Linking {
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   int size() const { return static_cast<int>(parts_.identities.size()); }
   const base::RankIdentity& about(int rank) const { return parts_.identities[at(rank)]; }
-  bool is_peer(int rank) const { return reach_.way(parts_.rank, rank) == Way::tcp; }
-  bool has_peers() const {
+  bool is_peer_by(Way way, int rank) const {
+    return rank != parts_.rank && reach_.way(parts_.rank, rank) == way;
+  }
+  bool has_peers_by(Way way) const {
     for (int peer = 0; peer < size(); ++peer) {
-      if (is_peer(peer)) return true;
+      if (is_peer_by(way, peer)) return true;
     }
     return false;
   }
@@ -123,10 +125,10 @@ class Linking {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       Calling mine;
       parts_.system->random(mine.token);
-      if (has_peers()) listeners_ = listen();
+      if (has_peers_by(Way::tcp)) listeners_ = listen();
       for (const base::UniqueFd& listener : listeners_)
         mine.addresses.push_back(host_port(bootstrap::local_address(listener.get())));
-      if (has_peers()) mine.listener = listen_on_host();
+      if (has_peers_by(Way::tcp)) mine.listener = listen_on_host();
       return encode(mine);
     });
     base::ByteWriter tokens;
@@ -180,7 +182,7 @@ class Linking {
   void connect(bootstrap::Report& report) {
     std::vector<bootstrap::StreamPeer> peers;
     for (int peer = 0; peer < size(); ++peer) {
-      if (!is_peer(peer)) continue;
+      if (!is_peer_by(Way::tcp, peer)) continue;
       const bool on_host = same_network(about(peer).place, about(parts_.rank).place);
       peers.push_back({.rank = peer,
                        .pid = about(peer).pid,
@@ -190,11 +192,12 @@ class Linking {
                        .addresses = addresses_of(peer)});
     }
     auto transport = std::make_unique<transport::tcp::TcpTransport>(
-        *parts_.system,
-        transport::tcp::Settings{.inline_bytes_max = inline_bytes_max(),
-                                 .silence_ms_max = parts_.options.link_timeout_ms == 0
-                                                       ? transport::tcp::Settings{}.silence_ms_max
-                                                       : parts_.options.link_timeout_ms});
+        *parts_.system, transport::tcp::Settings{
+                            .inline_bytes_max = inline_bytes_max(),
+                            .silence_ms_max = parts_.options.link_timeout_ms == 0
+                                                  ? transport::tcp::Settings{}.silence_ms_max
+                                                  : parts_.options.link_timeout_ms,
+                            .beside_others = has_peers_by(Way::shm) || has_peers_by(Way::verbs)});
     transport_ = transport.get();
     result_.transport = std::move(transport);
     result_.links.resize(at(size()));

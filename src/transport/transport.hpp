@@ -53,6 +53,9 @@ struct Capabilities {
   Notification medium = Notification::poll;  // records with payload behind them
   std::size_t inline_bytes_max = 0;          // such sources may be reused as soon as post returns
   std::size_t write_bytes_max = 0;           // of one write or read
+  // Of a message that comes through the payload ring: worth its record, and short enough that both
+  // ends copy at once.
+  std::size_t segment_bytes_max = std::size_t{16} << 10;
 };
 
 // One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched

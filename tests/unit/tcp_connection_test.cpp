@@ -282,6 +282,67 @@ TEST(outbox, gives_back_everything_in_order_whatever_the_socket_takes) {
   EXPECT_EQ(got, expected);
 }
 
+// A context whose other peers share memory with it, say.
+class BesideOthers : public testing::Test {
+ public:
+  BesideOthers() {
+    auto sockets = test::loopback_sockets();
+    peer = std::move(sockets[1]);
+    connection = transport.connect({.peer = 3,
+                                    .peer_name = "rank 3 at the other end",
+                                    .socket = std::move(sockets[0]),
+                                    .window = window});
+    for (int i = 0; i < 100; ++i) transport.progress();
+  }
+  void write_one_byte() {
+    const FrameHeader header = FrameHeader::of(FrameKind::write, 1, {Regions::window, 0});
+    std::vector<std::byte> frame(sizeof header + 1, std::byte{7});
+    std::memcpy(frame.data(), &header, sizeof header);
+    ASSERT_EQ(::send(peer.get(), frame.data(), frame.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(frame.size()));
+  }
+  // Until n looks of the context have been made, or something has come.
+  int looks_until_news(int looks_max) {
+    int looks = 0;
+    while (looks < looks_max && window.front() != std::byte{7}) {
+      transport.progress();
+      ++looks;
+    }
+    return looks;
+  }
+
+  base::FailPoints points;
+  base::System system{&points};
+  std::vector<std::byte> window = std::vector<std::byte>(window_bytes);
+  TcpTransport transport{system, {.inline_bytes_max = 4096, .beside_others = true}};
+  base::UniqueFd peer;
+  std::unique_ptr<Connection> connection;
+};
+
+TEST_F(BesideOthers, silent_sockets_cost_a_call_in_sixteen_looks) {
+  const std::uint64_t before = points.calls();
+  for (int i = 0; i < 1600; ++i) transport.progress();
+  EXPECT_EQ(points.calls() - before, 100U);
+}
+
+TEST_F(BesideOthers, what_comes_after_silence_is_found_within_sixteen_looks) {
+  write_one_byte();
+  EXPECT_LE(looks_until_news(1000), 16);
+}
+
+TEST_F(BesideOthers, who_has_written_or_falls_asleep_looks_at_once) {
+  const std::byte nothing{};
+  const Write write{.body = {&nothing, 1}, .target = {Regions::window, 0}};
+  for (const bool writes : {true, false}) {
+    for (int i = 0; i < 100; ++i) transport.progress();
+    if (writes) connection->post({&write, 1});
+    else transport.request_notification();
+    window.front() = std::byte{0};
+    write_one_byte();
+    EXPECT_EQ(looks_until_news(1000), 1) << writes;
+  }
+}
+
 TEST(tcp_transport, that_cannot_be_made_says_which_call_failed_and_leaks_nothing) {
   for (std::uint64_t call = 0;; ++call) {
     base::FailPoints points;

@@ -27,9 +27,6 @@ struct SendPlaces {
   std::span<std::byte> staging;            // empty where every source may be reused at once
 };
 
-// A segment is worth its record, and short enough that both ends copy at once.
-inline constexpr std::size_t segment_ring_bytes_max = std::size_t{16} << 10;
-
 template <class Atomics>
 class SendRing {
  public:
@@ -123,7 +120,7 @@ class SendRing {
   // that the power of two is also a packet. A multiple of every element size.
   std::size_t segment_bytes_max() const noexcept {
     const std::size_t eighth =
-        std::min(payload_cursor_.ring_units() / 8 * unit_bytes, segment_ring_bytes_max);
+        std::min(payload_cursor_.ring_units() / 8 * unit_bytes, capabilities_.segment_bytes_max);
     const bool gathered = capabilities_.medium == transport::Notification::immediate;
     const std::size_t record =
         gathered ? record_lines(record_length(sizeof(SegmentBody))) * line_bytes : 0;

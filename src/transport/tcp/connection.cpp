@@ -66,6 +66,7 @@ TcpConnection::~TcpConnection() {
 Post TcpConnection::post(std::span<const Write> chain) noexcept {
   if (failed_) return Post::failed;
   assert(!chain.empty() && chain.size() <= chain_writes_max);
+  transport_.silent_looks_ = 0;  // an answer may come
   std::array<FrameHeader, chain_writes_max> headers;
   std::array<iovec, 3 * chain_writes_max> parts;
   std::size_t used = 0;
@@ -204,10 +205,12 @@ bool TcpConnection::delivered() noexcept {
 
 // ---- what comes ----
 
-void TcpConnection::receive() noexcept {
+bool TcpConnection::receive() noexcept {
+  const std::uint64_t before = received_;
   for (int turn = 0; turn < receives_max && !failed_; ++turn) {
-    if (!receive_once()) return;
+    if (!receive_once()) break;
   }
+  return received_ != before;
 }
 
 // False: there is nothing more for now.
@@ -219,9 +222,11 @@ bool TcpConnection::receive_once() noexcept {
     const std::size_t here = incoming_.header.bytes() - incoming_.left;
     parts[used++] = {.iov_base = target.at + here, .iov_len = incoming_.left};
   }
-  // What is dropped passes through the buffer, which is empty while a long frame comes.
-  const std::size_t room =
-      target.dropped ? std::min(incoming_.left, input_.size()) : input_.size() - input_held_;
+  // What is dropped passes through the buffer, which is empty while a long frame comes. Behind that
+  // one little more is taken: what the buffer gets of the next long one is copied twice.
+  std::size_t room = input_.size() - input_held_;
+  if (target.at != nullptr) room = whole_bytes_max;
+  else if (target.dropped) room = std::min(room, incoming_.left);
   parts[used++] = {.iov_base = input_.data() + input_held_, .iov_len = room};
   msghdr message{};
   message.msg_iov = parts.data();
@@ -241,6 +246,7 @@ bool TcpConnection::receive_once() noexcept {
     return false;
   }
   const auto count = static_cast<std::size_t>(result);
+  received_ += count;
   const std::size_t of_frame = std::min(count, incoming_.left);
   if (of_frame > 0) {
     incoming_.left -= of_frame;

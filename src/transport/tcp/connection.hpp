@@ -40,8 +40,8 @@ class TcpConnection final : public Connection {
   // ---- for the transport
 
   int socket() const noexcept { return joined_.socket.get(); }
-  // Takes what has come.
-  void receive() noexcept;
+  // Takes what has come; false: nothing had.
+  bool receive() noexcept;
   // Sends what waits, as far as the socket takes it.
   void flush() noexcept;
   bool has_unsent() const noexcept { return !outbox_.empty(); }
@@ -103,6 +103,7 @@ class TcpConnection final : public Connection {
   Incoming incoming_;
   std::array<std::byte, input_bytes> input_;  // frames that are not placed yet
   std::size_t input_held_ = 0;                // bytes of them
+  std::uint64_t received_ = 0;                // bytes, since the beginning
   bool failed_ = false;
   ErrorDetail fault_;
 };

@@ -18,6 +18,8 @@ enum class FrameKind : std::uint32_t {
 };
 
 inline constexpr std::size_t write_bytes_max = std::size_t{1} << 20;
+// A shorter one is not worth two calls of the system.
+inline constexpr std::size_t segment_bytes_max = std::size_t{128} << 10;
 // A frame up to this length is placed at once when all of it is here, so that whoever finds a flag
 // in its target finds the rest, too. A longer one goes into its target piece by piece.
 inline constexpr std::size_t whole_bytes_max = 2048;

@@ -38,7 +38,8 @@ TcpTransport::TcpTransport(const base::System& system, const Settings& settings)
                     .registers_for_nothing = true,
                     .deregistering_fences = true,
                     .inline_bytes_max = settings.inline_bytes_max,
-                    .write_bytes_max = write_bytes_max},
+                    .write_bytes_max = write_bytes_max,
+                    .segment_bytes_max = segment_bytes_max},
       epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
   if (!epoll_) fail_connecting(no_peer, "epoll_create1");
 }
@@ -86,19 +87,20 @@ void TcpTransport::watch(TcpConnection& connection, std::uint32_t events) const 
     connection.watched_for = events;
 }
 
-void TcpTransport::look_at_each() noexcept {
+bool TcpTransport::look_at_each() noexcept {
   if (watches_ && !asleep_ && ++looks_ > watched_looks) {
     watches_ = false;
     for (TcpConnection* const connection : connections_) watch(*connection, 0);
   }
+  bool news = false;
   for (TcpConnection* const connection : connections_) {
-    connection->receive();
+    news |= connection->receive();
     if (connection->has_unsent()) connection->flush();
   }
+  return news;
 }
 
-void TcpTransport::progress() noexcept {
-  if (connections_.size() <= looked_at_each_max) return look_at_each();
+bool TcpTransport::look_at_ready() noexcept {
   std::array<epoll_event, 16> ready;
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -109,11 +111,25 @@ void TcpTransport::progress() noexcept {
   for (TcpConnection* const connection : connections_) {
     if (connection->has_unsent()) connection->flush();
   }
+  return count > 0;
+}
+
+bool TcpTransport::is_worth_a_look() noexcept {
+  if (!settings_.beside_others || silent_looks_ < silent_looks_max) return true;
+  if (++skipped_looks_ < looks_between) return false;
+  skipped_looks_ = 0;
+  return true;
+}
+
+void TcpTransport::progress() noexcept {
+  if (!is_worth_a_look()) return;
+  const bool news = connections_.size() <= looked_at_each_max ? look_at_each() : look_at_ready();
+  silent_looks_ = news ? 0 : silent_looks_ + 1;
 }
 
 std::chrono::microseconds TcpTransport::request_notification() noexcept {
   watches_ = asleep_ = true;
-  looks_ = 0;
+  looks_ = silent_looks_ = 0;
   for (TcpConnection* const connection : connections_) {
     if (connection->fault() == nullptr)
       watch(*connection, EPOLLIN | (connection->has_unsent() ? unsigned{EPOLLOUT} : 0U));
