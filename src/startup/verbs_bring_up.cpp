@@ -81,8 +81,12 @@ class Linking {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       devices_ = discover(*parts_.system);
       Wishes wishes = wishes_of(parts_.options, bootstrap_.local_address());
-      wishes.numa_node =
-          topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
+      const bool placed = std::ranges::any_of(
+          devices_, [](const DeviceFacts& device) { return device.numa_node >= 0; });
+      if (placed) {
+        wishes.numa_node =
+            topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
+      }
       return encode(make_offer(devices_, wishes, host(parts_.rank)));
     });
     for (int rank = 0; rank < size(); ++rank) offers_.push_back(decode(blobs[at(rank)], rank));

@@ -1,8 +1,10 @@
 #include "topology/cores.hpp"
 
 #include <hwloc.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <memory>
@@ -14,10 +16,12 @@ namespace {
 
 struct Destroy {
   void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
-  void operator()(hwloc_bitmap_s* bitmap) const noexcept { hwloc_bitmap_free(bitmap); }
 };
 using Topology = std::unique_ptr<hwloc_topology, Destroy>;
-using Bitmap = std::unique_ptr<hwloc_bitmap_s, Destroy>;
+
+struct FreeCpuSet {
+  void operator()(cpu_set_t* set) const noexcept { CPU_FREE(set); }
+};
 
 // Of this machine; nothing when hwloc cannot read it.
 Topology load_topology() {
@@ -34,13 +38,24 @@ std::vector<int> cores_of(hwloc_const_bitmap_t mask) {
   return cores;
 }
 
+// Without hwloc, which reads hundreds of files first and loads plugins with their libraries.
 std::vector<int> affinity_mask() {
-  const auto topology = load_topology();
-  const Bitmap mask{hwloc_bitmap_alloc()};
-  if (!topology || !mask ||
-      hwloc_get_cpubind(topology.get(), mask.get(), HWLOC_CPUBIND_PROCESS) != 0)
-    return {};
-  return cores_of(mask.get());
+  constexpr int cores_max = 1 << 20;
+  for (int count = 1024; count <= cores_max; count *= 2) {  // the kernel refuses a set too short
+    const std::unique_ptr<cpu_set_t, FreeCpuSet> mask{CPU_ALLOC(static_cast<std::size_t>(count))};
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(count));
+    if (!mask) return {};
+    if (::sched_getaffinity(0, bytes, mask.get()) != 0) {
+      if (errno == EINVAL) continue;
+      return {};
+    }
+    std::vector<int> cores;
+    for (int core = 0; core < count; ++core) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(core), bytes, mask.get())) cores.push_back(core);
+    }
+    return cores;
+  }
+  return {};
 }
 
 // Path of this process in the cgroup v2 tree: the line "0::/path".

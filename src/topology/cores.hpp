@@ -14,8 +14,8 @@ struct UsableCores {
   int quota = 0;           // 0: no limit
 };
 
-// Of this process, from hwloc and cgroup v2 (cpu.max of every ancestor). What cannot be read is not
-// a limit.
+// Of this thread, by its mask and cgroup v2 (cpu.max of every ancestor). What cannot be read is not a
+// limit.
 UsableCores usable_cores();
 
 // Cores' worth of time that the control group at path allows: the smallest limit of its own
@@ -32,7 +32,7 @@ struct NumaNode {
   std::vector<int> cores{};
 };
 
-// Of this machine, by hwloc; empty when it cannot be read.
+// Of this machine, by hwloc, which takes milliseconds; empty when it cannot be read.
 std::vector<NumaNode> numa_nodes();
 
 // The node that holds all of the cores; -1 when none does.
