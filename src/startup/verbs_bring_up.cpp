@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -62,7 +63,10 @@ class Linking {
   NetworkLinks run() {
     exchange_offers();
     if (!choose()) return {};
-    bootstrap::agree(bootstrap_, deadline_, [&] { return open(), Blob{}; });
+    judge(bootstrap::agree(bootstrap_, deadline_, [&] {
+      open();
+      return test();
+    }));
     const auto addresses =
         bootstrap::agree(bootstrap_, deadline_, [&] { return addresses_for_all(); });
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
@@ -147,15 +151,6 @@ class Linking {
     require_room(*device, {.peers = static_cast<std::uint32_t>(peers_.size()),
                            .sends = send_depth,
                            .receives = layout_.immediates_max()});
-    const Endpoint& here = offers_[at(parts_.rank)].endpoints.front();
-    const Placement seen = test_placement(*parts_.system, here);
-    const Notifications left =
-        judge_placement(notifications(default_notifications(*device, here.link_layer)), seen);
-    parts_.log.info(
-        "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
-        "payload{}{}",
-        port.device, seen.records, seen.partial, seen.out_of_order, seen.overtaken,
-        seen.failure.empty() ? "" : "; ", seen.failure);
     auto transport = std::make_unique<VerbsTransport>(
         *parts_.system, parts_.log,
         Settings{.host = host(parts_.rank),
@@ -163,7 +158,8 @@ class Linking {
                  .peers = static_cast<std::uint32_t>(peers_.size()),
                  .receives = layout_.immediates_max(),
                  .link_timeout_ms = parts_.options.link_timeout_ms,
-                 .notifications = left});
+                 .notifications =
+                     notifications(default_notifications(*device, first_endpoint().link_layer))});
     const std::size_t bytes = per_peer_bytes() * peers_.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
@@ -178,6 +174,45 @@ class Linking {
                     port.port, bytes, per_peer_bytes());
     transport_ = transport.get();
     result_.transport = std::move(transport);
+  }
+
+  const Endpoint& first_endpoint() const { return offers_[at(parts_.rank)].endpoints.front(); }
+
+  // Of the ranks that use this one's device the lowest tests it: at the same time they would
+  // disturb each other.
+  int tester() const {
+    const auto device_of = [&](int rank) {
+      const base::Place& place = parts_.identities[at(rank)].place;
+      return std::tie(place.boot_id, place.net_namespace, ports_[at(rank)].device);
+    };
+    int rank = 0;
+    while (device_of(rank) != device_of(parts_.rank) || !has_peers(rank)) ++rank;
+    return rank;
+  }
+  bool has_peers(int rank) const {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (reach_.way(rank, peer) == Way::verbs) return true;
+    }
+    return false;
+  }
+
+  Blob test() const {
+    if (peers_.empty() || tester() != parts_.rank) return {};
+    const Placement seen = test_placement(*parts_.system, first_endpoint());
+    parts_.log.info(
+        "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
+        "payload{}{}",
+        ports_[at(parts_.rank)].device, seen.records, seen.partial, seen.out_of_order,
+        seen.overtaken, seen.failure.empty() ? "" : "; ", seen.failure);
+    return encode(seen);
+  }
+
+  // By what the tester of this rank's device saw.
+  void judge(const std::vector<Blob>& tests) const {
+    if (peers_.empty()) return;
+    const int rank = tester();
+    transport_->rely_on(
+        judge_placement(transport_->relied_on(), decode_placement(tests[at(rank)], rank)));
   }
 
   Notifications notifications(Notifications by_device) const {

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <memory>
 
+#include "base/bytes.hpp"
+#include "base/errors.hpp"
 #include "base/log.hpp"
 #include "qpmesh/error.hpp"
 #include "transport/verbs/connection.hpp"
@@ -133,6 +135,23 @@ Placement test_placement(const base::System& system, const selection::Endpoint& 
     seen.failure = error.what();
   }
   return seen;
+}
+
+Blob encode(const Placement& seen) {
+  base::ByteWriter out;
+  out.put_fields(seen.records, seen.partial, seen.out_of_order, seen.overtaken,
+                 seen.vouched_in_order);
+  return std::move(out).blob();
+}
+
+Placement decode_placement(BlobView bytes, int rank) {
+  base::ByteReader in{bytes};
+  Placement seen;
+  in.get_fields(seen.records, seen.partial, seen.out_of_order, seen.overtaken,
+                seen.vouched_in_order);
+  if (in.finished()) return seen;
+  base::throw_error({ErrorCode::corrupt, rank}, "init", "",
+                    "{} bytes do not say what the self-test of its device saw", bytes.size());
 }
 
 selection::Notifications judge_placement(selection::Notifications believed,

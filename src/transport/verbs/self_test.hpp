@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/system.hpp"
+#include "qpmesh/bootstrap.hpp"
 #include "transport/verbs/selection/choice.hpp"
 #include "transport/verbs/selection/rules.hpp"
 
@@ -23,6 +24,11 @@ struct Placement {
 // Takes a few milliseconds; never longer than a fraction of a second, whatever the device does.
 // Never throws for the device's doings: a test that cannot run is a finding too.
 Placement test_placement(const base::System& system, const selection::Endpoint& endpoint);
+
+// For ranks that share the device: one tests it for all.
+Blob encode(const Placement& seen);
+// Throws Error{corrupt} naming the rank.
+Placement decode_placement(BlobView bytes, int rank);
 
 // What is left to rely on.
 selection::Notifications judge_placement(selection::Notifications believed,

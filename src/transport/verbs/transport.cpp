@@ -155,6 +155,17 @@ void VerbsTransport::open_queue_pair(Pending& pending) {
   if (!pending.queue_pair) fail_opening(settings_.port.device, "ibv_create_qp", errno);
 }
 
+bool VerbsTransport::has_route(const Path& path) {
+  const auto& [local, peer] = path;
+  const auto [known, added] =
+      routes_.try_emplace({local.port, local.gid_index, peer.gid, peer.lid}, false);
+  if (!added) return known->second;
+  ibv_ah_attr route = route_to(local, peer);
+  const AddressHandle probe{call_for_object(system_, "ibv_create_ah",
+                                            [&] { return ibv_create_ah(domain_.get(), &route); })};
+  return known->second = probe != nullptr;
+}
+
 Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
   Pending mine{.peer = peer,
                .index = static_cast<std::uint32_t>(pending_.size()),
@@ -165,10 +176,7 @@ Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
   const Path& first = mine.paths.choices.front();
   to_state(mine, to_init(first.local, access_of_queue_pair), "INIT", describe_link(mine, first));
   for (std::size_t i = 0; i < mine.paths.choices.size(); ++i) {
-    ibv_ah_attr route = route_to(mine.paths.choices[i].local, mine.paths.choices[i].peer);
-    const AddressHandle probe{call_for_object(
-        system_, "ibv_create_ah", [&] { return ibv_create_ah(domain_.get(), &route); })};
-    if (!probe) mine.unroutable |= std::uint64_t{1} << i;
+    if (!has_route(mine.paths.choices[i])) mine.unroutable |= std::uint64_t{1} << i;
   }
   pending_.push_back(std::move(mine));
   return encode({.qpn = pending_.back().queue_pair->qp_num,

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/log.hpp"
@@ -61,6 +63,12 @@ class VerbsTransport final : public Transport {
       std::span<const std::byte> memory) const noexcept override {
     return regions_.address_of(memory);
   }
+  // What is left to rely on of the settings' notifications, as a self-test found. Before peers are
+  // told.
+  const selection::Notifications& relied_on() const noexcept { return settings_.notifications; }
+  void rely_on(const selection::Notifications& notifications) {
+    settings_.notifications = notifications;
+  }
   // What the peer needs to connect to us by one of these paths.
   Blob address_for(int peer, PeerPaths paths);
   std::unique_ptr<Connection> connect(int peer, BlobView peer_address);
@@ -83,6 +91,7 @@ class VerbsTransport final : public Transport {
   };
 
   void open_queue_pair(Pending& pending);
+  bool has_route(const Path& path);
   void to_state(const Pending& pending, const Attributes& attributes, std::string_view step,
                 const diagnosis::LinkDescription& link) const;
   diagnosis::LinkDescription describe_link(const Pending& pending, const Path& path) const;
@@ -101,6 +110,9 @@ class VerbsTransport final : public Transport {
   CompletionQueue arrived_;
   Regions regions_;
   base::UniqueFd wake_;  // epoll over the completion channel and the device's events
+  // Whether there is a route, by port and GID here and GID and LID there: many peers share a
+  // device, and for each address handle libibverbs reads all of the system's links and neighbours.
+  std::map<std::tuple<int, int, selection::Gid, int>, bool> routes_;
   std::vector<Pending> pending_;
   std::vector<VerbsConnection*> connections_;  // by index; nullptr: not yet, or no more
   // Connections that wait for a completion which they asked for. Where there is none the queue need
