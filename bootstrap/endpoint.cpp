@@ -1,11 +1,13 @@
 #include "bootstrap/endpoint.hpp"
 
 #include <fmt/format.h>
+#include <limits.h>
 #include <netdb.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -82,11 +84,30 @@ Resolved resolve(const HostPort& address, const base::System& system) {
   return resolved;
 }
 
-// Binds the root's address and nothing else; a wildcard only when the address is one.
+// Whether a host's own name stands for loopback there, as Debian's /etc/hosts has it (127.0.1.1):
+// others, to whom the name gives an address, would find nobody at it.
+bool hides_behind_loopback(const HostPort& root, const Resolved& resolved) {
+  std::array<char, HOST_NAME_MAX + 1> text{};
+  if (::gethostname(text.data(), text.size() - 1) != 0) return false;
+  const std::string_view own{text.data()};
+  const std::string_view name{root.host};
+  const bool is_own = name == own || name.substr(0, name.find('.')) == own.substr(0, own.find('.'));
+  return is_own && name != "localhost" && !numeric(root) &&
+         std::ranges::all_of(resolved.addresses,
+                             [](const Address& each) { return scope_of(each) == Scope::loopback; });
+}
+
+// Binds the root's address and nothing else; a wildcard only when the address is one, or is
+// loopback under a name that is another address to others.
 base::UniqueFd listen_at_root(const HostPort& root, const base::System& system) {
-  const Resolved resolved = resolve(root, system);
+  Resolved resolved = resolve(root, system);
   if (resolved.addresses.empty())
     fail_init(ErrorCode::bad_config, 0, resolved.problem, "check QPMESH_ROOT", resolved.error);
+  if (hides_behind_loopback(root, resolved)) {
+    const bool four = std::ranges::any_of(
+        resolved.addresses, [](int family) { return family == AF_INET; }, &Address::family);
+    resolved.addresses = {*numeric({four ? "0.0.0.0" : "::", root.port})};
+  }
   int last_error = 0;
   for (const Address& address : resolved.addresses) {
     Opened listening = listen_at(system, address);

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "bootstrap/endpoint.hpp"
 #include "bootstrap/init_error.hpp"
@@ -153,6 +154,15 @@ std::optional<Identity> from_hydra(const Environment& environment) {
   return identity;
 }
 
+// Below Linux's range for outgoing connections.
+constexpr std::uint64_t ports_first = 10'000;
+constexpr std::uint64_t ports_count = 22'768;
+
+// A port that every rank derives alike from what it knows of the job.
+std::uint16_t derived_port(std::uint64_t number) {
+  return static_cast<std::uint16_t>(ports_first + number % ports_count);
+}
+
 // "2,1" or "4(x2),3": tasks of each node of the step.
 std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t node) {
   while (!list.empty()) {
@@ -188,6 +198,45 @@ int srun_local_size(const Environment& environment, int size) {
   return static_cast<int>(number(environment, "SLURM_NTASKS_PER_NODE", 1, size).value_or(size));
 }
 
+// The first of "node[01-04,7],login2": "node01". Of several brackets each gives its first number.
+std::string first_of_hosts(std::string_view list) {
+  std::string first;
+  bool inside = false;
+  bool skipped = false;  // the rest of a bracket
+  for (const char c : list) {
+    if (c == '[') {
+      inside = true;
+      skipped = false;
+    } else if (c == ']') {
+      inside = false;
+    } else if (c == ',' && !inside) {
+      break;
+    } else {
+      skipped |= inside && (c == ',' || c == '-');
+      if (!inside || !skipped) first += c;
+    }
+  }
+  return first;
+}
+
+// Rank 0 is on the first node of the step. Its port is one that Slurm has reserved for the step, or
+// follows from the step's number.
+std::string srun_root(const Environment& environment, const std::string& job) {
+  for (const std::string_view name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+    const auto list = environment(name);
+    if (!list) continue;
+    const std::string host = first_of_hosts(*list);
+    if (host.empty()) fail_variable(name, *list, "a list of nodes like node[1-4]");
+    const auto reserved = environment("SLURM_STEP_RESV_PORTS");
+    const auto first =
+        reserved ? parse_number(reserved->substr(0, reserved->find_first_of("-,"))) : std::nullopt;
+    const bool usable = first && *first >= 1 && *first <= 65'535;
+    return to_string(HostPort{
+        host, usable ? static_cast<std::uint16_t>(*first) : derived_port(base::mix64(job))});
+  }
+  return {};
+}
+
 std::optional<Identity> from_srun(const Environment& environment) {
   // A batch script has a SLURM_PROCID too, but is no step of srun's: it is alone. Its step id is
   // missing or a large constant.
@@ -204,17 +253,16 @@ std::optional<Identity> from_srun(const Environment& environment) {
   const std::string job = required_text(environment, "SLURM_JOB_ID", "srun");
   identity.local_size = srun_local_size(environment, identity.size);
   identity.job = fmt::format("slurm-{}.{}", job, step_number);
+  if (identity.local_size < identity.size) identity.root = srun_root(environment, identity.job);
   return identity;
 }
 
 // torchrun's own store listens on MASTER_PORT, and people number the ports of their jobs in
-// sequence: ours is far from it, below Linux's range for outgoing connections.
+// sequence: ours is far from it.
 std::uint16_t port_beside(std::int64_t master_port) {
-  constexpr std::int64_t first = 10'000;
-  constexpr std::int64_t count = 22'768;
-  constexpr std::int64_t shift = 7'919;
-  static_assert((first + shift) % count != 0, "no port may be mapped to itself");
-  return static_cast<std::uint16_t>(first + (master_port + shift) % count);
+  constexpr std::uint64_t shift = 7'919;
+  static_assert((ports_first + shift) % ports_count != 0, "no port may be mapped to itself");
+  return derived_port(static_cast<std::uint64_t>(master_port) + shift);
 }
 
 std::optional<Identity> from_torchrun(const Environment& environment) {

@@ -248,6 +248,37 @@ TEST(launcher, reads_its_own_variables_before_all_others) {
                "srun", 4, 5, 1);
 }
 
+TEST(launcher, meets_on_the_first_node_of_srun) {
+  const auto root_of = [](const std::string& nodes, const Table& more = {}) {
+    return identify_in(with(with(srun, {{"QPMESH_SECRET", long_secret},
+                                        {"SLURM_STEP_NODELIST", nodes},
+                                        {"SLURM_JOB_NODELIST", "never"}}),
+                            more))
+        .root;
+  };
+  const std::string root = root_of("node1,node2,node3");
+  EXPECT_EQ(root.substr(0, root.find(':')), "node1");
+  const int port = std::stoi(root.substr(root.find(':') + 1));
+  EXPECT_GE(port, 10'000);
+  EXPECT_LT(port, 32'768);
+  EXPECT_NE(root_of("node1", {{"SLURM_STEP_ID", "1"}}), root) << "another step, another port";
+  const Table ports{{"SLURM_STEP_RESV_PORTS", "12000-12001"}};
+  EXPECT_EQ(root_of("node[01-03]", ports), "node01:12000");
+  EXPECT_EQ(root_of("node[007,9-12],login[1-2]", ports), "node007:12000");
+  EXPECT_EQ(root_of("rack[2-3]node[4,6]-ib.cluster", ports), "rack2node4-ib.cluster:12000");
+  EXPECT_EQ(identify_in(with(srun, {{"QPMESH_SECRET", long_secret},
+                                    {"SLURM_JOB_NODELIST", "b[5-7]"},
+                                    {"SLURM_STEP_RESV_PORTS", "12000"}}))
+                .root,
+            "b5:12000");
+  EXPECT_EQ(root_of("node1", {{"QPMESH_ROOT", "a:1"}}), "a:1");
+  EXPECT_EQ(root_of("node1", {{"SLURM_STEP_TASKS_PER_NODE", "5"}, {"SLURM_NODEID", "0"}}), "");
+  expect_error(with(srun, {{"SLURM_STEP_NODELIST", ""}}),
+               "SLURM_STEP_NODELIST is \"\"; allowed is a list of nodes like node[1-4]",
+               "the launcher sets it; where QPMESH_RANK and QPMESH_SIZE are set, no launcher is "
+               "asked");
+}
+
 TEST(launcher, applies_its_own_root_and_job_under_every_launcher) {
   for (const Table& table : {open_mpi, hydra, srun, torchrun}) {
     const Identity identity = identify_in(with(table, {{"QPMESH_ROOT", "[::1]:4000"},
