@@ -1,5 +1,7 @@
 // Each promise of qpmesh-run with hosts. First the hosts are names of this machine, which a script
 // in ssh's place stands for; then two of them have a network and an ssh server of their own.
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -7,7 +9,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "job.hpp"
 #include "launch.hpp"
@@ -678,6 +679,90 @@ TEST_F(HostsOverSsh, that_the_network_loses_are_named_and_end_the_job) {
       << run->errors();
   ::kill(session, SIGKILL);  // what TCP does there, a quarter of an hour later
   for (const pid_t rank : ranks) EXPECT_TRUE(is_gone(rank));
+}
+
+// ---- the same two hosts by name, and ranks that no ssh starts ----
+
+// On Debian a host's own name stands for loopback in its /etc/hosts.
+class HostsByName : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hosts_.problem().empty()) GTEST_SKIP() << hosts_.problem();
+    std::ofstream{folder_.file("hosts0")} << "127.0.0.1 localhost\n127.0.1.1 node1\n"
+                                          << TwoHosts::addresses[1] << " node2\n";
+    std::ofstream{folder_.file("hosts1")} << "127.0.0.1 localhost\n127.0.1.1 node2\n"
+                                          << TwoHosts::addresses[0] << " node1\n";
+  }
+
+  void become_host(int host) const {
+    hosts_.enter(host);
+    const std::string hosts = folder_.file(fmt::format("hosts{}", host));
+    if (::unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(hosts.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) != 0 ||
+        ::sethostname(host == 0 ? "node1" : "node2", 5) != 0)
+      ::_exit(98);
+  }
+
+  // Two ranks on each host, with the variables that a launcher would set; what rank 0 says.
+  std::string run_ten_lines(
+      const std::function<std::map<std::string, std::string>(int)>& variables) {
+    std::vector<pid_t> ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      ranks.push_back(start({TEN_LINES}, folder_.file(fmt::format("said{}", rank)), [&] {
+        become_host(rank / 2);
+        for (const auto& [name, value] : variables(rank))
+          ::setenv(name.c_str(), value.c_str(), 1);        // NOLINT(concurrency-mt-unsafe)
+        ::setenv("QPMESH_SECRET", "0123456789abcdef", 1);  // NOLINT(concurrency-mt-unsafe)
+      }));
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+      int status = -1;
+      ::waitpid(ranks[static_cast<std::size_t>(rank)], &status, 0);
+      EXPECT_EQ(status, 0) << text_of_file(folder_.file(fmt::format("said{}", rank)));
+    }
+    return text_of_file(folder_.file("said0"));
+  }
+
+  using TwoHosts = test::TwoHosts;
+  TwoHosts hosts_;
+  const Folder folder_;
+};
+
+TEST_F(HostsByName, find_each_other_under_srun) {
+  EXPECT_EQ(run_ten_lines([](int rank) {
+              return std::map<std::string, std::string>{{"SLURM_JOB_ID", "7"},
+                                                        {"SLURM_STEP_ID", "0"},
+                                                        {"SLURM_PROCID", std::to_string(rank)},
+                                                        {"SLURM_NODEID", std::to_string(rank / 2)},
+                                                        {"SLURM_STEP_NUM_TASKS", "4"},
+                                                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
+                                                        {"SLURM_STEP_NODELIST", "node[1-2]"}};
+            }),
+            "4 ranks, each element 4\n");
+}
+
+TEST_F(HostsByName, find_each_other_under_torchrun) {
+  EXPECT_EQ(run_ten_lines([](int rank) {
+              return std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                                        {"WORLD_SIZE", "4"},
+                                                        {"LOCAL_RANK", std::to_string(rank % 2)},
+                                                        {"LOCAL_WORLD_SIZE", "2"},
+                                                        {"MASTER_ADDR", "node1"},
+                                                        {"MASTER_PORT", "29500"}};
+            }),
+            "4 ranks, each element 4\n");
+}
+
+// As a Kubernetes Job with a headless service has it: the number of the pod, and the first one's
+// name.
+TEST_F(HostsByName, find_each_other_by_variables_alone) {
+  EXPECT_EQ(run_ten_lines([](int rank) {
+              return std::map<std::string, std::string>{{"QPMESH_RANK", std::to_string(rank)},
+                                                        {"QPMESH_SIZE", "4"},
+                                                        {"QPMESH_ROOT", "node1:29500"}};
+            }),
+            "4 ranks, each element 4\n");
 }
 
 }  // namespace
