@@ -138,7 +138,8 @@ constexpr std::array table{
         "choice", "QPMESH_CHOICE", &Options::choice, choice_names, agreed,
         "How the algorithm of a collective, and the way of a long message, are chosen. `measured`: "
         "on a node, what gives the same bits is timed while the program runs. `predicted`: by "
-        "formulas alone, as between nodes."),
+        "formulas alone. Between nodes these decide in any case; with `measured` they go by times "
+        "that `init` finds on its own links."),
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
          "Forces algorithms of collectives, as `allreduce=one_shot:<8KiB,direct,broadcast=chain`: "
          "up to a size, and the last one for all others. Other collectives: chosen."),

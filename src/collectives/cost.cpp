@@ -17,14 +17,14 @@ constexpr double helped_share = 0.58;
 // Ranks of a node send through one link at the same time. Where some of the peers are on the same
 // node, that many of the bytes do not go there.
 CostModel network(const Constants& constants, const CallShape& shape, int ranks_per_link) noexcept {
-  double byte_s = ranks_per_link * constants.network_byte_s;
+  double byte_s = ranks_per_link * constants.network.byte_s;
   if (shape.levels.nodes > 0) {
     const double here = shape.levels.node_ranks_max;
     const double others = (shape.ranks() - here) / (shape.ranks() - 1);
-    byte_s = others * here * constants.network_byte_s + (1 - others) * constants.message_byte_s;
+    byte_s = others * here * constants.network.byte_s + (1 - others) * constants.message_byte_s;
   }
-  return {.latency_s = constants.network_latency_s,
-          .overhead_s = constants.network_overhead_s,
+  return {.latency_s = constants.network.latency_s,
+          .overhead_s = constants.network.overhead_s,
           .byte_s = byte_s,
           .reduced_byte_s = constants.reduced_byte_s,
           .copied_byte_s = constants.crossed_byte_s,  // as what a device wrote

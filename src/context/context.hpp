@@ -60,6 +60,10 @@ class Context final : public messaging::Listener, public progress::Pollable {
   collectives::Machine& machine() noexcept { return machine_; }
   // What times are predicted from, for a group of ranks; the same on all of them.
   collectives::TopologyParams topology_for(const std::vector<int>& ranks) const noexcept;
+  // Before there is a communicator of the user's.
+  void know_network(const collectives::NetworkTimes& times) noexcept {
+    parts_.near.constants.network = times;
+  }
   // In our arena, for that communicator.
   NodeSlabs make_node_slabs(std::uint64_t communicator);
   // Of one that no member of the communicator knows of, or 0.

@@ -16,6 +16,7 @@
 #include "context/communicator_state.hpp"
 #include "messaging/rings/layout.hpp"
 #include "startup/init.hpp"
+#include "startup/network_times.hpp"
 #include "startup/reach.hpp"
 #include "startup/tcp_bring_up.hpp"
 #include "startup/verbs_bring_up.hpp"
@@ -253,7 +254,17 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
   std::vector<int> everybody(at(size));
   std::iota(everybody.begin(), everybody.end(), 0);
   const std::uint64_t id = base::mix64(parts.epoch);
+  const bool has_network = reach.any(Way::verbs) || reach.any(Way::tcp);
   auto context = context::Context::make(std::move(parts));
+  if (has_network && options.choice == ChoiceBy::measured) {
+    const collectives::NetworkTimes network =
+        measure_network(bootstrap, context, base::mix64(id), deadline);
+    context->know_network(network);
+    log.info(
+        "between nodes a small message takes {:.1f} µs, each further one {:.2f} µs, a byte "
+        "{:.3f} ns (measured, to half powers of two)",
+        network.latency_s * 1e6, network.overhead_s * 1e6, network.byte_s * 1e9);
+  }
   return std::make_shared<context::CommunicatorState>(std::move(context), id, std::move(everybody),
                                                       node_slabs);
 }

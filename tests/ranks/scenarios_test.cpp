@@ -140,11 +140,17 @@ INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
                                {"blocks_whose_ends_disagree", {3}},
                                {"blocks_that_nobody_awaits", {2, 3}},
                                {"blocks_that_nobody_gives", {2, 3}},
+                               {"all_ranks_predict_the_same", {2, 3, 5}},
                            };
                            for (Case& one : cases)
                              one.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo"};
                            return cases;
                          }()),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(over_tcp_by_built_in_times, Scenarios,
+                         testing::Values(Case{"all_ranks_predict_the_same",
+                                              {2, 3},
+                                              {"QPMESH_TRANSPORT=tcp", "QPMESH_CHOICE=predicted"}}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(over_tcp_by_reads, Scenarios,
                          testing::Values(Case{"every_size_between_all_pairs",

@@ -32,7 +32,7 @@ const std::map<std::string, std::set<std::string>, std::less<>> floors{
     {"context", {"base", "transport", "progress", "messaging", "collectives"}},
     {"startup",
      {"base", "topology", "bootstrap", "transport", "progress", "messaging", "collectives",
-      "context"}},
+      "context", "calls"}},
     {"simulator", {"base", "transport"}},
     {"calls", {"base", "progress", "messaging", "collectives", "context"}},
     {"face", {"base", "topology", "messaging", "collectives", "startup", "calls"}},

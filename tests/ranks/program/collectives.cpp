@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -459,6 +460,28 @@ void functions_of_the_caller(Communicator& world, Arguments) {
   check_same(values, sums(world.size(), count), "a commutative function");
 }
 
+// Between nodes a time that is measured decides: had two ranks another one, they would run other
+// algorithms. None of the built-in times is a half power of two, as what was measured is.
+void all_ranks_predict_the_same(Communicator& world, Arguments) {
+  if (world.size() == 2) {
+    const auto rows = world.explain(Collective::barrier, 0);
+    const double latency_us =
+        std::ranges::find(rows, std::string_view{"dissemination"}, &Candidate::algorithm)
+            ->predicted_us;
+    const double halvings = 2 * std::log2(latency_us / 1e6);
+    const bool measured = std::abs(halvings - std::round(halvings)) < 1e-6;
+    check_equal(measured, std::getenv("QPMESH_CHOICE") == nullptr);
+  }
+  std::vector<double> mine;
+  for (std::size_t bytes = 8; bytes <= (16U << 20); bytes *= 8) {
+    for (const Candidate& row : world.explain(Collective::allreduce, bytes))
+      mine.push_back(row.predicted_us);
+  }
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(world.size()));
+  world.allgather(mine, all);
+  for (std::size_t i = 0; i < all.size(); ++i) check_equal(all[i], mine[i % mine.size()]);
+}
+
 }  // namespace
 
 std::vector<Scenario> collective_scenarios() {
@@ -469,6 +492,7 @@ std::vector<Scenario> collective_scenarios() {
           in_world("layouts_that_change_from_call_to_call", layouts_that_change_from_call_to_call),
           in_world("one_layout_again_and_again_while_it_is_measured",
                    one_layout_again_and_again_while_it_is_measured),
+          in_world("all_ranks_predict_the_same", all_ranks_predict_the_same),
           in_world("functions_of_the_caller", functions_of_the_caller)};
 }
 

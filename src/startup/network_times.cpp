@@ -1,0 +1,185 @@
+#include "startup/network_times.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/bytes.hpp"
+#include "base/errors.hpp"
+#include "calls/pending_operation.hpp"
+#include "collectives/algorithm.hpp"
+#include "collectives/group.hpp"
+#include "context/communicator_state.hpp"
+
+namespace qpmesh::startup {
+namespace {
+
+using collectives::Arguments;
+using collectives::Group;
+using collectives::NetworkTimes;
+using collectives::Round;
+using collectives::Scratch;
+using collectives::Task;
+
+// One of two ranks asks, and sends so many messages behind; the other one takes them and answers.
+// {0, 0} ends it.
+struct Question {
+  std::uint32_t messages = 0;
+  std::uint32_t bytes = 0;
+};
+// A question alone, a burst, and two lengths, whose difference is free of what a long message
+// costs beside its bytes.
+constexpr std::uint32_t burst_messages = 16;
+constexpr std::uint32_t bytes_min = 8;
+constexpr std::uint32_t long_bytes = std::uint32_t{128} << 10;
+constexpr std::uint32_t longer_bytes = std::uint32_t{1} << 20;
+constexpr std::array questions{Question{.messages = 1, .bytes = bytes_min},
+                               Question{.messages = 1 + burst_messages, .bytes = bytes_min},
+                               Question{.messages = 1, .bytes = long_bytes},
+                               Question{.messages = 1, .bytes = longer_bytes}};
+constexpr int samples_max = 20;  // of each question
+constexpr int samples_min = 5;
+constexpr std::chrono::milliseconds measuring_enough{5};
+
+Task send(Group group, std::span<const std::byte> bytes) {
+  Round<1> round{group};
+  round.send(1 - group.rank(), bytes);
+  co_await round;
+}
+Task receive(Group group, std::span<std::byte> bytes) {
+  Round<1> round{group};
+  round.receive(1 - group.rank(), bytes);
+  co_await round;
+}
+
+constexpr NetworkTimes nothing{.latency_s = 0, .overhead_s = 0, .byte_s = 0};
+constexpr std::array fields{&NetworkTimes::latency_s, &NetworkTimes::overhead_s,
+                            &NetworkTimes::byte_s};
+
+struct Asker {
+  const base::System* system;
+  NetworkTimes found;
+};
+
+Task put(Group group, Question question, std::byte* memory) {
+  co_await send(group, std::as_bytes(std::span{&question, 1}));
+  for (std::uint32_t i = 0; i < question.messages; ++i)
+    co_await send(group, {memory, question.bytes});
+  std::byte answer{};
+  if (question.messages > 0) co_await receive(group, {&answer, 1});
+}
+
+Task ask(Group group, Asker& asker) {
+  const Scratch memory{group, longer_bytes};
+  std::fill_n(memory.data(), longer_bytes, std::byte{});
+  // The shortest: what else runs on these hosts makes others longer.
+  std::array<double, questions.size()> least_s{};
+  for (std::size_t kind = 0; kind < questions.size(); ++kind) {
+    least_s[kind] = std::numeric_limits<double>::max();
+    Deadline begin = asker.system->now();
+    const Deadline last = begin + measuring_enough;
+    for (int sample = 0; sample < samples_max && (sample < samples_min || begin < last); ++sample) {
+      co_await put(group, questions[kind], memory.data());
+      const Deadline end = asker.system->now();
+      least_s[kind] = std::min(least_s[kind], std::chrono::duration<double>(end - begin).count());
+      begin = end;
+    }
+  }
+  co_await put(group, {}, nullptr);
+  const auto [round_trip_s, burst_s, long_s, longer_s] = least_s;
+  asker.found = {.latency_s = round_trip_s / 2,
+                 .overhead_s = (burst_s - round_trip_s) / burst_messages,
+                 .byte_s = (longer_s - long_s) / (longer_bytes - long_bytes)};
+}
+
+Task answer(Group group) {
+  const Scratch memory{group, longer_bytes};
+  for (;;) {
+    Question question;
+    co_await receive(group, std::as_writable_bytes(std::span{&question, 1}));
+    if (question.messages == 0) co_return;
+    if (question.bytes > longer_bytes) {
+      base::throw_error({ErrorCode::corrupt, 1 - group.rank()}, "init", "",
+                        "a question that no rank of this version sends");
+    }
+    for (std::uint32_t i = 0; i < question.messages; ++i)
+      co_await receive(group, {memory.data(), question.bytes});
+    co_await send(group, {memory.data(), 1});
+  }
+}
+
+// arguments.out: the Asker.
+Task measure(Group group, const Arguments& arguments) {
+  if (group.rank() == 0) co_await ask(group, *reinterpret_cast<Asker*>(arguments.out));
+  else co_await answer(group);
+}
+constexpr collectives::Algorithm measuring{.collective = Collective::barrier,
+                                           .name = "network_times",
+                                           .applies = collectives::always,
+                                           .cost = nullptr,
+                                           .run = measure};
+
+NetworkTimes measure_between(const std::shared_ptr<context::Context>& context,
+                             std::uint64_t communicator, std::pair<int, int> pair,
+                             Deadline deadline) {
+  context::CommunicatorState two{context, communicator, {pair.first, pair.second}};
+  Asker asker{.system = &context->system(), .found = nothing};
+  Arguments arguments{collectives::no_arguments};
+  arguments.out = reinterpret_cast<std::byte*>(&asker);
+  const CallOptions options{.timeout_ms = base::remaining_ms(context->system(), deadline)};
+  calls::PendingOperation request{two, "init", options};
+  calls::start_algorithm(request, two.begin({.operation = "init"}), measuring, arguments);
+  calls::finish_waiting(request);
+  return asker.found;
+}
+
+}  // namespace
+
+std::vector<std::pair<int, int>> measuring_pairs(std::span<const int> nodes) {
+  std::vector<int> firsts;
+  std::set<int> known;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    if (known.insert(nodes[rank]).second) firsts.push_back(static_cast<int>(rank));
+  }
+  if (firsts.size() == 1 && nodes.size() > 1) firsts.push_back(1);
+  std::vector<std::pair<int, int>> pairs;
+  for (std::size_t i = 0; i + 1 < firsts.size(); i += 2)
+    pairs.emplace_back(firsts[i], firsts[i + 1]);
+  return pairs;
+}
+
+double rounded(double seconds) noexcept {
+  return seconds <= 0 ? 0 : std::exp2(std::round(2 * std::log2(seconds)) / 2);
+}
+
+NetworkTimes measure_network(Bootstrap& bootstrap, const std::shared_ptr<context::Context>& context,
+                             std::uint64_t communicator, Deadline deadline) {
+  NetworkTimes found = nothing;
+  std::vector<int> nodes;
+  for (int rank = 0; rank < context->size(); ++rank) nodes.push_back(context->node_of(rank));
+  for (const std::pair<int, int>& pair : measuring_pairs(nodes)) {
+    if (pair.first == context->rank() || pair.second == context->rank())
+      found = measure_between(context, communicator, pair, deadline);
+  }
+  base::ByteWriter out;
+  for (double NetworkTimes::*const time : fields)
+    out.put(std::bit_cast<std::uint64_t>(found.*time));
+  NetworkTimes slowest = nothing;
+  for (const Blob& each : bootstrap.all_gather(out.blob(), deadline)) {
+    base::ByteReader in{each};
+    for (double NetworkTimes::*const time : fields)
+      slowest.*time =
+          std::max(slowest.*time, rounded(std::bit_cast<double>(in.get<std::uint64_t>())));
+  }
+  // A difference of two times may be nothing on a busy machine.
+  for (double NetworkTimes::*const time : fields) {
+    if (slowest.*time <= 0) slowest.*time = NetworkTimes{}.*time;
+  }
+  return slowest;
+}
+
+}  // namespace qpmesh::startup
