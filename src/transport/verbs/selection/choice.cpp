@@ -22,11 +22,6 @@ constexpr std::array<std::string_view, 11> overlay_prefixes{"docker",  "br-",   
                                                             "flannel", "cali",   "tunl",   "vxlan",
                                                             "weave",   "cilium", "virbr"};
 
-bool is_overlay(std::string_view netdev) noexcept {
-  return std::ranges::any_of(overlay_prefixes,
-                             [&](auto prefix) { return netdev.starts_with(prefix); });
-}
-
 bool owns(const GidFacts& gid, const Gid& address) noexcept {
   if (address == Gid{}) return false;
   return gid.gid == address ||
@@ -143,6 +138,11 @@ std::vector<ScoreTerm> score(const Entry& entry, const Wishes& wishes) {
 }
 
 }  // namespace
+
+bool is_overlay(std::string_view netdev) noexcept {
+  return std::ranges::any_of(overlay_prefixes,
+                             [&](auto prefix) { return netdev.starts_with(prefix); });
+}
 
 std::string port_down_hint(std::string_view netdev) {
   return fmt::format(

@@ -110,6 +110,8 @@ struct Judgement {
 
 // Every GID of every device: those that can be offered, best first, then the refused ones in order.
 std::vector<Judgement> judge(std::span<const DeviceFacts> devices, const Wishes& wishes);
+// An interface of a container network: other hosts hold the same addresses, or cannot reach them.
+bool is_overlay(std::string_view netdev) noexcept;
 inline constexpr const char* other_device_hint =
     "set QPMESH_DEVICE to a device and port that qpmesh-info lists, or unset it";
 std::string port_down_hint(std::string_view netdev);  // empty: unknown
