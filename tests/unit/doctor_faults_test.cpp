@@ -1,0 +1,405 @@
+// The tool itself, in processes whose limits, kernel and networks are broken on purpose.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/two_hosts.hpp"
+
+namespace {
+
+using nlohmann::json;
+using qpmesh::test::TwoHosts;
+using testing::Contains;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+using Break = std::function<bool()>;  // in the child; false: this system does not let us
+
+constexpr int not_broken = 99;  // exit code of a child that could not make its fault
+constexpr int patience_s = 40;
+
+struct Ran {
+  int code = -1;
+  std::string output;
+  json report() const { return json::parse(output, nullptr, false); }
+};
+
+// A tool with this environment alone, after the child has broken something.
+class Tool {
+ public:
+  Tool(const Words& command, const Words& variables, const Break& fault = {}) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) ::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::alarm(patience_s);
+      Words environment{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent",
+                        "QPMESH_SECRET=a secret of this test alone, long enough"};
+      environment.insert(environment.end(), variables.begin(), variables.end());
+      Words words = command;
+      std::vector<char*> arguments;
+      std::vector<char*> settings;
+      for (std::string& word : words) arguments.push_back(word.data());
+      for (std::string& variable : environment) settings.push_back(variable.data());
+      arguments.push_back(nullptr);
+      settings.push_back(nullptr);
+      if (fault && !fault()) ::_exit(not_broken);
+      ::execve(arguments[0], arguments.data(), settings.data());
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    output_ = ends[0];
+  }
+  void end() const { ::kill(pid_, SIGKILL); }
+  Ran wait() const {
+    Ran ran;
+    std::array<char, 4096> bytes{};
+    for (ssize_t count = 0; (count = ::read(output_, bytes.data(), bytes.size())) > 0;)
+      ran.output.append(bytes.data(), static_cast<std::size_t>(count));
+    ::close(output_);
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return ran;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int output_ = -1;
+};
+
+std::string doctor() { return QPMESH_BINARY_DIR "/bin/qpmesh-doctor"; }
+
+Ran examine(const Words& variables, const Break& fault = {}) {
+  return Tool{{doctor(), "--json"}, variables, fault}.wait();
+}
+
+json finding(const json& findings, const std::string& id) {
+  for (const json& each : findings)
+    if (each["id"] == id) return each;
+  return {};
+}
+
+// The finding of a host; null where there is none.
+json found_in(const Ran& ran, const std::string& id) {
+  return finding(ran.report()["ranks"][0]["findings"], id);
+}
+
+// Skips a test whose fault this system does not let us make.
+#define EXPECT_FOUND(ran, id, severity, what, mend)                               \
+  if ((ran).code == not_broken) GTEST_SKIP() << "this fault cannot be made here"; \
+  expect_found(ran, id, severity, what, mend)
+
+void expect_found(const Ran& ran, const std::string& id, const std::string& severity,
+                  const std::string& what, const std::string& mend) {
+  const json found = found_in(ran, id);
+  ASSERT_FALSE(found.is_null()) << ran.output;
+  EXPECT_EQ(found["severity"], severity);
+  EXPECT_THAT(found["what"].get<std::string>(), HasSubstr(what));
+  EXPECT_THAT(found["mend"].get<std::string>(), HasSubstr(mend));
+  if (severity == "problem") {
+    EXPECT_EQ(ran.code, 1);
+  }
+}
+
+bool limit(decltype(RLIMIT_NOFILE) which, rlim_t value) {
+  const rlimit both{value, value};
+  return ::setrlimit(which, &both) == 0;
+}
+
+bool refuse(long call, int error) {
+  std::array<sock_filter, 4> program{
+      {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 1),
+       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error)),
+       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  const sock_fprog filter{.len = program.size(), .filter = program.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// A network of this process's own, in which a shell does the rest.
+Break network(const std::string& commands) {
+  return [commands] {
+    return ::unshare(CLONE_NEWNET) == 0 && std::system(("exec >&2; " + commands).c_str()) == 0;
+  };
+}
+
+const std::string cable =
+    "ip link set lo up && ip link add cable type veth peer name far && ip addr add 10.77.0.1/24 "
+    "dev "
+    "cable && ip link set cable up && ip link set far up";
+
+// Packets of such ports end here as in a firewall that says nothing; the rule for own addresses has
+// to stand behind.
+std::string blackhole(const std::string& selector) {
+  return "ip rule add pref 100 lookup local && ip rule add pref 50 " + selector +
+         " blackhole && ip rule del pref 0";
+}
+
+TEST(doctor_tool, tells_a_limit_of_locked_memory) {
+  const Ran ran = examine({"QPMESH_DEVICE=rxe0"}, [] {
+    ::prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0);  // root's exec would have it again
+    return limit(RLIMIT_MEMLOCK, 65536);
+  });
+  EXPECT_FOUND(ran, "memlock", "problem", "may lock 64 KiB", "ulimit -l unlimited");
+}
+
+TEST(doctor_tool, tells_a_limit_of_open_files) {
+  const Ran ran = examine({}, [] { return limit(RLIMIT_NOFILE, 64); });
+  EXPECT_FOUND(ran, "open_files", "problem", "64 files", "ulimit -n 65536");
+}
+
+TEST(doctor_tool, tells_limits_of_files_and_of_address_space) {
+  const Ran files = examine({}, [] { return limit(RLIMIT_FSIZE, 1 << 20); });
+  EXPECT_FOUND(files, "file_size", "problem", "1 MiB", "ulimit -f unlimited");
+  const Ran space = examine({}, [] { return limit(RLIMIT_AS, rlim_t{4} << 30); });
+  EXPECT_FOUND(space, "address_space", "problem", "4096 MiB", "ulimit -v unlimited");
+}
+
+TEST(doctor_tool, tells_system_calls_that_are_refused) {
+  const Ran memfd = examine({}, [] { return refuse(SYS_memfd_create, EPERM); });
+  EXPECT_FOUND(memfd, "memfd", "problem",
+               "Operation not permitted; system calls of this process "
+               "are filtered (seccomp)",
+               "seccomp=unconfined");
+  const Ran read = examine({}, [] { return refuse(SYS_process_vm_readv, EPERM); });
+  EXPECT_FOUND(read, "neighbour_memory", "problem", "process_vm_readv", "SYS_PTRACE");
+  const Ran pidfd = examine({}, [] { return refuse(SYS_pidfd_open, ENOSYS); });
+  EXPECT_FOUND(pidfd, "pidfd", "problem", "Function not implemented", "kernel from 5.3");
+}
+
+TEST(doctor_tool, tells_that_loopback_is_down_and_that_there_is_no_address) {
+  const Ran ran = examine({}, network("true"));
+  EXPECT_FOUND(ran, "loopback_down", "problem", "lo is down", "ip link set lo up");
+  EXPECT_FOUND(ran, "no_address", "note", "has an address for other hosts", "ip address add");
+}
+
+TEST(doctor_tool, finds_no_problem_in_a_network_that_is_well) {
+  const Ran ran = examine({}, network(cable));
+  if (ran.code == not_broken) GTEST_SKIP() << "no network namespaces here";
+  for (const char* const id :
+       {"loopback_down", "no_address", "link_down", "own_address", "small_mtu"})
+    EXPECT_TRUE(found_in(ran, id).is_null()) << ran.output;
+}
+
+TEST(doctor_tool, tells_a_link_that_is_down) {
+  const Ran ran = examine({}, network(cable + " && ip link set cable down"));
+  EXPECT_FOUND(ran, "link_down", "problem", "cable is down", "ip link set cable up");
+}
+
+TEST(doctor_tool, tells_a_link_without_carrier) {
+  const Ran ran = examine({}, network(cable + " && ip link set far down"));
+  EXPECT_FOUND(ran, "link_down", "problem", "cable is up and has no carrier", "ethtool cable");
+}
+
+TEST(doctor_tool, tells_a_small_mtu) {
+  const Ran ran = examine({}, network(cable + " && ip link set cable mtu 576"));
+  EXPECT_FOUND(ran, "small_mtu", "problem", "576 bytes", "ip link set cable mtu 1500");
+}
+
+TEST(doctor_tool, tells_two_interfaces_of_one_network) {
+  const Ran ran = examine({}, network(cable + " && ip addr add 10.77.0.2/24 dev far"));
+  EXPECT_FOUND(ran, "shared_subnet", "note", "10.77.0.0/24", "arp_ignore=1");
+}
+
+TEST(doctor_tool, tells_an_own_address_that_a_firewall_keeps) {
+  const Ran ran = examine({}, network(cable + " && " + blackhole("to 10.77.0.1 ipproto tcp")));
+  EXPECT_FOUND(ran, "own_address", "problem",
+               "TCP to this host's own address 10.77.0.1: ", "ip route get 10.77.0.1");
+}
+
+TEST(doctor_tool, tells_an_interface_that_is_not_there) {
+  const Ran ran = examine({"QPMESH_NETDEV=nowhere"}, network(cable));
+  EXPECT_FOUND(ran, "no_such_interface", "problem", "there are: lo, ",
+               "export QPMESH_NETDEV=cable");
+}
+
+TEST(doctor_tool, tells_a_host_name_that_is_loopback) {
+  const Ran ran = examine({}, [] {
+    return ::unshare(CLONE_NEWUTS) == 0 && ::sethostname("localhost", 9) == 0 && network(cable)();
+  });
+  EXPECT_FOUND(ran, "host_name", "note", "localhost resolves to ",
+               "export QPMESH_ROOT=10.77.0.1:29500");
+}
+
+TEST(doctor_tool, tells_a_meeting_place_that_cannot_be_found) {
+  const Ran ran = examine({"QPMESH_ROOT=no-such-host.invalid:4000"}, network(cable));
+  EXPECT_FOUND(ran, "root", "problem", "no-such-host.invalid, which has no address", "/etc/hosts");
+}
+
+TEST(doctor_tool, tells_a_device_and_a_module_that_are_missing) {
+  const Ran ran = examine({"QPMESH_DEVICE=none"});
+  const json seen = found_in(ran, "rdma_choice");
+  ASSERT_FALSE(seen.is_null()) << ran.output;
+  EXPECT_EQ(ran.code, 1);
+  if (::access("/sys/class/infiniband", F_OK) == 0) return;  // the module is not missing
+  EXPECT_FOUND(ran, "rdma_module", "problem", "rdma_rxe", "rdma link add rxe0 type rxe netdev");
+}
+
+TEST(doctor_tool, tells_a_variable_that_nothing_reads) {
+  const Ran ran = examine({"QPMESH_TRANSPROT=tcp"});
+  EXPECT_FOUND(ran, "unknown_variable", "problem", "QPMESH_TRANSPROT", "options.md");
+}
+
+TEST(doctor_tool, cannot_run_with_an_option_that_cannot_be_read) {
+  EXPECT_EQ(examine({"QPMESH_TRANSPORT=pigeons"}).code, 2);
+  EXPECT_EQ((Tool{{doctor(), "--nonsense"}, {}}.wait().code), 2);
+}
+
+TEST(doctor_tool, colours_nothing_that_is_no_terminal) {
+  const Ran ran = Tool{{doctor()}, {}}.wait();
+  EXPECT_THAT(ran.output, HasSubstr("host "));
+  EXPECT_THAT(ran.output, testing::Not(HasSubstr("\033")));
+}
+
+// ---- pairs ----
+
+TEST(doctor_job, tries_every_pair_and_draws_them) {
+  const std::string svg = testing::TempDir() + "doctor_job.svg";
+  const Ran ran = Tool{
+      {QPMESH_BINARY_DIR "/bin/qpmesh-run", "-np", "3", doctor(), "--json", "--svg", svg},
+      {}}.wait();
+  ASSERT_TRUE(ran.report().is_object()) << ran.output;
+  ASSERT_EQ(ran.report()["pairs"].size(), 3U);
+  EXPECT_EQ(ran.report()["ranks"].size(), 3U);
+  for (const json& pair : ran.report()["pairs"]) {
+    EXPECT_EQ(pair["way"], "shm");
+    EXPECT_EQ(pair["wrong_bytes"], 0);
+    EXPECT_GT(pair["checked_bytes"], 1'000'000);
+    EXPECT_GT(pair["latency_us"], 0);
+    EXPECT_GT(pair["bandwidth_mb_s"], 0);
+  }
+  EXPECT_EQ(::access(svg.c_str(), R_OK), 0);
+  ::unlink(svg.c_str());
+}
+
+TEST(doctor_job, of_a_forced_transport_tries_that) {
+  const Ran ran = Tool{{QPMESH_BINARY_DIR "/bin/qpmesh-run", "-np", "2", doctor(), "--json"},
+                       {"QPMESH_TRANSPORT=tcp"}}
+                      .wait();
+  ASSERT_TRUE(ran.report().is_object()) << ran.output;
+  EXPECT_EQ(ran.report()["pairs"][0]["way"], "tcp");
+}
+
+// One rank on each of two hosts.
+class DoctorOnTwoHosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hosts_.problem().empty()) GTEST_SKIP() << hosts_.problem();
+  }
+
+  // What rank 0 prints; empty where a command that breaks the network fails. commands: on host 0.
+  Ran examine_both(const std::string& commands, const Words& variables = {}) {
+    const auto start = [&](int rank) {
+      Words all{"QPMESH_RANK=" + std::to_string(rank), "QPMESH_SIZE=2", "QPMESH_JOB=doctor",
+                "QPMESH_LOCAL_SIZE=1",
+                std::string{"QPMESH_ROOT="} + TwoHosts::addresses[0] + ":4000"};
+      all.insert(all.end(), variables.begin(), variables.end());
+      return Tool{{doctor(), "--json"}, all, [&, rank] {
+                    hosts_.enter(rank);
+                    return rank == 1 || commands.empty() ||
+                           std::system(("exec >&2; " + commands).c_str()) == 0;
+                  }};
+    };
+    const Tool first = start(0);
+    const Tool second = start(1);
+    Ran ran = first.wait();
+    if (ran.code == not_broken) {
+      second.end();
+      second.wait();
+      return ran;
+    }
+    EXPECT_EQ(second.wait().code, 0);
+    return ran;
+  }
+  static json found_in_job(const Ran& ran, const std::string& id) {
+    return finding(ran.report()["findings"], id);
+  }
+
+  void expect(const Ran& ran, const std::string& id, const std::string& what,
+              const std::string& mend) {
+    const json seen = found_in_job(ran, id);
+    ASSERT_FALSE(seen.is_null()) << ran.output;
+    EXPECT_THAT(seen["what"].get<std::string>(), HasSubstr(what));
+    EXPECT_THAT(seen["mend"].get<std::string>(), HasSubstr(mend));
+    EXPECT_EQ(ran.code, 1);
+  }
+
+  TwoHosts hosts_;
+};
+
+TEST_F(DoctorOnTwoHosts, says_what_keeps_them_apart_and_measures_tcp) {
+  const Ran ran = examine_both("");
+  expect(ran, "apart", "network namespaces", "docker run --network=host");
+  const json pair = ran.report()["pairs"][0];
+  EXPECT_EQ(pair["way"], "tcp");
+  EXPECT_EQ(pair["line"], TwoHosts::addresses[0]);
+  EXPECT_EQ(pair["wrong_bytes"], 0);
+  EXPECT_EQ(pair["from_low"]["arrived_bytes_max"], 1500);
+  EXPECT_EQ(pair["from_high"]["arrived_bytes_max"], 1500);
+  for (const char* const id : {"path_mtu", "roce_port", "no_datagrams", "unreachable_address"})
+    EXPECT_TRUE(found_in_job(ran, id).is_null()) << ran.output;
+}
+
+TEST_F(DoctorOnTwoHosts, names_an_address_that_no_route_leads_to) {
+  hosts_.ip(0, {"addr", "add", "10.99.0.1/32", "dev", "lo"});
+  ASSERT_EQ(hosts_.problem(), "");
+  const Ran ran = examine_both("");
+  expect(ran, "unreachable_address", "10.99.0.1 of lo", "export QPMESH_SUBNET");
+  EXPECT_THAT(found_in_job(ran, "unreachable_address")["what"].get<std::string>(),
+              HasSubstr("Network is unreachable"));
+  EXPECT_EQ(ran.report()["pairs"][0]["way"], "tcp") << "the others go on";
+}
+
+TEST_F(DoctorOnTwoHosts, is_silent_about_addresses_that_are_not_used) {
+  hosts_.ip(0, {"addr", "add", "10.99.0.1/32", "dev", "lo"});
+  ASSERT_EQ(hosts_.problem(), "");
+  EXPECT_TRUE(found_in_job(examine_both("", {"QPMESH_SUBNET=10.77.0.0/16"}), "unreachable_address")
+                  .is_null());
+}
+
+TEST_F(DoctorOnTwoHosts, names_the_packets_that_the_path_does_not_carry) {
+  hosts_.ip(1, {"link", "set", "cable", "mtu", "1300"});
+  ASSERT_EQ(hosts_.problem(), "");
+  expect(examine_both(""), "path_mtu", "those of 1500, which its interface cable takes, do not",
+         "ip link set cable mtu 1280");
+}
+
+TEST_F(DoctorOnTwoHosts, names_udp_port_4791_where_a_firewall_drops_it) {
+  const Ran ran = examine_both(blackhole("iif cable ipproto udp dport 4791"));
+  if (ran.code == not_broken) GTEST_SKIP() << "no rules of routing here";
+  expect(ran, "roce_port", "from rank 1", "--dport 4791 -j ACCEPT");
+}
+
+TEST_F(DoctorOnTwoHosts, names_addresses_and_errors_where_a_firewall_drops_the_ports_of_ranks) {
+  const Ran ran =
+      examine_both(blackhole("iif cable ipproto tcp dport 5000-5007"), {"QPMESH_PORTS=5000-5007"});
+  if (ran.code == not_broken) GTEST_SKIP() << "no rules of routing here";
+  expect(ran, "unreachable", "rank 1 (on ", "--dport 4000:4999");
+  EXPECT_THAT(found_in_job(ran, "unreachable")["what"].get<std::string>(),
+              testing::ContainsRegex("tried 10.77.0.1:500[0-7] .Connection timed out."));
+  EXPECT_EQ(ran.report()["pairs"][0]["way"], nullptr);
+}
+
+}  // namespace
