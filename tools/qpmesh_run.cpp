@@ -67,7 +67,7 @@ std::string own_path() {
   return error ? "qpmesh-run" : path.string();
 }
 
-int run(qpmesh::run::JobPlan job, HostOptions options) {
+int run(qpmesh::run::JobPlan job, const HostOptions& options) {
   job.job = qpmesh::run::make_job();
   if (!options.several()) {
     job.local_size = job.size;
@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
       if (!hosts.several() || !hosts.directory.starts_with('/'))
         throw RunError{fmt::format("--wdir {}: {}", hosts.directory, why), usage_code};
     }
-    return run(std::move(plan), std::move(hosts));
+    return run(std::move(plan), hosts);
   } catch (const RunError& error) {
     fmt::print(stderr, "qpmesh-run: {}\n", error.what());
     return error.exit_code();

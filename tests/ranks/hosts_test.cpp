@@ -109,7 +109,7 @@ TEST(hosts, that_make_no_sense_are_refused) {
     if (!hosts.empty()) {
       Launch run{{"--hosts", hosts, "true"}};
       EXPECT_EQ(run.wait(), 2);
-      EXPECT_EQ(run.errors(), "qpmesh-run: --hosts: " + what + how);
+      EXPECT_EQ(run.errors(), fmt::format("qpmesh-run: --hosts: {}{}", what, how));
     }
     if (hosts.empty() || hosts.find(',') != std::string::npos) continue;
     std::ofstream{path} << "a:4\n\n" << hosts << "\n";
@@ -387,9 +387,10 @@ TEST(hosts, that_cannot_take_part_are_named_with_what_to_do_before_any_rank_star
            {"b",
             {"--remote-run", none},
             127,
-            "b cannot be reached: " + shell + " ended with code 127: env: '" + none +
-                "': No such file or directory; install qpmesh there as " + none +
-                ", or say where it is by --remote-run PATH"}}) {
+            fmt::format("b cannot be reached: {} ended with code 127: env: '{}': No such file or "
+                        "directory; install qpmesh there as {}, or say where it is by --remote-run "
+                        "PATH",
+                        shell, none, none)}}) {
     std::vector<std::string> arguments{"--hosts", fault.hosts, "--ssh", shell};
     arguments.insert(arguments.end(), fault.options.begin(), fault.options.end());
     arguments.insert(arguments.end(), {"echo", "never"});
@@ -503,6 +504,9 @@ class HostsOverSsh : public testing::Test {
       ::waitpid(pid, nullptr, 0);
     }
     EXPECT_TRUE(servers_.empty() || nothing_is_left());
+    if (!HasFailure()) return;
+    for (const char* const log : {"sshd0", "sshd1"})
+      std::printf("%s says:\n%s", log, text_of_file(folder_.file(log)).c_str());
   }
 
   void write_config(const std::string& key) {
@@ -579,10 +583,10 @@ TEST_F(HostsOverSsh, tell_ranks_that_start_up_of_one_elsewhere_that_ended_before
 
 TEST_F(HostsOverSsh, start_ranks_where_and_how_the_user_is_and_return_their_codes) {
   const Variable variable{"SOME_VARIABLE", "a 'b' \"c\" $d"};
-  const auto run = launch(both, {"--wdir", folder_.file("."), "sh", "-c",
-                                 "test $QPMESH_RANK = 3 || exec sleep 60; pwd -P; echo \"$1\"; "
-                                 "echo $SOME_VARIABLE; exit 9",
-                                 "sh", "an 'argument'  $HOME"});
+  const std::string script =
+      "test $QPMESH_RANK = 3 || exec sleep 60; pwd -P; echo \"$1\"; echo $SOME_VARIABLE; exit 9";
+  const auto run =
+      launch(both, {"--wdir", folder_.file("."), "sh", "-c", script, "sh", "an 'argument'  $HOME"});
   EXPECT_EQ(run->wait(), 9);
   EXPECT_EQ(lines_of(run->output()), (Lines{std::filesystem::canonical(folder_.file(".")).string(),
                                             "an 'argument'  $HOME", "a 'b' \"c\" $d"}));
@@ -708,6 +712,7 @@ class HostsByName : public testing::Test {
   std::string run_ten_lines(
       const std::function<std::map<std::string, std::string>(int)>& variables) {
     std::vector<pid_t> ranks;
+    ranks.reserve(4);
     for (int rank = 0; rank < 4; ++rank) {
       ranks.push_back(start({TEN_LINES}, folder_.file(fmt::format("said{}", rank)), [&] {
         become_host(rank / 2);

@@ -39,7 +39,8 @@ std::string in_one_line(std::string text) {
 }
 
 struct Host {
-  Host(std::string name_, Remote remote_) : name{std::move(name_)}, remote{std::move(remote_)} {}
+  Host(std::string its_name, Remote its_remote)
+      : name{std::move(its_name)}, remote{std::move(its_remote)} {}
 
   std::string name;
   Remote remote;
@@ -172,7 +173,7 @@ class Job {
   // the others, at a port that was free there.
   std::string meeting_place() const {
     if (hosts_.size() == 1) return {};
-    if (const std::string root = variable("QPMESH_ROOT"); !root.empty()) return root;
+    if (std::string root = variable("QPMESH_ROOT"); !root.empty()) return root;
     const Host& first = hosts_.front();
     std::string address = first.here->address;
     if (is_this_host(first.name)) {
