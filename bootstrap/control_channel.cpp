@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t frame_bytes_on_wire_max =
     sizeof(FrameHeader) + base::ControlChannel::frame_bytes_max;
+static_assert(frame_bytes_on_wire_max <= base::packet_plain_bytes_max);
 
 // What a peer may have unread, over TCP. A kernel of default settings has room for more (measured:
 // 100 KiB, in frames of 20 bytes too).
@@ -60,6 +61,10 @@ std::string ending(const ControlLink& link, int error) {
     return fmt::format("nothing came from host {} ({}) for too long, and process {} ran there: {}",
                        link.host, link.address, link.pid, base::describe_errno(error));
   }
+  if (error == EBADMSG) {
+    return fmt::format("what came from {} ({}) was changed on its way: it does not decrypt",
+                       process_of(link), link.address);
+  }
   return fmt::format("reading from {} failed: {}", process_of(link), base::describe_errno(error));
 }
 
@@ -93,6 +98,7 @@ SocketControlChannel::SocketControlChannel(const base::System& system,
     if (link.pidfd) watch(link.pidfd.get(), tag(peers_.size(), true));
     if (!link.address.empty()) acknowledge_at_once(link.socket.get());
     FrameStream stream{std::move(link.socket), frame_bytes_max};
+    if (link.keys) stream.encrypt(*link.keys);
     peers_.emplace_back(Peer{.link = std::move(link), .stream = std::move(stream)});
   }
   ready_.resize(std::max<std::size_t>(1, 2 * peers_.size()));

@@ -23,10 +23,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <list>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/control_channel.hpp"
+#include "base/encryption.hpp"
 #include "base/owned.hpp"
 #include "base/process_mark.hpp"
 #include "base/system.hpp"
@@ -41,6 +43,7 @@ struct ControlLink {
   std::string address;    // of the other end, for people; empty: a Unix socket
   base::UniqueFd socket;  // connected stream, non-blocking; TCP: set up
   base::UniqueFd pidfd;   // may be empty
+  std::optional<base::ConnectionKeys> keys = {};  // nothing: frames go as they are
 };
 
 // One thread at a time. A forked child may destroy its copy; its send and say_goodbye do nothing.

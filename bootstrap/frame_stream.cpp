@@ -20,7 +20,7 @@ constexpr std::size_t read_bytes_max = 64 * 1024;
 
 std::optional<FrameHeader> FrameStream::begun() const noexcept {
   FrameHeader header;
-  if (input_.size() < sizeof header) return std::nullopt;
+  if (decryptor_ || input_.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, input_.data(), sizeof header);
   return header;
 }
@@ -32,9 +32,16 @@ void FrameStream::queue(FrameKind kind, BlobView payload) {
   }
   const FrameHeader header{kind, static_cast<std::uint32_t>(payload.size())};
   const auto bytes = std::as_bytes(std::span{&header, 1});
-  output_.reserve(output_.size() + bytes.size() + payload.size());  // the whole frame or nothing
+  const std::size_t begin = output_.size();
+  const std::size_t around =
+      encryptor_ ? base::packet_header_bytes + base::packet_tag_bytes : std::size_t{0};
+  output_.reserve(begin + bytes.size() + payload.size() + around);  // the whole frame or nothing
+  if (encryptor_) output_.resize(begin + base::packet_header_bytes);
   output_.insert(output_.end(), bytes.begin(), bytes.end());
   output_.insert(output_.end(), payload.begin(), payload.end());
+  if (!encryptor_) return;
+  output_.resize(output_.size() + base::packet_tag_bytes);
+  encryptor_->encrypt(output_.data() + begin, bytes.size() + payload.size());
 }
 
 void FrameStream::flush(const base::System& system, std::span<const int> descriptors) noexcept {
@@ -60,8 +67,12 @@ std::optional<Frame> FrameStream::read(const base::System& system,
   while (!ended_ && !oversize()) {
     const std::size_t here = input_.size();
     const auto header = begun();
-    const std::size_t whole = sizeof(FrameHeader) + (header ? header->payload_bytes : 0);
-    if (header && here == whole) {
+    std::size_t whole = sizeof(FrameHeader) + (header ? header->payload_bytes : 0);
+    if (decryptor_) {
+      const auto packet_bytes = base::Decryptor::packet_bytes(input_);
+      whole = packet_bytes == 0U ? base::packet_header_bytes : packet_bytes.value_or(here);
+      if (packet_bytes != 0U && here == whole) return take_packet();
+    } else if (header && here == whole) {
       Frame frame{header->kind, Blob(input_.begin() + sizeof(FrameHeader), input_.end())};
       input_.clear();
       return frame;
@@ -74,6 +85,25 @@ std::optional<Frame> FrameStream::read(const base::System& system,
     ended_ = received.ended || received.error != 0;
     error_ = received.error;
   }
+  return std::nullopt;
+}
+
+// Of a length that no packet has it is the beginning, which does not decrypt either.
+std::optional<Frame> FrameStream::take_packet() {
+  std::optional<std::span<std::byte>> frame;
+  if (base::Decryptor::packet_bytes(input_) == input_.size()) frame = decryptor_->decrypt(input_);
+  FrameHeader header;
+  if (frame && frame->size() >= sizeof header) {
+    std::memcpy(&header, frame->data(), sizeof header);
+    const auto payload = frame->subspan(sizeof header);
+    if (payload.size() == header.payload_bytes) {
+      Frame whole{header.kind, Blob(payload.begin(), payload.end())};
+      input_.clear();
+      return whole;
+    }
+  }
+  ended_ = true;
+  error_ = EBADMSG;
   return std::nullopt;
 }
 

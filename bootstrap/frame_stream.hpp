@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "base/encryption.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
@@ -51,6 +52,13 @@ class FrameStream {
   int fd() const noexcept { return fd_.get(); }
   void limit(std::size_t payload_bytes_max) noexcept { payload_bytes_max_ = payload_bytes_max; }
 
+  // From now on, both ways: each frame is a packet. What does not decrypt ends the stream with
+  // EBADMSG.
+  void encrypt(const base::ConnectionKeys& keys) {
+    encryptor_.emplace(keys.send);
+    decryptor_.emplace(keys.receive);
+  }
+
   void queue(FrameKind kind, BlobView payload);
   bool unsent() const noexcept { return sent_ < output_.size(); }
   // Until the socket says "not now". Descriptors go with the first byte, if any is taken.
@@ -60,7 +68,8 @@ class FrameStream {
   // never read. Descriptors that came with it fill places.
   std::optional<Frame> read(const base::System& system, std::span<base::UniqueFd> places = {});
   bool oversize() const noexcept { return begun() && begun()->payload_bytes > payload_bytes_max_; }
-  // Of the frame that is not whole yet: its header, and how much of it is here.
+  // Of the frame that is not whole yet: its header, unless it is encrypted, and how much of it is
+  // here.
   std::optional<FrameHeader> begun() const noexcept;
   std::size_t bytes_here() const noexcept { return input_.size(); }
 
@@ -77,11 +86,15 @@ class FrameStream {
   void farewell(const base::System& system) noexcept;
 
  private:
+  std::optional<Frame> take_packet();
+
   base::UniqueFd fd_;
   std::size_t payload_bytes_max_;
   Blob output_;
   std::size_t sent_ = 0;
-  Blob input_;  // one frame, or its beginning
+  Blob input_;  // one frame or packet, or its beginning
+  std::optional<base::Encryptor> encryptor_;
+  std::optional<base::Decryptor> decryptor_;
   bool ended_ = false;
   bool lost_descriptors_ = false;
   int error_ = 0;

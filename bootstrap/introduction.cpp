@@ -44,7 +44,7 @@ std::uint64_t namespace_inode(const base::System& system, const char* path) {
 void use_fields(auto& of, const auto& use) {
   use(of.library_version, of.rank, of.size, of.place.boot_id, of.place.uid, of.place.pid_namespace,
       of.place.net_namespace, of.place.user_namespace, of.pid, of.host, of.listener, of.token,
-      of.nonce, of.arena_bytes, of.private_nonce_address, of.contribution, of.facts);
+      of.public_key, of.nonce, of.arena_bytes, of.private_nonce_address, of.contribution, of.facts);
 }
 
 Introduction read_one(BlobView blob, int rank) {

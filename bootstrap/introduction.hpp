@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/encryption.hpp"
 #include "base/rank_identity.hpp"
 #include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
@@ -19,7 +20,7 @@ namespace qpmesh::bootstrap {
 // "qpmesh", and the place of this blob in a start.
 inline constexpr std::uint64_t introduction_magic = 0x6873656d7071'0001U;
 // Of everything ranks exchange; raised by every change that old ranks misread.
-inline constexpr std::uint32_t protocol_version = 4;
+inline constexpr std::uint32_t protocol_version = 5;
 
 using Token = std::array<std::byte, 16>;
 
@@ -33,6 +34,7 @@ struct Introduction {
   std::string host;
   std::string listener;  // abstract Unix socket; empty where preparing failed, as its report says
   Token token{};         // known to ranks of this meeting only
+  base::PublicKey public_key{};  // for control links, where they are encrypted
   std::uint64_t nonce = 0;
   std::uint64_t arena_bytes = 0;
   // Where the nonce lies in private memory too; 0: nobody is to read that.

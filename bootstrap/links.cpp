@@ -166,6 +166,12 @@ Link make_link(const LinkSettings& settings, const Introduction& peer, const Int
     if (peer.pid != mine.pid) link.control.pidfd = open_process(system, log, peer);
   } else {
     link.control.address = to_string(remote_address(stream.fd()));
+    if (settings.key_pair != nullptr) {
+      link.control.keys = base::agree_on_keys(*settings.key_pair, peer.public_key);
+      if (!link.control.keys)
+        fail_forged(peer.rank,
+                    fmt::format("rank {} told a public key that no rank has", peer.rank));
+    }
     if (settings.silence_ms_max != 0) set_silence_max(system, stream.fd(), settings.silence_ms_max);
   }
   link.control.peer = peer.rank;

@@ -41,6 +41,8 @@ struct LinkSettings {
   const LocalOffer& offer;
   std::int64_t handshake_timeout_ms = 2'000;
   std::int64_t silence_ms_max = 0;  // of a TCP link's other end; 0: as set_up has it
+  // Of this rank, who has shown the public one; nullptr: links to other places are not encrypted.
+  const base::KeyPair* key_pair = nullptr;
   Deadline deadline{};
 };
 

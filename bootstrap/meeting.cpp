@@ -141,6 +141,8 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
   Report report;
   std::vector<base::UniqueFd> listeners;
   Introduction mine = introduce_myself(system, rank, size);
+  const base::KeyPair key_pair = base::make_key_pair(system);
+  mine.public_key = key_pair.public_key;
   report.attempt(rank, [&] { listeners.push_back(prepare(system, offer, facts, mine)); });
   const auto introductions = bootstrap.all_gather(encode(mine), deadline);
 
@@ -183,6 +185,7 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
                           .offer = offer,
                           .handshake_timeout_ms = options.handshake_timeout_ms,
                           .silence_ms_max = options.link_timeout_ms,
+                          .key_pair = options.encrypt ? &key_pair : nullptr,
                           .deadline = linking_deadline(system, deadline)},
                          std::move(listeners), everybody, addresses, report, system, log);
       report.result = neighbours_of(links);

@@ -78,6 +78,9 @@ struct Options {
   std::string subnet;
   // QPMESH_PORTS: where ranks listen for each other over TCP, as 4000-4999; empty = chosen
   std::string ports;
+  // QPMESH_ENCRYPT: what goes over a network is encrypted: tcp and control links. Pairs that verbs
+  // could join use tcp, too (agreed)
+  bool encrypt = false;
   // QPMESH_LINK_TIMEOUT_MS: so long may a peer be silent over RDMA or TCP; 0 = 1 s, in software 8 s
   std::int64_t link_timeout_ms = 0;
   // QPMESH_CHOICE: on a node, algorithms that give the same bits are timed while the program runs,

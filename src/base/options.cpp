@@ -129,6 +129,10 @@ constexpr std::array table{
     name("ports", "QPMESH_PORTS", &Options::ports, any, own,
          "The ports at which a rank listens for other ranks over TCP, as 4000-4999. Empty: the "
          "kernel chooses."),
+    name("encrypt", "QPMESH_ENCRYPT", &Options::encrypt, bool_names, agreed,
+         "`yes`: what goes over a network is encrypted, between ranks and on control links. "
+         "Between nodes everything goes by tcp then, because RDMA is not encrypted. What stays "
+         "on a host is not encrypted, nor what ranks tell each other to meet."),
     number("link_timeout_ms", "QPMESH_LINK_TIMEOUT_MS", &Options::link_timeout_ms, "ms", 0, 600'000,
            own,
            "How long a peer's RDMA device, or its host over TCP, may be silent before the link has "

@@ -43,8 +43,19 @@ Reach::Reach(const Options& options, const std::vector<base::RankIdentity>& rank
   // A wish for a device is never put aside.
   const bool rdma_required =
       options.require == Requirement::rdma || !options.device.empty() || options.gid_index >= 0;
+  if (options.encrypt) {
+    if (rdma_required || options.transport == TransportChoice::verbs ||
+        options.transport == TransportChoice::verbs_and_shm) {
+      base::throw_error(
+          {ErrorCode::bad_config}, "init",
+          "leave QPMESH_TRANSPORT, _REQUIRE, _DEVICE and _GID_INDEX out",
+          "RDMA is asked for, which QPMESH_ENCRYPT=yes excludes: it is not encrypted");
+    }
+    why_no_verbs_ = "QPMESH_ENCRYPT=yes";
+  }
   switch (options.transport) {
     case TransportChoice::automatic:
+      if (options.encrypt) return;
       network_ = verbs_built_in ? Way::verbs : Way::tcp;
       after_verbs_tcp_ = !rdma_required;
       why_no_verbs_ = verbs_built_in ? "" : "this build of qpmesh has no verbs";

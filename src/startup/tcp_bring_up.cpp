@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/bytes.hpp"
+#include "base/encryption.hpp"
 #include "base/errors.hpp"
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/listener.hpp"
@@ -24,14 +25,15 @@ constexpr std::size_t listener_name_bytes_max = 100;  // of sun_path
 
 // What every rank tells every other before they connect.
 struct Calling {
-  Token token{};         // known to ranks of this meeting only
+  Token token{};  // known to ranks of this meeting only
+  base::PublicKey public_key{};
   std::string listener;  // a Unix socket, for ranks of this network; may be empty
   std::vector<HostPort> addresses;
 };
 
 Blob encode(const Calling& calling) {
   base::ByteWriter writer;
-  writer.put(calling.token).put_text(calling.listener);
+  writer.put(calling.token).put(calling.public_key).put_text(calling.listener);
   Blob blob = std::move(writer).blob();
   const Blob addresses = bootstrap::encode_addresses(calling.addresses);
   blob.insert(blob.end(), addresses.begin(), addresses.end());
@@ -42,13 +44,16 @@ Calling decode(BlobView bytes, int rank) {
   base::ByteReader reader{bytes};
   Calling calling;
   calling.token = reader.get<Token>();
+  calling.public_key = reader.get<base::PublicKey>();
   calling.listener = reader.get_text();
   if (!reader.ok() || calling.listener.size() > listener_name_bytes_max) {
     base::throw_error({ErrorCode::corrupt, rank}, "init", "",
                       "{} bytes do not say where the rank listens", bytes.size());
   }
-  calling.addresses = bootstrap::read_addresses(
-      bytes.subspan(sizeof(Token) + sizeof(std::uint32_t) + calling.listener.size()), rank);
+  calling.addresses =
+      bootstrap::read_addresses(bytes.subspan(sizeof(Token) + sizeof(base::PublicKey) +
+                                              sizeof(std::uint32_t) + calling.listener.size()),
+                                rank);
   return calling;
 }
 
@@ -125,6 +130,8 @@ class Linking {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       Calling mine;
       parts_.system->random(mine.token);
+      key_pair_ = base::make_key_pair(*parts_.system);
+      mine.public_key = key_pair_.public_key;
       if (has_peers_by(Way::tcp)) listeners_ = listen();
       for (const base::UniqueFd& listener : listeners_)
         mine.addresses.push_back(host_port(bootstrap::local_address(listener.get())));
@@ -223,20 +230,32 @@ class Linking {
                                  messaging::record_length_max);
   }
 
+  // A Unix socket leaves no host.
+  std::optional<base::ConnectionKeys> keys_of(int peer, bool on_host) const {
+    if (!parts_.options.encrypt || on_host) return std::nullopt;
+    const auto keys = base::agree_on_keys(key_pair_, callings_[at(peer)].public_key);
+    if (keys) return keys;
+    base::throw_error({ErrorCode::authentication, peer}, "init",
+                      "no correct rank does that: start every rank with the same qpmesh",
+                      "rank {} told a public key that no rank has", peer);
+  }
+
   void add(const bootstrap::StreamPeer& peer, base::UniqueFd socket) {
     const bool on_host = bootstrap::local_address(socket.get()).family() == AF_UNIX;
     const std::string where =
         on_host ? "over a Unix socket"
                 : fmt::format("at {}", to_string(bootstrap::remote_address(socket.get())));
     std::byte* const slot = parts_.arena->data() + slab_offset_ + layout_.slot_offset(peer.rank);
-    parts_.log.debug("peer {}: tcp, {}", peer.rank, where);
+    parts_.log.debug("peer {}: tcp, {}{}", peer.rank, where,
+                     parts_.options.encrypt && !on_host ? ", encrypted" : "");
     result_.links[at(peer.rank)] = {
         .connection =
             transport_->connect({.peer = peer.rank,
                                  .peer_name = fmt::format("rank {} (pid {} on {}) {}", peer.rank,
                                                           peer.pid, peer.host, where),
                                  .socket = std::move(socket),
-                                 .window = {slot, layout_.slot_bytes()}}),
+                                 .window = {slot, layout_.slot_bytes()},
+                                 .keys = keys_of(peer.rank, on_host)}),
         .places = {.transport = transport_,
                    .connection = nullptr,
                    .layout = layout_,
@@ -253,6 +272,7 @@ class Linking {
   std::uint64_t slab_offset_;
   Deadline deadline_;
   std::vector<base::UniqueFd> listeners_;
+  base::KeyPair key_pair_;
   std::vector<Calling> callings_;  // by rank
   Blob tokens_;                    // of all ranks
   transport::tcp::TcpTransport* transport_ = nullptr;

@@ -152,6 +152,19 @@ INSTANTIATE_TEST_SUITE_P(over_tcp_by_built_in_times, Scenarios,
                                               {2, 3},
                                               {"QPMESH_TRANSPORT=tcp", "QPMESH_CHOICE=predicted"}}),
                          name_of);
+INSTANTIATE_TEST_SUITE_P(
+    over_tcp_encrypted, Scenarios, testing::ValuesIn([] {
+      std::vector<Case> cases{
+          {"every_size_between_all_pairs", {3}},
+          {"many_unexpected", {2}},
+          {"every_algorithm_of_every_collective", {3}},
+          {"a_buffer_may_go_while_it_is_used", {3}},
+      };
+      for (Case& one : cases)
+        one.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo", "QPMESH_ENCRYPT=yes"};
+      return cases;
+    }()),
+    name_of);
 INSTANTIATE_TEST_SUITE_P(over_tcp_by_reads, Scenarios,
                          testing::Values(Case{"every_size_between_all_pairs",
                                               {3},
@@ -450,6 +463,7 @@ struct Apart {
   std::string by;
   Words wrapper;
   std::string difference;
+  Words variables{};
 };
 void PrintTo(const Apart& one, std::ostream* out) { *out << one.by; }
 class RanksApart : public testing::TestWithParam<Apart> {};
@@ -460,7 +474,11 @@ INSTANTIATE_TEST_SUITE_P(
         Apart{"user_namespaces", {"unshare", "--user", "--map-root-user"}, "user namespaces"},
         Apart{"process_namespaces",
               {"unshare", "--pid", "--fork", "--kill-child"},
-              "process namespaces"}),
+              "process namespaces"},
+        Apart{"user_namespaces_encrypted",
+              {"unshare", "--user", "--map-root-user"},
+              "user namespaces",
+              {"QPMESH_ENCRYPT=yes", "QPMESH_NETDEV=lo"}}),
     [](const auto& one) { return one.param.by; });
 
 std::string free_port() { return std::to_string(ntohs(test::loopback_port().address.sin_port)); }
@@ -478,6 +496,7 @@ TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
       words.insert(words.begin(), "/usr/bin/env");
     }
     Words own = variables;
+    own.insert(own.end(), GetParam().variables.begin(), GetParam().variables.end());
     own.push_back("QPMESH_RANK=" + std::to_string(rank));
     ranks.emplace_back(words, own);
   }
@@ -491,6 +510,25 @@ TEST_P(RanksApart, compute_over_tcp_unasked_and_say_what_keeps_them_apart) {
     EXPECT_NE(said.find("shares no memory (one host, but they differ: " + GetParam().difference),
               std::string::npos)
         << said;
+  }
+}
+
+TEST(ranks_apart, that_disagree_whether_to_encrypt_are_told_which_rank_does_not) {
+  const std::string port = free_port();
+  std::vector<Process> ranks;
+  for (const int rank : {0, 1}) {
+    Words words = rank_program("messages_to_itself");
+    if (rank == 1)
+      words.insert(words.begin(), {"/usr/bin/env", "unshare", "--user", "--map-root-user"});
+    ranks.emplace_back(words, Words{"QPMESH_SIZE=2", "QPMESH_ROOT=127.0.0.1:" + port,
+                                    "QPMESH_SECRET=known to all of these ranks", "QPMESH_NETDEV=lo",
+                                    "QPMESH_RANK=" + std::to_string(rank),
+                                    rank == 0 ? "QPMESH_ENCRYPT=yes" : "QPMESH_ENCRYPT=no"});
+  }
+  for (Process& rank : ranks) {
+    EXPECT_NE(rank.wait(), 0);
+    EXPECT_NE(rank.output().find("QPMESH_ENCRYPT is '"), std::string::npos) << rank.output();
+    EXPECT_NE(rank.output().find("' on rank "), std::string::npos) << rank.output();
   }
 }
 

@@ -7,11 +7,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/encryption.hpp"
 #include "bootstrap/socket.hpp"
 
 namespace {
@@ -25,7 +29,7 @@ using bootstrap::SocketControlChannel;
 constexpr int us = 4;    // the rank whose channel is tested, as the peer knows it
 constexpr int them = 7;  // its peer
 
-enum class Wire { unix_socket, tcp };
+enum class Wire { unix_socket, tcp, encrypted_tcp };
 
 struct Ends {
   base::UniqueFd here;
@@ -54,6 +58,12 @@ class ControlChannel : public testing::TestWithParam<Wire> {
   ControlChannel() { reconnect(); }
 
   void reconnect() {
+    if (GetParam() == Wire::encrypted_tcp) {
+      const std::array pairs{base::make_key_pair(system_), base::make_key_pair(system_)};
+      keys_ = {base::agree_on_keys(pairs[0], pairs[1].public_key),
+               base::agree_on_keys(pairs[1], pairs[0].public_key)};
+      far_encryptor_.emplace(keys_[1]->send);
+    }
     Ends ends = connect(GetParam());
     channel_ = open(them, std::move(ends.here));
     far_ = std::move(ends.there);
@@ -63,9 +73,10 @@ class ControlChannel : public testing::TestWithParam<Wire> {
     links.push_back({.peer = peer,
                      .pid = 4242,
                      .host = "elsewhere",
-                     .address = GetParam() == Wire::tcp ? "10.0.0.9:4000" : "",
+                     .address = GetParam() != Wire::unix_socket ? "10.0.0.9:4000" : "",
                      .socket = std::move(socket),
-                     .pidfd = {}});
+                     .pidfd = {},
+                     .keys = peer == them ? keys_[0] : keys_[1]});
     return std::make_unique<SocketControlChannel>(system_, std::move(links));
   }
   std::unique_ptr<SocketControlChannel> other_end() { return open(us, std::move(far_)); }
@@ -90,7 +101,20 @@ class ControlChannel : public testing::TestWithParam<Wire> {
     writer.put(kind).put(bytes);
     Blob blob = writer.blob();
     blob.resize(blob.size() + payload_bytes);
-    EXPECT_EQ(bootstrap::send(system_, far_.get(), blob).count, blob.size());
+    far_writes(blob);
+  }
+  // As the other end of the wire would.
+  Blob on_wire(const Blob& frame) {
+    if (!far_encryptor_) return frame;
+    Blob packet(base::packet_header_bytes);
+    packet.insert(packet.end(), frame.begin(), frame.end());
+    packet.resize(packet.size() + base::packet_tag_bytes);
+    far_encryptor_->encrypt(packet.data(), frame.size());
+    return packet;
+  }
+  void far_writes(const Blob& frame) { far_writes_raw(on_wire(frame)); }
+  void far_writes_raw(const Blob& bytes) {
+    EXPECT_EQ(bootstrap::send(system_, far_.get(), bytes).count, bytes.size());
   }
   void expect_death(const std::string& detail) {
     const auto ended = events(*channel_, 1);
@@ -107,12 +131,24 @@ class ControlChannel : public testing::TestWithParam<Wire> {
   base::System system_;
   std::unique_ptr<SocketControlChannel> channel_;
   base::UniqueFd far_;
+  std::array<std::optional<base::ConnectionKeys>, 2> keys_;  // of channel_, and of far_
+  std::optional<base::Encryptor> far_encryptor_;
 };
 
 std::string wire_name(const testing::TestParamInfo<Wire>& tested) {
-  return tested.param == Wire::tcp ? "tcp" : "a_unix_socket";
+  switch (tested.param) {
+    case Wire::unix_socket: return "a_unix_socket";
+    case Wire::tcp: return "tcp";
+    case Wire::encrypted_tcp: break;
+  }
+  return "encrypted_tcp";
 }
-INSTANTIATE_TEST_SUITE_P(over, ControlChannel, testing::Values(Wire::unix_socket, Wire::tcp),
+INSTANTIATE_TEST_SUITE_P(over, ControlChannel,
+                         testing::Values(Wire::unix_socket, Wire::tcp, Wire::encrypted_tcp),
+                         wire_name);
+
+using EncryptedControlChannel = ControlChannel;
+INSTANTIATE_TEST_SUITE_P(over, EncryptedControlChannel, testing::Values(Wire::encrypted_tcp),
                          wire_name);
 
 TEST_P(ControlChannel, says_that_its_own_socket_was_closed_and_calls_nobody_dead) {
@@ -273,7 +309,7 @@ TEST_P(ControlChannel, delivers_what_came_before_a_peer_hung_up_on_unread_frames
   EXPECT_EQ(all[0].bytes, frame(100, 2));
   EXPECT_EQ(all[1].kind, ControlEvent::Kind::death);
   EXPECT_EQ(all[1].detail,
-            GetParam() == Wire::tcp
+            GetParam() != Wire::unix_socket
                 ? "the connection to process 4242 on host elsewhere (10.0.0.9:4000) was reset"
                 : "process 4242 on host elsewhere hung up without a goodbye");
 }
@@ -283,13 +319,19 @@ TEST_P(ControlChannel, tells_of_a_failed_connection_in_the_same_words_when_sendi
   far_.reset();  // over an unread frame
   ASSERT_TRUE(readable(*channel_, 5000));
   channel_->send(them, frame(100, 1));  // takes the kernel's error away
-  expect_death(GetParam() == Wire::tcp
+  expect_death(GetParam() != Wire::unix_socket
                    ? "the connection to process 4242 on host elsewhere (10.0.0.9:4000) was reset"
                    : "process 4242 on host elsewhere hung up without a goodbye");
 }
 
 TEST_P(ControlChannel, treats_half_a_frame_and_then_the_end_as_a_death) {
-  far_writes(100, FrameKind::message, 50);
+  base::ByteWriter writer;
+  writer.put(FrameKind::message).put(std::uint32_t{100});
+  Blob whole = writer.blob();
+  whole.resize(whole.size() + 100);
+  Blob half = on_wire(whole);
+  half.resize(half.size() - 50);
+  far_writes_raw(half);
   ASSERT_TRUE(readable(*channel_, 5000));
   EXPECT_TRUE(channel_->poll().empty());
   far_.reset();
@@ -298,9 +340,11 @@ TEST_P(ControlChannel, treats_half_a_frame_and_then_the_end_as_a_death) {
 
 TEST_P(ControlChannel, drops_a_peer_that_sends_an_oversize_frame) {
   far_writes(SocketControlChannel::frame_bytes_max + 1, FrameKind::message);
-  expect_death(
-      "process 4242 on host elsewhere sent a frame of kind 4 and 16385 bytes, which no "
-      "correct peer does: connection dropped");
+  expect_death(GetParam() == Wire::encrypted_tcp
+                   ? "what came from process 4242 on host elsewhere (10.0.0.9:4000) was changed on "
+                     "its way: it does not decrypt"
+                   : "process 4242 on host elsewhere sent a frame of kind 4 and 16385 bytes, which "
+                     "no correct peer does: connection dropped");
   std::byte rest{};
   pollfd end{.fd = far_.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&end, 1, 5000), 1);
@@ -327,13 +371,13 @@ TEST_P(ControlChannel, drops_a_peer_that_sends_what_no_correct_peer_does) {
 TEST_P(ControlChannel, is_not_misled_by_progress_that_was_never_made) {
   base::ByteWriter writer;
   writer.put(FrameKind::progress).put(std::uint32_t{4}).put(std::uint32_t{0xffff'ffffU});
-  EXPECT_EQ(bootstrap::send(system_, far_.get(), writer.blob()).count, 12U);
+  far_writes(writer.blob());
   far_writes(0, FrameKind::message);
   const auto all = events(*channel_, 1);
   ASSERT_EQ(all.size(), 1U);
   // Between ranks of one host nobody counts.
-  EXPECT_EQ(all[0].kind,
-            GetParam() == Wire::tcp ? ControlEvent::Kind::frame : ControlEvent::Kind::death);
+  EXPECT_EQ(all[0].kind, GetParam() != Wire::unix_socket ? ControlEvent::Kind::frame
+                                                         : ControlEvent::Kind::death);
 }
 
 TEST_P(ControlChannel, puts_frames_together_that_arrive_byte_by_byte) {
@@ -343,7 +387,7 @@ TEST_P(ControlChannel, puts_frames_together_that_arrive_byte_by_byte) {
       .put(std::uint8_t{1})
       .put(std::uint8_t{1})
       .put(std::uint8_t{1});
-  const Blob& blob = writer.blob();
+  const Blob blob = on_wire(writer.blob());
   for (std::size_t i = 0; i < blob.size(); ++i) {
     EXPECT_TRUE(channel_->poll().empty());
     ASSERT_EQ(bootstrap::send(system_, far_.get(), BlobView{blob}.subspan(i, 1)).count, 1U);
@@ -385,6 +429,44 @@ TEST_P(ControlChannel, does_not_take_a_peer_for_dead_that_reads_nothing_for_long
       ++received;
     }
     EXPECT_TRUE(channel_->poll().empty());
+  }
+}
+
+TEST_P(EncryptedControlChannel, puts_no_plain_text_on_the_wire) {
+  const std::string_view secret = "what ranks tell each other is their own affair";
+  const auto bytes = std::as_bytes(std::span{secret});
+  channel_->send(them, Blob(bytes.begin(), bytes.end()));
+  Blob seen(1000);
+  seen.resize(bootstrap::receive(system_, far_.get(), seen).count);
+  EXPECT_EQ(seen.size(), secret.size() + 8 + base::packet_header_bytes + base::packet_tag_bytes);
+  EXPECT_TRUE(std::ranges::search(seen, bytes.first(4)).empty());
+  base::Decryptor decryptor{keys_[1]->receive};
+  const auto opened = decryptor.decrypt(seen);
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(std::ranges::equal(opened->subspan(8), bytes));
+}
+
+TEST_P(EncryptedControlChannel, takes_a_changed_byte_for_the_end_of_its_peer_and_says_so) {
+  base::ByteWriter writer;
+  writer.put(FrameKind::message).put(std::uint32_t{1}).put(std::uint8_t{1});
+  for (const std::size_t changed : {3U, 4U, 20U}) {  // a length, the kind, the tag
+    reconnect();
+    Blob packet = on_wire(writer.blob());
+    packet[changed] ^= std::byte{1};
+    far_writes_raw(packet);
+    expect_death(
+        "what came from process 4242 on host elsewhere (10.0.0.9:4000) was changed on its way: it "
+        "does not decrypt");
+  }
+}
+
+TEST_P(EncryptedControlChannel, does_not_take_a_packet_without_a_whole_frame) {
+  for (const std::size_t bytes : {7U, 12U}) {  // less than a header; more than it says
+    reconnect();
+    far_writes(Blob(bytes));
+    expect_death(
+        "what came from process 4242 on host elsewhere (10.0.0.9:4000) was changed on its way: it "
+        "does not decrypt");
   }
 }
 

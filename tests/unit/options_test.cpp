@@ -80,8 +80,8 @@ TEST(option_table, has_a_row_for_every_field) {
   const auto& [transport, require, notification, init, handshake, operation, stall, arena,
                payload_ring, network_ring, register_min, rendezvous, cma, cooperative_copy, eager,
                unexpected_bytes, unexpected_messages, spin, device, gid_index, netdev, subnet,
-               ports, link_timeout, choice, algorithms, log] = Options{};
-  const std::array<const void*, 27> fields{&transport,
+               ports, encrypt, link_timeout, choice, algorithms, log] = Options{};
+  const std::array<const void*, 28> fields{&transport,
                                            &require,
                                            &notification,
                                            &init,
@@ -104,6 +104,7 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &netdev,
                                            &subnet,
                                            &ports,
+                                           &encrypt,
                                            &link_timeout,
                                            &choice,
                                            &algorithms,

@@ -85,6 +85,40 @@ TEST(reach, names_what_two_ranks_of_one_host_differ_in) {
   }
 }
 
+Options encrypted(Options options) {
+  options.encrypt = true;
+  return options;
+}
+
+TEST(reach, of_encrypted_ranks_is_tcp_between_nodes_and_memory_on_them) {
+  const Ranks ranks = on_nodes({0, 0, 1});
+  const Reach reach{encrypted({}), ranks};
+  EXPECT_FALSE(reach.any(Way::verbs));
+  EXPECT_EQ(reach.way(0, 1), Way::shm);
+  EXPECT_EQ(reach.way(0, 2), Way::tcp);
+  EXPECT_EQ(reach.describe(0),
+            "peers: 1 by shm, 1 by tcp; rank 2 shares no memory; no verbs: QPMESH_ENCRYPT=yes");
+}
+
+TEST(reach, refuses_rdma_that_is_asked_for_where_ranks_are_to_be_encrypted) {
+  const Ranks ranks = on_nodes({0, 1});
+  Options device;
+  device.device = "rxe0";
+  for (const Options& options : {with(TransportChoice::verbs), with(TransportChoice::verbs_and_shm),
+                                 with(TransportChoice::automatic, Requirement::rdma), device}) {
+    try {
+      const Reach reach{encrypted(options), ranks};
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_config);
+      EXPECT_EQ(error.operation(), "init");
+      EXPECT_EQ(error.cause(),
+                "RDMA is asked for, which QPMESH_ENCRYPT=yes excludes: it is not encrypted");
+      EXPECT_EQ(error.hint(), "leave QPMESH_TRANSPORT, _REQUIRE, _DEVICE and _GID_INDEX out");
+    }
+  }
+}
+
 #ifdef QPMESH_WITH_VERBS
 
 TEST(reach, of_ranks_on_two_nodes_is_the_network_between_them_only) {

@@ -4,10 +4,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "base/encryption.hpp"
 #include "base/system.hpp"
 #include "qpmesh/error.hpp"
 #include "tests/support/loopback_sockets.hpp"
@@ -280,6 +283,114 @@ TEST(outbox, gives_back_everything_in_order_whatever_the_socket_takes) {
   while (!outbox.empty()) take(1000);
   EXPECT_EQ(outbox.told(), number);
   EXPECT_EQ(got, expected);
+}
+
+// Both ends of an encrypted connection, with the network between them in our hands.
+class Encrypted : public testing::Test {
+ public:
+  Encrypted() {
+    const std::array pairs{base::make_key_pair(system), base::make_key_pair(system)};
+    for (const std::size_t side : {0U, 1U}) {
+      auto sockets = test::loopback_sockets();
+      wires[side] = std::move(sockets[1]);
+      connections[side] = transports[side].connect(
+          {.peer = static_cast<int>(1 - side),
+           .peer_name = "the other end",
+           .socket = std::move(sockets[0]),
+           .window = windows[side],
+           .keys = base::agree_on_keys(pairs[side], pairs[1 - side].public_key)});
+    }
+  }
+
+  static void post(Connection& connection, std::span<const std::byte> bytes) {
+    const Write write{.body = bytes, .target = {Regions::window, 0}};
+    ASSERT_EQ(connection.post({&write, 1}), Post::posted);
+  }
+  // What the first end has put on the wire.
+  std::vector<std::byte> overheard() const {
+    std::vector<std::byte> bytes(100'000);
+    pollfd wire{.fd = wires[0].get(), .events = POLLIN, .revents = 0};
+    ::poll(&wire, 1, 5'000);
+    bytes.resize(static_cast<std::size_t>(::recv(wire.fd, bytes.data(), bytes.size(), 0)));
+    return bytes;
+  }
+  // The second one gets it.
+  void hand_on(std::span<const std::byte> bytes) {
+    ASSERT_EQ(::send(wires[1].get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void let_it_come() {
+    for (int i = 0; i < 100; ++i) transports[1].progress();
+  }
+  void expect_fault() {
+    for (int i = 0; i < 1'000'000 && connections[1]->fault() == nullptr; ++i)
+      transports[1].progress();
+    ASSERT_NE(connections[1]->fault(), nullptr);
+    EXPECT_EQ(connections[1]->fault()->code, ErrorCode::link_failed);
+    EXPECT_EQ(connections[1]->fault()->peer, 0);
+    EXPECT_EQ(connections[1]->fault()->cause,
+              "the connection to the other end carried bytes that were changed on their way: they "
+              "do not decrypt");
+    EXPECT_TRUE(all_are(windows[1], std::byte{0}));
+  }
+
+  base::System system;
+  std::array<std::vector<std::byte>, 2> windows{std::vector<std::byte>(window_bytes),
+                                                std::vector<std::byte>(window_bytes)};
+  std::array<TcpTransport, 2> transports{TcpTransport{system, {.inline_bytes_max = 4096}},
+                                         TcpTransport{system, {.inline_bytes_max = 4096}}};
+  std::array<base::UniqueFd, 2> wires;
+  std::array<std::unique_ptr<Connection>, 2> connections;
+};
+
+std::vector<std::byte> text_of(std::size_t bytes) {
+  std::vector<std::byte> text(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<std::byte>('a' + i % 26);
+  return text;
+}
+
+TEST_F(Encrypted, puts_no_plain_text_on_the_wire_and_all_of_it_into_the_target) {
+  const auto text = text_of(3000);
+  post(*connections[0], text);
+  const auto wire = overheard();
+  EXPECT_EQ(wire.size(),
+            text.size() + sizeof(FrameHeader) + base::packet_header_bytes + base::packet_tag_bytes);
+  EXPECT_TRUE(std::ranges::search(wire, std::span{text}.first(4)).empty());
+  hand_on(wire);
+  for (int i = 0; i < 1'000'000 && windows[1].front() == std::byte{0}; ++i)
+    transports[1].progress();
+  EXPECT_TRUE(std::ranges::equal(std::span{windows[1]}.first(text.size()), text));
+}
+
+TEST_F(Encrypted, places_nothing_of_a_packet_that_is_not_whole) {
+  post(*connections[0], text_of(3000));
+  const auto wire = overheard();
+  hand_on(std::span{wire}.first(wire.size() - 1));
+  let_it_come();
+  EXPECT_EQ(connections[1]->fault(), nullptr);
+  EXPECT_TRUE(all_are(windows[1], std::byte{0}));
+}
+
+class ChangedByte : public Encrypted, public testing::WithParamInterface<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(at, ChangedByte, testing::Values(0, 3, 4, 20, 99, 135));
+
+TEST_P(ChangedByte, ends_the_connection_and_says_so) {
+  post(*connections[0], text_of(100));
+  auto wire = overheard();
+  ASSERT_EQ(wire.size(), 136U);
+  wire[GetParam()] ^= std::byte{0x10};
+  // A longer one would be waited for.
+  if (GetParam() == 0) wire.resize(1000);
+  hand_on(wire);
+  expect_fault();
+}
+
+TEST_F(Encrypted, takes_no_frame_that_is_not_encrypted) {
+  const FrameHeader header = FrameHeader::of(FrameKind::write, 100, {Regions::window, 0});
+  std::vector<std::byte> frame(sizeof header + 100, std::byte{7});
+  std::memcpy(frame.data(), &header, sizeof header);
+  hand_on(frame);
+  expect_fault();
 }
 
 // A context whose other peers share memory with it, say.

@@ -137,6 +137,17 @@ TEST_F(OnTwoHosts, ranks_meet_over_ipv6_where_the_options_ask_for_it) {
   }));
 }
 
+// Control links, too, go over the cable here.
+TEST_F(OnTwoHosts, ranks_compute_over_encrypted_connections) {
+  expect_none(run(3, [&](ThreadBootstrap& ranks) {
+    Options options = over_tcp();
+    options.encrypt = true;
+    Communicator world = init(ranks, options);
+    compute(world);
+    world.finish();
+  }));
+}
+
 TEST_F(OnTwoHosts, ranks_that_no_address_joins_are_told_each_of_them_with_its_reason) {
   hosts_.ip(0, {"addr", "add", "10.88.0.1/32", "dev", "cable"});
   hosts_.ip(0, {"addr", "add", "10.88.0.2/32", "dev", "cable"});
@@ -289,7 +300,7 @@ class AmongStrangers : public ThreadBootstrap {
     if (++gathers_ != 3) return all;
     const auto reports = bootstrap::read_reports(all, size());
     const BlobView said{reports.front().result};
-    const auto addresses = bootstrap::read_addresses(said.subspan(16 + 4), 0);
+    const auto addresses = bootstrap::read_addresses(said.subspan(16 + 32 + 4), 0);
     EXPECT_FALSE(addresses.empty());
     const base::System system;
     for (int i = 0; i < 300 && rank() == 1; ++i) {

@@ -52,6 +52,7 @@ TcpConnection::TcpConnection(TcpTransport& transport, Joined joined)
       outbox_{2 * transport.settings_.inline_bytes_max + chain_writes_max * sizeof(FrameHeader)} {
   fault_.code = ErrorCode::link_failed;
   fault_.peer = joined_.peer;
+  if (joined_.keys) encryption_ = std::make_unique<Encryption>(*joined_.keys);
   transport_.connections_.push_back(this);
 }
 
@@ -89,8 +90,9 @@ Post TcpConnection::post(std::span<const Write> chain) noexcept {
   }
   const std::size_t pieces = chain.size();
   if (!outbox_.has_room(3 * pieces, copied_bytes, 2 * pieces)) return Post::busy;
+  const bool leaves_now = !has_unsent();
   std::size_t sent = 0;
-  if (outbox_.empty()) {
+  if (leaves_now && !encryption_) {
     sent = frame_bytes <= gathered_bytes_max ? send_gathered({parts.data(), used})
                                              : send({parts.data(), used});
     if (failed_) return Post::failed;
@@ -105,7 +107,8 @@ Post TcpConnection::post(std::span<const Write> chain) noexcept {
     queue(headers[i], chain[i], std::min(sent, bytes));
     sent -= std::min(sent, bytes);
   }
-  return Post::posted;
+  if (leaves_now && encryption_) flush_packets();
+  return failed_ ? Post::failed : Post::posted;
 }
 
 // What the socket did not take of a write.
@@ -160,6 +163,11 @@ std::size_t TcpConnection::send_by(Call&& call) noexcept {
 }
 
 void TcpConnection::flush() noexcept {
+  encryption_ ? flush_packets() : flush_frames();
+  if (!failed_ && wanted_count_ > 0) answer_reads();
+}
+
+void TcpConnection::flush_frames() noexcept {
   std::array<iovec, 64> parts;
   while (!failed_ && !outbox_.empty()) {
     const std::size_t used = outbox_.gather(parts);
@@ -168,9 +176,37 @@ void TcpConnection::flush() noexcept {
     const std::size_t sent = send({parts.data(), used});
     if (failed_) return;
     outbox_.left(sent);
-    if (sent < bytes) break;
+    if (sent < bytes) return;
   }
-  if (wanted_count_ > 0) answer_reads();
+}
+
+void TcpConnection::flush_packets() noexcept {
+  Encryption& own = *encryption_;
+  while (!failed_ && has_unsent()) {
+    if (own.unsent() == 0) encrypt_next_packet();
+    iovec rest = part(std::span{own.packet}.subspan(own.sent_bytes, own.unsent()));
+    const std::size_t sent = send({&rest, 1});
+    if (failed_) return;
+    own.sent_bytes += sent;
+    if (own.unsent() > 0) return;
+  }
+}
+
+// Sources may be reused from here on.
+void TcpConnection::encrypt_next_packet() noexcept {
+  Encryption& own = *encryption_;
+  std::array<iovec, 64> parts;
+  const std::size_t used = outbox_.gather(parts);
+  std::byte* const plain = own.packet.data() + base::packet_header_bytes;
+  std::size_t bytes = 0;
+  for (const iovec& each : std::span{parts}.first(used)) {
+    const std::size_t fits = std::min(each.iov_len, base::packet_plain_bytes_max - bytes);
+    std::memcpy(plain + bytes, each.iov_base, fits);
+    bytes += fits;
+  }
+  outbox_.left(bytes);
+  own.packet_bytes = own.encryptor.encrypt(own.packet.data(), bytes);
+  own.sent_bytes = 0;
 }
 
 Post TcpConnection::read(std::span<std::byte> target, std::optional<std::uint32_t>,
@@ -215,6 +251,33 @@ bool TcpConnection::receive() noexcept {
 
 // False: there is nothing more for now.
 bool TcpConnection::receive_once() noexcept {
+  return encryption_ ? receive_packets() : receive_frames();
+}
+
+// How many bytes came: none now, or never again.
+std::size_t TcpConnection::receive(std::span<iovec> parts) noexcept {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  for (;;) {
+    const ssize_t result = transport_.system_.call("recvmsg", [&] {
+      return parts.size() > 1
+                 ? ::recvmsg(socket(), &message, MSG_DONTWAIT)
+                 : ::recv(socket(), parts.front().iov_base, parts.front().iov_len, MSG_DONTWAIT);
+    });
+    if (result > 0) {
+      received_ += static_cast<std::size_t>(result);
+      return static_cast<std::size_t>(result);
+    }
+    const int error = errno;
+    if (result < 0 && error == EINTR) continue;
+    if (result == 0) fail("was closed by the peer");
+    else if (!is_busy(error)) fail("broke", error);
+    return 0;
+  }
+}
+
+bool TcpConnection::receive_frames() noexcept {
   std::array<iovec, 2> parts;
   std::size_t used = 0;
   const Target target = incoming_.left > 0 ? target_of(incoming_.header) : Target{};
@@ -228,25 +291,8 @@ bool TcpConnection::receive_once() noexcept {
   if (target.at != nullptr) room = whole_bytes_max;
   else if (target.dropped) room = std::min(room, incoming_.left);
   parts[used++] = {.iov_base = input_.data() + input_held_, .iov_len = room};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = used;
-  const ssize_t result = transport_.system_.call("recvmsg", [&] {
-    return used > 1 ? ::recvmsg(socket(), &message, MSG_DONTWAIT)
-                    : ::recv(socket(), parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
-  });
-  if (result < 0) {
-    const int error = errno;
-    if (error == EINTR) return true;
-    if (!is_busy(error)) fail("broke", error);
-    return false;
-  }
-  if (result == 0) {
-    fail("was closed by the peer");
-    return false;
-  }
-  const auto count = static_cast<std::size_t>(result);
-  received_ += count;
+  const std::size_t count = receive({parts.data(), used});
+  if (count == 0) return false;
   const std::size_t of_frame = std::min(count, incoming_.left);
   if (of_frame > 0) {
     incoming_.left -= of_frame;
@@ -256,6 +302,49 @@ bool TcpConnection::receive_once() noexcept {
   std::size_t wanted = 0;
   for (const iovec& each : std::span{parts}.first(used)) wanted += each.iov_len;
   return take_frames() && count == wanted;
+}
+
+bool TcpConnection::receive_packets() noexcept {
+  Encryption& own = *encryption_;
+  iovec room{.iov_base = own.input.data() + own.input_held,
+             .iov_len = own.input.size() - own.input_held};
+  const std::size_t count = receive({&room, 1});
+  if (count == 0) return false;
+  std::span<std::byte> here = std::span{own.input}.first(own.input_held + count);
+  for (;;) {
+    const std::optional<std::size_t> bytes = base::Decryptor::packet_bytes(here);
+    if (bytes && (*bytes == 0 || *bytes > here.size())) break;
+    std::optional<std::span<std::byte>> frames;
+    if (bytes) frames = own.decryptor.decrypt(here.first(*bytes));
+    if (!frames) fail("carried bytes that were changed on their way: they do not decrypt");
+    else take(*frames);
+    if (failed_) return false;
+    here = here.subspan(*bytes);
+  }
+  std::memmove(own.input.data(), here.data(), here.size());
+  own.input_held = here.size();
+  return count == room.iov_len;
+}
+
+// The next bytes of the stream of frames, which may begin and end anywhere.
+void TcpConnection::take(std::span<const std::byte> frames) noexcept {
+  while (!frames.empty() && !failed_) {
+    std::size_t taken = 0;
+    if (incoming_.left > 0) {
+      taken = std::min(incoming_.left, frames.size());
+      const Target target = target_of(incoming_.header);
+      const std::size_t here = incoming_.header.bytes() - incoming_.left;
+      if (target.at != nullptr) std::memcpy(target.at + here, frames.data(), taken);
+      incoming_.left -= taken;
+      if (incoming_.left == 0) end_frame(incoming_.header);
+    } else {
+      taken = std::min(input_.size() - input_held_, frames.size());
+      std::memcpy(input_.data() + input_held_, frames.data(), taken);
+      input_held_ += taken;
+      take_frames();
+    }
+    frames = frames.subspan(taken);
+  }
 }
 
 // Places what is in the buffer, but for the beginning of a short frame. False: it has failed.
@@ -378,6 +467,7 @@ void TcpConnection::end_with(Explain&& explain, int system_error) noexcept {
   }
   incoming_ = {};
   outbox_.clear();
+  if (encryption_) encryption_->packet_bytes = encryption_->sent_bytes = 0;
   wanted_count_ = 0;
   transport_.watch(*this, 0);
   ::shutdown(socket(), SHUT_RDWR);

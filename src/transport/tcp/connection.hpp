@@ -2,16 +2,20 @@
 //
 // What is posted goes to the socket at once, header and source in one system call; what it does not
 // take waits in the outbox. What comes is read into a short buffer, from which frames are placed;
-// the rest of a long one is received where it belongs, without another copy.
+// the rest of a long one is received where it belongs, without another copy. Where the connection
+// is encrypted the same stream of frames goes in packets (base/encryption.hpp): all of it waits in
+// the outbox to be encrypted, and is placed when its packet has been opened.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/encryption.hpp"
 #include "transport/tcp/frame.hpp"
 #include "transport/tcp/outbox.hpp"
 #include "transport/tcp/transport.hpp"
@@ -44,7 +48,9 @@ class TcpConnection final : public Connection {
   bool receive() noexcept;
   // Sends what waits, as far as the socket takes it.
   void flush() noexcept;
-  bool has_unsent() const noexcept { return !outbox_.empty(); }
+  bool has_unsent() const noexcept {
+    return !outbox_.empty() || (encryption_ && encryption_->unsent() > 0);
+  }
   std::uint32_t watched_for = 0;  // by the transport's epoll
   // Fails when the peer's kernel owes an acknowledgement for so long.
   void look_for_silence(std::int64_t silence_ms_max) noexcept;
@@ -68,6 +74,19 @@ class TcpConnection final : public Connection {
     std::size_t bytes = 0;
     std::uint64_t number = 0;  // in the order in which completions are told
   };
+  struct Encryption {
+    explicit Encryption(const base::ConnectionKeys& keys) noexcept
+        : encryptor{keys.send}, decryptor{keys.receive} {}
+    std::size_t unsent() const noexcept { return packet_bytes - sent_bytes; }
+
+    base::Encryptor encryptor;
+    base::Decryptor decryptor;
+    std::array<std::byte, base::packet_bytes_max> packet;  // that leaves now
+    std::size_t packet_bytes = 0;
+    std::size_t sent_bytes = 0;  // of it
+    std::array<std::byte, 4 * base::packet_bytes_max> input;
+    std::size_t input_held = 0;  // bytes of packets that are not opened yet
+  };
   struct Wanted {                       // by the peer's read
     const std::byte* source = nullptr;  // nullptr: is not open to it
     std::size_t bytes = 0;
@@ -78,7 +97,14 @@ class TcpConnection final : public Connection {
   template <class Call>
   std::size_t send_by(Call&& call) noexcept;
   void queue(const FrameHeader& header, const Write& write, std::size_t sent) noexcept;
+  void flush_frames() noexcept;
+  void flush_packets() noexcept;
+  void encrypt_next_packet() noexcept;
   bool receive_once() noexcept;
+  bool receive_frames() noexcept;
+  bool receive_packets() noexcept;
+  std::size_t receive(std::span<iovec> parts) noexcept;
+  void take(std::span<const std::byte> frames) noexcept;
   bool take_frames() noexcept;
   Target target_of(const FrameHeader& header) noexcept;
   void end_frame(const FrameHeader& header) noexcept;
@@ -93,8 +119,9 @@ class TcpConnection final : public Connection {
   TcpTransport& transport_;
   Joined joined_;
   Outbox outbox_;
-  std::uint64_t tells_posted_ = 0;       // writes that tell, and reads
-  std::array<Read, reads_max> reads_{};  // ours without an answer, a ring
+  std::unique_ptr<Encryption> encryption_;  // nullptr: none
+  std::uint64_t tells_posted_ = 0;          // writes that tell, and reads
+  std::array<Read, reads_max> reads_{};     // ours without an answer, a ring
   std::size_t first_read_ = 0;
   std::size_t read_count_ = 0;
   std::array<Wanted, reads_max> wanted_{};  // the peer's that have no answer yet, a ring

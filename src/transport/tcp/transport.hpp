@@ -9,10 +9,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/encryption.hpp"
 #include "base/owned.hpp"
 #include "base/system.hpp"
 #include "transport/tcp/regions.hpp"
@@ -39,7 +41,8 @@ struct Joined {
   base::UniqueFd socket;  // a connected stream, non-blocking
   // Our memory that the peer writes without asking where: Regions::window of its addresses.
   std::span<std::byte> window;
-  bool on_host = false;  // a Unix socket: found out by connect
+  bool on_host = false;                           // a Unix socket: found out by connect
+  std::optional<base::ConnectionKeys> keys = {};  // nothing: frames go as they are
 };
 
 class TcpTransport final : public Transport {
