@@ -17,7 +17,12 @@ namespace qpmesh::bench {
 // - Some rank's CPU combines so many bytes: (N-1)/N S (E. Chan, M. Heimlich, A. Purkayastha, R. van
 // de Geijn, "Collective communication:
 //   theory, practice, and experience", 2007).
+// With levels, where the ranks of a node share its link:
+// - The word must reach all nodes, told from any rank of a node that knows, and one more rank
+// there.
+// - Some node's link carries so many bytes, and each rank's port its own, at the faster of the two
+//   speeds.
 double lower_bound_s(Collective collective, const collectives::CallShape& shape,
-                     const collectives::CostModel& model);
+                     const collectives::TopologyParams& topology);
 
 }  // namespace qpmesh::bench

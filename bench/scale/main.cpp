@@ -25,6 +25,7 @@ using collectives::Cost;
 
 struct Settings {
   std::vector<int> ranks{1024, 4096, 16384};
+  int ranks_per_node = 1;
   std::string collective = "allreduce";
   std::vector<std::string> bytes{"8", "4KiB", "1MiB", "64MiB"};
   std::string algorithm;
@@ -76,13 +77,13 @@ bool has_equal_blocks(Collective collective) {
 Row row_of(const Algorithm& algorithm, const CallShape& shape, double messages_max) {
   Row row{.algorithm = &algorithm,
           .shape = shape,
-          .bound_s = lower_bound_s(algorithm.collective, shape, reference_network),
-          .closed = algorithm.cost(shape, reference_network),
+          .bound_s = lower_bound_s(algorithm.collective, shape, reference),
+          .closed = algorithm.cost(shape, reference.model(shape)),
           .simulated = {}};
   row.total_messages = expected_messages(algorithm, shape, row.closed);
   if (row.total_messages > messages_max) return row;
   const auto began = std::chrono::steady_clock::now();
-  const Prediction prediction = simulate(algorithm, shape, reference_network);
+  const Prediction prediction = simulate(algorithm, shape, reference);
   row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   row.simulated = prediction.cost;
   row.total_messages = prediction.total_messages;
@@ -132,22 +133,33 @@ void run(const Settings& settings) {
       collectives::find_algorithm(collective, settings.algorithm) == nullptr)
     refuse(fmt::format("'{}' is no algorithm of {}", settings.algorithm, settings.collective),
            "leave --algorithm out to see all");
+  const collectives::CostModel model = reference.model({});
   fmt::print(
       "# {}: LogGP with latency {} us, overhead {} us, {} ns a byte, {} ns a byte reduced, {} ns a "
       "byte "
       "copied\n"
       "# messages and bytes: of the rank that has most; bound: time over the lower bound of LogGP\n"
       "#{:>5} {:>10} {:>22} {:>13} {:>6} {:>13} {:>8} {:>8} {:>12} {:>12} {:>7} {:>7}\n",
-      settings.collective, reference_network.latency_s * 1e6, reference_network.overhead_s * 1e6,
-      reference_network.byte_s * 1e9, reference_network.reduced_byte_s * 1e9,
-      reference_network.copied_byte_s * 1e9, "ranks", "bytes", "algorithm", "simulated_us", "off_%",
-      "closed_us", "messages", "closed", "bytes", "closed", "bound", "wall_s");
+      settings.collective, model.latency_s * 1e6, model.overhead_s * 1e6, model.byte_s * 1e9,
+      model.reduced_byte_s * 1e9, model.copied_byte_s * 1e9, "ranks", "bytes", "algorithm",
+      "simulated_us", "off_%", "closed_us", "messages", "closed", "bytes", "closed", "bound",
+      "wall_s");
   std::vector<Row> all;
   for (const int size : settings.ranks) {
     for (const std::string& text : settings.bytes) {
       const auto ranks = static_cast<std::size_t>(size);
       CallShape shape{.size = size,
                       .bytes = collective == Collective::barrier ? 0 : parse_bytes(text)};
+      if (settings.ranks_per_node > 1) {
+        if (size % settings.ranks_per_node != 0 || size == settings.ranks_per_node)
+          refuse(fmt::format("{} ranks are not several nodes of {}", size, settings.ranks_per_node),
+                 "give multiples to --ranks");
+        shape.levels = {.nodes = size / settings.ranks_per_node,
+                        .node_ranks_min = settings.ranks_per_node,
+                        .node_ranks_max = settings.ranks_per_node,
+                        .in_order = true,
+                        .load_memory = false};
+      }
       if (has_equal_blocks(collective)) shape.bytes = (shape.bytes + ranks - 1) / ranks * ranks;
       std::vector<Row> rows;
       for (const Algorithm* const algorithm : collectives::algorithms(collective)) {
@@ -175,6 +187,10 @@ int main_of(int argc, char** argv) {
   app.add_option("--ranks", settings.ranks, "Numbers of ranks (1024,4096,16384)")
       ->delimiter(',')
       ->check(CLI::Range(2, 1 << 20));
+  app.add_option(
+         "--ranks-per-node", settings.ranks_per_node,
+         "Equally many on each node, which have one link and send messages inside it, too (1)")
+      ->check(CLI::Range(1, 1 << 12));
   app.add_option("--collective", settings.collective, "Which one (allreduce)");
   app.add_option("--bytes", settings.bytes,
                  "Of the whole vector, with KiB, MiB or GiB (8,4KiB,1MiB,64MiB); blocks of equal "

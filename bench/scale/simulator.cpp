@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "collectives/hierarchy.hpp"
 #include "qpmesh/collective.hpp"
 
 namespace qpmesh::bench {
@@ -29,6 +30,8 @@ std::byte* scratch() { return address(3); }
 
 struct Message {
   int source = -1;
+  int target = -1;
+  bool departs = false;  // to the link of its node; otherwise it arrives
   std::uint64_t key = 0;
   std::size_t bytes = 0;
   double arrived_s = 0;  // its first byte
@@ -40,7 +43,8 @@ struct Event {
   double at_s;
   std::uint64_t number;  // events of one moment happen in the order they were made
   Rank* rank;
-  progress::Operation* ended;  // a round, by its last operation; nullptr: the message is there
+  progress::Operation*
+      ended;  // a round, by its last operation; nullptr: the message departs, or is there
   Message message;
 };
 struct Later {
@@ -49,9 +53,24 @@ struct Later {
   }
 };
 
+// A node's to the others: its ranks' bytes pass one after another.
+struct Link {
+  double out_free_s = 0;  // from then on
+  double in_free_s = 0;
+};
+
 // What all ranks share.
 struct World {
-  const CostModel& model;
+  World(const collectives::CallShape& shape, const collectives::TopologyParams& topology)
+      : far{topology.model({.size = shape.size})},
+        near{collectives::inside(topology).model({.size = shape.levels.node_ranks_max})},
+        node_ranks{shape.levels.nodes > 0 ? shape.levels.node_ranks_max : 1},
+        links(static_cast<std::size_t>(shape.size / node_ranks)) {}
+
+  CostModel far;   // between nodes
+  CostModel near;  // inside them
+  int node_ranks;
+  std::vector<Link> links;
   progress::Engine engine{};
   std::deque<Rank> ranks{};
   std::priority_queue<Event, std::vector<Event>, Later> events{};
@@ -70,14 +89,19 @@ class Rank final : public collectives::Machine {
   Rank(World& world, int rank) noexcept : world_{world}, rank_{rank} {}
 
   void start(SendOperation& send) noexcept override {
+    const CostModel& model = model_to(send.target);
     const double leaves_s = std::max(cpu_s_, out_free_s_);
-    out_free_s_ = leaves_s + world_.model.port_s(static_cast<double>(send.bytes));
+    out_free_s_ = leaves_s + model.port_s(static_cast<double>(send.bytes));
     ++messages_;
     bytes_ += static_cast<double>(send.bytes);
-    Rank& target = world_.ranks[static_cast<std::size_t>(send.target)];
-    world_.add(leaves_s + world_.model.latency_s, target, nullptr,
-               {.source = rank_, .key = send.key, .bytes = send.bytes});
-    ends(send, leaves_s + transfer_s(send.bytes));
+    const Message message{.source = rank_,
+                          .target = send.target,
+                          .departs = uses_link(send.target),
+                          .key = send.key,
+                          .bytes = send.bytes};
+    if (message.departs) world_.add(leaves_s, *this, nullptr, message);
+    else world_.add(leaves_s + model.latency_s, target_of(message), nullptr, message);
+    ends(send, leaves_s + transfer_s(model, send.bytes));
   }
 
   void start(ReceiveOperation& receive) noexcept override {
@@ -96,16 +120,30 @@ class Rank final : public collectives::Machine {
     if (--allocation_count_ == 0) free_address_ = scratch();
   }
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) override {
-    if (target != source) cpu_s_ += static_cast<double>(bytes) * world_.model.copied_byte_s;
+    if (target != source) cpu_s_ += static_cast<double>(bytes) * world_.far.copied_byte_s;
   }
   void reduce(const collectives::Reducer& /*reducer*/, std::byte* /*target*/,
               std::span<const std::byte* const> sources, std::size_t bytes) override {
-    cpu_s_ += static_cast<double>((sources.size() - 1) * bytes) * world_.model.reduced_byte_s;
+    cpu_s_ += static_cast<double>((sources.size() - 1) * bytes) * world_.far.reduced_byte_s;
   }
 
+  // It has left this rank. Links are shared: what is posted for later must not be before what
+  // leaves now.
+  void departs(Message message, double now_s) {
+    Link& link = own_link();
+    const double leaves_s = std::max(now_s, link.out_free_s);
+    link.out_free_s = leaves_s + transfer_s(world_.far, message.bytes);
+    message.departs = false;
+    world_.add(leaves_s + world_.far.latency_s, target_of(message), nullptr, message);
+  }
   // Its first byte.
   void arrives(Message message, double now_s) noexcept {
     message.arrived_s = now_s;
+    if (uses_link(message.source)) {
+      Link& link = own_link();
+      message.arrived_s = std::max(now_s, link.in_free_s);
+      link.in_free_s = message.arrived_s + transfer_s(world_.far, message.bytes);
+    }
     ReceiveOperation* receive = posted_.first();
     while (receive != nullptr && !is_for(*receive, message)) receive = receive->next;
     if (receive == nullptr) {
@@ -126,21 +164,34 @@ class Rank final : public collectives::Machine {
   double bytes() const noexcept { return bytes_; }
 
  private:
-  double transfer_s(std::size_t bytes) const noexcept {
-    return static_cast<double>(bytes) * world_.model.byte_s;
+  static double transfer_s(const CostModel& model, std::size_t bytes) noexcept {
+    return static_cast<double>(bytes) * model.byte_s;
+  }
+  bool on_own_node(int peer) const noexcept {
+    return peer / world_.node_ranks == rank_ / world_.node_ranks;
+  }
+  const CostModel& model_to(int peer) const noexcept {
+    return world_.node_ranks > 1 && on_own_node(peer) ? world_.near : world_.far;
+  }
+  bool uses_link(int peer) const noexcept { return world_.node_ranks > 1 && !on_own_node(peer); }
+  Rank& target_of(const Message& message) const noexcept {
+    return world_.ranks[static_cast<std::size_t>(message.target)];
+  }
+  Link& own_link() const noexcept {
+    return world_.links[static_cast<std::size_t>(rank_ / world_.node_ranks)];
   }
   static bool is_for(const ReceiveOperation& receive, const Message& message) noexcept {
     return receive.source == message.source && receive.key == message.key;
   }
 
   void take(ReceiveOperation& receive, const Message& message) noexcept {
-    const CostModel& model = world_.model;
+    const CostModel& model = model_to(message.source);
     const double enters_s = std::max({message.arrived_s, cpu_s_, in_free_s_});
     in_free_s_ = enters_s + model.port_s(static_cast<double>(message.bytes));
-    double end_s = enters_s + transfer_s(message.bytes);
+    double end_s = enters_s + transfer_s(model, message.bytes);
     if (receive.combine != nullptr) {
       const std::size_t segment_bytes = std::min(message.bytes, model.segment_bytes);
-      const double begin_s = std::max(combined_s_, enters_s + transfer_s(segment_bytes));
+      const double begin_s = std::max(combined_s_, enters_s + transfer_s(model, segment_bytes));
       end_s = std::max(begin_s + static_cast<double>(message.bytes) * model.reduced_byte_s,
                        end_s + static_cast<double>(segment_bytes) * model.reduced_byte_s);
       combined_s_ = end_s;
@@ -205,8 +256,8 @@ Arguments arguments_of(Collective collective, const collectives::CallShape& shap
 }  // namespace
 
 Prediction simulate(const collectives::Algorithm& algorithm, const collectives::CallShape& shape,
-                    const CostModel& model) {
-  World world{.model = model};
+                    const collectives::TopologyParams& topology) {
+  World world{shape, topology};
   const auto size = static_cast<std::size_t>(shape.size);
   for (int rank = 0; rank < shape.size; ++rank) world.ranks.emplace_back(world, rank);
   std::vector<int> context_ranks(size);
@@ -214,6 +265,10 @@ Prediction simulate(const collectives::Algorithm& algorithm, const collectives::
   std::vector<progress::TaskOperation> tasks(size);
   std::vector<Arguments> arguments(size);
   std::vector<collectives::Group::Members> members(size);
+  std::vector<int> nodes(size);
+  for (std::size_t i = 0; i < size; ++i) nodes[i] = static_cast<int>(i) / world.node_ranks;
+  const collectives::Placement placement{nodes};
+  std::deque<collectives::Hierarchy> hierarchies;
   for (std::size_t i = 0; i < size; ++i) {
     const int rank = static_cast<int>(i);
     members[i] = {.machine = &world.ranks[i],
@@ -221,6 +276,11 @@ Prediction simulate(const collectives::Algorithm& algorithm, const collectives::
                   .size = shape.size,
                   .rank = rank,
                   .communicator = 0};
+    if (shape.levels.nodes > 0) {
+      members[i].hierarchy = &hierarchies.emplace_back(
+          members[i], collectives::Hierarchy::Setup{
+                          .placement = placement, .topology = topology, .engine = &world.engine});
+    }
     const collectives::Group group{members[i], 1, 0};
     arguments[i] = arguments_of(algorithm.collective, shape, rank);
     world.engine.start(tasks[i], [&] { return algorithm.run(group, arguments[i]); });
@@ -230,6 +290,8 @@ Prediction simulate(const collectives::Algorithm& algorithm, const collectives::
     world.events.pop();
     if (event.ended != nullptr) {
       event.rank->resumes(*event.ended, event.at_s);
+    } else if (event.message.departs) {
+      event.rank->departs(event.message, event.at_s);
     } else {
       event.rank->arrives(event.message, event.at_s);
     }

@@ -79,12 +79,20 @@ struct CostModel {
   NodeCostModel node{};       // of ranks that share memory
   // Of byte_s, where the sender of a long message copies too, if it has nothing to receive.
   double helped_share = 1;
+  // Of byte_s: what a rank of a whole with levels takes that has the link of its node for itself.
+  double link_share = 1;
   const struct TopologyParams* topology = nullptr;  // that it was made of
 
   // For messages whose senders only wait for them.
   CostModel one_way() const noexcept {
     CostModel model = *this;
     model.byte_s *= helped_share;
+    return model;
+  }
+  // For messages that one rank of a node sends, or gets, at a time.
+  CostModel alone() const noexcept {
+    CostModel model = *this;
+    model.byte_s *= link_share;
     return model;
   }
   double port_s(double bytes) const noexcept { return std::max(overhead_s, bytes * byte_s); }
@@ -119,6 +127,17 @@ struct TopologyParams {
 
   CostModel model(const CallShape& shape) const noexcept;
 };
+
+// Of the ranks of each node, and of so many ranks of each node that send at the same time.
+constexpr TopologyParams inside(TopologyParams topology) noexcept {
+  topology.shares_memory = true;
+  return topology;
+}
+constexpr TopologyParams between(TopologyParams topology, int ranks_per_link = 1) noexcept {
+  topology.shares_memory = false;
+  topology.ranks_per_link = ranks_per_link;
+  return topology;
+}
 
 // Of one call: the time until the last rank has its result, and what the rank that sends most
 // sends.

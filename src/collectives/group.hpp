@@ -16,6 +16,7 @@
 
 #include "collectives/kernels/reduce.hpp"
 #include "messaging/operations.hpp"
+#include "progress/frame_pool.hpp"
 #include "progress/task.hpp"
 
 namespace qpmesh::collectives {
@@ -149,6 +150,27 @@ class Scratch {
  private:
   Machine& machine_;
   std::byte* data_;
+};
+
+// A list that a task keeps for itself, in memory of its frame's pool: real where that of vectors is
+// not (bench/scale).
+template <class T>
+class Numbers {
+ public:
+  explicit Numbers(std::size_t count)
+      : data_{count == 0
+                  ? nullptr
+                  : static_cast<T*>(progress::FramePool::allocate_frame(count * sizeof(T)))} {}
+  ~Numbers() {
+    if (data_ != nullptr) progress::FramePool::free(data_);
+  }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  T* data() const noexcept { return data_; }  // uninitialised; nullptr: none
+
+ private:
+  T* data_;
 };
 
 // On which side of the operand that is here already the arriving one stands.

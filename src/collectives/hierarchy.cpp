@@ -9,15 +9,6 @@
 namespace qpmesh::collectives {
 namespace {
 
-TopologyParams inside(TopologyParams topology) noexcept {
-  topology.shares_memory = true;
-  return topology;
-}
-TopologyParams between(TopologyParams topology) noexcept {
-  topology.shares_memory = false;
-  return topology;
-}
-
 // The same ranks of a node, or of all nodes.
 template <class RankOf>
 std::vector<int> context_ranks(const Group::Members& whole, int count, RankOf&& rank_of) {
@@ -100,6 +91,7 @@ Hierarchy::Hierarchy(const Group::Members& whole, const Setup& setup)
       lanes_{placement_.levels().node_ranks_min},
       near_{inside(setup.topology), setup.before != nullptr, setup.cma},
       far_{between(setup.topology), false, false},
+      lanes_together_{between(setup.topology, lanes_), false, false},
       engine_{*setup.engine} {
   const std::span here = placement_.ranks_of(node_);
   const int nodes = placement_.nodes();
@@ -122,15 +114,14 @@ Leaders::Leaders(const Group& whole, int root)
     : levels_{whole.hierarchy()},
       root_node_{levels_.placement().node_of(root)},
       leader_{on_root_node() ? levels_.placement().index_of(root) : 0},
-      list_{whole, leads() && levels_.placement().index_of(root) != 0
-                       ? levels_.leader_context_ranks_.size() * sizeof(int)
-                       : 0},
+      context_ranks_{leads() && levels_.placement().index_of(root) != 0
+                         ? levels_.leader_context_ranks_.size()
+                         : 0},
       members_{levels_.leaders_} {
-  if (list_.data() == nullptr) return;
-  int* const ranks = reinterpret_cast<int*>(list_.data());
-  std::ranges::copy(levels_.leader_context_ranks_, ranks);
-  ranks[root_node_] = whole.context_rank_of(root);
-  members_.context_ranks = ranks;
+  if (context_ranks_.data() == nullptr) return;
+  std::ranges::copy(levels_.leader_context_ranks_, context_ranks_.data());
+  context_ranks_.data()[root_node_] = whole.context_rank_of(root);
+  members_.context_ranks = context_ranks_.data();
 }
 
 // ---- predictions ----
@@ -149,9 +140,7 @@ Cost PartCost::on_node(Collective collective, double bytes, bool uneven) const n
 
 Cost PartCost::between_nodes(Collective collective, double bytes, int lanes,
                              bool uneven) const noexcept {
-  TopologyParams topology = between(*model.topology);
-  topology.ranks_per_link = lanes;
-  return cost_of(topology,
+  return cost_of(between(*model.topology, lanes),
                  {.size = whole.levels.nodes,
                   .bytes = static_cast<std::size_t>(bytes),
                   .ordered = whole.ordered,

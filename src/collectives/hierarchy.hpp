@@ -115,7 +115,12 @@ class Hierarchy {
   }
   Task lane(const Group& whole, Collective collective, std::size_t bytes,
             const Arguments& arguments, bool uneven = false) {
-    return run(far_, lane_, whole, collective, bytes, arguments, uneven);
+    return run(lanes_together_, lane_, whole, collective, bytes, arguments, uneven);
+  }
+  // By ranks of index 0.
+  Task leaders(const Group& whole, Collective collective, std::size_t bytes,
+               const Arguments& arguments, bool uneven = false) {
+    return run(far_, leaders_, whole, collective, bytes, arguments, uneven);
   }
 
  private:
@@ -139,7 +144,8 @@ class Hierarchy {
   Group::Members lane_;
   Group::Members leaders_;
   Level near_;
-  Level far_;
+  Level far_;             // of one rank of each node
+  Level lanes_together_;  // of as many as there are lanes
   Turns turns_before_;
   Turns turns_after_;
   progress::Engine& engine_;
@@ -166,7 +172,7 @@ class Leaders {
   Hierarchy& levels_;
   int root_node_;
   int leader_;
-  Scratch list_;
+  Numbers<int> context_ranks_;
   Group::Members members_;
 };
 
@@ -195,8 +201,8 @@ class ListedBlocks {
  public:
   // length_of(i): of block i, in elements.
   template <class LengthOf>
-  ListedBlocks(const Group& group, int count, std::size_t element_bytes, LengthOf&& length_of)
-      : ListedBlocks{group, count, element_bytes} {
+  ListedBlocks(int count, std::size_t element_bytes, LengthOf&& length_of)
+      : ListedBlocks{count, element_bytes} {
     std::size_t end = 0;
     for (int i = 0; i < count; ++i) {
       const std::size_t length = length_of(i);
@@ -206,9 +212,8 @@ class ListedBlocks {
   }
   // The same, and first_of(i): where it begins.
   template <class LengthOf, class FirstOf>
-  ListedBlocks(const Group& group, int count, std::size_t element_bytes, LengthOf&& length_of,
-               FirstOf&& first_of)
-      : ListedBlocks{group, count, element_bytes} {
+  ListedBlocks(int count, std::size_t element_bytes, LengthOf&& length_of, FirstOf&& first_of)
+      : ListedBlocks{count, element_bytes} {
     blocks_.gapless = false;
     for (int i = 0; i < count; ++i) put(i, first_of(i), length_of(i));
   }
@@ -216,22 +221,21 @@ class ListedBlocks {
   const Blocks& blocks() const noexcept { return blocks_; }
 
  private:
-  ListedBlocks(const Group& group, int count, std::size_t element_bytes)
-      : lists_{group, 2 * static_cast<std::size_t>(count) * sizeof(std::size_t)},
+  ListedBlocks(int count, std::size_t element_bytes)
+      : lists_{2 * static_cast<std::size_t>(count)},
         blocks_{.element_count = 0,
                 .element_bytes = element_bytes,
                 .block_count = count,
                 .gapless = true,
-                .counts = reinterpret_cast<std::size_t*>(lists_.data()),
-                .displacements = reinterpret_cast<std::size_t*>(lists_.data()) + count} {}
+                .counts = lists_.data(),
+                .displacements = lists_.data() + count} {}
   void put(int i, std::size_t first, std::size_t length) noexcept {
-    auto* const counts = reinterpret_cast<std::size_t*>(lists_.data());
-    counts[i] = length;
-    counts[i + blocks_.block_count] = first;
+    lists_.data()[i] = length;
+    lists_.data()[i + blocks_.block_count] = first;
     blocks_.element_count += length;
   }
 
-  Scratch lists_;
+  Numbers<std::size_t> lists_;
   Blocks blocks_;
 };
 

@@ -34,10 +34,10 @@ TEST_P(EveryAlgorithm, costs_what_its_closed_form_says) {
          std::initializer_list<std::size_t>{0, 1, 64, 1024, 16'384, 262'144}) {
       const CallShape shape{.size = size, .bytes = block_bytes * static_cast<std::size_t>(size)};
       if (!algorithm.applies(shape)) continue;
-      const Cost closed = algorithm.cost(shape, bench::reference_network);
+      const Cost closed = algorithm.cost(shape, bench::reference.model(shape));
       if (closed.messages * size > messages_max) continue;
       ++cases;
-      const Cost simulated = bench::simulate(algorithm, shape, bench::reference_network).cost;
+      const Cost simulated = bench::simulate(algorithm, shape, bench::reference).cost;
       const std::string what = fmt::format("{} ranks, blocks of {} bytes", size, block_bytes);
       const bool power_of_two = (size & (size - 1)) == 0;
       EXPECT_LE(percent_off(closed.time_s, simulated.time_s),
@@ -50,21 +50,58 @@ TEST_P(EveryAlgorithm, costs_what_its_closed_form_says) {
   EXPECT_GE(cases, 60);
 }
 
-// Those that send messages: the others apply to ranks that share memory alone, and their costs are
-// not of LogGP.
-std::vector<Algorithm> algorithms_of_messages() {
+// Of rows for several nodes the form is the sum of the parts'. Parts in place copy less than their
+// own forms say, and lanes that share a link are not at the same step.
+constexpr double times_simulated_max = 1.75;
+constexpr double times_simulated_min = 0.85;
+
+class EveryAlgorithmOnNodes : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(EveryAlgorithmOnNodes, costs_what_its_closed_form_says) {
+  const Algorithm& algorithm = GetParam();
+  for (const auto& [nodes, node_ranks] : std::initializer_list<std::pair<int, int>>{
+           {2, 2}, {2, 8}, {4, 4}, {8, 2}, {16, 16}, {64, 4}, {32, 8}}) {
+    const int size = nodes * node_ranks;
+    for (const std::size_t block_bytes : std::initializer_list<std::size_t>{64, 1024, 65'536}) {
+      const CallShape shape{.size = size,
+                            .bytes = block_bytes * static_cast<std::size_t>(size),
+                            .levels = {.nodes = nodes,
+                                       .node_ranks_min = node_ranks,
+                                       .node_ranks_max = node_ranks,
+                                       .in_order = true,
+                                       .load_memory = false}};
+      const Cost closed = algorithm.cost(shape, bench::reference.model(shape));
+      const Cost simulated = bench::simulate(algorithm, shape, bench::reference).cost;
+      const std::string what =
+          fmt::format("{} nodes of {} ranks, blocks of {} bytes: {} s, simulated {} s", nodes,
+                      node_ranks, block_bytes, closed.time_s, simulated.time_s);
+      EXPECT_LE(closed.time_s, times_simulated_max * simulated.time_s) << what;
+      EXPECT_GE(closed.time_s, times_simulated_min * simulated.time_s) << what;
+    }
+  }
+}
+
+// Rows that load memory apply to ranks that share it alone, and their costs are not of LogGP.
+std::vector<Algorithm> algorithms_for(const collectives::Levels& levels) {
   std::vector<Algorithm> rows;
   for (const Algorithm* const row : collectives::algorithms()) {
-    if (row->applies({.size = 64, .bytes = 4096})) rows.push_back(*row);
+    const bool is_flat = row->applies({.size = 64, .bytes = 4096});
+    const bool applies = row->applies({.size = 64, .bytes = 4096, .levels = levels});
+    if (applies && is_flat == (levels.nodes == 0)) rows.push_back(*row);
   }
   return rows;
 }
+constexpr auto row_name = [](const auto& row) {
+  return fmt::format("{}_{}", name_of(row.param.collective), row.param.name);
+};
 
-INSTANTIATE_TEST_SUITE_P(all, EveryAlgorithm, testing::ValuesIn(algorithms_of_messages()),
-                         [](const auto& row) {
-                           return fmt::format("{}_{}", name_of(row.param.collective),
-                                              row.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(all, EveryAlgorithm, testing::ValuesIn(algorithms_for({})), row_name);
+INSTANTIATE_TEST_SUITE_P(all, EveryAlgorithmOnNodes,
+                         testing::ValuesIn(algorithms_for({.nodes = 8,
+                                                           .node_ranks_min = 8,
+                                                           .node_ranks_max = 8,
+                                                           .in_order = true})),
+                         row_name);
 
 }  // namespace
 }  // namespace qpmesh::test

@@ -35,9 +35,10 @@ Task broadcast(Group group, const Arguments& arguments) {
 
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
   const double messages = ceil_log2(shape.size);
-  return {.time_s = binomial_s(shape.size, model, [&](int) { return shape.vector_bytes(); }),
-          .messages = messages,
-          .bytes = messages * shape.vector_bytes()};
+  return {
+      .time_s = binomial_s(shape.size, model.alone(), [&](int) { return shape.vector_bytes(); }),
+      .messages = messages,
+      .bytes = messages * shape.vector_bytes()};
 }
 
 // f(offset in bytes, bytes) for each run of consecutive blocks of the subtree of `top`, as the rank
@@ -120,7 +121,7 @@ Cost binomial_gather_cost(const CallShape& shape, const CostModel& model) {
   if (shape.size == 1) return {};
   // Each rank sends once; one of the last two children of the root has the most.
   const int reach = binomial_reach(0, shape.size) / 2;
-  return {.time_s = gather_s(shape.size, shape.block_bytes(), model),
+  return {.time_s = gather_s(shape.size, shape.block_bytes(), model.alone()),
           .messages = 1,
           .bytes = std::max(shape.size - reach, reach / 2) * shape.block_bytes()};
 }
@@ -128,7 +129,7 @@ Cost binomial_gather_cost(const CallShape& shape, const CostModel& model) {
 // Another root's blocks wrap, which is an overhead more in a round.
 Cost binomial_scatter_cost(const CallShape& shape, const CostModel& model) {
   const auto bytes_of = [&](int ranks) { return ranks * shape.block_bytes(); };
-  return {.time_s = binomial_s(shape.size, model, bytes_of),
+  return {.time_s = binomial_s(shape.size, model.alone(), bytes_of),
           .messages = static_cast<double>(ceil_log2(shape.size)),
           .bytes = shape.others_bytes()};
 }

@@ -43,7 +43,7 @@ Cost cost(const CallShape& shape, const CostModel& model) {
   const auto segments = static_cast<double>(segment_count(shape.bytes));
   const auto segment_bytes = static_cast<double>(std::min(shape.bytes, segment_bytes_max));
   cost.time_s = (shape.ranks() - 1) * model.latency_s +
-                ((shape.ranks() - 2) * segment_bytes + shape.vector_bytes()) * model.byte_s;
+                ((shape.ranks() - 2) * segment_bytes + shape.vector_bytes()) * model.alone().byte_s;
   cost.messages = segments;
   cost.bytes = shape.vector_bytes();
   return cost;

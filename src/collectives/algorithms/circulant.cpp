@@ -132,8 +132,8 @@ Task allgather(Group group, const Arguments& arguments) {
     co_await circulant_allgather(group, arguments.out, blocks);
     co_return;
   }
-  Scratch list{group, static_cast<std::size_t>(blocks.block_count) * sizeof(std::size_t)};
-  const Blocks in_a_row = packed(blocks, reinterpret_cast<std::size_t*>(list.data()));
+  const Numbers<std::size_t> list{static_cast<std::size_t>(blocks.block_count)};
+  const Blocks in_a_row = packed(blocks, list.data());
   Scratch vector{group, in_a_row.bytes()};
   group.copy(vector.data() + in_a_row.first_bytes(group.rank()), arguments.in, arguments.bytes());
   co_await circulant_allgather(group, vector.data(), in_a_row);

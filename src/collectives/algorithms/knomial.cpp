@@ -82,7 +82,7 @@ Task run(Group group, const Arguments& arguments) {
 
 Cost cost(const CallShape& shape, const CostModel& model) {
   const double messages = shape.size > 1 ? 1 : 0;
-  return {.time_s = knomial_s(shape.size, shape.vector_bytes(), model.one_way()),
+  return {.time_s = knomial_s(shape.size, shape.vector_bytes(), model.one_way().alone()),
           .messages = messages,
           .bytes = messages * shape.vector_bytes()};
 }

@@ -19,7 +19,7 @@ namespace {
 struct Slices {
   Slices(const Group& group, const Arguments& arguments)
       : levels{group.hierarchy()},
-        listed{group, levels.node_ranks(), arguments.element_bytes, [&](int index) {
+        listed{levels.node_ranks(), arguments.element_bytes, [&](int index) {
                  const Blocks even = even_blocks(arguments.element_count, levels.lanes());
                  return index < levels.lanes() ? even.length(index) : 0;
                }} {}
@@ -178,7 +178,7 @@ Task allgather(Group group, const Arguments& arguments) {
   const Blocks& all = arguments.out_blocks;
   const auto of_lane = [&](int node) { return rank_at(placement, node, levels.index()); };
   {
-    const ListedBlocks lane{group, placement.nodes(), all.element_bytes,
+    const ListedBlocks lane{placement.nodes(), all.element_bytes,
                             [&](int node) { return all.length(of_lane(node)); },
                             [&](int node) { return all.first(of_lane(node)); }};
     Arguments part = arguments;
@@ -188,7 +188,7 @@ Task allgather(Group group, const Arguments& arguments) {
   co_await after.come();
   for (int node = 0; node < placement.nodes(); ++node) {
     const auto on_node = [&](int index) { return rank_at(placement, node, index); };
-    const ListedBlocks blocks{group, levels.node_ranks(), all.element_bytes,
+    const ListedBlocks blocks{levels.node_ranks(), all.element_bytes,
                               [&](int index) { return all.length(on_node(index)); },
                               [&](int index) { return all.first(on_node(index)); }};
     Arguments part = arguments;
@@ -222,13 +222,13 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   Turn before = levels.turn_before();
   const Placement& placement = levels.placement();
   const Blocks& all = arguments.in_blocks;
-  const ListedBlocks lane{group, placement.nodes(), all.element_bytes, [&](int node) {
+  const ListedBlocks lane{placement.nodes(), all.element_bytes, [&](int node) {
                             return all.length(rank_at(placement, node, levels.index()));
                           }};
   const Scratch sums{group, lane.blocks().bytes()};
   co_await before.come();
   for (int node = 0; node < placement.nodes(); ++node) {
-    const ListedBlocks blocks{group, levels.node_ranks(), all.element_bytes, [&](int index) {
+    const ListedBlocks blocks{levels.node_ranks(), all.element_bytes, [&](int index) {
                                 return all.length(rank_at(placement, node, index));
                               }};
     Arguments part = arguments;

@@ -12,16 +12,16 @@ namespace qpmesh::collectives {
 namespace {
 
 // Everybody's word reaches the leader, and the leader's everybody: nothing is moved on the node.
-Task barrier(Group group, const Arguments& arguments) {
+Task barrier(Group group, const Arguments& /*arguments*/) {
   Hierarchy& levels = group.hierarchy();
   Turn before = levels.turn_before();
   Turn after = levels.turn_after();
-  Arguments on_node = arguments;
+  Arguments on_node = no_arguments;
   on_node.out_blocks = even_blocks(0, levels.node_ranks());
   co_await before.come();
   before.leave();
   co_await levels.before(group, Collective::gather, 0, on_node);
-  if (levels.index() == 0) co_await levels.lane(group, Collective::barrier, 0, arguments);
+  if (levels.index() == 0) co_await levels.leaders(group, Collective::barrier, 0, no_arguments);
   co_await after.come();
   after.leave();
   co_await levels.after(group, Collective::broadcast, 0, on_node);
@@ -93,7 +93,7 @@ Task allreduce(Group group, const Arguments& arguments) {
   co_await levels.before(group, Collective::reduce, bytes, part);
   if (levels.index() == 0) {
     part.in = part.out;
-    co_await levels.lane(group, Collective::allreduce, bytes, part);
+    co_await levels.leaders(group, Collective::allreduce, bytes, part);
   }
   co_await after.come();
   after.leave();
@@ -137,9 +137,9 @@ Task allgather(Group group, const Arguments& arguments) {
   const bool lies_there = all.gapless && placement.levels().in_order;
   const Scratch packed{group, lies_there ? 0 : all.bytes()};
   std::byte* const vector = lies_there ? arguments.out : packed.data();
-  const ListedBlocks nodes{group, placement.nodes(), all.element_bytes,
+  const ListedBlocks nodes{placement.nodes(), all.element_bytes,
                            [&](int node) { return lengths.of_node(node); }};
-  const ListedBlocks here{group, levels.node_ranks(), all.element_bytes,
+  const ListedBlocks here{levels.node_ranks(), all.element_bytes,
                           [&](int index) { return lengths.of_rank(levels.node(), index); }};
   const std::span<std::byte> own = nodes.blocks().of(vector, levels.node());
   Arguments part = arguments;
@@ -154,7 +154,7 @@ Task allgather(Group group, const Arguments& arguments) {
     part.element_count = nodes.blocks().length(levels.node());
     part.out = vector;
     part.out_blocks = nodes.blocks();
-    co_await levels.lane(group, Collective::allgather, all.bytes(), part);
+    co_await levels.leaders(group, Collective::allgather, all.bytes(), part);
   }
   part.out = vector;
   part.element_count = all.element_count;
@@ -189,9 +189,9 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   const Blocks& all = arguments.in_blocks;
   const NodeBlocks lengths{levels.placement(), all};
   const bool leads = levels.index() == 0;
-  const ListedBlocks nodes{group, levels.placement().nodes(), all.element_bytes,
+  const ListedBlocks nodes{levels.placement().nodes(), all.element_bytes,
                            [&](int node) { return lengths.of_node(node); }};
-  const ListedBlocks here{group, levels.node_ranks(), all.element_bytes,
+  const ListedBlocks here{levels.node_ranks(), all.element_bytes,
                           [&](int index) { return lengths.of_rank(levels.node(), index); }};
   const Scratch sums{group, leads ? all.bytes() : 0};
   Arguments part = arguments;
@@ -207,7 +207,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
     part.in_blocks = nodes.blocks();
     part.out = own.data();
     part.element_count = nodes.blocks().length(levels.node());
-    co_await levels.lane(group, Collective::reduce_scatter, all.bytes(), part);
+    co_await levels.leaders(group, Collective::reduce_scatter, all.bytes(), part);
   }
   part.in = own.data();
   part.in_blocks = here.blocks();
@@ -230,7 +230,7 @@ struct EqualBlocks {
   EqualBlocks(const Group& group, const Arguments& arguments)
       : placement{group.hierarchy().placement()},
         element_count{arguments.element_count},
-        nodes{group, placement.nodes(), arguments.element_bytes,
+        nodes{placement.nodes(), arguments.element_bytes,
               [&](int node) { return placement.ranks_of(node).size() * element_count; }},
         here{even_blocks(static_cast<std::size_t>(group.hierarchy().node_ranks()) * element_count,
                          group.hierarchy().node_ranks(), arguments.element_bytes)} {}

@@ -25,7 +25,7 @@ Task broadcast(Group group, const Arguments& arguments) {
 }
 
 Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
-  return Cost{}.add_round(model, shape.size - 1, shape.vector_bytes());
+  return Cost{}.add_round(model.alone(), shape.size - 1, shape.vector_bytes());
 }
 
 Task gather(Group group, const Arguments& arguments) {
@@ -48,10 +48,12 @@ Task gather(Group group, const Arguments& arguments) {
 
 Cost gather_cost(const CallShape& shape, const CostModel& model) {
   const double messages = shape.size > 1 ? 1 : 0;
-  return {.time_s = Cost{}.add_round(model.one_way(), shape.size - 1, shape.block_bytes()).time_s +
-                    model.overlapped_copy_s(shape.block_bytes()),
-          .messages = messages,
-          .bytes = messages * shape.block_bytes()};
+  return {
+      .time_s =
+          Cost{}.add_round(model.one_way().alone(), shape.size - 1, shape.block_bytes()).time_s +
+          model.overlapped_copy_s(shape.block_bytes()),
+      .messages = messages,
+      .bytes = messages * shape.block_bytes()};
 }
 
 Task scatter(Group group, const Arguments& arguments) {
@@ -72,7 +74,7 @@ Task scatter(Group group, const Arguments& arguments) {
 }
 
 Cost scatter_cost(const CallShape& shape, const CostModel& model) {
-  Cost cost = Cost{}.add_round(model, shape.size - 1, shape.block_bytes());
+  Cost cost = Cost{}.add_round(model.alone(), shape.size - 1, shape.block_bytes());
   cost.time_s += model.overlapped_copy_s(shape.block_bytes());  // with the last message
   return cost;
 }

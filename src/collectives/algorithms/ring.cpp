@@ -24,7 +24,13 @@ Task allgather(Group group, const Arguments& arguments) {
   }
 }
 
-Cost allgather_cost(const CallShape& shape, const CostModel& model) {
+// Of ranks that follow one another on their nodes, one has a neighbour elsewhere.
+CostModel of_neighbours(const CallShape& shape, const CostModel& model) {
+  return shape.levels.in_order ? model.alone() : model;
+}
+
+Cost allgather_cost(const CallShape& shape, const CostModel& shared) {
+  const CostModel model = of_neighbours(shape, shared);
   const Cost step = Cost{}.add_round(model, 1, shape.block_bytes());
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * step.time_s + model.copy_s(shape.block_bytes()),
@@ -54,7 +60,8 @@ Task allreduce(Group group, const Arguments& arguments) {
   }
 }
 
-Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
+Cost allreduce_cost(const CallShape& shape, const CostModel& shared) {
+  const CostModel model = of_neighbours(shape, shared);
   const double block = shape.block_bytes();
   const double steps = shape.ranks() - 1;
   return {.time_s = steps * (model.latency_s + model.combined_s(block) + model.round_s(1, block)),
