@@ -10,17 +10,16 @@ namespace qpmesh::bench {
 
 // 200 Gb/s from node to node; on a node, messages through memory of twice that. All of them for
 // ranks with a core each, and the same for every length.
-inline constexpr collectives::TopologyParams reference{.constants = {.copied_byte_s = 0.05e-9,
-                                                                     .crossed_byte_s = 0.05e-9,
-                                                                     .memory_byte_s = 0.05e-9,
-                                                                     .reduced_byte_s = 0.05e-9,
-                                                                     .message_latency_s = 0.4e-6,
-                                                                     .message_payload_s = 0,
-                                                                     .message_overhead_s = 0.1e-6,
-                                                                     .message_byte_s = 0.02e-9,
-                                                                     .network_latency_s = 1.35e-6,
-                                                                     .network_overhead_s = 0.15e-6,
-                                                                     .network_byte_s = 0.04e-9}};
+inline constexpr collectives::TopologyParams reference{
+    .constants = {.copied_byte_s = 0.05e-9,
+                  .crossed_byte_s = 0.05e-9,
+                  .memory_byte_s = 0.05e-9,
+                  .reduced_byte_s = 0.05e-9,
+                  .message_latency_s = 0.4e-6,
+                  .message_payload_s = 0,
+                  .message_overhead_s = 0.1e-6,
+                  .message_byte_s = 0.02e-9,
+                  .network = {.latency_s = 1.35e-6, .overhead_s = 0.15e-6, .byte_s = 0.04e-9}}};
 
 struct Prediction {
   collectives::Cost cost;     // messages and bytes: each of the rank that has most of them

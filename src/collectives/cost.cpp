@@ -29,7 +29,7 @@ CostModel network(const Constants& constants, const CallShape& shape, int ranks_
           .reduced_byte_s = constants.reduced_byte_s,
           .copied_byte_s = constants.crossed_byte_s,  // as what a device wrote
           .segment_bytes = std::size_t{4} << 10,
-          .link_share = shape.levels.nodes > 0 ? constants.network_byte_s / byte_s : 1};
+          .link_share = shape.levels.nodes > 0 ? constants.network.byte_s / byte_s : 1};
 }
 
 // A message is two copies by two ranks. Ranks that share a core do what they do one after another,
