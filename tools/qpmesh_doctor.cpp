@@ -25,6 +25,7 @@ constexpr int cannot_run_code = 2;
 struct Wishes {
   bool json = false;
   std::string svg{};  // a file; empty: none
+  bool gids = false;
 };
 
 void write_svg(const doctor::Report& report, const std::string& path) {
@@ -54,7 +55,7 @@ int examine_job(const doctor::HostFacts& facts, const qpmesh::bootstrap::Identit
   doctor::RankReport mine = report_of(facts, identity.rank);
   try {
     const auto world = make_bootstrap(identity, 0, facts.options, system, log);
-    const auto report = doctor::examine_pairs(*world, facts, mine, system, log);
+    const auto report = doctor::examine_pairs(*world, facts, mine, wishes.gids, system, log);
     return identity.rank == 0 ? tell(report, wishes) : 0;
   } catch (const qpmesh::Error& error) {
     // What is known of this host may be the reason.
@@ -78,6 +79,8 @@ int main(int argc, char** argv) {
       "qpmesh-doctor"};
   Wishes wishes;
   app.add_flag("--json", wishes.json, "one JSON object instead of text");
+  app.add_flag("--gids", wishes.gids,
+               "every pair of GIDs of every pair of ranks, and not only where RDMA fails");
   app.add_option("--svg", wishes.svg, "writes a heat map of the pairs to this file");
   try {
     app.parse(argc, argv);

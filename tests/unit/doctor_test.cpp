@@ -292,6 +292,15 @@ const std::vector<PairFault>& pair_faults() {
          r.pairs[0].refused = {{"verbs", "the peer's device does not answer", ""}};
        },
        "does not answer", "--dport 4791 -j ACCEPT"},
+      {"gid_pair",
+       [](Report& r) {
+         r.pairs[0].way = "tcp";
+         r.pairs[0].refused = {{"verbs", "no answer", ""}};
+         r.pairs[0].gids = {{{"rxe0:1", 1, "10.0.0.1"}, {"rxe0:1", 1, "10.0.0.2"}, "no answer"},
+                            {{"rxe0:1", 0, "fe80::1"}, {"rxe1:1", 2, "fe80::2"}, ""}};
+       },
+       "works by GID 0 (fe80::1) and GID 2 (fe80::2)",
+       "on beta: export QPMESH_DEVICE=rxe1:1 QPMESH_GID_INDEX=2"},
       {"one_sided_rdma",
        [](Report& r) {
          r.ranks[1].rdma_devices.clear();

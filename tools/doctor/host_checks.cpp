@@ -397,9 +397,11 @@ List rdma_choice(const HostFacts& facts) {
   return {{fmt::format("RDMA cannot be used: {}", offer.why_none.cause), offer.why_none.hint}};
 }
 
-// Beside others that are in use.
+// Beside others that can be used.
 List rdma_port(const HostFacts& facts) {
   List seen;
+  if (make_offer(facts.info.devices, facts.info.wishes, facts.info.host).endpoints.empty())
+    return seen;
   for (const auto& device : facts.info.devices) {
     for (const auto& port : device.ports) {
       if (port.state == selection::port_active) continue;

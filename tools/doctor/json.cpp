@@ -25,9 +25,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankReport, rank, host, place, kernel, contai
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, address, netdev, error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedWay, way, why, hint)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datagrams, netdev, sent_bytes_max, arrived_bytes_max, roce)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairReport, low, high, calls, line, way, refused, checked_bytes,
-                                   wrong_bytes, latency_us, bandwidth_mb_s, from_low, from_high,
-                                   clock_offset_ms, failure)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidEnd, device, index, gid)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidPair, low, high, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairReport, low, high, calls, line, way, refused, gids,
+                                   checked_bytes, wrong_bytes, latency_us, bandwidth_mb_s, from_low,
+                                   from_high, clock_offset_ms, failure)
 
 namespace {
 

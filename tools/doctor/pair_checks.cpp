@@ -197,6 +197,22 @@ List rdma_pair(const Report& report) {
   });
 }
 
+List gid_pair(const Report& report) {
+  return once_for_hosts(report, [&](const PairReport& pair) -> std::optional<Seen> {
+    const auto works = std::ranges::find(pair.gids, "", &GidPair::why);
+    if (refused(pair, "verbs") == nullptr || works == pair.gids.end()) return std::nullopt;
+    return Seen{
+        fmt::format("RDMA between {} and {} works by GID {} ({}) and GID {} ({}), which "
+                    "are not those that a job would take",
+                    named(report, pair.low), named(report, pair.high), works->low.index,
+                    works->low.gid, works->high.index, works->high.gid),
+        fmt::format("on {}: export QPMESH_DEVICE={} QPMESH_GID_INDEX={}; on {}: export "
+                    "QPMESH_DEVICE={} QPMESH_GID_INDEX={}",
+                    rank_of(report, pair.low).host, works->low.device, works->low.index,
+                    rank_of(report, pair.high).host, works->high.device, works->high.index)};
+  });
+}
+
 List one_sided_rdma(const Report& report) {
   return once_for_hosts(report, [&](const PairReport& pair) -> std::optional<Seen> {
     const RankReport& low = rank_of(report, pair.low);
@@ -330,6 +346,7 @@ constexpr std::array table{
         apart},
     Row{"rdma_pair", "tcp carries their messages, or init fails where RDMA was asked for",
         rdma_pair},
+    Row{"gid_pair", "tcp carries their messages, or init fails where RDMA was asked for", gid_pair},
     Row{"one_sided_rdma", "tcp carries their messages", one_sided_rdma},
     Row{"path_mtu", "RDMA fails at its first long packet, TCP may hang", path_mtu},
     Row{"roce_port", "RDMA over Ethernet fails: nothing comes back", roce_port},

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -23,6 +24,7 @@
 #include "tools/doctor/timings.hpp"
 #include "topology/cores.hpp"
 #include "transport/verbs/selection/choice.hpp"
+#include "transport/verbs/selection/pairing.hpp"
 
 namespace qpmesh::doctor {
 namespace {
@@ -42,6 +44,8 @@ constexpr std::int64_t all_budget_ms = 60'000;   // for the measurements of all 
 constexpr std::int64_t operation_ms_max = 10'000;
 constexpr std::size_t gather_bytes_max = 60'000;  // a bootstrap carries 64 KiB
 constexpr std::uint16_t roce_port = 4791;
+constexpr std::size_t gid_pairs_max = 16;      // one that does not work takes seconds
+constexpr std::uint32_t first_gid_step = 100;  // behind those of ways
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -193,9 +197,9 @@ const Interface* interface_of(const std::vector<Interface>& all, const std::stri
 
 class Examination {
  public:
-  Examination(Bootstrap& world, const HostFacts& facts, const base::System& system,
-              const base::Log& log)
-      : world_{world}, facts_{facts}, system_{system}, log_{log} {}
+  Examination(Bootstrap& world, const HostFacts& facts, bool every_gid_pair,
+              const base::System& system, const base::Log& log)
+      : world_{world}, facts_{facts}, every_gid_pair_{every_gid_pair}, system_{system}, log_{log} {}
 
   std::vector<PairReport> run() {
     gather_guests();
@@ -299,11 +303,14 @@ class Examination {
       compare_clocks(line, pair);
       if (bootstrap::local_address(line.socket()).family() != AF_UNIX) try_datagrams(line, pair);
       try_ways(line, pair);
+      try_gids(line, pair);
     } catch (const Error& error) {
       pair.failure = error.what();
     }
     return pair;
   }
+
+  int other(const PairReport& pair) const { return me() == pair.low ? pair.high : pair.low; }
 
   static std::string describe_line(int socket) {
     const auto there = bootstrap::remote_address(socket);
@@ -422,9 +429,8 @@ class Examination {
 
   void try_datagrams(Line& line, PairReport& pair) {
     for (const bool from_high : {true, false}) {
-      Datagrams seen = (me() == pair.high) == from_high
-                           ? send_datagrams(line, me() == pair.high ? pair.low : pair.high)
-                           : receive_datagrams(line, me() == pair.high ? pair.low : pair.high);
+      Datagrams seen = (me() == pair.high) == from_high ? send_datagrams(line, other(pair))
+                                                        : receive_datagrams(line, other(pair));
       (from_high ? pair.from_high : pair.from_low) = std::move(seen);
     }
   }
@@ -482,8 +488,7 @@ class Examination {
   // In the order in which init would take them. The lower rank says which one is next, so that
   // ranks with other options stay together.
   void try_ways(Line& line, PairReport& pair) {
-    const int peer = me() == pair.low ? pair.high : pair.low;
-    std::vector<std::string> wanted = ways(peer, pair);
+    std::vector<std::string> wanted = ways(other(pair), pair);
     for (std::uint32_t step = 0; pair.way.empty(); ++step) {
       std::string way = step < wanted.size() ? wanted[step] : "";
       if (me() == pair.low) line.say(way, soon());
@@ -529,30 +534,32 @@ class Examination {
     return options;
   }
 
+  // A piece of work that both do. False: at least one could not, and refused says why.
+  bool attempt(Line& line, const PairReport& pair, RefusedWay& refused,
+               const std::function<void()>& work) const {
+    try {
+      work();
+    } catch (const Error& error) {
+      refused.why = in_numbers_of_job(error.cause(), pair);
+      if (error.system_error() != 0)
+        refused.why += fmt::format(" ({})", base::describe_errno(error.system_error()));
+      refused.hint = in_numbers_of_job(error.hint(), pair);
+    }
+    return agree(line, refused);
+  }
+
   // Nothing: it serves.
   std::optional<RefusedWay> try_way(Line& line, PairReport& pair, const std::string& way,
                                     std::uint32_t step) {
     std::optional<Communicator> world;
     RefusedWay refused{.way = way};
-    const auto attempt = [&](const auto& work) {
-      refused.why.clear();
-      try {
-        work();
-      } catch (const Error& error) {
-        refused.why = in_numbers_of_job(error.cause(), pair);
-        if (error.system_error() != 0)
-          refused.why += fmt::format(" ({})", base::describe_errno(error.system_error()));
-        refused.hint = in_numbers_of_job(error.hint(), pair);
-      }
-      return agree(line, refused);
-    };
-    const bool met = attempt([&] {
+    const bool met = attempt(line, pair, refused, [&] {
       LineBootstrap bootstrap{line, me() == pair.low ? 0 : 1, step};
       world.emplace(init(bootstrap, options_for(way)));
     });
     if (!met) return refused;
     Timings timings;
-    const bool measured = attempt([&] {
+    const bool measured = attempt(line, pair, refused, [&] {
       timings = measure(*world, system_, budget_ms_);
       world->finish();
     });
@@ -562,6 +569,54 @@ class Examination {
     pair.latency_us = timings.latency_us;
     pair.bandwidth_mb_s = timings.bandwidth_mb_s;
     return std::nullopt;
+  }
+
+  // ---- GIDs ----
+
+  // Whatever the options wish: a wish may be what is wrong.
+  void try_gids(Line& line, PairReport& pair) {
+    const bool refused =
+        std::ranges::find(pair.refused, "verbs", &RefusedWay::way) != pair.refused.end();
+    selection::Offer mine;
+    if (every_gid_pair_ || refused)
+      mine = make_offer(facts_.info.devices, {.numa_node = facts_.info.wishes.numa_node},
+                        facts_.info.host);
+    line.say(encode(mine), soon());
+    const selection::Offer theirs = selection::decode(line.hear(soon()), other(pair));
+    const selection::Offer& low = me() == pair.low ? mine : theirs;
+    const selection::Offer& high = me() == pair.low ? theirs : mine;
+    std::uint32_t step = first_gid_step;
+    for (const auto& [of_low, of_high] : selection::pairs(low, high).pairs) {
+      if (pair.gids.size() == gid_pairs_max) return;
+      const selection::Endpoint& at_low = low.endpoints[of_low];
+      const selection::Endpoint& at_high = high.endpoints[of_high];
+      GidPair tried{.low = end_of(at_low), .high = end_of(at_high)};
+      tried.why = try_gid(line, pair, end_of(me() == pair.low ? at_low : at_high), step++);
+      pair.gids.push_back(std::move(tried));
+    }
+  }
+
+  static GidEnd end_of(const selection::Endpoint& endpoint) {
+    return {fmt::format("{}:{}", endpoint.device, endpoint.port), endpoint.gid_index,
+            address_text(endpoint.gid)};
+  }
+
+  // Why it does not work.
+  std::string try_gid(Line& line, const PairReport& pair, const GidEnd& mine,
+                      std::uint32_t step) const {
+    Options options = options_for("verbs");
+    options.device = mine.device;
+    options.gid_index = mine.index;
+    options.netdev.clear();
+    options.subnet.clear();
+    RefusedWay refused;
+    attempt(line, pair, refused, [&] {
+      LineBootstrap bootstrap{line, me() == pair.low ? 0 : 1, step};
+      Communicator world = init(bootstrap, options);
+      world.barrier();
+      world.finish();
+    });
+    return refused.why;
   }
 
   // Whether both have done it. A rank that only heard that the other one gave up takes its words.
@@ -593,6 +648,7 @@ class Examination {
 
   Bootstrap& world_;
   const HostFacts& facts_;
+  bool every_gid_pair_;
   const base::System& system_;
   const base::Log& log_;
   std::vector<UniqueFd> listeners_;
@@ -605,8 +661,8 @@ class Examination {
 }  // namespace
 
 Report examine_pairs(Bootstrap& world, const HostFacts& facts, const RankReport& mine,
-                     const base::System& system, const base::Log& log) {
-  Examination examination{world, facts, system, log};
+                     bool every_gid_pair, const base::System& system, const base::Log& log) {
+  Examination examination{world, facts, every_gid_pair, system, log};
   const auto my_pairs = examination.run();
   Report report;
   const auto ranks = gather_texts(world, pack(mine), examination.for_all());

@@ -16,10 +16,11 @@
 
 namespace qpmesh::doctor {
 
-// Collective over the job. mine: of this rank. Every rank gets the whole report. Throws Error where
+// Collective over the job. mine: of this rank. every_gid_pair: also where verbs joins two ranks by
+// the GIDs that it chose. Every rank gets the whole report. Throws Error where
 // the ranks cannot meet, or one of them ended.
 Report examine_pairs(Bootstrap& world, const HostFacts& facts, const RankReport& mine,
-                     const base::System& system, const base::Log& log);
+                     bool every_gid_pair, const base::System& system, const base::Log& log);
 
 // Of one rank.
 struct Seat {

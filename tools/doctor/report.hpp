@@ -45,6 +45,18 @@ struct Datagrams {
   Arrival roce = Arrival::untried;  // UDP port 4791, where no device has it
 };
 
+// Two entries of the ranks' GID tables that might talk, and whether they do.
+struct GidEnd {
+  std::string device{};  // as QPMESH_DEVICE takes it: "rxe0:1"
+  int index = 0;
+  std::string gid{};
+};
+struct GidPair {
+  GidEnd low{};
+  GidEnd high{};
+  std::string why{};  // they do not; empty: they do
+};
+
 struct PairReport {
   int low = 0;  // ranks
   int high = 0;
@@ -54,8 +66,9 @@ struct PairReport {
   std::vector<RefusedWay> refused{};  // in the order tried
   std::int64_t checked_bytes = 0;     // written and read back
   std::int64_t wrong_bytes = 0;
-  double latency_us = 0;      // of 8 bytes one way: half of a round trip, the median
-  double bandwidth_mb_s = 0;  // of 1 MiB messages, from the higher to the lower rank; 10^6 bytes
+  double latency_us = 0;        // of 8 bytes one way: half of a round trip, the median
+  double bandwidth_mb_s = 0;    // of 1 MiB messages, from the higher to the lower rank; 10^6 bytes
+  std::vector<GidPair> gids{};  // where verbs was refused, or all were asked for
   Datagrams from_low{};
   Datagrams from_high{};
   double clock_offset_ms = 0;  // of the lower rank's clock ahead of the higher's

@@ -156,6 +156,19 @@ std::string of_pair_table(const Report& report, const Palette& colour) {
   return text;
 }
 
+std::string of_gids(const Report& report) {
+  std::string text;
+  const auto end = [](const GidEnd& each) {
+    return fmt::format("{} GID {} ({})", each.device, each.index, each.gid);
+  };
+  for (const PairReport& pair : report.pairs) {
+    for (const GidPair& each : pair.gids)
+      text += fmt::format("  {} - {} by {} and {}: {}\n", pair.low, pair.high, end(each.low),
+                          end(each.high), each.why.empty() ? "works" : each.why);
+  }
+  return text;
+}
+
 std::string of_pair_summary(const Report& report, const Palette& colour) {
   std::map<std::string, std::vector<const PairReport*>> by_way;
   for (const PairReport& pair : report.pairs) by_way[pair.way].push_back(&pair);
@@ -193,7 +206,7 @@ std::string to_text(const Report& report, bool colours) {
   if (!report.pairs.empty()) {
     text += report.ranks.size() <= table_ranks_max ? of_pair_table(report, colour)
                                                    : of_pair_summary(report, colour);
-    text += of_findings(report.findings, colour);
+    text += of_gids(report) + of_findings(report.findings, colour);
   }
   std::size_t problems = 0;
   std::size_t notes = 0;
