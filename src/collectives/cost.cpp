@@ -15,16 +15,19 @@ constexpr double page_bytes = 4096;
 constexpr double helped_share = 0.58;
 
 // Ranks of a node send through one link at the same time. Where some of the peers are on the same
-// node, that many of the bytes do not go there.
-CostModel network(const Constants& constants, const CallShape& shape, int ranks_per_link) noexcept {
+// node, that many of the bytes do not go there. Those that share a core post one after another.
+CostModel network(const Constants& constants, const CallShape& shape, int ranks_per_link,
+                  int ranks_per_core) noexcept {
+  const int together = shape.levels.nodes > 0 ? shape.levels.node_ranks_max : ranks_per_link;
+  const double turns = std::min(together, ranks_per_core);
   double byte_s = ranks_per_link * constants.network.byte_s;
   if (shape.levels.nodes > 0) {
     const double here = shape.levels.node_ranks_max;
     const double others = (shape.ranks() - here) / (shape.ranks() - 1);
     byte_s = others * here * constants.network.byte_s + (1 - others) * constants.message_byte_s;
   }
-  return {.latency_s = constants.network.latency_s,
-          .overhead_s = constants.network.overhead_s,
+  return {.latency_s = constants.network.latency_s + (turns - 1) * constants.network.overhead_s,
+          .overhead_s = turns * constants.network.overhead_s,
           .byte_s = byte_s,
           .reduced_byte_s = constants.reduced_byte_s,
           .copied_byte_s = constants.crossed_byte_s,  // as what a device wrote
@@ -77,7 +80,7 @@ CostModel shared_memory(const Constants& constants, const CallShape& shape,
 
 CostModel TopologyParams::model(const CallShape& shape) const noexcept {
   CostModel model = shares_memory ? shared_memory(constants, shape, ranks_per_core)
-                                  : network(constants, shape, ranks_per_link);
+                                  : network(constants, shape, ranks_per_link, ranks_per_core);
   model.topology = this;
   return model;
 }
