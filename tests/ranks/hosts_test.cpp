@@ -487,8 +487,10 @@ class HostsOverSsh : public testing::Test {
                 0)
           << text_of_file(folder_.file("log"));
     }
+    // Of a home of its own: the user's login scripts may wait for each other.
     std::ofstream{folder_.file("sshd_config")}
-        << "HostKey " << folder_.file("host") << "\nAuthorizedKeysFile " << folder_.file("user.pub")
+        << "SetEnv HOME=" << folder_.file("home") << "\nHostKey " << folder_.file("host")
+        << "\nAuthorizedKeysFile " << folder_.file("user.pub")
         << "\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n";
     std::string key = text_of_file(folder_.file("host.pub"));
     std::ofstream known{folder_.file("known")};
