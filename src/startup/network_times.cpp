@@ -160,6 +160,7 @@ NetworkTimes measure_network(Bootstrap& bootstrap, const std::shared_ptr<context
                              std::uint64_t communicator, Deadline deadline) {
   NetworkTimes found = nothing;
   std::vector<int> nodes;
+  nodes.reserve(static_cast<std::size_t>(context->size()));
   for (int rank = 0; rank < context->size(); ++rank) nodes.push_back(context->node_of(rank));
   for (const std::pair<int, int>& pair : measuring_pairs(nodes)) {
     if (pair.first == context->rank() || pair.second == context->rank())

@@ -470,6 +470,7 @@ void all_ranks_predict_the_same(Communicator& world, Arguments) {
             ->predicted_us;
     const double halvings = 2 * std::log2(latency_us / 1e6);
     const bool measured = std::abs(halvings - std::round(halvings)) < 1e-6;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no one sets it
     check_equal(measured, std::getenv("QPMESH_CHOICE") == nullptr);
   }
   std::vector<double> mine;
