@@ -35,12 +35,15 @@ void write_svg(const doctor::Report& report, const std::string& path) {
   if (!file) throw std::runtime_error{fmt::format("qpmesh-doctor: {} cannot be written", path)};
 }
 
-bool for_terminal() {
-  return ::isatty(STDOUT_FILENO) == 1 && !qpmesh::bootstrap::process_environment()("NO_COLOR");
+// Open MPI gives its ranks a terminal of its own, wherever their output goes in the end.
+bool for_terminal(const qpmesh::bootstrap::Identity& identity) {
+  return ::isatty(STDOUT_FILENO) == 1 && identity.launcher != "open_mpi" &&
+         !qpmesh::bootstrap::process_environment()("NO_COLOR");
 }
 
-int tell(const doctor::Report& report, const Wishes& wishes) {
-  fmt::print("{}", wishes.json ? to_json(report) : to_text(report, for_terminal()));
+int tell(const doctor::Report& report, const qpmesh::bootstrap::Identity& identity,
+         const Wishes& wishes) {
+  fmt::print("{}", wishes.json ? to_json(report) : to_text(report, for_terminal(identity)));
   std::fflush(stdout);
   if (!wishes.svg.empty()) write_svg(report, wishes.svg);
   return any_problem(report) ? problem_code : 0;
@@ -56,7 +59,7 @@ int examine_job(const doctor::HostFacts& facts, const qpmesh::bootstrap::Identit
   try {
     const auto world = make_bootstrap(identity, 0, facts.options, system, log);
     const auto report = doctor::examine_pairs(*world, facts, mine, wishes.gids, system, log);
-    return identity.rank == 0 ? tell(report, wishes) : 0;
+    return identity.rank == 0 ? tell(report, identity, wishes) : 0;
   } catch (const qpmesh::Error& error) {
     // What is known of this host may be the reason.
     fmt::print(stderr, "{}\n", error.what());
@@ -91,7 +94,7 @@ int main(int argc, char** argv) {
     const auto facts = doctor::collect();
     const auto identity = qpmesh::bootstrap::identify(qpmesh::bootstrap::process_environment());
     if (identity.size > 1) return examine_job(facts, identity, wishes);
-    return tell({.ranks = {report_of(facts, 0)}}, wishes);
+    return tell({.ranks = {report_of(facts, 0)}}, identity, wishes);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return cannot_run_code;

@@ -5,7 +5,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <poll.h>
+#include <pty.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -271,6 +271,32 @@ TEST(doctor_tool, colours_nothing_that_is_no_terminal) {
   const Ran ran = Tool{{doctor()}, {}}.wait();
   EXPECT_THAT(ran.output, HasSubstr("host "));
   EXPECT_THAT(ran.output, testing::Not(HasSubstr("\033")));
+}
+
+TEST(doctor_tool, colours_what_a_terminal_shows_unless_it_is_asked_not_to) {
+  const auto shown = [](const char* variable) {
+    int terminal = -1;
+    const pid_t pid = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (pid == 0) {
+      const std::string path = doctor();
+      const std::array<const char*, 4> environment{"PATH=/usr/bin:/bin", "HOME=/nonexistent",
+                                                   variable, nullptr};
+      const std::array<const char*, 2> arguments{path.c_str(), nullptr};
+      ::execve(path.c_str(), const_cast<char* const*>(arguments.data()),
+               const_cast<char* const*>(environment.data()));
+      ::_exit(127);
+    }
+    std::string text;
+    std::array<char, 4096> bytes{};
+    for (ssize_t count = 0; (count = ::read(terminal, bytes.data(), bytes.size())) > 0;)
+      text.append(bytes.data(), static_cast<std::size_t>(count));
+    ::close(terminal);
+    ::waitpid(pid, nullptr, 0);
+    return text;
+  };
+  EXPECT_THAT(shown("A=b"), HasSubstr("\033[1mhost "));
+  EXPECT_THAT(shown("NO_COLOR=1"),
+              testing::AllOf(HasSubstr("host "), testing::Not(HasSubstr("\033"))));
 }
 
 // ---- pairs ----

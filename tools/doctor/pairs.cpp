@@ -40,7 +40,7 @@ constexpr std::int64_t talk_ms_max = 5'000;      // for the answer to a word
 constexpr std::int64_t drain_ms = 30;            // for datagrams that are under way
 constexpr std::int64_t init_ms_max = 15'000;     // of a pair
 constexpr std::int64_t link_timeout_ms = 2'000;  // of a pair over verbs, unless the options say it
-constexpr std::int64_t all_budget_ms = 60'000;   // for the measurements of all rounds
+constexpr std::int64_t all_budget_ms = 20'000;   // for the measurements of all rounds
 constexpr std::int64_t operation_ms_max = 10'000;
 constexpr std::size_t gather_bytes_max = 60'000;  // a bootstrap carries 64 KiB
 constexpr std::uint16_t roce_port = 4791;
@@ -206,7 +206,7 @@ class Examination {
     std::vector<PairReport> mine;
     const auto all = schedule(seats());
     budget_ms_ = std::clamp(all_budget_ms / static_cast<std::int64_t>(all.size()), std::int64_t{10},
-                            std::int64_t{400});
+                            std::int64_t{300});
     for (const std::vector<Pair>& round : all) {
       // All begin together: who calls finds the other one listening.
       world_.all_gather({}, for_all());
