@@ -89,6 +89,7 @@ class Tool {
 };
 
 std::string doctor() { return QPMESH_BINARY_DIR "/bin/qpmesh-doctor"; }
+std::string launcher() { return QPMESH_BINARY_DIR "/bin/qpmesh-run"; }
 
 Ran examine(const Words& variables, const Break& fault = {}) {
   return Tool{{doctor(), "--json"}, variables, fault}.wait();
@@ -138,11 +139,14 @@ bool refuse(long call, int error) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
+// In a child that has one thread. What it says goes with the test's own words.
+bool shell_does(const std::string& commands) {
+  return std::system(("exec >&2; " + commands).c_str()) == 0;  // NOLINT(concurrency-mt-unsafe)
+}
+
 // A network of this process's own, in which a shell does the rest.
 Break network(const std::string& commands) {
-  return [commands] {
-    return ::unshare(CLONE_NEWNET) == 0 && std::system(("exec >&2; " + commands).c_str()) == 0;
-  };
+  return [commands] { return ::unshare(CLONE_NEWNET) == 0 && shell_does(commands); };
 }
 
 const std::string cable =
@@ -303,9 +307,7 @@ TEST(doctor_tool, colours_what_a_terminal_shows_unless_it_is_asked_not_to) {
 
 TEST(doctor_job, tries_every_pair_and_draws_them) {
   const std::string svg = testing::TempDir() + "doctor_job.svg";
-  const Ran ran = Tool{
-      {QPMESH_BINARY_DIR "/bin/qpmesh-run", "-np", "3", doctor(), "--json", "--svg", svg},
-      {}}.wait();
+  const Ran ran = Tool{{launcher(), "-np", "3", doctor(), "--json", "--svg", svg}, {}}.wait();
   ASSERT_TRUE(ran.report().is_object()) << ran.output;
   ASSERT_EQ(ran.report()["pairs"].size(), 3U);
   EXPECT_EQ(ran.report()["ranks"].size(), 3U);
@@ -321,9 +323,8 @@ TEST(doctor_job, tries_every_pair_and_draws_them) {
 }
 
 TEST(doctor_job, of_a_forced_transport_tries_that) {
-  const Ran ran = Tool{{QPMESH_BINARY_DIR "/bin/qpmesh-run", "-np", "2", doctor(), "--json"},
-                       {"QPMESH_TRANSPORT=tcp"}}
-                      .wait();
+  const Ran ran =
+      Tool{{launcher(), "-np", "2", doctor(), "--json"}, {"QPMESH_TRANSPORT=tcp"}}.wait();
   ASSERT_TRUE(ran.report().is_object()) << ran.output;
   EXPECT_EQ(ran.report()["pairs"][0]["way"], "tcp");
 }
@@ -344,8 +345,7 @@ class DoctorOnTwoHosts : public testing::Test {
       all.insert(all.end(), variables.begin(), variables.end());
       return Tool{{doctor(), "--json"}, all, [&, rank] {
                     hosts_.enter(rank);
-                    return rank == 1 || commands.empty() ||
-                           std::system(("exec >&2; " + commands).c_str()) == 0;
+                    return rank == 1 || commands.empty() || shell_does(commands);
                   }};
     };
     const Tool first = start(0);

@@ -352,6 +352,7 @@ TEST(pair_checks, have_a_fault_for_each_row) {
 TEST(schedule, has_each_pair_once_and_no_rank_twice_in_a_round) {
   for (int size = 1; size <= 33; ++size) {
     std::vector<Seat> seats;
+    seats.reserve(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) seats.push_back({std::to_string(rank / 4), 3});
     std::set<std::pair<int, int>> pairs;
     std::size_t count = 0;

@@ -157,7 +157,8 @@ void send_datagram(const bootstrap::Address& to, const Token& token, int ip_byte
   const bool v4 = to.family() == AF_INET;
   const UniqueFd socket{::socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   // As long as it is and whole, whatever the kernel believes of the path.
-  const int probe = v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE;
+  static_assert(IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE);
+  const int probe = IP_PMTUDISC_PROBE;
   ::setsockopt(socket.get(), v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6},
                v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, &probe, sizeof probe);
   const int headers = v4 ? 28 : 48;

@@ -108,6 +108,7 @@ std::string of_hosts(const Report& report, const Palette& colour) {
   std::string text;
   for (const auto& group : groups(report)) {
     std::vector<int> ranks;
+    ranks.reserve(group.size());
     for (const int index : group)
       ranks.push_back(report.ranks[static_cast<std::size_t>(index)].rank);
     text += of_host(report.ranks[static_cast<std::size_t>(group.front())], ranks,
