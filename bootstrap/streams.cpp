@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,15 +27,18 @@ struct UnacknowledgedPeer {
   Descriptors descriptors{};
 };
 
+// consequence: another rank has more to say (Report::fail).
+using FailLinking = std::function<void(int peer, ErrorDetail detail, bool consequence)>;
+
 class Linker {
  public:
   Linker(const StreamSettings& settings, std::vector<base::UniqueFd> listeners,
-         std::span<const StreamPeer> peers, const TakeStream& take, Report& report,
+         std::span<const StreamPeer> peers, const TakeStream& take, FailLinking fail,
          const base::System& system, const base::Log& log)
       : settings_{settings},
         peers_{peers},
         take_{take},
-        report_{report},
+        fail_{std::move(fail)},
         system_{system},
         log_{log},
         acceptor_{{.rank = settings.rank,
@@ -48,21 +52,65 @@ class Linker {
     for (base::UniqueFd& listener : listeners) acceptor_.listen(std::move(listener));
     for (const StreamPeer& peer : peers) {
       if (peer.rank > settings.rank) awaited_.push_back(peer.rank);
-      if (peer.rank < settings.rank) add_caller(peer);
     }
   }
 
+  void call(int peer) { add_caller(about(peer)); }
+  bool is_under_way() const noexcept { return !callers_.empty() || !unacknowledged_.empty(); }
+
   void run() {
+    for (const StreamPeer& peer : peers_) {
+      if (peer.rank < settings_.rank) add_caller(peer);
+    }
     while (!callers_.empty() || !awaited_.empty()) {
       if (system_.now() >= settings_.deadline) {
         give_up();
         break;
       }
-      serve();
+      serve(true);
     }
   }
 
+  // What poll must watch, and until when.
+  Deadline watch(std::vector<pollfd>& polled) {
+    Deadline wake = acceptor_.watch(polled, settings_.deadline);
+    first_caller_ = polled.size();
+    for (const Caller& caller : callers_) polled.push_back(caller.watch(wake));
+    for (const UnacknowledgedPeer& peer : unacknowledged_) {
+      wake = std::min(wake, peer.until);
+      polled.push_back({.fd = peer.stream.fd(), .events = POLLIN, .revents = 0});
+    }
+    return wake;
+  }
+
+  // One poll and everything that it found. Throws Error where this process cannot go on.
+  void serve(bool waits) {
+    polled_.clear();
+    const Deadline wake = watch(polled_);
+    const int ready = system_.call("poll", [&] {
+      return ::poll(polled_.data(), polled_.size(), waits ? base::remaining_ms(system_, wake) : 0);
+    });
+    if (ready < 0 && errno != EINTR) fail_linking("poll", errno, any_peer());
+
+    const std::span<const pollfd> entries{polled_};
+    std::size_t entry = first_caller_;
+    std::erase_if(callers_,
+                  [&](Caller& each) { return step(each, entries[entry++].revents != 0); });
+    std::erase_if(unacknowledged_, [&](UnacknowledgedPeer& each) {
+      return hear(each, entries[entry++].revents != 0);
+    });
+    for (AuthenticatedPeer& each : acceptor_.serve(entries.first(first_caller_)))
+      judge(std::move(each));
+    if (acceptor_.is_starved()) fail_linking("accept", EMFILE, any_peer());
+  }
+
  private:
+  // Of whom something is still expected.
+  int any_peer() const {
+    if (!callers_.empty()) return callers_.front().peer();
+    return awaited_.empty() ? no_peer : awaited_.front();
+  }
+
   // Of one of the peers.
   const StreamPeer& about(int peer) const {
     return *std::ranges::find(peers_, peer, &StreamPeer::rank);
@@ -95,31 +143,31 @@ class Linker {
   void fail_unreachable(const Caller& caller, ErrorCode code) {
     const int peer = caller.peer();
     const bool local = is_local(peer);
-    report_.fail(
-        init_error(
-            local && code == ErrorCode::link_failed ? ErrorCode::peer_dead : code, peer,
-            fmt::format("{} cannot reach {}; tried {}", own_name(), name(peer), caller.problems()),
-            local ? "has that rank ended, or is it stopped? otherwise raise "
-                    "QPMESH_INIT_TIMEOUT_MS"
-                  : "every rank must reach every rank of another host by TCP: is there a "
-                    "firewall, is an address of a network that the hosts do not share, or "
-                    "was this rank too late?",
-            caller.last_error()),
-        local);
+    fail_(peer,
+          init_error(local && code == ErrorCode::link_failed ? ErrorCode::peer_dead : code, peer,
+                     fmt::format("{} cannot reach {}; tried {}", own_name(), name(peer),
+                                 caller.problems()),
+                     local ? "has that rank ended, or is it stopped? otherwise raise "
+                             "QPMESH_INIT_TIMEOUT_MS"
+                           : "every rank must reach every rank of another host by TCP: is there a "
+                             "firewall, is an address of a network that the hosts do not share, or "
+                             "was this rank too late?",
+                     caller.last_error()),
+          local);
   }
   void give_up() {
     for (const Caller& caller : callers_) fail_unreachable(caller, ErrorCode::timeout);
     if (awaited_.empty()) return;
     const int peer = awaited_.front();
     if (acceptor_.accept_error() != 0) fail_linking("accept", acceptor_.accept_error(), peer);
-    report_.fail(
-        init_error(ErrorCode::timeout, peer,
-                   fmt::format("{} did not call {} at {} in time", name(peer), own_name(),
-                               acceptor_.where()),
-                   is_local(peer)
-                       ? "is that process stopped? otherwise raise QPMESH_INIT_TIMEOUT_MS"
-                       : "is that process stopped, or is there a firewall between the hosts?"),
-        true);
+    fail_(peer,
+          init_error(ErrorCode::timeout, peer,
+                     fmt::format("{} did not call {} at {} in time", name(peer), own_name(),
+                                 acceptor_.where()),
+                     is_local(peer)
+                         ? "is that process stopped? otherwise raise QPMESH_INIT_TIMEOUT_MS"
+                         : "is that process stopped, or is there a firewall between the hosts?"),
+          true);
   }
 
   // ---- lower ranks, which we call ----
@@ -132,9 +180,11 @@ class Linker {
       if (const auto there = numeric(each)) resolved.addresses.push_back(*there);
     }
     if (resolved.addresses.empty()) {
-      return report_.fail(init_error(ErrorCode::link_failed, peer.rank,
-                                     fmt::format("{} told no address at which {} could reach it",
-                                                 name(peer.rank), own_name())));
+      return fail_(peer.rank,
+                   init_error(ErrorCode::link_failed, peer.rank,
+                              fmt::format("{} told no address at which {} could reach it",
+                                          name(peer.rank), own_name())),
+                   false);
     }
     // Of this meeting, as the key says: job and ordinal have nothing to add.
     callers_.emplace_back(
@@ -213,49 +263,26 @@ class Linker {
       if (acknowledged) {
         take(about(peer.rank), stream, peer.descriptors);
       } else {
-        report_.attempt(settings_.rank,
-                        [&] { fail_linking("recvmsg", stream.error(), peer.rank); });
+        attempt(peer.rank, [&] { fail_linking("recvmsg", stream.error(), peer.rank); });
       }
     }
     return frame || stream.ended() || stream.oversize() || expired;
   }
 
   void take(const StreamPeer& peer, FrameStream& stream, Descriptors& descriptors) {
-    report_.attempt(settings_.rank, [&] { take_(peer, stream, descriptors); });
+    attempt(peer.rank, [&] { take_(peer, stream, descriptors); });
   }
 
-  // One poll and everything that it found. Throws Error where this process cannot go on.
-  void serve() {
-    polled_.clear();
-    Deadline wake = acceptor_.watch(polled_, settings_.deadline);
-    const std::size_t first_caller = polled_.size();
-    for (const Caller& caller : callers_) polled_.push_back(caller.watch(wake));
-    for (const UnacknowledgedPeer& peer : unacknowledged_) {
-      wake = std::min(wake, peer.until);
-      polled_.push_back({.fd = peer.stream.fd(), .events = POLLIN, .revents = 0});
-    }
-    const int ready = system_.call("poll", [&] {
-      return ::poll(polled_.data(), polled_.size(), base::remaining_ms(system_, wake));
-    });
-    const int peer = callers_.empty() ? awaited_.front() : callers_.front().peer();
-    if (ready < 0 && errno != EINTR) fail_linking("poll", errno, peer);
-
-    const std::span<const pollfd> entries{polled_};
-    std::size_t entry = first_caller;
-    std::erase_if(callers_,
-                  [&](Caller& each) { return step(each, entries[entry++].revents != 0); });
-    std::erase_if(unacknowledged_, [&](UnacknowledgedPeer& each) {
-      return hear(each, entries[entry++].revents != 0);
-    });
-    for (AuthenticatedPeer& each : acceptor_.serve(entries.first(first_caller)))
-      judge(std::move(each));
-    if (acceptor_.is_starved()) fail_linking("accept", EMFILE, peer);
+  void attempt(int peer, const std::function<void()>& step) {
+    Report own;
+    own.attempt(settings_.rank, step);
+    if (own.failure) fail_(peer, std::move(own.failure->detail), own.failure->consequence);
   }
 
   const StreamSettings& settings_;
   const std::span<const StreamPeer> peers_;
   const TakeStream& take_;
-  Report& report_;
+  const FailLinking fail_;
   const base::System& system_;
   const base::Log& log_;
   Acceptor acceptor_;
@@ -263,6 +290,7 @@ class Linker {
   std::vector<int> awaited_;   // higher ranks without a stream yet
   std::list<UnacknowledgedPeer> unacknowledged_;
   std::vector<pollfd> polled_;  // acceptor, callers, unacknowledged peers: rebuilt each turn
+  std::size_t first_caller_ = 0;
 };
 
 }  // namespace
@@ -270,7 +298,80 @@ class Linker {
 void connect_streams(const StreamSettings& settings, std::vector<base::UniqueFd> listeners,
                      std::span<const StreamPeer> peers, const TakeStream& take, Report& report,
                      const base::System& system, const base::Log& log) {
-  Linker{settings, std::move(listeners), peers, take, report, system, log}.run();
+  const auto fail = [&report](int, ErrorDetail detail, bool consequence) {
+    report.fail(std::move(detail), consequence);
+  };
+  Linker{settings, std::move(listeners), peers, take, fail, system, log}.run();
+}
+
+struct StreamsOnDemand::Parts {
+  Parts(StreamSettings its_settings, std::vector<base::UniqueFd> listeners,
+        std::vector<StreamPeer> its_peers, TakeStream its_take, FailStream its_fail,
+        const base::System& its_system, const base::Log& log)
+      : settings{std::move(its_settings)},
+        peers{std::move(its_peers)},
+        take{std::move(its_take)},
+        fail{std::move(its_fail)},
+        system{its_system},
+        linker{settings,
+               std::move(listeners),
+               peers,
+               take,
+               [this](int peer, ErrorDetail detail, bool) { fail(peer, std::move(detail)); },
+               system,
+               log},
+        epoll{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
+    if (!epoll) fail_linking("epoll_create1", errno, no_peer);
+  }
+
+  StreamSettings settings;
+  std::vector<StreamPeer> peers;
+  TakeStream take;
+  FailStream fail;
+  const base::System& system;
+  Linker linker;
+  base::UniqueFd epoll;
+  std::vector<pollfd> armed;  // what epoll watches; some may be closed by now
+  std::vector<int> called;
+};
+
+StreamsOnDemand::StreamsOnDemand(StreamSettings settings, std::vector<base::UniqueFd> listeners,
+                                 std::vector<StreamPeer> peers, TakeStream take, FailStream fail,
+                                 const base::System& system, const base::Log& log) {
+  settings.deadline = no_deadline;
+  parts_ = std::make_unique<Parts>(std::move(settings), std::move(listeners), std::move(peers),
+                                   std::move(take), std::move(fail), system, log);
+}
+
+StreamsOnDemand::~StreamsOnDemand() = default;
+
+void StreamsOnDemand::call(int peer) {
+  if (std::ranges::find(parts_->called, peer) != parts_->called.end()) return;
+  parts_->called.push_back(peer);
+  parts_->linker.call(peer);
+}
+
+bool StreamsOnDemand::serve() {
+  parts_->linker.serve(false);
+  return parts_->linker.is_under_way();
+}
+
+int StreamsOnDemand::wake_descriptor() const noexcept { return parts_->epoll.get(); }
+
+Deadline StreamsOnDemand::arm() {
+  // A descriptor that was closed is watched no more; its number may be another one's.
+  for (const pollfd& each : parts_->armed)
+    ::epoll_ctl(parts_->epoll.get(), EPOLL_CTL_DEL, each.fd, nullptr);
+  parts_->armed.clear();
+  const Deadline wake = parts_->linker.watch(parts_->armed);
+  for (const pollfd& each : parts_->armed) {
+    if (each.fd < 0) continue;
+    static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT);
+    epoll_event event{.events = static_cast<std::uint32_t>(each.events), .data = {.fd = each.fd}};
+    if (::epoll_ctl(parts_->epoll.get(), EPOLL_CTL_ADD, each.fd, &event) != 0)
+      fail_linking("epoll_ctl", errno, no_peer);
+  }
+  return wake;
 }
 
 void fail_linking(const char* call, int error, int peer) {

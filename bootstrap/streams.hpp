@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,36 @@ using TakeStream =
 void connect_streams(const StreamSettings& settings, std::vector<base::UniqueFd> listeners,
                      std::span<const StreamPeer> peers, const TakeStream& take, Report& report,
                      const base::System& system, const base::Log& log);
+
+// Gets why there will be no stream with that peer.
+using FailStream = std::function<void(int peer, ErrorDetail detail)>;
+
+// The same while a job runs, pair by pair, when one is wanted. Only the higher rank of a pair
+// calls: where both want a stream at once, the lower one's wish comes to the higher one as a second
+// one, and changes nothing. One thread at a time.
+class StreamsOnDemand {
+ public:
+  // settings.deadline means nothing: whoever waits has one. system and log outlive it.
+  StreamsOnDemand(StreamSettings settings, std::vector<base::UniqueFd> listeners,
+                  std::vector<StreamPeer> peers, TakeStream take, FailStream fail,
+                  const base::System& system, const base::Log& log);
+  ~StreamsOnDemand();
+
+  // Calls a lower rank, once. It ends in take or fail, from serve: a peer whose addresses refuse is
+  // tried for more than 200 ms, one that keeps silent for ever.
+  void call(int peer);
+  // Goes on with the calls of both directions; never blocks. True: some are under way. Throws
+  // Error{no_resource}.
+  bool serve();
+  // Readable when serve has something to do, as of the last arm().
+  int wake_descriptor() const noexcept;
+  // Before a sleep on it. Returns when serve is to be called at the latest.
+  Deadline arm();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
 
 // A system call of ours failed while linking with a rank. Throws Error{no_resource}.
 [[noreturn]] void fail_linking(const char* call, int error, int peer);

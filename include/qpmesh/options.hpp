@@ -15,6 +15,8 @@ enum class TransportChoice : std::uint8_t { automatic, shm, verbs, verbs_and_shm
 enum class Requirement : std::uint8_t { nothing, rdma };
 // How a receiver learns of RDMA writes. automatic: by device.
 enum class NotificationChoice : std::uint8_t { automatic, poll, immediate, mixed };
+// When ranks are connected over tcp: all pairs in init, or each when it is first used.
+enum class ConnectWhen : std::uint8_t { init, first_use };
 // Who moves the bytes of a large message between nodes: its sender writes them, or its receiver
 // reads them.
 enum class RendezvousChoice : std::uint8_t { write, read };
@@ -34,6 +36,9 @@ struct Options {
   Requirement require = Requirement::nothing;
   // QPMESH_NOTIFICATION: mixed = records polled, payloads told by immediates (agreed)
   NotificationChoice notification = NotificationChoice::automatic;
+  // QPMESH_CONNECT_WHEN: first_use = over tcp a pair is connected when it first exchanges a message
+  // (agreed)
+  ConnectWhen connect_when = ConnectWhen::init;
   // QPMESH_INIT_TIMEOUT_MS
   std::int64_t init_timeout_ms = 30'000;
   // QPMESH_HANDSHAKE_TIMEOUT_MS: a stranger that says nothing is dropped after it

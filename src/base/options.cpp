@@ -29,6 +29,7 @@ constexpr std::int64_t gib = 1024 * mib;
 constexpr std::array<std::string_view, 5> transport_names{"", "shm", "verbs", "verbs+shm", "tcp"};
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
+constexpr std::array<std::string_view, 2> connect_when_names{"init", "first_use"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 2> choice_names{"measured", "predicted"};
 constexpr std::array<std::string_view, 2> bool_names{"no", "yes"};
@@ -66,6 +67,10 @@ constexpr std::array table{
     name("notification", "QPMESH_NOTIFICATION", &Options::notification, notification_names, agreed,
          "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
          "completions, `mixed` polls records and waits for payloads. Empty: by device."),
+    name("connect_when", "QPMESH_CONNECT_WHEN", &Options::connect_when, connect_when_names, agreed,
+         "When ranks are connected over tcp: all pairs in `init`, or with `first_use` each pair "
+         "when "
+         "it first exchanges a message, which then waits for both ranks to look."),
     number("init_timeout_ms", "QPMESH_INIT_TIMEOUT_MS", &Options::init_timeout_ms, "ms", 1, day_ms,
            own, "How long `init` waits for all ranks."),
     number("handshake_timeout_ms", "QPMESH_HANDSHAKE_TIMEOUT_MS", &Options::handshake_timeout_ms,

@@ -101,8 +101,8 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
 void CommunicatorState::make_levels() {
   shape_.levels = placement_.levels();
   if (shape_.levels.nodes == 0) return;
-  shape_.levels.cma = std::ranges::all_of(context_ranks_,
-                                   [&](int rank) { return context_->reads_neighbours(rank); });
+  shape_.levels.cma = std::ranges::all_of(
+      context_ranks_, [&](int rank) { return context_->reads_neighbours(rank); });
   hierarchy_ = std::make_unique<collectives::Hierarchy>(
       members_,
       collectives::Hierarchy::Setup{.placement = placement_,

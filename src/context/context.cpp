@@ -8,6 +8,7 @@
 
 #include "base/errors.hpp"
 #include "context/communicator_state.hpp"
+#include "context/control_frames.hpp"
 
 namespace qpmesh::context {
 namespace {
@@ -61,6 +62,10 @@ Context::Context(ContextParts parts)
     link.places.send_seed = messaging::crc_seed(parts_.epoch, rank(), peer);
     link.places.receive_seed = messaging::crc_seed(parts_.epoch, peer, rank());
     messaging_.add_peer(peer, link.places);
+  }
+  if (parts_.on_demand != nullptr) {
+    parts_.on_demand->ask_by(
+        [this](int peer) { send_control(peer, encode({.kind = ControlFrame::Kind::connect})); });
   }
   engine_.set_sources(&messaging_, this);
   if (parts_.control->wake_descriptor() >= 0) waiter_.watch(parts_.control->wake_descriptor());

@@ -7,7 +7,7 @@
 namespace qpmesh::context {
 namespace {
 
-constexpr std::uint8_t frame_version = 4;
+constexpr std::uint8_t frame_version = 5;
 constexpr std::size_t text_bytes_max = 1024;  // five texts stay far below the channel's limit
 
 // coder: puts or gets what it is given.
@@ -40,7 +40,7 @@ std::optional<ControlFrame> decode_control_frame(BlobView bytes) {
   code(frame, [&](auto&... fields) { in.get_fields(fields...); });
   const bool known =
       frame.signatures.values.size() <= CallHistory::remembered_max &&
-      frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::awaits &&
+      frame.kind >= ControlFrame::Kind::mismatch && frame.kind <= ControlFrame::Kind::connect &&
       frame.reason <= Farewell::Reason::finished && frame.detail.code <= ErrorCode::internal;
   if (version != frame_version || !in.finished() || !known) return std::nullopt;
   return frame;

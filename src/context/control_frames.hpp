@@ -23,6 +23,7 @@ struct ControlFrame {
     leaving,            // the sender's next words are its goodbye, and why
     whom_do_you_await,  // the sender's wait for us is about to end in a timeout
     awaits,             // the answer
+    connect,            // the sender wants to be connected with us (transport/on_demand.hpp)
   };
   Kind kind = Kind::failure;
   std::uint64_t communicator = 0;

@@ -220,6 +220,9 @@ void Context::handle_frame(int peer, BlobView bytes) {
     case Kind::abort:
       if (health_.begin_abort(frame->detail)) take_abort();
       return;
+    case Kind::connect:
+      if (parts_.on_demand != nullptr) parts_.on_demand->asked_by(peer);
+      return;
     case Kind::leaving: return health_.says_farewell(peer, {frame->reason, frame->detail});
     default: break;
   }

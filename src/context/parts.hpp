@@ -17,6 +17,7 @@
 #include "qpmesh/options.hpp"
 #include "transport/memory.hpp"
 #include "transport/neighbour.hpp"
+#include "transport/on_demand.hpp"
 #include "transport/transport.hpp"
 
 namespace qpmesh::context {
@@ -42,6 +43,8 @@ struct ContextParts {
   std::unique_ptr<const std::uint64_t> private_nonce{};
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<PeerLink> links;  // in rank order
+  // Where connections are made when they are first used. One of the transports owns it.
+  transport::OnDemand* on_demand = nullptr;
   std::unique_ptr<base::ControlChannel> control;
   base::UniqueFd doorbell;  // eventfd, or none
   progress::WaitPolicy wait_policy;

@@ -12,6 +12,7 @@
 #include "bootstrap/listener.hpp"
 #include "bootstrap/streams.hpp"
 #include "messaging/rings/record.hpp"
+#include "startup/tcp_on_demand.hpp"
 #include "transport/tcp/transport.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
@@ -89,6 +90,33 @@ std::vector<std::string> candidates(const Options& options, const std::string& m
                     options.netdev, options.subnet);
 }
 
+// What this rank's ends of connections are made of, in init or later.
+struct OwnEnds {
+  std::byte* slab;  // of rings, for all ranks
+  messaging::RingLayout layout;
+  base::Log log;
+  std::vector<base::ConnectionKeys> keys{};  // by rank; empty: nothing is encrypted
+
+  std::span<std::byte> slot_of(int rank) const {
+    return {slab + layout.slot_offset(rank), layout.slot_bytes()};
+  }
+  transport::tcp::Joined make(const bootstrap::StreamPeer& peer, base::UniqueFd socket) const {
+    const bool on_host = bootstrap::local_address(socket.get()).family() == AF_UNIX;
+    const std::string where =
+        on_host ? "over a Unix socket"
+                : fmt::format("at {}", to_string(bootstrap::remote_address(socket.get())));
+    const bool encrypts = !keys.empty() && !on_host;  // a Unix socket leaves no host
+    log.debug("peer {}: tcp, {}{}", peer.rank, where, encrypts ? ", encrypted" : "");
+    return {
+        .peer = peer.rank,
+        .peer_name =
+            fmt::format("rank {} (pid {} on {}) {}", peer.rank, peer.pid, peer.host, where),
+        .socket = std::move(socket),
+        .window = slot_of(peer.rank),
+        .keys = encrypts ? std::optional{keys[static_cast<std::size_t>(peer.rank)]} : std::nullopt};
+  }
+};
+
 class Linking {
  public:
   Linking(Bootstrap& bootstrap, const Reach& reach, const context::ContextParts& parts,
@@ -97,7 +125,7 @@ class Linking {
         reach_{reach},
         parts_{parts},
         layout_{layout},
-        slab_offset_{slab_offset},
+        ends_{parts.arena->data() + slab_offset, layout, parts.log},
         deadline_{deadline} {}
   // Of a bring-up that failed: connections go before their transport.
   ~Linking() { result_.links.clear(); }
@@ -167,11 +195,11 @@ class Linking {
   }
 
   // What calls to a rank are proven with; see key_of_listener in bootstrap/links.hpp.
-  bootstrap::Key key_of(int rank) const {
+  static bootstrap::Key key_of(const Blob& tokens, int rank) {
     base::ByteWriter writer;
     writer.put(std::int32_t{rank});
     Blob all = std::move(writer).blob();
-    all.insert(all.end(), tokens_.begin(), tokens_.end());
+    all.insert(all.end(), tokens.begin(), tokens.end());
     return bootstrap::hash<sizeof(bootstrap::Key)>(all, "qpmesh data link, version 1");
   }
 
@@ -187,6 +215,7 @@ class Linking {
   }
 
   void connect(bootstrap::Report& report) {
+    ends_.keys = make_keys();
     std::vector<bootstrap::StreamPeer> peers;
     for (int peer = 0; peer < size(); ++peer) {
       if (!is_peer_by(Way::tcp, peer)) continue;
@@ -208,20 +237,43 @@ class Linking {
     transport_ = transport.get();
     result_.transport = std::move(transport);
     result_.links.resize(at(size()));
+    if (!peers.empty()) {
+      parts_.log.info("tcp: rings of {} bytes for each of {} peers, taken as messages lie there",
+                      layout_.slot_bytes(), peers.size());
+    }
     // Part of the time stays for the last gather, in which the others hear what went wrong.
     const auto left = deadline_ - parts_.system->now();
+    bootstrap::StreamSettings settings{
+        .rank = parts_.rank,
+        .size = size(),
+        .pid = about(parts_.rank).pid,
+        .host = about(parts_.rank).host,
+        .key = [tokens = tokens_](int rank) { return key_of(tokens, rank); },
+        .handshake_timeout_ms = parts_.options.handshake_timeout_ms,
+        .deadline = deadline_ == no_deadline ? deadline_ : deadline_ - left / 4};
+    if (parts_.options.connect_when == ConnectWhen::first_use)
+      return connect_later(std::move(settings), std::move(peers));
     connect_streams(
-        {.rank = parts_.rank,
-         .size = size(),
-         .pid = about(parts_.rank).pid,
-         .host = about(parts_.rank).host,
-         .key = [&](int rank) { return key_of(rank); },
-         .handshake_timeout_ms = parts_.options.handshake_timeout_ms,
-         .deadline = deadline_ == no_deadline ? deadline_ : deadline_ - left / 4},
-        std::move(listeners_), peers,
+        settings, std::move(listeners_), peers,
         [&](const bootstrap::StreamPeer& peer, bootstrap::FrameStream& stream,
-            bootstrap::Descriptors&) { add(peer, stream.release()); },
+            bootstrap::Descriptors&) { add(ends_.make(peer, stream.release())); },
         report, *parts_.system, parts_.log);
+  }
+
+  void connect_later(bootstrap::StreamSettings settings, std::vector<bootstrap::StreamPeer> peers) {
+    if (peers.empty()) return;
+    std::vector<transport::tcp::Joined> joined;
+    for (const bootstrap::StreamPeer& peer : peers)
+      joined.push_back({.peer = peer.rank, .window = ends_.slot_of(peer.rank)});
+    auto connector = std::make_unique<TcpOnDemand>(
+        *transport_, std::move(settings), std::move(listeners_), std::move(peers),
+        [ends = ends_](const bootstrap::StreamPeer& peer, base::UniqueFd socket) {
+          return ends.make(peer, std::move(socket));
+        },
+        *parts_.system, parts_.log);
+    result_.on_demand = connector.get();
+    transport_->connect_by(std::move(connector));
+    for (transport::tcp::Joined& each : joined) add(std::move(each));
   }
 
   // Of a payload that messaging wants back at once: a whole eager message, or a segment.
@@ -230,36 +282,33 @@ class Linking {
                                  messaging::record_length_max);
   }
 
-  // A Unix socket leaves no host.
-  std::optional<base::ConnectionKeys> keys_of(int peer, bool on_host) const {
-    if (!parts_.options.encrypt || on_host) return std::nullopt;
-    const auto keys = base::agree_on_keys(key_pair_, callings_[at(peer)].public_key);
-    if (keys) return keys;
-    base::throw_error({ErrorCode::authentication, peer}, "init",
-                      "no correct rank does that: start every rank with the same qpmesh",
-                      "rank {} told a public key that no rank has", peer);
+  // Of each peer over TCP, by rank; nothing where they are not encrypted.
+  std::vector<base::ConnectionKeys> make_keys() const {
+    std::vector<base::ConnectionKeys> keys;
+    if (!parts_.options.encrypt) return keys;
+    keys.resize(at(size()));
+    for (int peer = 0; peer < size(); ++peer) {
+      if (!is_peer_by(Way::tcp, peer)) continue;
+      const auto agreed = base::agree_on_keys(key_pair_, callings_[at(peer)].public_key);
+      if (!agreed) {
+        base::throw_error({ErrorCode::authentication, peer}, "init",
+                          "no correct rank does that: start every rank with the same qpmesh",
+                          "rank {} told a public key that no rank has", peer);
+      }
+      keys[at(peer)] = *agreed;
+    }
+    return keys;
   }
 
-  void add(const bootstrap::StreamPeer& peer, base::UniqueFd socket) {
-    const bool on_host = bootstrap::local_address(socket.get()).family() == AF_UNIX;
-    const std::string where =
-        on_host ? "over a Unix socket"
-                : fmt::format("at {}", to_string(bootstrap::remote_address(socket.get())));
-    std::byte* const slot = parts_.arena->data() + slab_offset_ + layout_.slot_offset(peer.rank);
-    parts_.log.debug("peer {}: tcp, {}{}", peer.rank, where,
-                     parts_.options.encrypt && !on_host ? ", encrypted" : "");
-    result_.links[at(peer.rank)] = {
-        .connection =
-            transport_->connect({.peer = peer.rank,
-                                 .peer_name = fmt::format("rank {} (pid {} on {}) {}", peer.rank,
-                                                          peer.pid, peer.host, where),
-                                 .socket = std::move(socket),
-                                 .window = {slot, layout_.slot_bytes()},
-                                 .keys = keys_of(peer.rank, on_host)}),
+  void add(transport::tcp::Joined joined) {
+    const int peer = joined.peer;
+    const std::span<std::byte> slot = joined.window;
+    result_.links[at(peer)] = {
+        .connection = transport_->connect(std::move(joined)),
         .places = {.transport = transport_,
                    .connection = nullptr,
                    .layout = layout_,
-                   .slot = slot,
+                   .slot = slot.data(),
                    .remote_slot = {.region = transport::tcp::Regions::window, .offset = 0},
                    .remote_revocations = {},
                    .staging = {}}};
@@ -269,7 +318,7 @@ class Linking {
   const Reach& reach_;
   const context::ContextParts& parts_;
   const messaging::RingLayout& layout_;
-  std::uint64_t slab_offset_;
+  OwnEnds ends_;
   Deadline deadline_;
   std::vector<base::UniqueFd> listeners_;
   base::KeyPair key_pair_;

@@ -102,6 +102,7 @@ TEST(over_tcp, a_rank_that_is_killed_is_told_to_every_survivor) {
       std::mt19937_64 draws{static_cast<std::uint64_t>(size * 1'000 + trial)};
       Words variables{"QPMESH_TRANSPORT=tcp"};
       if (trial % 2 == 0) variables.emplace_back("QPMESH_NETDEV=lo");  // else Unix sockets
+      if (trial % 3 == 1) variables.emplace_back("QPMESH_CONNECT_WHEN=first_use");
       auto ranks = operating_ranks(size, draws(), -1, variables);
       expect_survivors_are_told(ranks, draws, SIGKILL, "peer_dead");
       ASSERT_FALSE(HasFailure()) << "trial " << trial;
@@ -110,10 +111,14 @@ TEST(over_tcp, a_rank_that_is_killed_is_told_to_every_survivor) {
 }
 
 TEST(over_tcp, a_rank_that_is_stopped_is_told_as_a_timeout_of_it) {
-  auto ranks = operating_ranks(3, 11, -1, {"QPMESH_TRANSPORT=tcp", "QPMESH_TIMEOUT_MS=2000"});
-  ranks[1].send_signal(SIGSTOP);
-  for (const std::size_t rank : {0U, 2U}) expect_told(ranks[rank], "timeout 1:");
-  ranks[1].send_signal(SIGKILL);
+  for (const char* const when : {"init", "first_use"}) {
+    auto ranks = operating_ranks(3, 11, -1,
+                                 {"QPMESH_TRANSPORT=tcp", "QPMESH_TIMEOUT_MS=2000",
+                                  std::string{"QPMESH_CONNECT_WHEN="} + when});
+    ranks[1].send_signal(SIGSTOP);
+    for (const std::size_t rank : {0U, 2U}) expect_told(ranks[rank], "timeout 1:");
+    ranks[1].send_signal(SIGKILL);
+  }
 }
 
 TEST(leaving, by_an_exception_is_told_as_that) {

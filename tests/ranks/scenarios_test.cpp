@@ -152,6 +152,40 @@ INSTANTIATE_TEST_SUITE_P(over_tcp_by_built_in_times, Scenarios,
                                               {2, 3},
                                               {"QPMESH_TRANSPORT=tcp", "QPMESH_CHOICE=predicted"}}),
                          name_of);
+// The same where pairs are connected as they are first used, often by both ends at once.
+INSTANTIATE_TEST_SUITE_P(
+    over_tcp_at_first_use, Scenarios, testing::ValuesIn([] {
+      std::vector<Case> cases{
+          {"every_size_between_all_pairs", {2, 5}},
+          {"order_per_pair", {2}},
+          {"any_source_from_everybody", {4}},
+          {"receive_deadline_leaves_all_well", {2}},
+          {"wait_any_hears_every_context", {2}},
+          {"an_exception_ends_what_waits_for_others", {3}},
+          {"a_forked_child_is_refused", {3}},
+          {"every_algorithm_of_every_collective", {3, 5}},
+          {"a_second_thread_has_its_own_context", {3}},
+          {"collectives_that_differ_are_named_on_every_rank", {3}},
+      };
+      for (Case& one : cases)
+        one.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_CONNECT_WHEN=first_use"};
+      return cases;
+    }()),
+    name_of);
+INSTANTIATE_TEST_SUITE_P(over_tcp_at_first_use_encrypted, Scenarios,
+                         testing::Values(Case{
+                             "every_size_between_all_pairs",
+                             {3},
+                             {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo", "QPMESH_ENCRYPT=yes",
+                              "QPMESH_CONNECT_WHEN=first_use"}}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(over_tcp_at_first_use_by_reads, Scenarios,
+                         testing::Values(Case{
+                             "every_size_between_all_pairs",
+                             {3},
+                             {"QPMESH_TRANSPORT=tcp", "QPMESH_RENDEZVOUS=read",
+                              "QPMESH_CONNECT_WHEN=first_use", "QPMESH_NETDEV=lo"}}),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(
     over_tcp_encrypted, Scenarios, testing::ValuesIn([] {
       std::vector<Case> cases{
@@ -332,7 +366,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        "algorithms (QPMESH_ALGORITHMS): 'nonsense' is no algorithm of allreduce",
        "known: recursive_multiplying, butterfly, circulant, ring, one_shot, direct, "
        "direct_streamed, "
-       "one_pass, one_pass_streamed, cma"},
+       "one_pass, one_pass_streamed, cma, leaders, lanes"},
       {{"QPMESH_ALGORITHMS=allreduce=ring,sort=quick"},
        "algorithms (QPMESH_ALGORITHMS) has 'sort=quick', which names no algorithm of a collective",
        "write collective=algorithm, separated by commas; collectives: barrier, broadcast, reduce, "

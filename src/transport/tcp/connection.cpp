@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/system.hpp"
 
@@ -53,19 +54,41 @@ TcpConnection::TcpConnection(TcpTransport& transport, Joined joined)
   fault_.code = ErrorCode::link_failed;
   fault_.peer = joined_.peer;
   if (joined_.keys) encryption_ = std::make_unique<Encryption>(*joined_.keys);
-  transport_.connections_.push_back(this);
+  (joined_.socket ? transport_.connections_ : transport_.unconnected_).push_back(this);
+}
+
+void TcpConnection::open(Joined joined) {
+  if (joined.keys) encryption_ = std::make_unique<Encryption>(*joined.keys);
+  joined_ = std::move(joined);
+  transport_.connections_.push_back(this);  // there is room
+}
+
+void TcpConnection::give_up(ErrorDetail why) noexcept {
+  if (failed_) return;
+  failed_ = true;
+  fault_.system_error = why.system_error;
+  fault_.cause = std::move(why.cause);
+  fault_.hint = std::move(why.hint);
+}
+
+Post TcpConnection::ask_for_socket() noexcept {
+  if (!std::exchange(asked_for_socket_, true)) transport_.want(*this);
+  return failed_ ? Post::failed : Post::busy;
 }
 
 TcpConnection::~TcpConnection() {
   // A forked child may hold the socket, too: closing ours would not take it out.
   transport_.watch(*this, 0);
   std::erase(transport_.connections_, this);
+  std::erase(transport_.unconnected_, this);
 }
 
 // ---- what leaves ----
 
 Post TcpConnection::post(std::span<const Write> chain) noexcept {
   if (failed_) return Post::failed;
+  if (!joined_.socket) [[unlikely]]
+    return ask_for_socket();
   assert(!chain.empty() && chain.size() <= chain_writes_max);
   transport_.silent_looks_ = 0;  // an answer may come
   std::array<FrameHeader, chain_writes_max> headers;
@@ -212,6 +235,8 @@ void TcpConnection::encrypt_next_packet() noexcept {
 Post TcpConnection::read(std::span<std::byte> target, std::optional<std::uint32_t>,
                          RemoteAddress source) noexcept {
   if (failed_) return Post::failed;
+  if (!joined_.socket) [[unlikely]]
+    return ask_for_socket();
   if (read_count_ == reads_.size() || !outbox_.has_room(1, sizeof(FrameHeader), 0))
     return Post::busy;
   outbox_.copy(bytes_of(FrameHeader::of(FrameKind::read, target.size(), source)));

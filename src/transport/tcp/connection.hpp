@@ -43,6 +43,10 @@ class TcpConnection final : public Connection {
 
   // ---- for the transport
 
+  int peer() const noexcept { return joined_.peer; }
+  // Of a connection without a socket: here it is, or why there will be none.
+  void open(Joined joined);
+  void give_up(ErrorDetail why) noexcept;
   int socket() const noexcept { return joined_.socket.get(); }
   // Takes what has come; false: nothing had.
   bool receive() noexcept;
@@ -92,6 +96,8 @@ class TcpConnection final : public Connection {
     std::size_t bytes = 0;
   };
 
+  // Without a socket nothing leaves yet.
+  Post ask_for_socket() noexcept;
   std::size_t send(std::span<iovec> parts) noexcept;
   std::size_t send_gathered(std::span<const iovec> parts) noexcept;
   template <class Call>
@@ -131,6 +137,7 @@ class TcpConnection final : public Connection {
   std::array<std::byte, input_bytes> input_;  // frames that are not placed yet
   std::size_t input_held_ = 0;                // bytes of them
   std::uint64_t received_ = 0;                // bytes, since the beginning
+  bool asked_for_socket_ = false;
   bool failed_ = false;
   ErrorDetail fault_;
 };

@@ -5,9 +5,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "base/errors.hpp"
@@ -47,6 +50,70 @@ TcpTransport::TcpTransport(const base::System& system, const Settings& settings)
 TcpTransport::~TcpTransport() = default;
 
 std::unique_ptr<Connection> TcpTransport::connect(Joined joined) {
+  if (joined.socket) {
+    set_up(joined);
+    connections_.reserve(connections_.size() + 1);
+    auto connection = std::make_unique<TcpConnection>(*this, std::move(joined));
+    watch_new(*connection);
+    return connection;
+  }
+  assert(connector_);
+  unconnected_.reserve(unconnected_.size() + 1);
+  connections_.reserve(connections_.size() + unconnected_.size() + 1);  // for join
+  return std::make_unique<TcpConnection>(*this, std::move(joined));
+}
+
+void TcpTransport::connect_by(std::unique_ptr<Connector> connector) {
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  const int descriptor = connector->wake_descriptor();
+  if (system_.call("epoll_ctl", [&] {
+        return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+      }) != 0)
+    fail_connecting(no_peer, "epoll_ctl");
+  connector_ = std::move(connector);
+}
+
+void TcpTransport::join(Joined joined) {
+  const auto found = std::ranges::find_if(
+      unconnected_, [&](const TcpConnection* each) { return each->peer() == joined.peer; });
+  if (found == unconnected_.end() || (*found)->fault() != nullptr) return;
+  TcpConnection& connection = **found;
+  set_up(joined);
+  connection.open(std::move(joined));
+  unconnected_.erase(found);
+  watch_new(connection);
+  // From few to many sockets, which are found by the set.
+  for (TcpConnection* const each : connections_) {
+    if (each->fault() == nullptr) watch(*each, EPOLLIN);
+  }
+  watches_ = true;
+  looks_ = 0;
+}
+
+void TcpTransport::fail(int peer, ErrorDetail why) noexcept {
+  for (TcpConnection* const connection : unconnected_) {
+    if (connection->peer() == peer) connection->give_up(std::move(why));
+  }
+}
+
+void TcpTransport::want(TcpConnection& connection) noexcept {
+  connecting_ = true;
+  try {
+    connector_->want(connection.peer());
+  } catch (const Error& error) {
+    connection.give_up(
+        {.cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()});
+  } catch (const std::bad_alloc&) {
+    connection.give_up({.cause = "no memory here"});
+  }
+}
+
+void TcpTransport::serve_connector() noexcept {
+  looks_without_serving_ = 0;
+  connecting_ = connector_->serve();
+}
+
+void TcpTransport::set_up(Joined& joined) const {
   const int peer = joined.peer;
   const int socket = joined.socket.get();
   // A peer that computes does not read, and its window closes: the timer that ends the control
@@ -67,14 +134,15 @@ std::unique_ptr<Connection> TcpTransport::connect(Joined joined) {
       (!set(IPPROTO_TCP, TCP_NODELAY, 1) || !set(IPPROTO_TCP, TCP_USER_TIMEOUT, 0) ||
        !set(SOL_SOCKET, SO_KEEPALIVE, 0)))
     fail_connecting(peer, "setsockopt");
-  connections_.reserve(connections_.size() + 1);
-  auto connection = std::make_unique<TcpConnection>(*this, std::move(joined));
-  epoll_event event{.events = EPOLLIN, .data = {.ptr = connection.get()}};
-  if (system_.call("epoll_ctl",
-                   [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event); }) != 0)
-    fail_connecting(peer, "epoll_ctl");
-  connection->watched_for = EPOLLIN;
-  return connection;
+}
+
+void TcpTransport::watch_new(TcpConnection& connection) {
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = &connection}};
+  if (system_.call("epoll_ctl", [&] {
+        return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket(), &event);
+      }) != 0)
+    fail_connecting(connection.peer(), "epoll_ctl");
+  connection.watched_for = EPOLLIN;
 }
 
 void TcpTransport::watch(TcpConnection& connection, std::uint32_t events) const noexcept {
@@ -105,7 +173,8 @@ bool TcpTransport::look_at_ready() noexcept {
   const int count = ::epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = ready[static_cast<std::size_t>(i)];
-    if ((event.events & ~unsigned{EPOLLOUT}) != 0)
+    if (event.data.ptr == nullptr) connecting_ = true;  // of the connector
+    else if ((event.events & ~unsigned{EPOLLOUT}) != 0)
       static_cast<TcpConnection*>(event.data.ptr)->receive();
   }
   for (TcpConnection* const connection : connections_) {
@@ -122,6 +191,8 @@ bool TcpTransport::is_worth_a_look() noexcept {
 }
 
 void TcpTransport::progress() noexcept {
+  if (connector_ && (connecting_ || ++looks_without_serving_ > looks_between_calls))
+    serve_connector();
   if (!is_worth_a_look()) return;
   const bool news = connections_.size() <= looked_at_each_max ? look_at_each() : look_at_ready();
   silent_looks_ = news ? 0 : silent_looks_ + 1;
@@ -134,8 +205,10 @@ std::chrono::microseconds TcpTransport::request_notification() noexcept {
     if (connection->fault() == nullptr)
       watch(*connection, EPOLLIN | (connection->has_unsent() ? unsigned{EPOLLOUT} : 0U));
   }
-  return std::exchange(awaits_acknowledgement_, false) ? acknowledgement_look_interval
-                                                       : silence_look_interval;
+  const std::chrono::microseconds longest = std::exchange(awaits_acknowledgement_, false)
+                                                ? acknowledgement_look_interval
+                                                : silence_look_interval;
+  return connector_ ? std::min(longest, connector_->request_notification()) : longest;
 }
 
 void TcpTransport::poll_async_events() noexcept {

@@ -37,12 +37,26 @@ struct Settings {
 // One end of a pair.
 struct Joined {
   int peer = -1;
-  std::string peer_name;  // for people: "rank 3 (pid 12 on host b) at 10.0.0.2:4000"
-  base::UniqueFd socket;  // a connected stream, non-blocking
+  std::string peer_name{};  // for people: "rank 3 (pid 12 on host b) at 10.0.0.2:4000"
+  base::UniqueFd socket{};  // a connected stream, non-blocking
   // Our memory that the peer writes without asking where: Regions::window of its addresses.
   std::span<std::byte> window;
   bool on_host = false;                           // a Unix socket: found out by connect
   std::optional<base::ConnectionKeys> keys = {};  // nothing: frames go as they are
+};
+
+// Who makes the sockets of connections that begin without one, when they are first used.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+  // Once for each: it ends in TcpTransport::join or fail, from serve.
+  virtual void want(int peer) = 0;
+  // Goes on with what is under way and hears who calls; never blocks. True: something is under way.
+  virtual bool serve() noexcept = 0;
+  // Readable when serve has something to do, behind a request_notification, which says how long a
+  // sleep may last.
+  virtual int wake_descriptor() const noexcept = 0;
+  virtual std::chrono::microseconds request_notification() noexcept = 0;
 };
 
 class TcpTransport final : public Transport {
@@ -53,8 +67,15 @@ class TcpTransport final : public Transport {
   TcpTransport(const TcpTransport&) = delete;
   TcpTransport& operator=(const TcpTransport&) = delete;
 
-  // Set-up. Throws Error{no_resource}.
+  // Set-up. Without a socket the connection is made when it is first used: posts are busy until
+  // then. Throws Error{no_resource}.
   std::unique_ptr<Connection> connect(Joined joined);
+  // Before the first connection without a socket. Throws Error{no_resource}.
+  void connect_by(std::unique_ptr<Connector> connector);
+  // A connection without a socket gets one, or never will. Nothing happens where it is gone, or has
+  // failed. Throws Error{no_resource}.
+  void join(Joined joined);
+  void fail(int peer, ErrorDetail why) noexcept;
 
   RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) override {
     return regions_.add(memory, kind);
@@ -69,7 +90,10 @@ class TcpTransport final : public Transport {
   void progress() noexcept override;
   int wake_descriptor() const noexcept override { return epoll_.get(); }
   std::chrono::microseconds request_notification() noexcept override;
-  void end_notification() noexcept override { asleep_ = false; }
+  void end_notification() noexcept override {
+    asleep_ = false;
+    connecting_ = connector_ != nullptr;
+  }
   void poll_async_events() noexcept override;
 
  private:
@@ -83,6 +107,13 @@ class TcpTransport final : public Transport {
   static constexpr int silent_looks_max = 32;
   static constexpr int looks_between = 16;
 
+  // Looks at a connector that has nothing under way: somebody may call.
+  static constexpr int looks_between_calls = 64;
+
+  void set_up(Joined& joined) const;
+  void watch_new(TcpConnection& connection);
+  void want(TcpConnection& connection) noexcept;
+  void serve_connector() noexcept;
   // What makes epoll_ readable: EPOLLIN, EPOLLOUT, both, or 0.
   void watch(TcpConnection& connection, std::uint32_t events) const noexcept;
   bool is_worth_a_look() noexcept;
@@ -96,6 +127,10 @@ class TcpTransport final : public Transport {
   base::UniqueFd epoll_;
   Regions regions_;
   std::vector<TcpConnection*> connections_;
+  std::vector<TcpConnection*> unconnected_;
+  std::unique_ptr<Connector> connector_;
+  bool connecting_ = false;
+  int looks_without_serving_ = 0;
   // Few sockets are watched for sleeps only: the system tells every packet to who watches, whether
   // he sleeps or not.
   bool watches_ = true;

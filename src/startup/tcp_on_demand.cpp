@@ -1,0 +1,81 @@
+#include "startup/tcp_on_demand.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "qpmesh/error.hpp"
+
+namespace qpmesh::startup {
+namespace {
+
+constexpr std::string_view no_memory = "no memory here";  // needs none
+
+}  // namespace
+
+TcpOnDemand::TcpOnDemand(transport::tcp::TcpTransport& transport,
+                         bootstrap::StreamSettings settings, std::vector<base::UniqueFd> listeners,
+                         std::vector<bootstrap::StreamPeer> peers, MakeEnd make_end,
+                         const base::System& system, const base::Log& log)
+    : transport_{transport},
+      system_{system},
+      log_{log},
+      rank_{settings.rank},
+      streams_{std::move(settings),
+               std::move(listeners),
+               std::move(peers),
+               [this, make_end = std::move(make_end)](const bootstrap::StreamPeer& peer,
+                                                      bootstrap::FrameStream& stream,
+                                                      bootstrap::Descriptors&) {
+                 transport_.join(make_end(peer, stream.release()));
+                 std::erase(wanted_, peer.rank);
+               },
+               [this](int peer, ErrorDetail why) {
+                 std::erase(wanted_, peer);
+                 transport_.fail(peer, std::move(why));
+               },
+               system,
+               log_} {}
+
+void TcpOnDemand::want(int peer) {
+  wanted_.push_back(peer);
+  peer < rank_ ? streams_.call(peer) : ask_(peer);
+}
+
+void TcpOnDemand::asked_by(int peer) noexcept {
+  if (peer >= rank_) return;  // whom we call, or who is no correct rank
+  try {
+    streams_.call(peer);
+  } catch (const std::bad_alloc&) {
+    transport_.fail(peer, {.cause = std::string{no_memory}});
+  }
+}
+
+bool TcpOnDemand::serve() noexcept {
+  try {
+    return streams_.serve();
+  } catch (const Error& error) {
+    fail_all({.cause = error.cause(), .system_error = error.system_error(), .hint = error.hint()});
+  } catch (const std::bad_alloc&) {
+    fail_all({.cause = std::string{no_memory}});
+  }
+  return false;
+}
+
+// This process can make no connection any more: those that wait for one are told.
+void TcpOnDemand::fail_all(const ErrorDetail& why) noexcept {
+  for (const int peer : std::exchange(wanted_, {})) transport_.fail(peer, why);
+}
+
+std::chrono::microseconds TcpOnDemand::request_notification() noexcept {
+  using std::chrono::microseconds;
+  try {
+    const Deadline wake = streams_.arm();
+    if (wake == no_deadline) return microseconds::max();
+    return std::max(std::chrono::ceil<microseconds>(wake - system_.now()), microseconds{0});
+  } catch (const std::exception&) {
+    return std::chrono::milliseconds{1};  // without news of the system: look again soon
+  }
+}
+
+}  // namespace qpmesh::startup

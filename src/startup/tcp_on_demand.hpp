@@ -1,0 +1,50 @@
+// Connections over tcp that are made when they are first used (QPMESH_CONNECT_WHEN=first_use).
+//
+// The higher rank of a pair calls, as in init. Where the lower one wants to be connected it asks
+// the higher one over the control channel: so there is one call, also where both want it at once.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/log.hpp"
+#include "base/owned.hpp"
+#include "base/system.hpp"
+#include "bootstrap/streams.hpp"
+#include "transport/on_demand.hpp"
+#include "transport/tcp/transport.hpp"
+
+namespace qpmesh::startup {
+
+class TcpOnDemand final : public transport::tcp::Connector, public transport::OnDemand {
+ public:
+  // What the transport is to join a pair with.
+  using MakeEnd = std::function<transport::tcp::Joined(const bootstrap::StreamPeer& peer,
+                                                       base::UniqueFd socket)>;
+
+  // transport owns this. system outlives both. Throws Error{no_resource}.
+  TcpOnDemand(transport::tcp::TcpTransport& transport, bootstrap::StreamSettings settings,
+              std::vector<base::UniqueFd> listeners, std::vector<bootstrap::StreamPeer> peers,
+              MakeEnd make_end, const base::System& system, const base::Log& log);
+
+  void want(int peer) override;
+  bool serve() noexcept override;
+  int wake_descriptor() const noexcept override { return streams_.wake_descriptor(); }
+  std::chrono::microseconds request_notification() noexcept override;
+
+  void ask_by(std::function<void(int peer)> ask) override { ask_ = std::move(ask); }
+  void asked_by(int peer) noexcept override;
+
+ private:
+  void fail_all(const ErrorDetail& why) noexcept;
+
+  transport::tcp::TcpTransport& transport_;
+  const base::System& system_;
+  base::Log log_;
+  int rank_;
+  std::vector<int> wanted_;  // asked for, and neither joined nor failed
+  std::function<void(int peer)> ask_;
+  bootstrap::StreamsOnDemand streams_;  // last: it tells the others
+};
+
+}  // namespace qpmesh::startup

@@ -1,0 +1,172 @@
+// Streams that are made while a job runs: who calls, in whatever order both ends look and ask.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/system.hpp"
+#include "bootstrap/listener.hpp"
+#include "bootstrap/streams.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using namespace qpmesh::bootstrap;
+using testing::HasSubstr;
+
+// One of two ranks, in this process.
+class End {
+ public:
+  End(int rank, std::vector<base::UniqueFd> listeners, std::vector<HostPort> peers_addresses)
+      : streams_{{.rank = rank, .size = 2, .pid = ::getpid(), .host = "here", .key = key},
+                 std::move(listeners),
+                 {{.rank = 1 - rank,
+                   .pid = ::getpid(),
+                   .host = "here",
+                   .kind = StreamKind::tcp,
+                   .addresses = std::move(peers_addresses)}},
+                 [this](const StreamPeer&, FrameStream& stream, Descriptors&) {
+                   taken.push_back(stream.release());
+                 },
+                 [this](int peer, ErrorDetail detail) {
+                   EXPECT_EQ(detail.peer, peer);
+                   failures.push_back(std::move(detail));
+                 },
+                 system_,
+                 log_} {}
+
+  void call(int peer) { streams_.call(peer); }
+  void serve() { under_way = streams_.serve(); }
+  // As a rank that sleeps: until there is something to do.
+  void sleep_and_serve() {
+    const Deadline wake = std::min(streams_.arm(), base::after_ms(system_, 1'000));
+    pollfd entry{.fd = streams_.wake_descriptor(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, base::remaining_ms(system_, wake));
+    serve();
+  }
+
+  std::vector<base::UniqueFd> taken;
+  std::vector<ErrorDetail> failures;
+  bool under_way = false;
+
+ private:
+  static Key key(int rank) {
+    Key key{};
+    key.front() = static_cast<std::byte>(rank + 1);
+    return key;
+  }
+
+  base::System system_;
+  base::Log log_{base::LogLevel::off};
+  StreamsOnDemand streams_;
+};
+
+struct Listening {
+  std::vector<base::UniqueFd> sockets;
+  HostPort at;
+};
+
+Listening listen_here() {
+  const base::System system;
+  Opened opened = listen_at(system, *numeric({"127.0.0.1", 0}));
+  EXPECT_TRUE(opened.socket);
+  Listening listening{.sockets = {}, .at = host_port(local_address(opened.socket.get()))};
+  listening.sockets.push_back(std::move(opened.socket));
+  return listening;
+}
+
+struct Pair {
+  Pair() {
+    Listening listening = listen_here();
+    lower = std::make_unique<End>(0, std::move(listening.sockets), std::vector<HostPort>{});
+    higher = std::make_unique<End>(1, std::vector<base::UniqueFd>{}, std::vector{listening.at});
+  }
+  bool is_joined() const { return !lower->taken.empty() && !higher->taken.empty(); }
+
+  std::unique_ptr<End> lower;
+  std::unique_ptr<End> higher;
+};
+
+void expect_one_stream(const Pair& pair) {
+  ASSERT_EQ(pair.lower->taken.size(), 1U);
+  ASSERT_EQ(pair.higher->taken.size(), 1U);
+  EXPECT_TRUE(pair.lower->failures.empty());
+  EXPECT_TRUE(pair.higher->failures.empty());
+  EXPECT_FALSE(pair.higher->under_way);
+  const char word = 'x';
+  ASSERT_EQ(::send(pair.higher->taken.front().get(), &word, 1, 0), 1);
+  char heard = 0;
+  ASSERT_EQ(::recv(pair.lower->taken.front().get(), &heard, 1, 0), 1);
+  EXPECT_EQ(heard, word);
+}
+
+// The lower rank's wish reaches the higher one as a call: before its own, after it, at any time.
+TEST(streams_on_demand, are_one_for_a_pair_in_whatever_order_both_ends_look_and_want_it) {
+  constexpr unsigned steps = 7;
+  for (unsigned turns = 0; turns < 1U << steps; ++turns) {
+    for (unsigned wish = 0; wish <= steps; ++wish) {
+      Pair pair;
+      pair.higher->call(0);
+      for (unsigned step = 0; step < steps; ++step) {
+        if (step == wish) pair.higher->call(0);
+        ((turns >> step & 1) != 0 ? pair.higher : pair.lower)->serve();
+      }
+      for (int step = 0; step < 10'000 && !pair.is_joined(); ++step) {
+        pair.lower->serve();
+        pair.higher->serve();
+      }
+      pair.higher->call(0);  // of one that is there
+      pair.higher->serve();
+      expect_one_stream(pair);
+      ASSERT_FALSE(HasFailure()) << "turns " << turns << ", wish at " << wish;
+    }
+  }
+}
+
+TEST(streams_on_demand, wake_who_sleeps_on_their_descriptor) {
+  Pair pair;
+  pair.higher->call(0);
+  for (int step = 0; step < 100 && !pair.is_joined(); ++step) {
+    pair.higher->sleep_and_serve();
+    if (pair.lower->taken.empty()) pair.lower->sleep_and_serve();
+  }
+  expect_one_stream(pair);
+}
+
+TEST(streams_on_demand, that_are_refused_name_the_peer_the_address_and_why) {
+  HostPort nobody;
+  { nobody = listen_here().at; }
+  End higher{1, {}, {nobody}};
+  higher.call(0);
+  for (int step = 0; step < 100 && higher.failures.empty(); ++step) higher.sleep_and_serve();
+  ASSERT_EQ(higher.failures.size(), 1U);
+  EXPECT_EQ(higher.failures.front().code, ErrorCode::link_failed);
+  EXPECT_THAT(higher.failures.front().cause, HasSubstr(to_string(nobody)));
+  EXPECT_THAT(higher.failures.front().cause, HasSubstr("Connection refused"));
+  EXPECT_THAT(higher.failures.front().cause, HasSubstr("rank 0"));
+}
+
+TEST(streams_on_demand, are_not_for_strangers) {
+  Pair pair;
+  Listening listening = listen_here();
+  End lower{0, std::move(listening.sockets), {}};
+  const base::System system;
+  const auto stranger = numeric(listening.at);
+  ASSERT_TRUE(stranger);
+  const base::UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  ASSERT_EQ(::connect(socket.get(), stranger->generic(), stranger->bytes), 0);
+  const std::string noise(100, 'n');
+  ASSERT_EQ(::send(socket.get(), noise.data(), noise.size(), 0), 100);
+  for (int step = 0; step < 20; ++step) lower.serve();
+  EXPECT_TRUE(lower.taken.empty());
+  EXPECT_TRUE(lower.failures.empty());
+}
+
+}  // namespace
