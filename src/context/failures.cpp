@@ -142,10 +142,11 @@ void Context::end_notification() noexcept {
 }
 
 void Context::handle(const base::ControlEvent& event) {
-  // What the peer wrote before it spoke, or went, is in our memory: it counts.
+  if (event.kind == base::ControlEvent::Kind::descriptor_lost) return descriptor_lost();
+  // What the peer wrote before it spoke, or went, counts.
+  parts_.links[static_cast<std::size_t>(event.peer)].connection->receive_all();
   for (int polls = 0; polls < drain_polls_max && engine_.poll_fast(); ++polls) engine_.run_ready();
   if (event.kind == base::ControlEvent::Kind::frame) return handle_frame(event.peer, event.bytes);
-  if (event.kind == base::ControlEvent::Kind::descriptor_lost) return descriptor_lost();
   const bool died = event.kind == base::ControlEvent::Kind::death;
   if (died && !health_.may_end(event.peer)) {
     messaging_.give_up(event.peer);

@@ -118,6 +118,10 @@ class Connection {
   // where it cannot. Total: what does not lie in a region of the peer is nullptr too.
   virtual const std::byte* load(RemoteAddress source, std::size_t bytes) noexcept = 0;
 
+  // What had come to this host of the peer is placed when it returns. Before the last words of the
+  // peer count: they come another way, and bytes that wait for a look were written before them.
+  virtual void receive_all() noexcept {}  // memory is written without us
+
   // After it returns, no write of the peer lands here any more and none of ours starts. Before
   // memory that was open to the peer goes back to its owner with an error.
   virtual void tear_down() noexcept = 0;

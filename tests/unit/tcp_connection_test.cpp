@@ -441,6 +441,17 @@ TEST_F(BesideOthers, what_comes_after_silence_is_found_within_sixteen_looks) {
   EXPECT_LE(looks_until_news(1000), 16);
 }
 
+TEST_F(BesideOthers, what_came_before_the_peers_last_words_is_there_whatever_look_is_due) {
+  for (int due = 0; due < 16; ++due) {
+    transport.progress();
+    window.front() = std::byte{0};
+    write_one_byte();
+    connection->receive_all();
+    EXPECT_EQ(window.front(), std::byte{7}) << due;
+    for (int i = 0; i < 100 + due; ++i) transport.progress();
+  }
+}
+
 TEST_F(BesideOthers, who_has_written_or_falls_asleep_looks_at_once) {
   const std::byte nothing{};
   const Write write{.body = {&nothing, 1}, .target = {Regions::window, 0}};

@@ -274,6 +274,12 @@ bool TcpConnection::receive() noexcept {
   return received_ != before;
 }
 
+void TcpConnection::receive_all() noexcept {
+  if (!joined_.socket) transport_.serve_connector();  // the peer may have it already
+  if (!joined_.socket) return;
+  while (receive()) {}
+}
+
 // False: there is nothing more for now.
 bool TcpConnection::receive_once() noexcept {
   return encryption_ ? receive_packets() : receive_frames();

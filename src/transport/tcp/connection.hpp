@@ -38,6 +38,7 @@ class TcpConnection final : public Connection {
   bool delivered() noexcept override;
   std::optional<std::uint32_t> poll_immediate() noexcept override { return std::nullopt; }
   const std::byte* load(RemoteAddress, std::size_t) noexcept override { return nullptr; }
+  void receive_all() noexcept override;
   void tear_down() noexcept override { fail("torn down here"); }
   const ErrorDetail* fault() const noexcept override { return failed_ ? &fault_ : nullptr; }
 

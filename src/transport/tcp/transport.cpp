@@ -109,6 +109,7 @@ void TcpTransport::want(TcpConnection& connection) noexcept {
 }
 
 void TcpTransport::serve_connector() noexcept {
+  if (!connector_) return;
   looks_without_serving_ = 0;
   connecting_ = connector_->serve();
 }
