@@ -27,6 +27,11 @@ struct UnacknowledgedPeer {
   Descriptors descriptors{};
 };
 
+struct Call {
+  Caller caller;
+  Deadline until;
+};
+
 // consequence: another rank has more to say (Report::fail).
 using FailLinking = std::function<void(int peer, ErrorDetail detail, bool consequence)>;
 
@@ -55,19 +60,19 @@ class Linker {
     }
   }
 
-  void call(int peer) { add_caller(about(peer)); }
+  void call(int peer, Deadline until) { add_caller(about(peer), until); }
   bool is_under_way() const noexcept { return !callers_.empty() || !unacknowledged_.empty(); }
 
   void run() {
     for (const StreamPeer& peer : peers_) {
-      if (peer.rank < settings_.rank) add_caller(peer);
+      if (peer.rank < settings_.rank) add_caller(peer, settings_.deadline);
     }
     while (!callers_.empty() || !awaited_.empty()) {
-      if (system_.now() >= settings_.deadline) {
-        give_up();
+      serve(true);
+      if (!awaited_.empty() && system_.now() >= settings_.deadline) {
+        give_up_awaited();
         break;
       }
-      serve(true);
     }
   }
 
@@ -75,7 +80,10 @@ class Linker {
   Deadline watch(std::vector<pollfd>& polled) {
     Deadline wake = acceptor_.watch(polled, settings_.deadline);
     first_caller_ = polled.size();
-    for (const Caller& caller : callers_) polled.push_back(caller.watch(wake));
+    for (const Call& call : callers_) {
+      wake = std::min(wake, call.until);
+      polled.push_back(call.caller.watch(wake));
+    }
     for (const UnacknowledgedPeer& peer : unacknowledged_) {
       wake = std::min(wake, peer.until);
       polled.push_back({.fd = peer.stream.fd(), .events = POLLIN, .revents = 0});
@@ -94,8 +102,7 @@ class Linker {
 
     const std::span<const pollfd> entries{polled_};
     std::size_t entry = first_caller_;
-    std::erase_if(callers_,
-                  [&](Caller& each) { return step(each, entries[entry++].revents != 0); });
+    std::erase_if(callers_, [&](Call& each) { return step(each, entries[entry++].revents != 0); });
     std::erase_if(unacknowledged_, [&](UnacknowledgedPeer& each) {
       return hear(each, entries[entry++].revents != 0);
     });
@@ -107,7 +114,7 @@ class Linker {
  private:
   // Of whom something is still expected.
   int any_peer() const {
-    if (!callers_.empty()) return callers_.front().peer();
+    if (!callers_.empty()) return callers_.front().caller.peer();
     return awaited_.empty() ? no_peer : awaited_.front();
   }
 
@@ -155,9 +162,7 @@ class Linker {
                      caller.last_error()),
           local);
   }
-  void give_up() {
-    for (const Caller& caller : callers_) fail_unreachable(caller, ErrorCode::timeout);
-    if (awaited_.empty()) return;
+  void give_up_awaited() {
     const int peer = awaited_.front();
     if (acceptor_.accept_error() != 0) fail_linking("accept", acceptor_.accept_error(), peer);
     fail_(peer,
@@ -172,7 +177,7 @@ class Linker {
 
   // ---- lower ranks, which we call ----
 
-  void add_caller(const StreamPeer& peer) {
+  void add_caller(const StreamPeer& peer, Deadline until) {
     Resolved resolved;
     if (peer.kind != StreamKind::tcp && !peer.listener.empty())
       resolved.addresses.push_back(unix_address(peer.listener));
@@ -187,25 +192,29 @@ class Linker {
                    false);
     }
     // Of this meeting, as the key says: job and ordinal have nothing to add.
-    callers_.emplace_back(
-        CallerSettings{.peer = peer.rank,
-                       .hello = make_hello(system_, settings_.rank, settings_.size, 0, {}),
-                       .key = settings_.key(peer.rank),
-                       .handshake_timeout_ms = settings_.handshake_timeout_ms,
-                       .any_user = peer.kind == StreamKind::either,
-                       .resolve = [resolved](bool) { return resolved; }},
-        system_, log_);
+    callers_.push_back(
+        {.caller = Caller{{.peer = peer.rank,
+                           .hello = make_hello(system_, settings_.rank, settings_.size, 0, {}),
+                           .key = settings_.key(peer.rank),
+                           .handshake_timeout_ms = settings_.handshake_timeout_ms,
+                           .any_user = peer.kind == StreamKind::either,
+                           .resolve = [resolved](bool) { return resolved; }},
+                          system_,
+                          log_},
+         .until = until});
   }
 
   // True when there is no more to do for this one.
-  bool step(Caller& caller, bool ready) {
+  bool step(Call& call, bool ready) {
+    Caller& caller = call.caller;
     if (caller.step(ready)) {
       if (const auto refusal = caller.refusal())
         caller.try_next_address(refusal->cause, refusal->system_error);
       else if (acknowledge(caller)) return true;
     }
-    if (caller.refused_rounds() < refused_rounds_max) return false;
-    fail_unreachable(caller, ErrorCode::link_failed);
+    const bool refused = caller.refused_rounds() >= refused_rounds_max;
+    if (!refused && system_.now() < call.until) return false;
+    fail_unreachable(caller, refused ? ErrorCode::link_failed : ErrorCode::timeout);
     return true;
   }
 
@@ -286,8 +295,8 @@ class Linker {
   const base::System& system_;
   const base::Log& log_;
   Acceptor acceptor_;
-  std::list<Caller> callers_;  // of lower ranks without a stream yet
-  std::vector<int> awaited_;   // higher ranks without a stream yet
+  std::list<Call> callers_;   // of lower ranks without a stream yet
+  std::vector<int> awaited_;  // higher ranks without a stream yet
   std::list<UnacknowledgedPeer> unacknowledged_;
   std::vector<pollfd> polled_;  // acceptor, callers, unacknowledged peers: rebuilt each turn
   std::size_t first_caller_ = 0;
@@ -345,10 +354,10 @@ StreamsOnDemand::StreamsOnDemand(StreamSettings settings, std::vector<base::Uniq
 
 StreamsOnDemand::~StreamsOnDemand() = default;
 
-void StreamsOnDemand::call(int peer) {
+void StreamsOnDemand::call(int peer, Deadline until) {
   if (std::ranges::find(parts_->called, peer) != parts_->called.end()) return;
   parts_->called.push_back(peer);
-  parts_->linker.call(peer);
+  parts_->linker.call(peer, until);
 }
 
 bool StreamsOnDemand::serve() {

@@ -74,15 +74,15 @@ using FailStream = std::function<void(int peer, ErrorDetail detail)>;
 // one, and changes nothing. One thread at a time.
 class StreamsOnDemand {
  public:
-  // settings.deadline means nothing: whoever waits has one. system and log outlive it.
+  // settings.deadline means nothing: each call has one. system and log outlive it.
   StreamsOnDemand(StreamSettings settings, std::vector<base::UniqueFd> listeners,
                   std::vector<StreamPeer> peers, TakeStream take, FailStream fail,
                   const base::System& system, const base::Log& log);
   ~StreamsOnDemand();
 
   // Calls a lower rank, once. It ends in take or fail, from serve: a peer whose addresses refuse is
-  // tried for more than 200 ms, one that keeps silent for ever.
-  void call(int peer);
+  // tried for more than 200 ms, one that keeps silent until then.
+  void call(int peer, Deadline until);
   // Goes on with the calls of both directions; never blocks. True: some are under way. Throws
   // Error{no_resource}.
   bool serve();

@@ -267,6 +267,7 @@ class Linking {
       joined.push_back({.peer = peer.rank, .window = ends_.slot_of(peer.rank)});
     auto connector = std::make_unique<TcpOnDemand>(
         *transport_, std::move(settings), std::move(listeners_), std::move(peers),
+        parts_.options.init_timeout_ms,
         [ends = ends_](const bootstrap::StreamPeer& peer, base::UniqueFd socket) {
           return ends.make(peer, std::move(socket));
         },

@@ -15,12 +15,13 @@ constexpr std::string_view no_memory = "no memory here";  // needs none
 
 TcpOnDemand::TcpOnDemand(transport::tcp::TcpTransport& transport,
                          bootstrap::StreamSettings settings, std::vector<base::UniqueFd> listeners,
-                         std::vector<bootstrap::StreamPeer> peers, MakeEnd make_end,
-                         const base::System& system, const base::Log& log)
+                         std::vector<bootstrap::StreamPeer> peers, std::int64_t timeout_ms,
+                         MakeEnd make_end, const base::System& system, const base::Log& log)
     : transport_{transport},
       system_{system},
       log_{log},
       rank_{settings.rank},
+      timeout_ms_{timeout_ms},
       streams_{std::move(settings),
                std::move(listeners),
                std::move(peers),
@@ -39,13 +40,15 @@ TcpOnDemand::TcpOnDemand(transport::tcp::TcpTransport& transport,
 
 void TcpOnDemand::want(int peer) {
   wanted_.push_back(peer);
-  peer < rank_ ? streams_.call(peer) : ask_(peer);
+  peer < rank_ ? call(peer) : ask_(peer);
 }
+
+void TcpOnDemand::call(int peer) { streams_.call(peer, base::after_ms(system_, timeout_ms_)); }
 
 void TcpOnDemand::asked_by(int peer) noexcept {
   if (peer >= rank_) return;  // whom we call, or who is no correct rank
   try {
-    streams_.call(peer);
+    call(peer);
   } catch (const std::bad_alloc&) {
     transport_.fail(peer, {.cause = std::string{no_memory}});
   }

@@ -4,6 +4,7 @@
 // the higher one over the control channel: so there is one call, also where both want it at once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -22,10 +23,12 @@ class TcpOnDemand final : public transport::tcp::Connector, public transport::On
   using MakeEnd = std::function<transport::tcp::Joined(const bootstrap::StreamPeer& peer,
                                                        base::UniqueFd socket)>;
 
-  // transport owns this. system outlives both. Throws Error{no_resource}.
+  // transport owns this. system outlives both. timeout_ms: for each connection, of a peer that
+  // keeps silent. Throws Error{no_resource}.
   TcpOnDemand(transport::tcp::TcpTransport& transport, bootstrap::StreamSettings settings,
               std::vector<base::UniqueFd> listeners, std::vector<bootstrap::StreamPeer> peers,
-              MakeEnd make_end, const base::System& system, const base::Log& log);
+              std::int64_t timeout_ms, MakeEnd make_end, const base::System& system,
+              const base::Log& log);
 
   void want(int peer) override;
   bool serve() noexcept override;
@@ -36,12 +39,14 @@ class TcpOnDemand final : public transport::tcp::Connector, public transport::On
   void asked_by(int peer) noexcept override;
 
  private:
+  void call(int peer);
   void fail_all(const ErrorDetail& why) noexcept;
 
   transport::tcp::TcpTransport& transport_;
   const base::System& system_;
   base::Log log_;
   int rank_;
+  std::int64_t timeout_ms_;
   std::vector<int> wanted_;  // asked for, and neither joined nor failed
   std::function<void(int peer)> ask_;
   bootstrap::StreamsOnDemand streams_;  // last: it tells the others

@@ -42,7 +42,8 @@ class End {
                  system_,
                  log_} {}
 
-  void call(int peer) { streams_.call(peer); }
+  void call(int peer) { call(peer, no_deadline); }
+  void call(int peer, Deadline until) { streams_.call(peer, until); }
   void serve() { under_way = streams_.serve(); }
   // As a rank that sleeps: until there is something to do.
   void sleep_and_serve() {
@@ -151,6 +152,18 @@ TEST(streams_on_demand, that_are_refused_name_the_peer_the_address_and_why) {
   EXPECT_THAT(higher.failures.front().cause, HasSubstr(to_string(nobody)));
   EXPECT_THAT(higher.failures.front().cause, HasSubstr("Connection refused"));
   EXPECT_THAT(higher.failures.front().cause, HasSubstr("rank 0"));
+}
+
+TEST(streams_on_demand, that_meet_silence_until_their_deadline_name_the_address) {
+  const Listening silent = listen_here();  // the system takes the call, and nobody answers
+  const base::System system;
+  End higher{1, {}, {silent.at}};
+  higher.call(0, base::after_ms(system, 20));
+  for (int step = 0; step < 1'000 && higher.failures.empty(); ++step) higher.sleep_and_serve();
+  ASSERT_EQ(higher.failures.size(), 1U);
+  EXPECT_EQ(higher.failures.front().code, ErrorCode::timeout);
+  EXPECT_THAT(higher.failures.front().cause, HasSubstr(to_string(silent.at)));
+  EXPECT_FALSE(higher.under_way);
 }
 
 TEST(streams_on_demand, are_not_for_strangers) {
