@@ -88,8 +88,9 @@ struct Options {
   bool encrypt = false;
   // QPMESH_LINK_TIMEOUT_MS: so long may a peer be silent over RDMA or TCP; 0 = 1 s, in software 8 s
   std::int64_t link_timeout_ms = 0;
-  // QPMESH_CHOICE: on a node, algorithms that give the same bits are timed while the program runs,
-  // and the fastest one runs; otherwise, and elsewhere, times are predicted (agreed)
+  // QPMESH_CHOICE: on a node, and between nodes where data is only moved, algorithms are timed
+  // while the program runs, and of those with the same bits the fastest runs; others go by
+  // prediction (agreed)
   ChoiceBy choice = ChoiceBy::measured;
   // QPMESH_ALGORITHMS: collective=algorithm, separated by commas; others are chosen (agreed)
   std::string algorithms;

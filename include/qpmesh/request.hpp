@@ -32,7 +32,7 @@ struct CallOptions {
   // 0 = wait for ever. Beyond the range: Error{bad_argument}.
   std::int64_t timeout_ms = timeout_from_options;
   // Collectives: which one runs, the same on every rank; empty: Options::algorithms, else the one
-  // that is measured, on one node, or predicted to be fastest. Unknown names, and those that do not
+  // that is measured, or predicted, to be fastest. Unknown names, and those that do not
   // apply, are Error{bad_argument}. Read during the call only.
   std::string_view algorithm{};
 };

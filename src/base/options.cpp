@@ -146,9 +146,9 @@ constexpr std::array table{
     name(
         "choice", "QPMESH_CHOICE", &Options::choice, choice_names, agreed,
         "How the algorithm of a collective, and the way of a long message, are chosen. `measured`: "
-        "on a node, what gives the same bits is timed while the program runs. `predicted`: by "
-        "formulas alone. Between nodes these decide in any case; with `measured` they go by times "
-        "that `init` finds on its own links."),
+        "what gives the same bits is timed while the program runs, between nodes what only moves "
+        "data. `predicted`: by formulas alone. Of reductions between nodes these decide in any "
+        "case; with `measured` they go by times that `init` finds on its own links."),
     name("algorithms", "QPMESH_ALGORITHMS", &Options::algorithms, any, agreed,
          "Forces algorithms of collectives, as `allreduce=one_shot:<8KiB,direct,broadcast=chain`: "
          "up to a size, and the last one for all others. Other collectives: chosen."),

@@ -126,7 +126,7 @@ const Algorithm& Selector::expected(const CallShape& shape, Collective collectiv
   if (const Algorithm* const row = forced(shape, collective, {}, operation)) return *row;
   const SizeClass* const of = found(shape, collective);
   if (is_unusual(shape) || of == nullptr || !of->is_measured()) return cheapest(shape, collective);
-  const Algorithm& row = row_at(*of, of->decision.plan.row);
+  const Algorithm& row = row_at(*of, of->network ? of->network->row() : of->decision.plan.row);
   return row.applies(shape) ? row : cheapest(shape, collective);
 }
 
@@ -134,15 +134,17 @@ Figure Selector::figure(const CallShape& shape, const Algorithm& row) const noex
   const SizeClass* const of = found(shape, row.collective);
   if (of == nullptr || !of->is_measured()) return {};
   const auto rows = algorithms(row.collective);
-  return of->decision
-      .figures[static_cast<std::size_t>(std::ranges::find(rows, &row) - rows.begin())];
+  const auto index = static_cast<RowIndex>(std::ranges::find(rows, &row) - rows.begin());
+  return of->network ? of->network->figure(index) : of->decision.figures[index];
 }
 
 // ---- the first call of a class ----
 
 // By prediction. Empty vectors are not worth it, and wait for nobody.
 std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective collective) const {
-  if (measuring_.node == nullptr) return {};
+  if (measuring_.node == nullptr) {
+    if (!measuring_.by_messages || shape.size == 1 || is_reduction(collective)) return {};
+  }
   if (shape.uneven || (shape.bytes == 0 && collective != Collective::barrier)) return {};
   struct Predicted {
     double s;
@@ -151,8 +153,8 @@ std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective co
   const auto rows = algorithms(collective);
   std::vector<Predicted> known;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (is_meant_for(*rows[i], shape) && may_run_instead(*rows[i], shape) &&
-        rows[i]->applies(shape))
+    const bool is_meant = measuring_.node == nullptr || is_meant_for(*rows[i], shape);
+    if (is_meant && may_run_instead(*rows[i], shape) && rows[i]->applies(shape))
       known.push_back({.s = predicted_s(shape, *rows[i]), .row = static_cast<RowIndex>(i)});
   }
   std::ranges::stable_sort(known, {}, &Predicted::s);
@@ -172,12 +174,17 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
   made->collective = collective;
   made->bytes = ~shape.bytes;
   const std::vector<RowIndex> tried = candidates(shape, collective);
-  const bool is_measured = tried.size() > 1 && measuring_.node->has_class_left();
+  const auto cheapest_us = [&] {
+    return 1e6 * predicted_s(shape, *algorithms(collective)[tried.front()]);
+  };
+  if (tried.size() > 1 && measuring_.node == nullptr)
+    made->network = std::make_unique<NetworkTrials>(tried, cheapest_us());
+  const bool is_measured =
+      tried.size() > 1 && measuring_.node != nullptr && measuring_.node->has_class_left();
   if (is_measured) {
     measuring_.node->populate(shape.bytes);
-    const Algorithm& cheapest = *algorithms(collective)[tried.front()];
     const std::uint32_t settling = settling_calls(*measuring_.node, shape, collective);
-    made->decision = first_decision(tried, 1e6 * predicted_s(shape, cheapest));
+    made->decision = first_decision(tried, cheapest_us());
     if (measuring_.node->rank() == 0)
       made->judge = make_judge(*measuring_.node, collective, made->decision, settling);
   }
@@ -219,6 +226,7 @@ Choice Selector::take_call(SizeClass& of, const CallShape& shape) noexcept {
 }
 
 bool Selector::begin_leg(SizeClass& of) noexcept {
+  if (of.network) return begin_network_leg(of);
   const bool judges = of.judge != nullptr && of.rounds_judged == of.round &&
                       of.position == of.decision.plan.judged_at();
   if (judges && !judge(of)) return false;
@@ -228,6 +236,28 @@ bool Selector::begin_leg(SizeClass& of) noexcept {
   of.position += of.leg.calls;
   of.calls_left = of.leg.calls;
   return true;
+}
+
+bool Selector::begin_network_leg(SizeClass& of) noexcept {
+  of.leg = of.network->leg_at(of.position);
+  of.position += of.leg.calls;
+  of.calls_left = of.leg.calls;
+  return of.leg.calls > 0;
+}
+
+// A part of the call that comes behind the last try.
+Task Selector::judge_together(Group group, SizeClass& of) {
+  TryTimes slowest = of.network->times();
+  Arguments arguments = no_arguments;
+  arguments.in = arguments.out = reinterpret_cast<std::byte*>(slowest.data());
+  arguments.element_count = slowest.size();
+  arguments.element_bytes = sizeof slowest[0];
+  arguments.reducer.kernel = reduce_kernel(ReductionKind::max, ElementType::uint64);
+  arguments.reducer.element_bytes = sizeof slowest[0];
+  co_await allreduce_recursive_multiplying.run(group, arguments);
+  of.network->judge(slowest);
+  ++of.round;
+  of.position = 0;
 }
 
 // Of rank 0. False: somebody has not read its last decision. That one will, without anything that
@@ -264,6 +294,10 @@ std::uint64_t Selector::now_ns() const noexcept {
 
 void Selector::note(SizeClass& of, std::uint64_t round, int stamp, Span span) noexcept {
   if (of.round != round) return;  // it lasted too long
+  if (of.network != nullptr) {
+    if (span.end_ns > span.begin_ns) of.network->add(stamp, span.end_ns - span.begin_ns);
+    return;
+  }
   const NodeMemory& node = *measuring_.node;
   words(node, node.rank(), of).put_stamp(round, of.stamped, stamp, span);
   of.stamped |= ChoiceWords<base::ProcessAtomics>::bit(stamp);
@@ -276,9 +310,17 @@ Task Selector::run(Group group, const Arguments& arguments, CallShape shape, Cho
     while (choice.row == nullptr) {
       SizeClass& of = *choice.measured;
       choice = take_call(of, shape);
-      if (choice.row == nullptr) co_await decision_of(*measuring_.node, of);
+      if (choice.row != nullptr) break;
+      if (of.network == nullptr) {
+        co_await decision_of(*measuring_.node, of);
+      } else {
+        co_await judge_together(group, of);
+      }
     }
-    if (choice.waits) co_await barrier_one_shot.run(group, no_arguments);
+    if (choice.waits) {
+      const bool loads = measuring_.node != nullptr;
+      co_await (loads ? barrier_one_shot : barrier_dissemination).run(group, no_arguments);
+    }
   }
   if (choice.begins < 0 && choice.ends < 0) {
     co_await choice.row->run(group, arguments);

@@ -1,6 +1,7 @@
 // Which algorithm runs a call. On one node that is measured while the program runs: the members of
 // a communicator try the rows that give the same bits, and agree on the fastest
-// (docs/decisions/0021). Elsewhere it is predicted.
+// (docs/decisions/0021). Elsewhere so are collectives that only move data; reductions are
+// predicted (docs/decisions/0024).
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 
 #include "base/system.hpp"
 #include "collectives/forced.hpp"
+#include "collectives/network_trials.hpp"
 #include "collectives/registry.hpp"
 #include "collectives/trials.hpp"
 #include "collectives/turns.hpp"
@@ -30,7 +32,10 @@ struct SizeClass {
   const Algorithm* named = nullptr;  // the same where all ranks name it in their call's signature
   std::uint32_t calls_left = 0;      // of this leg, and of nothing else to do
 
-  // What is measured.
+  // What is measured where members share no memory.
+  std::unique_ptr<NetworkTrials> network;
+
+  // What is measured where they do.
   static constexpr std::uint32_t not_measured = ~0U;
   std::uint32_t index = not_measured;  // in NodeSlab::choices
   std::uint32_t position = 0;          // in the round, of the call behind this leg
@@ -43,7 +48,7 @@ struct SizeClass {
   Decision decision;
   std::unique_ptr<Judge> judge;  // at rank 0
 
-  bool is_measured() const noexcept { return index != not_measured; }
+  bool is_measured() const noexcept { return network != nullptr || index != not_measured; }
 };
 
 // What was decided of a call, when it was called.
@@ -58,7 +63,8 @@ struct Choice {
 
 // Where algorithms are measured: the members' memory, who wakes their tasks, and their clock.
 struct Measuring {
-  NodeMemory* node = nullptr;  // nullptr: they are predicted
+  NodeMemory* node = nullptr;
+  bool by_messages = false;  // where there is none; otherwise they are predicted
   progress::Engine* engine = nullptr;
   const base::System* system = nullptr;
 };
@@ -125,6 +131,9 @@ class Selector {
   std::vector<RowIndex> candidates(const CallShape& shape, Collective collective) const;
   Choice take_call(SizeClass& of, const CallShape& shape) noexcept;
   bool begin_leg(SizeClass& of) noexcept;
+  static bool begin_network_leg(SizeClass& of) noexcept;
+  // Until all members have judged the last turn.
+  static Task judge_together(Group group, SizeClass& of);
   bool judge(SizeClass& of) noexcept;
   bool begin_round(SizeClass& of) noexcept;
   void note(SizeClass& of, std::uint64_t round, int stamp, Span span) noexcept;

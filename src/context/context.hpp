@@ -82,7 +82,10 @@ class Context final : public messaging::Listener, public progress::Pollable {
   // By what a communicator's algorithms are measured; node: its memory, or nullptr.
   collectives::Measuring measuring(collectives::NodeMemory* node) noexcept {
     const bool measured = parts_.options.choice == ChoiceBy::measured;
-    return {.node = measured ? node : nullptr, .engine = &engine_, .system = parts_.system.get()};
+    return {.node = measured ? node : nullptr,
+            .by_messages = measured && node == nullptr,
+            .engine = &engine_,
+            .system = parts_.system.get()};
   }
   const collectives::Forced& forced_algorithms() const noexcept { return forced_algorithms_; }
   OperationLog& operations() noexcept { return operations_; }

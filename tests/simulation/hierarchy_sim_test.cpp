@@ -85,6 +85,80 @@ TEST_P(OnNodes, calls_under_way_at_the_same_time_do_not_mix) {
   }
 }
 
+// Broadcasts and gathers of two lengths by nobody's wish, several at a time; roots give, and run
+// ahead. The rows are measured meanwhile.
+Script measures(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
+                std::vector<Candidate>* known) {
+  Communicator& world = job->world(rank);
+  const auto size = static_cast<std::size_t>(world.size());
+  Random random{seed * 100 + static_cast<std::uint64_t>(rank)};
+  Random same{seed};
+  struct Started {
+    std::vector<std::uint64_t> data;
+    std::vector<std::uint64_t> all;
+    Request request{};
+    std::uint64_t expected = 0;
+  };
+  std::vector<Started> window(4);
+  for (int i = 0; i < calls; ++i) {
+    Started& call = window[index(i) % window.size()];
+    if (i >= static_cast<int>(window.size())) {
+      co_await until(call.request);
+      call.request.wait();
+      for (const auto& values : {call.data, call.all}) {
+        for (const std::uint64_t value : values) {
+          if (value != call.expected)
+            throw std::runtime_error(fmt::format("a call of rank {} is wrong before {}", rank, i));
+        }
+      }
+    }
+    const std::size_t length = same.below(2) == 0 ? 5 : 300;
+    call.expected = static_cast<std::uint64_t>(i + 1);
+    call.all.clear();
+    if (same.below(2) == 0) {
+      call.data.assign(length, rank == 1 ? call.expected : 0);
+      call.request = world.broadcast_async(call.data, 1);
+    } else {
+      call.data.assign(length, call.expected);
+      if (rank == 0) call.all.assign(length * size, 0);
+      call.request = world.gather_async(call.data, call.all, 0);
+    }
+    if (random.below(8) == 0)
+      co_await job->until_after(rank, static_cast<std::int64_t>(random.below(20'000)));
+  }
+  for (Started& call : window) {
+    co_await until(call.request);
+    call.request.wait();
+  }
+  for (const Collective collective : {Collective::broadcast, Collective::gather}) {
+    for (const std::size_t bytes : {5 * sizeof(std::uint64_t), 300 * sizeof(std::uint64_t)}) {
+      const std::size_t vector = bytes * (collective == Collective::gather ? size : 1);
+      for (const Candidate& row : world.explain(collective, vector)) known->push_back(row);
+    }
+  }
+}
+
+TEST_P(OnNodes, members_measure_the_same_row_for_what_only_moves_data) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    SimulatedJob job{network(seed)};
+    std::vector<std::vector<Candidate>> known(index(size()));
+    for (int rank = 0; rank < size(); ++rank)
+      job.start(rank, measures(&job, rank, 2'000, seed, &known[index(rank)]));
+    job.run();
+    ASSERT_EQ(job.close(), "") << "seed " << seed;
+    std::uint32_t measured = 0;
+    for (const auto& of_rank : known) {
+      ASSERT_EQ(of_rank.size(), known[0].size());
+      for (std::size_t i = 0; i < of_rank.size(); ++i) {
+        EXPECT_EQ(of_rank[i].chosen, known[0][i].chosen);
+        EXPECT_EQ(of_rank[i].measured_us, known[0][i].measured_us);
+        measured += of_rank[i].samples > 0 ? 1U : 0U;
+      }
+    }
+    EXPECT_GE(measured, 4U * index(size()));
+  }
+}
+
 struct End {
   std::optional<ErrorDetail> error;
   Deadline time{};

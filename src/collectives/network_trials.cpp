@@ -1,0 +1,142 @@
+#include "collectives/network_trials.hpp"
+
+#include <algorithm>
+
+namespace qpmesh::collectives {
+namespace {
+
+// A row that was slower by this in all turns so far takes no further ones.
+constexpr std::uint64_t left_out_factor = 3;
+// A try lasts about so long, if it is what is predicted: some calls in a row, because a rank that
+// only gives goes on while they are under way. In the first trial fewer: many programs call seldom.
+// In all others as many go before, until rings are full, or whoever runs ahead has to wait.
+constexpr std::uint64_t network_try_ns = 1'000'000;
+constexpr std::uint64_t network_try_calls_max = 128;
+constexpr std::uint64_t quick_try_ns = 250'000;
+constexpr std::uint64_t quick_try_calls_max = 24;
+constexpr std::uint64_t network_try_calls_min = 2;
+// Another row must be better by a twentieth, or the one that runs stays.
+constexpr std::uint64_t better_parts = 20;
+// What all members do together before a try, and to judge.
+constexpr std::uint64_t meeting_ns = 100'000;
+// A trial costs a fiftieth of the time that follows, at most, and none follows before that time is
+// worth talking of; of the first one, which is quick, a tenth.
+constexpr std::uint64_t lost_parts = 50;
+constexpr std::uint64_t idle_least_ns = 500'000'000;
+constexpr std::uint64_t lost_parts_of_quick = 10;
+constexpr std::uint64_t idle_least_of_quick_ns = 10'000'000;
+constexpr std::uint32_t network_patience_max = 64;
+constexpr std::uint64_t idle_calls_min = 64;
+constexpr std::uint64_t idle_calls_max = std::uint64_t{1} << 30;
+
+std::size_t index(int number) noexcept { return static_cast<std::size_t>(number); }
+
+std::uint32_t calls_in(std::uint64_t ns, std::uint64_t call_ns, std::uint64_t most) noexcept {
+  return static_cast<std::uint32_t>(
+      std::clamp(ns / std::max<std::uint64_t>(call_ns, 1), network_try_calls_min, most));
+}
+
+}  // namespace
+
+NetworkTrials::NetworkTrials(std::span<const RowIndex> candidates, double cheapest_us) noexcept
+    : row_{candidates.front()},
+      idle_calls_{opening_calls},
+      try_calls_{calls_in(quick_try_ns, static_cast<std::uint64_t>(cheapest_us * 1e3),
+                          quick_try_calls_max)},
+      turns_left_{turns_max} {
+  for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
+    candidates_.add(row);
+  tried_ = candidates_;
+}
+
+Leg NetworkTrials::leg_at(std::uint32_t position) const noexcept {
+  if (position < idle_calls_) return {.row = row_, .calls = idle_calls_ - position};
+  const std::uint32_t call = position - idle_calls_;
+  const std::uint32_t number = call / (warming_calls_ + try_calls_);
+  if (number == tried_.count) return {.row = row_, .calls = 0};
+  const std::uint32_t of_try = call % (warming_calls_ + try_calls_);
+  const bool is_timed = of_try >= warming_calls_;
+  return {.row = tried_.rows[number],
+          .calls = is_timed || of_try == 0 ? 1 : warming_calls_ - of_try,
+          .stamp = is_timed ? static_cast<int>(number) : -1,
+          .begins = is_timed,
+          .ends = is_timed,
+          .is_first = of_try == 0};
+}
+
+void NetworkTrials::add(int number, std::uint64_t ns) noexcept {
+  here_[index(number)] += ns;
+  ++ended_[index(number)];
+}
+
+TryTimes NetworkTrials::times() const noexcept {
+  TryTimes times = here_;
+  for (std::size_t number = 0; number < tried_.count; ++number) {
+    if (ended_[number] < try_calls_) times[number] = never;
+  }
+  return times;
+}
+
+void NetworkTrials::Known::add(std::uint64_t ns) noexcept {
+  std::uint32_t at = turns++;
+  for (; at > 0 && call_ns[at - 1] > ns; --at) call_ns[at] = call_ns[at - 1];
+  call_ns[at] = ns;
+}
+
+void NetworkTrials::judge(const TryTimes& slowest) noexcept {
+  if (turns_left_ == turns_max) known_ = {};
+  for (std::size_t number = 0; number < tried_.count; ++number) {
+    spent_ns_ += meeting_ns;
+    if (slowest[number] == never) continue;
+    Known& known = known_[tried_.rows[number]];
+    known.add(slowest[number] / try_calls_);
+    known.samples += try_calls_;
+    spent_ns_ += slowest[number];
+    spent_calls_ += try_calls_;
+  }
+  here_ = {};
+  ended_ = {};
+  std::uint64_t least_ns = never;
+  for (const RowIndex row : tried_) least_ns = std::min(least_ns, known_[row].median_ns());
+  tried_.drop_if([&](RowIndex row) {
+    return least_ns != never && known_[row].median_ns() / left_out_factor > least_ns;
+  });
+  if (--turns_left_ == 0 || tried_.count == 1) return end_trial();
+  std::reverse(tried_.begin(), tried_.end());  // each follows each
+  idle_calls_ = 0;
+}
+
+void NetworkTrials::end_trial() noexcept {
+  RowIndex best = row_;
+  for (const RowIndex row : candidates_) {
+    const std::uint64_t of_best_ns = known_[best].median_ns();
+    const std::uint64_t margin_ns = best == row_ ? of_best_ns / better_parts : 0;
+    if (known_[row].median_ns() < of_best_ns - margin_ns) best = row;
+  }
+  patience_ = best == row_ ? std::min(2 * patience_, network_patience_max) : 1;
+  row_ = best;
+  const std::uint64_t call_ns = known_[best].median_ns();
+  if (call_ns != never) {
+    const std::uint64_t lost_ns = spent_ns_ - std::min(spent_ns_, spent_calls_ * call_ns);
+    const std::uint64_t idle_ns =
+        is_quick_ ? std::max(lost_parts_of_quick * lost_ns, idle_least_of_quick_ns)
+                  : std::max(lost_parts * lost_ns, patience_ * idle_least_ns);
+    idle_calls_ = static_cast<std::uint32_t>(
+        std::clamp(idle_ns / std::max<std::uint64_t>(call_ns, 1), idle_calls_min, idle_calls_max));
+    warming_calls_ = try_calls_ = calls_in(network_try_ns, call_ns, network_try_calls_max);
+  } else {
+    idle_calls_ = static_cast<std::uint32_t>(idle_calls_min);
+  }
+  is_quick_ = false;
+  turns_left_ = turns_max;
+  tried_ = candidates_;
+  spent_ns_ = spent_calls_ = 0;
+}
+
+Figure NetworkTrials::figure(RowIndex row) const noexcept {
+  const Known& known = known_[row];
+  if (known.turns == 0) return {};
+  return {.us = static_cast<float>(known.median_ns()) * 1e-3F, .samples = known.samples};
+}
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,78 @@
+// When which row of a class of calls is tried where its members share no memory, and what follows
+// from the times: numbers alone.
+//
+// As on a node (trials.hpp) all members count the calls of a class alike. In a trial the rows run
+// in turns, some calls each. Who only gives waits for all others before a try: so a try takes what
+// its calls take until the last member has them, also where they run ahead of those that take. When
+// all rows have had their turn, the members tell each other the times of their calls: of each try
+// the longest one counts. All judge these alike, by whole numbers, which every machine computes
+// alike. That is a round of messages, so trials are rare.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collectives/trials.hpp"
+
+namespace qpmesh::collectives {
+
+// Of the tries of a turn, in ns, all calls of one together.
+using TryTimes = std::array<std::uint64_t, tried_max>;
+
+class NetworkTrials {
+ public:
+  // candidates: rows that give the same bits, by prediction, the cheapest first; at least two. Only
+  // the first tried_max are ever tried. cheapest_us: what is predicted of the first one.
+  NetworkTrials(std::span<const RowIndex> candidates, double cheapest_us) noexcept;
+
+  // Of calls in which nothing is tried.
+  RowIndex row() const noexcept { return row_; }
+  // Calls that come next, all alike. position: calls since the last judgement. No calls: the
+  // members have to judge first. stamp: the number of the try.
+  Leg leg_at(std::uint32_t position) const noexcept;
+
+  // What a call of a try took here.
+  void add(int number, std::uint64_t ns) noexcept;
+  // What the tries of this turn took here; never: not all calls have ended.
+  TryTimes times() const noexcept;
+  // slowest: of each try the longest of all members' times.
+  void judge(const TryTimes& slowest) noexcept;
+
+  // Of a call, in the last trial. 0 samples: never tried.
+  Figure figure(RowIndex row) const noexcept;
+
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  static constexpr std::uint32_t turns_max = 3;  // of a trial
+
+ private:
+  void end_trial() noexcept;
+
+  TriedRows candidates_;
+  TriedRows tried_;  // in this turn, in this order
+  RowIndex row_;
+  std::uint32_t idle_calls_;         // before the next turn
+  std::uint32_t warming_calls_ = 0;  // of a try, before those that are timed
+  std::uint32_t try_calls_;          // that are timed
+  std::uint32_t turns_left_;         // of this trial, with this turn
+  bool is_quick_ = true;             // this trial: the first one
+  std::uint32_t patience_ = 1;
+  std::uint64_t spent_ns_ = 0;     // in the tries of this trial
+  std::uint64_t spent_calls_ = 0;  // on that
+  TryTimes here_{};                // of this rank, in this turn
+  std::array<std::uint32_t, tried_max> ended_{};
+  // Of a row in this trial, or the last one: a call by turn, and how many turns it had. Noise
+  // makes them longer, and luck shorter, where ranks share a core: the median counts.
+  struct Known {
+    std::array<std::uint64_t, turns_max> call_ns{};  // sorted
+    std::uint32_t turns = 0;
+    std::uint32_t samples = 0;
+
+    void add(std::uint64_t ns) noexcept;
+    std::uint64_t median_ns() const noexcept { return turns == 0 ? never : call_ns[turns / 2]; }
+  };
+  std::array<Known, rows_max> known_{};
+};
+
+}  // namespace qpmesh::collectives

@@ -1,0 +1,155 @@
+// When rows are tried between nodes, and what follows: whole lives of a class whose rows take given
+// times.
+#include "collectives/network_trials.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace qpmesh::collectives;
+
+// All members of a class.
+struct NetworkLife {
+  std::vector<RowIndex> candidates;
+  std::function<double(RowIndex row, std::uint64_t call, std::size_t member)> time_us;
+  double predicted_us = 20;
+  std::array<NetworkTrials, 3> members{NetworkTrials{candidates, predicted_us},
+                                       NetworkTrials{candidates, predicted_us},
+                                       NetworkTrials{candidates, predicted_us}};
+  std::uint64_t calls = 0;
+  std::uint64_t judgements = 0;
+  std::uint32_t position = 0;
+  std::array<std::uint64_t, rows_max> calls_of{};
+
+  void judge() {
+    TryTimes slowest{};
+    for (const NetworkTrials& member : members) {
+      const TryTimes times = member.times();
+      for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);
+    }
+    for (NetworkTrials& member : members) member.judge(slowest);
+    ++judgements;
+    position = 0;
+  }
+  // The next legs, until so many calls.
+  void live(std::uint64_t until_calls) {
+    while (calls < until_calls) {
+      const Leg leg = members[0].leg_at(position);
+      for (const NetworkTrials& member : members) {
+        const Leg its = member.leg_at(position);
+        ASSERT_EQ(its.row, leg.row);
+        ASSERT_EQ(its.calls, leg.calls);
+        ASSERT_EQ(its.stamp, leg.stamp);
+      }
+      if (leg.calls == 0) {
+        judge();
+        continue;
+      }
+      ASSERT_EQ(leg.begins, leg.stamp >= 0);
+      ASSERT_EQ(leg.ends, leg.begins);
+      if (leg.begins) {
+        ASSERT_EQ(leg.calls, 1U);
+      }
+      for (std::size_t i = 0; leg.begins && i < members.size(); ++i) {
+        const double us = time_us(leg.row, calls, i);
+        if (us >= 0) members[i].add(leg.stamp, static_cast<std::uint64_t>(us * 1e3));
+      }
+      const std::uint64_t taken = std::min<std::uint64_t>(leg.calls, until_calls - calls);
+      calls += taken;
+      calls_of[leg.row] += taken;
+      position += static_cast<std::uint32_t>(taken);
+    }
+  }
+};
+
+TEST(a_class_between_nodes, runs_what_is_predicted_first_and_the_fastest_after_some_hundred_calls) {
+  const std::array<double, 4> row_us{20, 12, 10, 60};
+  NetworkLife life{.candidates = {0, 1, 2, 3},
+                   .time_us = [&](RowIndex row, std::uint64_t call, std::size_t) {
+                     EXPECT_GE(call, opening_calls);
+                     return row_us[row];
+                   }};
+  life.live(opening_calls);
+  EXPECT_EQ(life.calls_of[0], opening_calls);
+  life.live(200);
+  for (const NetworkTrials& member : life.members) EXPECT_EQ(member.row(), 2);
+  EXPECT_FLOAT_EQ(life.members[0].figure(1).us, 12);
+  EXPECT_FLOAT_EQ(life.members[0].figure(3).us, 60);
+  // What is far behind has one turn.
+  EXPECT_EQ(life.members[0].figure(3).samples * 3, life.members[0].figure(1).samples);
+  EXPECT_EQ(life.members[0].figure(4).samples, 0U);
+}
+
+TEST(a_class_between_nodes, counts_what_the_last_member_takes) {
+  NetworkLife life{.candidates = {0, 1, 2},
+                   .time_us = [](RowIndex row, std::uint64_t, std::size_t member) {
+                     if (member == row) return 30.0;  // one that takes
+                     return row == 1 ? 1.0 : 25.0;    // those that only give run ahead
+                   }};
+  life.live(500);
+  EXPECT_EQ(life.members[0].row(), 0);
+  EXPECT_FLOAT_EQ(life.members[0].figure(1).us, 30);
+}
+
+TEST(a_class_between_nodes, takes_no_figure_of_a_row_whose_calls_have_not_all_ended) {
+  NetworkLife life{.candidates = {0, 1},
+                   .time_us = [](RowIndex row, std::uint64_t call, std::size_t member) {
+                     if (row == 0) return 20.0;
+                     return member == 1 && call % 3 == 0 ? -1.0 : 1.0;
+                   }};
+  life.live(500);
+  EXPECT_EQ(life.members[0].row(), 0);
+  EXPECT_EQ(life.members[0].figure(1).samples, 0U);
+  NetworkLife none{.candidates = {0, 1},
+                   .time_us = [](RowIndex, std::uint64_t, std::size_t) { return -1.0; }};
+  none.live(5'000);
+  EXPECT_EQ(none.members[0].row(), 0);
+}
+
+TEST(a_class_between_nodes, finds_the_fastest_row_through_noise_and_goes_on_looking) {
+  std::mt19937 random{11};
+  int right = 0;
+  for (int number = 0; number < 50; ++number) {
+    NetworkLife life{.candidates = {0, 1, 2},
+                     .time_us = [&](RowIndex row, std::uint64_t, std::size_t) {
+                       const bool disturbed = random() % 50 == 0;
+                       return (row == 1 ? 10 : 14) + static_cast<double>(random() % 1000) * 2e-3 +
+                              (disturbed ? 100 : 0);
+                     }};
+    life.live(5'000);
+    right += life.members[0].row() == 1 ? 1 : 0;
+  }
+  EXPECT_GE(right, 48);
+
+  NetworkLife changes{.candidates = {0, 1},
+                      .time_us = [](RowIndex row, std::uint64_t call, std::size_t) {
+                        return (row == 0) == (call < 10'000) ? 10.0 : 20.0;
+                      }};
+  changes.live(9'000);
+  EXPECT_EQ(changes.members[0].row(), 0);
+  changes.live(1'000'000);
+  EXPECT_EQ(changes.members[0].row(), 1);
+}
+
+TEST(a_class_between_nodes, spends_little_on_trials) {
+  for (const double best_us : {5.0, 100.0, 20'000.0}) {
+    const std::array<double, 3> row_us{best_us, 1.3 * best_us, 4 * best_us};
+    NetworkLife life{
+        .candidates = {0, 1, 2},
+        .time_us = [&](RowIndex row, std::uint64_t, std::size_t) { return row_us[row]; },
+        .predicted_us = best_us};
+    life.live(100'000);
+    double spent_us = 0;
+    for (const std::size_t row : {0U, 1U, 2U})
+      spent_us += static_cast<double>(life.calls_of[row]) * row_us[row];
+    EXPECT_LE(spent_us, 1.03 * 100'000 * best_us) << best_us;
+    EXPECT_LE(static_cast<double>(life.judgements) * 100, 0.02 * spent_us) << best_us;
+  }
+}
+
+}  // namespace
