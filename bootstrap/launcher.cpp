@@ -228,11 +228,11 @@ std::string srun_root(const Environment& environment, const std::string& job) {
     const std::string host = first_of_hosts(*list);
     if (host.empty()) fail_variable(name, *list, "a list of nodes like node[1-4]");
     const auto reserved = environment("SLURM_STEP_RESV_PORTS");
-    const auto first =
-        reserved ? parse_number(reserved->substr(0, reserved->find_first_of("-,"))) : std::nullopt;
-    const bool usable = first && *first >= 1 && *first <= 65'535;
+    const std::int64_t first =
+        reserved ? parse_number(reserved->substr(0, reserved->find_first_of("-,"))).value_or(0) : 0;
+    const bool usable = first >= 1 && first <= 65'535;
     return to_string(HostPort{
-        host, usable ? static_cast<std::uint16_t>(*first) : derived_port(base::mix64(job))});
+        host, usable ? static_cast<std::uint16_t>(first) : derived_port(base::mix64(job))});
   }
   return {};
 }
