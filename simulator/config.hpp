@@ -40,6 +40,7 @@ struct NetworkConfig {
   std::size_t inline_bytes_max = 220;
   std::size_t write_bytes_max = std::size_t{1} << 30;
   WriteOrder write_order = WriteOrder::strict;
+  int rails = 1;  // or 2: that join each pair of a job
 
   // Behaviour. Times are virtual.
 

@@ -247,6 +247,17 @@ void Fabric::fail_link(int from, int to) {
   }
 }
 
+void Fabric::fail_rail(int from, int to, int rail) {
+  for (const std::uint32_t id : ranks_[static_cast<std::size_t>(from)].endpoints) {
+    const Endpoint& endpoint = endpoints_[id];
+    if (endpoint.peer != to || rail-- != 0) continue;
+    if (endpoint.closed || endpoint.fault) return;
+    settle(id);
+    set_fault(id, fmt::format("a rail between ranks {} and {} failed", from, to), EIO);
+    return;
+  }
+}
+
 void Fabric::kill(int rank) {
   Rank& victim = ranks_[static_cast<std::size_t>(rank)];
   if (victim.dead) return;

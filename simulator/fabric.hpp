@@ -52,6 +52,7 @@ class Fabric {
 
   void handle(const Event& event);
   void fail_link(int from, int to);
+  void fail_rail(int from, int to, int rail);
   void kill(int rank);
   // Who loads this rank's memory and has to be stepped when it may have changed.
   std::span<const int> watchers(int rank) const noexcept {

@@ -89,6 +89,7 @@ struct SendOperation : progress::Operation, Outgoing {
   transport::RemoteAddress destination{};
   std::uint64_t completion = 0;  // of the last piece posted
   bool staged = false;           // the source is copied before the device reads it
+  bool taken_back = false;       // the peer waits for the last piece to have its target back
   std::optional<transport::RemoteAddress> opened{};  // registered for this operation alone
   SendOperation* previous = nullptr;
   SendOperation* next = nullptr;

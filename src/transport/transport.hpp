@@ -20,6 +20,12 @@ namespace qpmesh::transport {
 struct RemoteAddress {
   std::uint32_t region = 0;
   std::uint64_t offset = 0;
+  // The key of the same memory on the second rail; 0: it is not open there (rails.hpp).
+  std::uint32_t second_region = 0;
+
+  constexpr RemoteAddress operator+(std::uint64_t bytes) const noexcept {
+    return {region, offset + bytes, second_region};
+  }
 };
 
 // How a receiver learns that a write has arrived.
@@ -53,6 +59,8 @@ struct Capabilities {
   Notification medium = Notification::poll;  // records with payload behind them
   std::size_t inline_bytes_max = 0;          // such sources may be reused as soon as post returns
   std::size_t write_bytes_max = 0;           // of one write or read
+  // On which unordered writes, and reads, go side by side.
+  int rails = 1;
   // Of a message that comes through the payload ring: worth its record, and short enough that both
   // ends copy at once.
   std::size_t segment_bytes_max = std::size_t{16} << 10;
@@ -73,6 +81,9 @@ struct Write {
   std::uint32_t flag_bytes = 4;                 // or 8
   std::optional<std::uint32_t> immediate = {};  // delivered by poll_immediate at the other end
   bool tell = false;  // counts in completed() once its sources, and all earlier ones, may be reused
+  // Where there are several rails it may be placed behind later writes. It tells, and who posts it
+  // lets the peer know of it when it counts in completed(): over rails its bytes are there then.
+  bool unordered = false;
 };
 
 enum class Post : std::uint8_t { posted, busy, failed };

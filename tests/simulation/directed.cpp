@@ -45,6 +45,13 @@ NetworkConfig reading_network(int rank_count, std::uint64_t seed) {
   return config;
 }
 
+NetworkConfig two_rails_network(int rank_count, std::uint64_t seed) {
+  NetworkConfig config = mixed_network(rank_count, seed);
+  config.rails = 2;
+  config.write_bytes_max = 1'500;  // a message is several writes
+  return config;
+}
+
 NetworkConfig private_copies_network(int rank_count, std::uint64_t seed) {
   NetworkConfig config = simulator::shared_memory_network(rank_count, seed);
   config.copies_private_memory = true;
@@ -59,7 +66,8 @@ const std::vector<Flavour>& flavours() {
                                         {"mixed", mixed_network},
                                         {"immediate", simulator::immediate_network},
                                         {"pipelined", pipelined_network},
-                                        {"reading", reading_network}};
+                                        {"reading", reading_network},
+                                        {"two_rails", two_rails_network}};
   return all;
 }
 

@@ -100,6 +100,22 @@ TEST_P(OnEveryNetwork, a_large_message_passes_behind_unmatched_ones) {
   }
 }
 
+// One end fails: it gives its rail up, the other end is told, and both go on with the first.
+TEST(two_rails, lose_nothing_when_the_second_fails) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    NetworkConfig network = two_rails_network(2, seed);
+    if (seed % 4 == 0) {
+      network = reading_network(2, seed);
+      network.rails = 2;
+    }
+    const Outcome outcome =
+        random_traffic({.network = network,
+                        .send_pause_max_ns = seed % 2 == 0 ? 20'000 : 0,
+                        .rail_fails_ns = 10'000 * static_cast<std::int64_t>(seed)});
+    ASSERT_EQ(outcome.wrong, "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(all, OnEveryNetwork, testing::ValuesIn(flavours()),
                          [](const auto& flavour) { return std::string{flavour.param.name}; });
 

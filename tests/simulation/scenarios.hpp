@@ -30,6 +30,7 @@ NetworkConfig pipelined_network(int rank_count, std::uint64_t seed);  // polled,
 NetworkConfig reading_network(
     int rank_count,
     std::uint64_t seed);  // as immediate_network, and receivers read large messages
+NetworkConfig two_rails_network(int rank_count, std::uint64_t seed);  // as mixed_network
 
 struct Outcome {
   std::string wrong;  // empty: all is well
@@ -43,7 +44,8 @@ struct Traffic {
   std::int64_t receive_after_ns = 0;   // so long everybody sends and nobody receives
   std::int64_t send_pause_max_ns = 0;  // between two sends of a rank
   std::size_t bytes_max = 20'000;
-  int stops = 20;  // of a rank at a time: what came meanwhile is seen at once
+  std::int64_t rail_fails_ns = 0;  // when the second rail between ranks 0 and 1 does; 0: never
+  int stops = 20;                  // of a rank at a time: what came meanwhile is seen at once
 };
 // Random messages among all ranks, to themselves too, in four communicators: their receives name
 // source and tag, source, tag, or nothing. Each must get the message that the order per pair

@@ -6,6 +6,7 @@
 
 #include "base/bytes.hpp"
 #include "context/communicator_state.hpp"
+#include "transport/rails.hpp"
 
 namespace qpmesh::test {
 namespace {
@@ -46,8 +47,8 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   const std::uint64_t epoch = base::mix64(config.seed);
   std::vector<context::ContextParts> parts(ranks_.size());
   const std::size_t staging_bytes = layout.staging_bytes();
-  std::vector<std::uint32_t> arenas;  // their regions
-  std::vector<simulator::Transport*> transports;
+  std::vector<transport::RemoteAddress> arenas;
+  std::vector<std::vector<simulator::Transport*>> transports;  // by rank, one for each rail
   for (int rank = 0; rank < size; ++rank) {
     context::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     base::System& system = network_.system(rank);
@@ -66,14 +67,10 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
     mine.arena = std::make_unique<transport::Arena>(
         transport::Arena::create_private(system, arena_bytes(layout, size)));
     const std::uint64_t slab_offset = mine.arena->allocate(layout.slab_bytes(size)).value();
-    auto transport = network_.make_transport(rank);
-    transports.push_back(transport.get());
-    mine.transports.push_back(std::move(transport));
+    mine.transports.push_back(make_transport(rank, mine.log, transports.emplace_back()));
     neighbours_.emplace_back(network_, rank, *mine.arena);
-    arenas.push_back(mine.transports[0]
-                         ->register_memory({mine.arena->data(), mine.arena->bytes()},
-                                           transport::RegionKind::lasting)
-                         .region);
+    arenas.push_back(mine.transports[0]->register_memory({mine.arena->data(), mine.arena->bytes()},
+                                                         transport::RegionKind::lasting));
     mine.control = network_.make_control_channel(rank);
     mine.wait_policy = progress::WaitPolicy::own_core();
     rank_at(rank).slab_offset = slab_offset;
@@ -82,31 +79,49 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
   std::vector<Blob> addresses;
   for (int rank = 0; rank < size; ++rank) {
     for (int peer = 0; peer < size; ++peer) {
-      addresses.push_back(transports[static_cast<std::size_t>(rank)]->address_for(peer));
+      for (simulator::Transport* const rail : transports[static_cast<std::size_t>(rank)])
+        addresses.push_back(rail->address_for(peer));
     }
   }
   for (int rank = 0; rank < size; ++rank) {
     context::ContextParts& mine = parts[static_cast<std::size_t>(rank)];
     for (int peer = 0; peer < size; ++peer) {
-      const Blob& address =
-          addresses[static_cast<std::size_t>(peer) * parts.size() + static_cast<std::size_t>(rank)];
-      auto connection = transports[static_cast<std::size_t>(rank)]->connect(peer, address);
+      const auto& rails = transports[static_cast<std::size_t>(rank)];
+      const transport::RemoteAddress arena = arenas[static_cast<std::size_t>(peer)];
+      const auto connect = [&](std::size_t rail) {
+        const auto pair = static_cast<std::size_t>(peer) * parts.size();
+        const auto of_rail = (pair + static_cast<std::size_t>(rank)) * rails.size() + rail;
+        return rails[rail]->connect(peer, addresses[of_rail]);
+      };
+      const std::uint64_t slot = rank_at(rank).slab_offset + layout.slot_offset(peer);
+      const std::uint64_t remote_slot = rank_at(peer).slab_offset + layout.slot_offset(rank);
+      auto connection = connect(0);
+      if (rails.size() > 1) {
+        connection =
+            std::make_unique<transport::RailedConnection>(transport::RailedConnection::Parts{
+                .transport =
+                    static_cast<transport::RailedTransport*>(mine.transports.front().get()),
+                .peer = peer,
+                .first = std::move(connection),
+                .second = connect(1),
+                .second_name = "the second rail",
+                .notice = mine.arena->data() + slot + messaging::RingLayout::rail_notice_offset,
+                .peer_notice = arena + (remote_slot + messaging::RingLayout::rail_notice_offset)});
+      }
       std::span<std::byte> staging;
       if (connection->capabilities().inline_bytes_max < staging_bytes)
         staging = {mine.arena->data() + mine.arena->allocate(staging_bytes).value(), staging_bytes};
-      const std::uint32_t region = arenas[static_cast<std::size_t>(peer)];
       mine.links.push_back(
           {.connection = std::move(connection),
-           .places = {
-               .transport = mine.transports[0].get(),
-               .neighbour = config.copies_private_memory
-                                ? &neighbours_[static_cast<std::size_t>(peer)]
-                                : nullptr,
-               .layout = layout,
-               .slot = mine.arena->data() + rank_at(rank).slab_offset + layout.slot_offset(peer),
-               .remote_slot = {region, rank_at(peer).slab_offset + layout.slot_offset(rank)},
-               .remote_revocations = {region, offsetof(transport::ArenaHeader, revocations)},
-               .staging = staging}});
+           .places = {.transport = mine.transports[0].get(),
+                      .neighbour = config.copies_private_memory
+                                       ? &neighbours_[static_cast<std::size_t>(peer)]
+                                       : nullptr,
+                      .layout = layout,
+                      .slot = mine.arena->data() + slot,
+                      .remote_slot = arena + remote_slot,
+                      .remote_revocations = arena + offsetof(transport::ArenaHeader, revocations),
+                      .staging = staging}});
     }
   }
   if (config.one_node || !config.nodes.empty()) share_memory(parts);
@@ -119,6 +134,17 @@ SimulatedJob::SimulatedJob(const NetworkConfig& config, const Options& options)
         std::make_unique<Communicator>(communicator(rank, base::mix64(epoch), everybody(size)));
     network_.set_step(rank, [this, rank] { return step(rank_at(rank)); });
   }
+}
+
+std::unique_ptr<transport::Transport> SimulatedJob::make_transport(
+    int rank, const base::Log& log, std::vector<simulator::Transport*>& rails) {
+  auto first = network_.make_transport(rank);
+  rails.push_back(first.get());
+  if (network_.config().rails == 1) return first;
+  auto second = network_.make_transport(rank);
+  rails.push_back(second.get());
+  return std::make_unique<transport::RailedTransport>(network_.system(rank), log, std::move(first),
+                                                      std::move(second));
 }
 
 // One process holds all ranks: an arena is mapped where it lies.

@@ -69,6 +69,9 @@ class SimulatedJob {
   };
 
   void share_memory(std::vector<context::ContextParts>& parts);
+  // Of all rails.
+  std::unique_ptr<transport::Transport> make_transport(int rank, const base::Log& log,
+                                                       std::vector<simulator::Transport*>& rails);
   const std::vector<context::NodeSlabs>& node_slabs(std::uint64_t id,
                                                     const std::vector<int>& members);
   Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }

@@ -27,6 +27,13 @@ std::optional<transport::RemoteAddress> try_to_open(Core& core, Peer& peer,
   return std::nullopt;
 }
 
+template <class Body>
+void set_memory(Body& body, const transport::RemoteAddress& address) noexcept {
+  body.region = address.region;
+  body.second_region = address.second_region;
+  body.offset = address.offset;
+}
+
 }  // namespace
 
 std::optional<transport::RemoteAddress> open_target(Core& core, Peer& peer,
@@ -65,10 +72,7 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
     if (cma) body.offset = reinterpret_cast<std::uintptr_t>(send.data);
     body.revocations = core.config.revocations->current();
   }
-  if (address) {
-    body.region = address->region;
-    body.offset = address->offset;
-  }
+  if (address) set_memory(body, *address);
   std::memcpy(record.body(), &body, sizeof body);
 }
 
@@ -108,8 +112,7 @@ void answer(Core& core, Peer& peer, ReceiveOperation& receive, std::uint32_t sen
   if (const auto address = open_target(core, peer, receive)) {
     enter(receive, preposted ? ReceiveState::preposted_open : ReceiveState::open);
     fields.flags = flag_zero_copy;
-    body.region = address->region;
-    body.offset = address->offset;
+    set_memory(body, *address);
   } else {
     enter(receive, preposted ? ReceiveState::preposted_streaming : ReceiveState::streaming);
     ++peer.streams_in;
@@ -132,7 +135,7 @@ void proceed(Core& core, Peer& peer, SendOperation& send, const Record& answer) 
   // Where a write is a store into a mapping no device checks it: a wrong word must do no harm.
   const bool checked_by_device = !peer.capabilities.loads_peer_memory;
   if (zero_copy && !checked_by_device &&
-      peer.connection.load({body.region, body.offset}, send.bytes) == nullptr) {
+      peer.connection.load(body.memory(), send.bytes) == nullptr) {
     return link_failed(core, peer, ErrorCode::corrupt,
                        "an answer to a rendezvous that names memory which is not the peer's");
   }
@@ -151,7 +154,7 @@ void proceed(Core& core, Peer& peer, SendOperation& send, const Record& answer) 
   send.staged = !reachable && !send.opened;
   ++core.counters.zero_copy_sends;
   enter(send, SendState::writing);
-  send.destination = {body.region, body.offset};
+  send.destination = body.memory();
   send.completion = 0;
   peer.writes.push_back(send);
   write_through(core, peer, send);
@@ -184,7 +187,7 @@ void finish(Core& core, SendOperation& send, const Error* failure) noexcept {
     failure = send.failure;
   }
   close_memory(peer, send.opened);
-  send.staged = false;
+  send.staged = send.taken_back = false;
   enter(send, idle);
   core.sends.remove(send.number);
   core.engine.complete(send, failure);

@@ -99,6 +99,9 @@ void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept
 void close(Core& core, SendOperation& send, const Error& failure) noexcept;
 void handle_revoke(Core& core, Peer& peer, const RendezvousBody& body);
 void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body);
+// Nothing is under way of it any more: ends it, and tells a peer that waits for that.
+void finish_written(Core& core, Peer& peer, SendOperation& send,
+                    const Error* failure = nullptr) noexcept;
 // Ends what is closing by tearing down connections: all, or that of a rank or a communicator.
 void tear_down_closing(Core& core, std::optional<int> rank,
                        std::optional<std::uint64_t> communicator) noexcept;

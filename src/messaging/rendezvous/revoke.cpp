@@ -3,7 +3,8 @@
 // The ranks of a failed communicator mostly live, and other communicators need the links between
 // them. So the owner of memory that a peer's device may write (or read) asks for it back: the peer
 // posts nothing behind its answer, and what it had posted is done when the answer comes, because
-// writes and records of a connection arrive in order. Who posted itself waits for the completion.
+// writes and records of a connection arrive in order; over several rails it answers when all of it
+// is complete. Who posted itself waits for the completion.
 // Only where that takes too long the connection is torn down, which ends all of it.
 #include <new>
 
@@ -40,14 +41,19 @@ void close_later(Core& core, Peer& peer, Operation& operation, typename Operatio
   finish(core, operation);
 }
 
-void stop_writing(Peer& peer, std::uint32_t receiver_number) noexcept {
+// False: writes are under way, and records could overtake them.
+bool stop_writing(Peer& peer, std::uint32_t receiver_number) noexcept {
   std::erase_if(peer.preposted, [=](const Record& answer) {
     return answer.rendezvous().receiver_operation == receiver_number;
   });
+  bool under_way = false;
   peer.writes.for_each([&](SendOperation& send) {
-    if (send.receiver_number == receiver_number && send.state == SendState::writing)
-      enter(send, SendState::written);
+    if (send.receiver_number != receiver_number) return;
+    if (send.state == SendState::writing) enter(send, SendState::written);
+    send.taken_back = peer.capabilities.rails > 1 && !peer.out.completed(send.completion);
+    under_way |= send.taken_back;
   });
+  return !under_way;
 }
 
 // False: reads are under way.
@@ -65,6 +71,14 @@ bool stop_reading(Core& core, Peer& peer, std::uint32_t sender_number) noexcept 
     if (offered && message.offer.sender_operation == sender_number) discard(core, message);
   });
   return true;
+}
+
+// Nothing more of ours comes: to the number that the peer named.
+void answer_revocation(Core& core, Peer& peer, const RendezvousBody& named) noexcept {
+  if (!send_revocation(core, peer, RecordKind::revoked,
+                       {.sender_operation = named.sender_operation,
+                        .receiver_operation = named.receiver_operation}))
+    link_failed(core, peer, ErrorCode::no_resource, "no memory here");
 }
 
 }  // namespace
@@ -95,7 +109,7 @@ void close(Core& core, SendOperation& send, const Error& failure) noexcept {
   const bool writes =
       (send.state == writing || send.state == written) && !peer.out.completed(send.completion);
   if ((!open_to_peer && !writes) || mutant == Mutant::revocation)
-    return finish(core, send, &failure);
+    return finish_written(core, peer, send, &failure);
   if (open_to_peer) peer.offered.remove(send);
   close_later(core, peer, send, open_to_peer ? revoking : draining,
               {.sender_operation = send.number}, failure);
@@ -107,13 +121,18 @@ void handle_revoke(Core& core, Peer& peer, const RendezvousBody& body) {
   if (peer.control.size() >= control_waiting_max)
     return link_failed(core, peer, ErrorCode::corrupt,
                        "it takes back more memory than it can have opened");
-  if (body.receiver_operation != 0) stop_writing(peer, body.receiver_operation);
-  else if (!stop_reading(core, peer, body.sender_operation))
-    return;  // finished will come behind the last read
-  if (!send_revocation(core, peer, RecordKind::revoked,
-                       {.sender_operation = body.sender_operation,
-                        .receiver_operation = body.receiver_operation}))
-    link_failed(core, peer, ErrorCode::no_resource, "no memory here");
+  // The answer, or finished, will come behind the last of what is under way.
+  const bool stopped = body.receiver_operation != 0
+                           ? stop_writing(peer, body.receiver_operation)
+                           : stop_reading(core, peer, body.sender_operation);
+  if (stopped) answer_revocation(core, peer, body);
+}
+
+void finish_written(Core& core, Peer& peer, SendOperation& send, const Error* failure) noexcept {
+  const std::uint32_t taken_back = send.taken_back ? send.receiver_number : 0;
+  finish(core, send, failure);
+  if (taken_back != 0 && !peer.failed)
+    answer_revocation(core, peer, {.receiver_operation = taken_back});
 }
 
 void handle_revoked(Core& core, Peer& peer, const RendezvousBody& body) {

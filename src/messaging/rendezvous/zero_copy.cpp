@@ -40,7 +40,7 @@ bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBo
   }
   enter(receive, ReceiveState::reading);
   receive.sender_number = offered.sender_operation;
-  receive.origin = {offered.region, offered.offset};
+  receive.origin = offered.memory();
   receive.completion = 0;
   ++core.counters.reads;
   peer.reads.push_back(receive);
@@ -52,7 +52,7 @@ bool begin_read(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBo
 void read_through(Core& core, Peer& peer, ReceiveOperation& receive) {
   const auto read = [&](std::size_t from, std::size_t bytes) {
     return peer.out.read({receive.data + from, bytes}, region_of(receive.opened),
-                         {receive.origin.region, receive.origin.offset + from}, receive.completion);
+                         receive.origin + from, receive.completion);
   };
   if (receive.state == ReceiveState::reading &&
       !post_pieces(core, peer, receive, receive.message_bytes, peer.capabilities.write_bytes_max,
@@ -70,22 +70,24 @@ void read_through(Core& core, Peer& peer, ReceiveOperation& receive) {
   send_control(core, peer, fields, body);
 }
 
-// Finished goes behind the last write. The device reads the source until the last completion.
+// Finished goes behind the last write: over several rails, behind its completion. The device reads
+// the source until then in any case.
 void write_through(Core& core, Peer& peer, SendOperation& send) {
   const auto write = [&](std::size_t from, std::size_t bytes) {
     return peer.out.write({send.data + from, bytes}, region_of(send.opened),
-                          {send.destination.region, send.destination.offset + from},
+                          send.destination + from,
                           send.staged ? Ring::From::staging : Ring::From::source, send.completion);
   };
   if (send.state == SendState::writing) {
     const std::size_t piece_bytes_max =
         send.staged ? peer.out.staged_bytes_max() : peer.capabilities.write_bytes_max;
     if (!post_pieces(core, peer, send, send.bytes, piece_bytes_max, write)) return;
+    if (peer.capabilities.rails > 1 && !peer.out.completed(send.completion)) return;
     enter(send, SendState::written);
     send_control(core, peer, finished_record(send.communicator, flag_to_receiver),
                  {.sender_operation = send.number, .receiver_operation = send.receiver_number});
   }
-  if (peer.out.completed(send.completion)) finish(core, send);
+  if (peer.out.completed(send.completion)) finish_written(core, peer, send);
 }
 
 }  // namespace qpmesh::messaging

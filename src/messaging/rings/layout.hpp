@@ -18,6 +18,8 @@ struct RingLayout {
   static constexpr std::size_t credit_cell_offset = record_ring_lines * line_bytes;
   // A guard for the part of a message that the sender copies: ours, in the line behind the cell.
   static constexpr std::size_t fill_guard_offset = credit_cell_offset + line_bytes;
+  // Words by which two rails agree (transport/rails.hpp), in the same line.
+  static constexpr std::size_t rail_notice_offset = fill_guard_offset + 16;
   static constexpr std::size_t payload_offset =
       credit_cell_offset + 128;  // the cell has its own pair of lines
 

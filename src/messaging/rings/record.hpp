@@ -26,6 +26,7 @@
 #include <type_traits>
 
 #include "base/bytes.hpp"
+#include "transport/transport.hpp"
 
 namespace qpmesh::messaging {
 
@@ -85,8 +86,9 @@ struct OfferBody {
   std::uint32_t sender_operation = 0;  // the sender's number
   std::uint32_t revocations = 0;       // the sender's count of them
   std::uint32_t region = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t second_region = 0;
   std::uint64_t offset = 0;  // of the source in its region, or its address
+  transport::RemoteAddress memory() const noexcept { return {region, offset, second_region}; }
 };
 static_assert(sizeof(OfferBody) == 24);
 
@@ -95,8 +97,9 @@ struct RendezvousBody {
   std::uint32_t sender_operation = 0;    // the sender's number
   std::uint32_t receiver_operation = 0;  // the receiver's number
   std::uint32_t region = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t second_region = 0;
   std::uint64_t offset = 0;  // of the target in its region
+  transport::RemoteAddress memory() const noexcept { return {region, offset, second_region}; }
 };
 static_assert(sizeof(RendezvousBody) == 24);
 

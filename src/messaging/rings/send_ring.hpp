@@ -134,8 +134,8 @@ class SendRing {
            record_ring_lines + (mutant == Mutant::ring_size ? 1 : 0);
   }
 
-  // A write into memory the peer opened; told: its completion number, see completed(). From where
-  // the source is, which stays untouched until then, or through our staging.
+  // An unordered write into memory the peer opened; told: its completion number, see completed().
+  // From where the source is, which stays untouched until then, or through our staging.
   enum class From : std::uint8_t { source, staging };
   Sent write(std::span<const std::byte> source, std::optional<std::uint32_t> source_region,
              transport::RemoteAddress target, From from, std::uint64_t& told) {
@@ -144,7 +144,8 @@ class SendRing {
                            .source_region = source_region,
                            .target = target,
                            .immediate = {},
-                           .tell = true};
+                           .tell = true,
+                           .unordered = true};
     PayloadCursor staging = begin_staging();
     const bool stages = from == From::staging && source.size() > capabilities_.inline_bytes_max;
     if (stages && !stage(write, staging)) return Sent::busy;
@@ -168,10 +169,13 @@ class SendRing {
     }
     return Sent::failed;
   }
-  // Whether a message whose last piece was told so may post another: a few are under way at a time,
+  // Whether a message whose last piece was told so may post another: a few of each rail are under
+  // way at a time,
   // so that what is taken back is soon done with.
   bool has_room_behind(std::uint64_t told) const noexcept {
-    return told < pieces_in_flight_max || completed(told - (pieces_in_flight_max - 1));
+    const std::uint64_t pieces_max =
+        pieces_in_flight_max * static_cast<std::uint64_t>(capabilities_.rails);
+    return told < pieces_max || completed(told - (pieces_max - 1));
   }
   // How much one write through the staging may carry.
   std::size_t staged_bytes_max() const noexcept {
@@ -281,7 +285,7 @@ class SendRing {
     return Sent::posted;
   }
   transport::RemoteAddress address(std::uint64_t offset) const noexcept {
-    return {places_.slot.region, places_.slot.offset + offset};
+    return places_.slot + offset;
   }
 
   // Records and immediates tell counts in part.
