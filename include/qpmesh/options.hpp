@@ -75,6 +75,9 @@ struct Options {
   std::int64_t spin_us = -1;
   // QPMESH_DEVICE: an RDMA device, or device:port; empty = chosen
   std::string device;
+  // QPMESH_RAILS: devices, or ports, of a host that move a large message over RDMA together
+  // (agreed)
+  std::int64_t rails = 1;
   // QPMESH_GID_INDEX: an entry of the port's GID table; -1 = chosen by address
   std::int64_t gid_index = -1;
   // QPMESH_NETDEV: the network interface whose GID, or over tcp address, is used; empty = chosen

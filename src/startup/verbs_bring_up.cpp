@@ -13,6 +13,7 @@
 #include "bootstrap/agreement.hpp"
 #include "messaging/rings/layout.hpp"
 #include "topology/cores.hpp"
+#include "transport/rails.hpp"
 #ifdef QPMESH_WITH_VERBS
 #include "transport/verbs/connection.hpp"
 #include "transport/verbs/device.hpp"
@@ -52,6 +53,7 @@ class Linking {
   // Of a bring-up that failed: nothing is left behind.
   ~Linking() {
     result_.links.clear();
+    for (Rail& rail : rails_) rail.connections.clear();
     result_.transport.reset();
     if (!memory_.empty())
       parts_.arena->free(parts_.arena->offset_of(memory_.data()), memory_.size());
@@ -72,11 +74,26 @@ class Linking {
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
     // Both ends of every link are ready: the first packets may travel.
     bootstrap::agree(bootstrap_, deadline_, [&] { return probe(), Blob{}; });
+    join_rails();
     memory_ = {};
     return std::move(result_);
   }
 
  private:
+  // One device and port of every rank, and what they join. The second rail joins some of the pairs
+  // that the first one does, or none.
+  struct Rail {
+    std::vector<Offer> offers;      // by rank; restricted to the ports
+    std::vector<PortChoice> ports;  // by rank
+    std::vector<int> peers;         // of ours
+    VerbsTransport* transport = nullptr;
+    std::vector<std::unique_ptr<transport::Connection>> connections;  // by rank
+  };
+  Rail& first() { return rails_.front(); }
+  const Rail& first() const { return rails_.front(); }
+  Rail& second() { return rails_.back(); }
+  const Rail& second() const { return rails_.back(); }
+
   int size() const { return static_cast<int>(parts_.identities.size()); }
   const std::string& host(int rank) const { return parts_.identities[at(rank)].host; }
   std::size_t per_peer_bytes() const { return layout_.slot_bytes() + layout_.staging_bytes(); }
@@ -93,26 +110,27 @@ class Linking {
       }
       return encode(make_offer(devices_, wishes, host(parts_.rank)));
     });
-    for (int rank = 0; rank < size(); ++rank) offers_.push_back(decode(blobs[at(rank)], rank));
+    for (int rank = 0; rank < size(); ++rank)
+      first().offers.push_back(decode(blobs[at(rank)], rank));
+    all_offers_ = first().offers;
   }
 
   // The same on every rank, so nothing is gathered: everybody throws or nobody. False: verbs joins
   // no pair.
   bool choose() {
     std::vector<int> node_ids;
-    node_ids.reserve(offers_.size());
+    node_ids.reserve(all_offers_.size());
     for (int rank = 0; rank < size(); ++rank)
       node_ids.push_back(reach_.uses_network_on_node() ? rank : parts_.identities[at(rank)].node);
-    ports_ = choose_ports(offers_, node_ids);
-    for (int rank = 0; rank < size(); ++rank)
-      offers_[at(rank)] = restrict_to(offers_[at(rank)], ports_[at(rank)]);
+    choose_ports_of(first(), node_ids);
+    const std::vector<Offer>& offers = first().offers;
     std::string why_none;
     int joined = 0;
     bool warned = false;
     for (int low = 0; low < size(); ++low) {
       for (int high = low + 1; high < size(); ++high) {
         if (!reach_.by_network(low, high)) continue;
-        const Pairs found = pairs(offers_[at(low)], offers_[at(high)]);
+        const Pairs found = pairs(offers[at(low)], offers[at(high)]);
         if (!found.pairs.empty()) {
           ++joined;
           continue;
@@ -123,11 +141,11 @@ class Linking {
                         apart(parts_.identities[at(low)].place, parts_.identities[at(high)].place));
         if (!reach_.pairs_may_fall_back()) {
           base::throw_error(
-              {ErrorCode::no_resource, offers_[at(low)].endpoints.empty() ? low : high}, "init",
+              {ErrorCode::no_resource, offers[at(low)].endpoints.empty() ? low : high}, "init",
               found.why_none.hint, "{}", why);
         }
         // Who has no device expects none. Of a pair one rank says it.
-        const bool surprising = !devices_.empty() || !offers_[at(high)].endpoints.empty();
+        const bool surprising = !devices_.empty() || !offers[at(high)].endpoints.empty();
         if (parts_.rank == low && surprising && !std::exchange(warned, true))
           parts_.log.warning("{}; tcp is used instead ({})", why, found.why_none.hint);
         if (why_none.empty()) why_none = why;
@@ -136,54 +154,94 @@ class Linking {
     }
     if (joined == 0) reach_.fall_back(why_none);
     for (int peer = 0; peer < size(); ++peer) {
-      if (reach_.way(parts_.rank, peer) == Way::verbs) peers_.push_back(peer);
+      if (reach_.way(parts_.rank, peer) == Way::verbs) first().peers.push_back(peer);
     }
+    if (parts_.options.rails > 1) choose_second(node_ids);
     return joined > 0;
   }
 
+  static void choose_ports_of(Rail& rail, const std::vector<int>& node_ids) {
+    rail.ports = choose_ports(rail.offers, node_ids);
+    for (std::size_t rank = 0; rank < rail.ports.size(); ++rank)
+      rail.offers[rank] = restrict_to(rail.offers[rank], rail.ports[rank]);
+  }
+
+  // As the first, of the ports that it has left.
+  void choose_second(const std::vector<int>& node_ids) {
+    for (int rank = 0; rank < size(); ++rank)
+      second().offers.push_back(without(all_offers_[at(rank)], first().ports[at(rank)]));
+    choose_ports_of(second(), node_ids);
+    for (const int peer : first().peers) {
+      const auto [low, high] = std::minmax(parts_.rank, peer);
+      const Pairs found = pairs(second().offers[at(low)], second().offers[at(high)]);
+      if (!found.pairs.empty()) second().peers.push_back(peer);
+      else parts_.log.info("peer {}: no second rail: {}", peer, found.why_none.cause);
+    }
+  }
+
   void open() {
-    if (peers_.empty()) return;
-    const PortChoice& port = ports_[at(parts_.rank)];
-    const auto device =
-        std::find_if(devices_.begin(), devices_.end(),
-                     [&](const DeviceFacts& facts) { return facts.name == port.device; });
-    result_.busy_neighbour = device->software;
-    require_room(*device, {.peers = static_cast<std::uint32_t>(peers_.size()),
-                           .sends = send_depth,
-                           .receives = layout_.immediates_max()});
-    auto transport = std::make_unique<VerbsTransport>(
-        *parts_.system, parts_.log,
-        Settings{.host = host(parts_.rank),
-                 .port = port,
-                 .peers = static_cast<std::uint32_t>(peers_.size()),
-                 .receives = layout_.immediates_max(),
-                 .link_timeout_ms = parts_.options.link_timeout_ms,
-                 .notifications =
-                     notifications(default_notifications(*device, first_endpoint().link_layer))});
-    const std::size_t bytes = per_peer_bytes() * peers_.size();
+    if (first().peers.empty()) return;
+    std::unique_ptr<transport::Transport> transport = open(first());
+    if (!second().peers.empty()) {
+      transport = std::make_unique<transport::RailedTransport>(
+          *parts_.system, parts_.log, std::move(transport), open(second()));
+    }
+    const std::size_t bytes = per_peer_bytes() * first().peers.size();
     const auto offset = parts_.arena->allocate(bytes);
     if (!offset) {
       base::throw_error({ErrorCode::no_resource}, "init",
                         "raise QPMESH_ARENA_BYTES_MAX or lower QPMESH_NETWORK_RING_BYTES",
                         "the rings of {} ranks need {} bytes, the arena has {} in all",
-                        peers_.size(), bytes, parts_.arena->bytes());
+                        first().peers.size(), bytes, parts_.arena->bytes());
     }
     memory_ = {parts_.arena->data() + *offset, bytes};
     rings_ = transport->register_memory(memory_, transport::RegionKind::lasting);
+    if (!second().peers.empty() && rings_.second_region == 0) {
+      base::throw_error({ErrorCode::no_resource}, "init",
+                        "see this rank's warning; QPMESH_RAILS=1 does without the second device",
+                        "the rings of {} ranks could not be registered with {}",
+                        first().peers.size(), second().ports[at(parts_.rank)].device);
+    }
+    const PortChoice& port = first().ports[at(parts_.rank)];
     parts_.log.info("verbs on {} port {}: {} bytes registered for rings, {} per peer", port.device,
                     port.port, bytes, per_peer_bytes());
-    transport_ = transport.get();
     result_.transport = std::move(transport);
   }
 
-  const Endpoint& first_endpoint() const { return offers_[at(parts_.rank)].endpoints.front(); }
+  std::unique_ptr<VerbsTransport> open(Rail& rail) {
+    const bool is_second = &rail == &second();
+    const PortChoice& port = rail.ports[at(parts_.rank)];
+    const auto device =
+        std::find_if(devices_.begin(), devices_.end(),
+                     [&](const DeviceFacts& facts) { return facts.name == port.device; });
+    result_.busy_neighbour |= device->software;
+    const auto peers = static_cast<std::uint32_t>(rail.peers.size());
+    const std::uint32_t receives = is_second ? 1 : layout_.immediates_max();
+    require_room(*device, {.peers = peers, .sends = send_depth, .receives = receives});
+    auto transport = std::make_unique<VerbsTransport>(
+        *parts_.system, parts_.log,
+        Settings{.host = host(parts_.rank),
+                 .port = port,
+                 .peers = peers,
+                 .receives = receives,
+                 .link_timeout_ms = parts_.options.link_timeout_ms,
+                 .notifications =
+                     notifications(default_notifications(*device, endpoint_of(rail).link_layer)),
+                 .second_rail = is_second});
+    rail.transport = transport.get();
+    return transport;
+  }
+
+  const Endpoint& endpoint_of(const Rail& rail) const {
+    return rail.offers[at(parts_.rank)].endpoints.front();
+  }
 
   // Of the ranks that use this one's device the lowest tests it: at the same time they would
   // disturb each other.
   int tester() const {
     const auto device_of = [&](int rank) {
       const base::Place& place = parts_.identities[at(rank)].place;
-      return std::tie(place.boot_id, place.net_namespace, ports_[at(rank)].device);
+      return std::tie(place.boot_id, place.net_namespace, first().ports[at(rank)].device);
     };
     int rank = 0;
     while (device_of(rank) != device_of(parts_.rank) || !has_peers(rank)) ++rank;
@@ -197,22 +255,23 @@ class Linking {
   }
 
   Blob test() const {
-    if (peers_.empty() || tester() != parts_.rank) return {};
-    const Placement seen = test_placement(*parts_.system, first_endpoint());
+    if (first().peers.empty() || tester() != parts_.rank) return {};
+    const Placement seen = test_placement(*parts_.system, endpoint_of(first()));
     parts_.log.info(
         "self-test of {}: {} records, {} seen in part, {} out of order, {} overtook their "
         "payload{}{}",
-        ports_[at(parts_.rank)].device, seen.records, seen.partial, seen.out_of_order,
+        first().ports[at(parts_.rank)].device, seen.records, seen.partial, seen.out_of_order,
         seen.overtaken, seen.failure.empty() ? "" : "; ", seen.failure);
     return encode(seen);
   }
 
   // By what the tester of this rank's device saw.
   void judge(const std::vector<Blob>& tests) const {
-    if (peers_.empty()) return;
+    if (first().peers.empty()) return;
     const int rank = tester();
-    transport_->rely_on(
-        judge_placement(transport_->relied_on(), decode_placement(tests[at(rank)], rank)));
+    VerbsTransport& transport = *first().transport;
+    transport.rely_on(
+        judge_placement(transport.relied_on(), decode_placement(tests[at(rank)], rank)));
   }
 
   Notifications notifications(Notifications by_device) const {
@@ -228,21 +287,30 @@ class Linking {
     return by_device;
   }
 
-  // For every rank, in order: the address of our queue pair for it and of its ring slot here.
+  static bool joins(const Rail& rail, int peer) {
+    return std::ranges::find(rail.peers, peer) != rail.peers.end();
+  }
+
+  // For every rank, in order: the addresses of our queue pairs for it, the second empty where there
+  // is none, and of its ring slot here.
   Blob addresses_for_all() {
     base::ByteWriter out;
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const int peer = peers_[i];
-      out.put_fields(peer, transport_->address_for(peer, paths_to(peer)), rings_.region,
-                     rings_.offset + i * per_peer_bytes());
+    for (std::size_t i = 0; i < first().peers.size(); ++i) {
+      const int peer = first().peers[i];
+      const auto address_on = [&](Rail& rail) {
+        return joins(rail, peer) ? rail.transport->address_for(peer, paths_to(peer, rail)) : Blob{};
+      };
+      const transport::RemoteAddress slot = rings_ + i * per_peer_bytes();
+      out.put_fields(peer, address_on(first()), address_on(second()), slot.region, slot.offset,
+                     slot.second_region);
     }
     return std::move(out).blob();
   }
 
-  PeerPaths paths_to(int peer) const {
+  PeerPaths paths_to(int peer, const Rail& rail) const {
     const int rank = parts_.rank;
-    const Offer& low = offers_[at(std::min(rank, peer))];
-    const Offer& high = offers_[at(std::max(rank, peer))];
+    const Offer& low = rail.offers[at(std::min(rank, peer))];
+    const Offer& high = rail.offers[at(std::max(rank, peer))];
     PeerPaths paths{.peer_host = host(peer), .choices = {}};
     for (const Pair& pair : pairs(low, high).pairs) {
       const Endpoint& of_low = low.endpoints[pair.low];
@@ -254,22 +322,29 @@ class Linking {
 
   void connect(const std::vector<Blob>& addresses) {
     result_.links.resize(at(size()));
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const int peer = peers_[i];
+    for (Rail& rail : rails_) rail.connections.resize(at(size()));
+    for (std::size_t i = 0; i < first().peers.size(); ++i) {
+      const int peer = first().peers[i];
       base::ByteReader in{addresses[at(peer)]};
       int target = no_peer;
       Blob address;
+      Blob second_address;
       transport::RemoteAddress slot;
       while (target != parts_.rank && in.ok() && !in.finished())
-        in.get_fields(target, address, slot.region, slot.offset);
-      if (!in.ok() || target != parts_.rank || address.empty()) {
+        in.get_fields(target, address, second_address, slot.region, slot.offset,
+                      slot.second_region);
+      if (!in.ok() || target != parts_.rank || address.empty() ||
+          second_address.empty() == joins(second(), peer)) {
         base::throw_error({ErrorCode::corrupt, peer}, "init", "",
                           "its {} bytes hold no address for this rank", addresses[at(peer)].size());
       }
+      first().connections[at(peer)] = first().transport->connect(peer, address);
+      if (!second_address.empty())
+        second().connections[at(peer)] = second().transport->connect(peer, second_address);
       std::byte* const own = memory_.data() + i * per_peer_bytes();
       result_.links[at(peer)] = {
-          .connection = transport_->connect(peer, address),
-          .places = {.transport = transport_,
+          .connection = nullptr,
+          .places = {.transport = result_.transport.get(),
                      .connection = nullptr,
                      .layout = layout_,
                      .slot = own,
@@ -279,48 +354,73 @@ class Linking {
     }
   }
 
-  // An empty write to every peer, then one of the longest packet, into staging that nobody uses
-  // yet: only packets show a firewall, a wrong route or an MTU that the path does not carry.
+  // An empty write to every peer on every rail, then one of the longest packet, into staging that
+  // nobody uses yet: only packets show a firewall, a wrong route or an MTU that the path does not
+  // carry.
   void probe() {
     const transport::Write empty{
         .head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
-    for (const int peer : peers_) {
-      const messaging::PeerPlaces& places = result_.links[at(peer)].places;
-      const std::array chain{
-          empty,
-          transport::Write{
-              .head = {},
-              .body = places.staging.first(std::min(packet_bytes_max, places.staging.size())),
-              .target = {.region = places.remote_slot.region,
-                         .offset = places.remote_slot.offset + layout_.slot_bytes()},
-              .immediate = {},
-              .tell = true}};
-      connection_to(peer).post(chain);
+    for (const Rail& rail : rails_) {
+      for (const int peer : rail.peers) {
+        const messaging::PeerPlaces& places = result_.links[at(peer)].places;
+        transport::RemoteAddress staging = places.remote_slot + layout_.slot_bytes();
+        if (&rail == &second()) staging.region = staging.second_region;
+        const std::array chain{
+            empty, transport::Write{.head = {},
+                                    .body = places.staging.first(
+                                        std::min(packet_bytes_max, places.staging.size())),
+                                    .target = staging,
+                                    .immediate = {},
+                                    .tell = true}};
+        connection_to(peer, rail).post(chain);
+      }
     }
-    for (const int peer : peers_) {
-      VerbsConnection& connection = connection_to(peer);
-      while (connection.completed() < 2 && connection.fault() == nullptr) {
-        transport_->progress();
-        transport_->poll_async_events();
-        if (parts_.system->now() >= deadline_) {
-          fail_link(
-              peer, ErrorCode::timeout,
-              describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
-                               connection.link()));
-        }
-        ::sched_yield();
-      }
-      if (const ErrorDetail* const fault = connection.fault()) {
-        Explanation why{.cause = fault->cause, .hint = fault->hint};
-        if (connection.completed() == 1 && connection.unanswered())
-          why = describe_cut_path(connection.link(), std::move(why));
-        fail_link(peer, ErrorCode::link_failed, why, fault->system_error);
-      }
+    for (const Rail& rail : rails_) {
+      for (const int peer : rail.peers) await_probe(peer, rail);
     }
   }
 
-  VerbsConnection& connection_to(int peer) const {
-    return static_cast<VerbsConnection&>(*result_.links[at(peer)].connection);
+  void await_probe(int peer, const Rail& rail) const {
+    VerbsConnection& connection = connection_to(peer, rail);
+    while (connection.completed() < 2 && connection.fault() == nullptr) {
+      result_.transport->progress();
+      result_.transport->poll_async_events();
+      if (parts_.system->now() >= deadline_) {
+        fail_link(
+            peer, ErrorCode::timeout,
+            describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
+                             connection.link()));
+      }
+      ::sched_yield();
+    }
+    if (const ErrorDetail* const fault = connection.fault()) {
+      Explanation why{.cause = fault->cause, .hint = fault->hint};
+      if (connection.completed() == 1 && connection.unanswered())
+        why = describe_cut_path(connection.link(), std::move(why));
+      fail_link(peer, ErrorCode::link_failed, why, fault->system_error);
+    }
+  }
+
+  void join_rails() {
+    for (const int peer : first().peers) {
+      std::unique_ptr<transport::Connection>& connection = result_.links[at(peer)].connection;
+      connection = std::move(first().connections[at(peer)]);
+      if (!joins(second(), peer)) continue;
+      const messaging::PeerPlaces& places = result_.links[at(peer)].places;
+      const PortChoice& port = second().ports[at(parts_.rank)];
+      connection = std::make_unique<transport::RailedConnection>(transport::RailedConnection::Parts{
+          .transport = static_cast<transport::RailedTransport*>(result_.transport.get()),
+          .peer = peer,
+          .first = std::move(connection),
+          .second = std::move(second().connections[at(peer)]),
+          .second_name = fmt::format("{} port {}", port.device, port.port),
+          .notice = places.slot + messaging::RingLayout::rail_notice_offset,
+          .peer_notice = places.remote_slot + messaging::RingLayout::rail_notice_offset});
+    }
+  }
+
+  VerbsConnection& connection_to(int peer, const Rail& rail) const {
+    return static_cast<VerbsConnection&>(*rail.connections[at(peer)]);
   }
 
   [[noreturn]] static void fail_link(int peer, ErrorCode code, const Explanation& why,
@@ -334,13 +434,11 @@ class Linking {
   const context::ContextParts& parts_;
   Deadline deadline_;
   messaging::RingLayout layout_;
-  std::vector<int> peers_;  // ours by network
   std::vector<DeviceFacts> devices_;
-  std::vector<Offer> offers_;
-  std::vector<PortChoice> ports_;
-  std::span<std::byte> memory_;  // slots and staging, by index in peers_
+  std::vector<Offer> all_offers_;  // by rank
+  std::array<Rail, 2> rails_;
+  std::span<std::byte> memory_;  // slots and staging, by index in the first rail's peers
   transport::RemoteAddress rings_;
-  VerbsTransport* transport_ = nullptr;
   NetworkLinks result_;
 };
 

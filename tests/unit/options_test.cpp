@@ -79,9 +79,9 @@ TEST(option_table, has_a_row_for_every_field) {
   // Does not compile when a field is added: then give it a row too, and a name here.
   const auto& [transport, require, connect_when, notification, init, handshake, operation, stall,
                arena, payload_ring, network_ring, register_min, rendezvous, cma, cooperative_copy,
-               eager, unexpected_bytes, unexpected_messages, spin, device, gid_index, netdev,
+               eager, unexpected_bytes, unexpected_messages, spin, device, rails, gid_index, netdev,
                subnet, ports, encrypt, link_timeout, choice, algorithms, log] = Options{};
-  const std::array<const void*, 29> fields{&transport,
+  const std::array<const void*, 30> fields{&transport,
                                            &require,
                                            &connect_when,
                                            &notification,
@@ -101,6 +101,7 @@ TEST(option_table, has_a_row_for_every_field) {
                                            &unexpected_messages,
                                            &spin,
                                            &device,
+                                           &rails,
                                            &gid_index,
                                            &netdev,
                                            &subnet,

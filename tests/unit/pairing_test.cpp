@@ -238,6 +238,20 @@ TEST(ports, narrow_an_offer_to_their_own_gids) {
   EXPECT_EQ(restrict_to(both, {"mlx5_0", 2}).endpoints.size(), 0U);
 }
 
+TEST(ports, of_a_second_rail_are_others_that_reach_each_other) {
+  std::vector<Offer> offers{offer("a", ethernet("mlx5_0", "ens2", "10.1.0.1", 1) +
+                                           ethernet("mlx5_1", "ens3", "10.2.0.1", 2)),
+                            offer("b", ethernet("mlx5_0", "ens2", "10.2.0.2", 3) +
+                                           ethernet("mlx5_1", "ens3", "10.1.0.2", 4)),
+                            offer("c", ethernet("mlx5_0", "ens2", "10.1.0.3", 5))};
+  const auto first = choose_ports(offers, {});
+  EXPECT_EQ(told(first), "mlx5_0:1 mlx5_1:1 mlx5_0:1");
+  for (std::size_t rank = 0; rank < offers.size(); ++rank)
+    offers[rank] = without(offers[rank], first[rank]);
+  EXPECT_TRUE(offers[2].endpoints.empty());
+  EXPECT_EQ(told(choose_ports(offers, {})), "mlx5_1:1 mlx5_0:1 none:0");
+}
+
 TEST(ports, are_chosen_for_a_thousand_ranks_without_delay) {
   std::vector<Offer> offers;
   std::vector<int> node_ids;

@@ -214,14 +214,21 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
       .medium = std::max(settings_.notifications.medium, theirs.notifications.medium),
       .inline_bytes_max = mine.inline_bytes_max,
       .write_bytes_max = write_bytes_max};
-  const bool immediates = capabilities.small == Notification::immediate ||
-                          capabilities.medium == Notification::immediate;
+  const bool records = !settings_.second_rail;
+  const auto either = [&](Notification n) {
+    return records && (capabilities.small == n || capabilities.medium == n);
+  };
+  const bool immediates = either(Notification::immediate);
   immediates_ |= immediates;
-  polled_ |= capabilities.small == Notification::poll || capabilities.medium == Notification::poll;
+  polled_ |= either(Notification::poll);
   const auto text = [](Notification n) { return n == Notification::poll ? "polled" : "immediate"; };
-  log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link),
-            text(capabilities.small), text(capabilities.medium),
-            capabilities.bytes_in_order ? ", bytes in order" : "");
+  if (records) {
+    log_.info("peer {}: {}; records {}, payloads {}{}", peer, to_string(link),
+              text(capabilities.small), text(capabilities.medium),
+              capabilities.bytes_in_order ? ", bytes in order" : "");
+  } else {
+    log_.info("peer {}: second rail: {}", peer, to_string(link));
+  }
   return std::make_unique<VerbsConnection>(
       VerbsConnection::Parts{.transport = this,
                              .peer = peer,
@@ -291,12 +298,14 @@ void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
       event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR;
   const diagnosis::Explanation what = diagnosis::describe(event.event_type, settings_.port.device,
                                                           of_port ? event.element.port_num : 0);
+  const bool ends_all = severity == diagnosis::Severity::context ||
+                        (settings_.second_rail && event.event_type == IBV_EVENT_PORT_ERR);
   if (severity == diagnosis::Severity::harmless) return log_.info("{}", what.cause);
-  if (severity == diagnosis::Severity::suspicious)
+  if (severity == diagnosis::Severity::suspicious && !ends_all)
     return log_.warning("{}. {}", what.cause, what.hint);
   for (VerbsConnection* const connection : connections_) {
     if (connection == nullptr) continue;
-    if (severity == diagnosis::Severity::context || connection->queue_pair() == event.element.qp)
+    if (ends_all || connection->queue_pair() == event.element.qp)
       connection->fail([&]() -> const diagnosis::Explanation& { return what; });
   }
 }

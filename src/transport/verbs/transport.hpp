@@ -35,6 +35,9 @@ struct Settings {
   std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
   std::int64_t link_timeout_ms = 0;  // option of that name
   selection::Notifications notifications;
+  // Carries no record and no immediate, and what it has under way another device takes over: its
+  // port's going down ends its connections at once.
+  bool second_rail = false;
 };
 
 // Two endpoints that can be connected.

@@ -112,4 +112,12 @@ Offer restrict_to(const Offer& offer, const PortChoice& choice) {
   return rest;
 }
 
+Offer without(const Offer& offer, const PortChoice& choice) {
+  Offer rest = offer;
+  std::erase_if(rest.endpoints, [&](const Endpoint& each) {
+    return each.device == choice.device && each.port == choice.port;
+  });
+  return rest;
+}
+
 }  // namespace qpmesh::transport::verbs::selection

@@ -31,7 +31,7 @@ struct Pairs {
 // Both ends call it alike, with the lower rank's offer first.
 Pairs pairs(const Offer& low, const Offer& high);
 
-// A rank's device and port. It uses one per context.
+// A rank's device and port. It uses one per context, or one for each of two rails.
 struct PortChoice {
   std::string device{};
   int port = 0;  // 0: the rank offered nothing
@@ -43,5 +43,7 @@ struct PortChoice {
 std::vector<PortChoice> choose_ports(std::span<const Offer> offers, std::span<const int> node_ids);
 // The endpoints of that port alone, in order.
 Offer restrict_to(const Offer& offer, const PortChoice& choice);
+// Those of all others: of what a second rail is chosen.
+Offer without(const Offer& offer, const PortChoice& choice);
 
 }  // namespace qpmesh::transport::verbs::selection
