@@ -25,7 +25,7 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_PRE
 # What the static library needs of others, as pkg-config names it.
 set(static_pkg_config libsodium hwloc libhwy)
 if(TARGET qpmesh_verbs)
-  list(APPEND static_pkg_config libibverbs)
+  list(APPEND static_pkg_config libibverbs librdmacm)
 endif()
 list(JOIN static_pkg_config " " static_pkg_config)
 

@@ -4,7 +4,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages_build=(g++ cmake ninja-build pkg-config libfmt-dev libsodium-dev libhwloc-dev libisal-dev libhwy-dev
                 libcli11-dev libbenchmark-dev libgtest-dev libgmock-dev openmpi-bin libopenmpi-dev
-                libibverbs-dev ibverbs-providers nlohmann-json3-dev)
+                libibverbs-dev librdmacm-dev ibverbs-providers nlohmann-json3-dev)
 packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for system calls, setpriv, pkill
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them

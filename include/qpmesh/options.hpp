@@ -15,6 +15,9 @@ enum class TransportChoice : std::uint8_t { automatic, shm, verbs, verbs_and_shm
 enum class Requirement : std::uint8_t { nothing, rdma };
 // How a receiver learns of RDMA writes. automatic: by device.
 enum class NotificationChoice : std::uint8_t { automatic, poll, immediate, mixed };
+// How queue pairs become ready to send. exchange: ranks tell each other their addresses over the
+// bootstrap. cm: through the RDMA communication manager.
+enum class ConnectBy : std::uint8_t { exchange, cm };
 // When ranks are connected over tcp: all pairs in init, or each when it is first used.
 enum class ConnectWhen : std::uint8_t { init, first_use };
 // Who moves the bytes of a large message between nodes: its sender writes them, or its receiver
@@ -36,6 +39,8 @@ struct Options {
   Requirement require = Requirement::nothing;
   // QPMESH_NOTIFICATION: mixed = records polled, payloads told by immediates (agreed)
   NotificationChoice notification = NotificationChoice::automatic;
+  // QPMESH_CONNECT: cm = queue pairs are connected by the RDMA communication manager (agreed)
+  ConnectBy connect = ConnectBy::exchange;
   // QPMESH_CONNECT_WHEN: first_use = over tcp a pair is connected when it first exchanges a message
   // (agreed)
   ConnectWhen connect_when = ConnectWhen::init;

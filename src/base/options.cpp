@@ -29,6 +29,7 @@ constexpr std::int64_t gib = 1024 * mib;
 constexpr std::array<std::string_view, 5> transport_names{"", "shm", "verbs", "verbs+shm", "tcp"};
 constexpr std::array<std::string_view, 2> require_names{"", "rdma"};
 constexpr std::array<std::string_view, 4> notification_names{"", "poll", "immediate", "mixed"};
+constexpr std::array<std::string_view, 2> connect_names{"exchange", "cm"};
 constexpr std::array<std::string_view, 2> connect_when_names{"init", "first_use"};
 constexpr std::array<std::string_view, 2> rendezvous_names{"write", "read"};
 constexpr std::array<std::string_view, 2> choice_names{"measured", "predicted"};
@@ -67,6 +68,9 @@ constexpr std::array table{
     name("notification", "QPMESH_NOTIFICATION", &Options::notification, notification_names, agreed,
          "How a receiver learns of RDMA writes: `poll` looks at memory, `immediate` waits for "
          "completions, `mixed` polls records and waits for payloads. Empty: by device."),
+    name("connect", "QPMESH_CONNECT", &Options::connect, connect_names, agreed,
+         "How queue pairs are connected: `exchange` sends their addresses over the bootstrap, `cm` "
+         "asks the RDMA communication manager (modules rdma_cm and rdma_ucm)."),
     name("connect_when", "QPMESH_CONNECT_WHEN", &Options::connect_when, connect_when_names, agreed,
          "When ranks are connected over tcp: all pairs in `init`, or with `first_use` each pair "
          "when "

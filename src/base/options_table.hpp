@@ -19,8 +19,8 @@ namespace qpmesh::base {
 using OptionMember =
     std::variant<std::int64_t Options::*, std::string Options::*, bool Options::*,
                  TransportChoice Options::*, Requirement Options::*, NotificationChoice Options::*,
-                 ConnectWhen Options::*, RendezvousChoice Options::*, ChoiceBy Options::*,
-                 LogLevel Options::*>;
+                 ConnectBy Options::*, ConnectWhen Options::*, RendezvousChoice Options::*,
+                 ChoiceBy Options::*, LogLevel Options::*>;
 
 // The default is not here: it is Options{}'s, and there is no second copy of it.
 struct OptionRow {

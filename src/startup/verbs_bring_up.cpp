@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -40,6 +41,9 @@ using namespace transport::verbs::selection;
 
 constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
 
+// Told from other uses of the epoch.
+constexpr std::uint64_t connection_requests = 0x6d63'6873'656d'7071U;
+
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 class Linking {
@@ -72,6 +76,7 @@ class Linking {
     const auto addresses =
         bootstrap::agree(bootstrap_, deadline_, [&] { return addresses_for_all(); });
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
+    if (asks_manager()) bootstrap::agree(bootstrap_, deadline_, [&] { return ready(), Blob{}; });
     // Both ends of every link are ready: the first packets may travel.
     bootstrap::agree(bootstrap_, deadline_, [&] { return probe(), Blob{}; });
     join_rails();
@@ -227,7 +232,8 @@ class Linking {
                  .link_timeout_ms = parts_.options.link_timeout_ms,
                  .notifications =
                      notifications(default_notifications(*device, endpoint_of(rail).link_layer)),
-                 .second_rail = is_second});
+                 .second_rail = is_second,
+                 .cm = job_member()});
     rail.transport = transport.get();
     return transport;
   }
@@ -351,6 +357,21 @@ class Linking {
                      .remote_slot = slot,
                      .remote_revocations = {},
                      .staging = {own + layout_.slot_bytes(), layout_.staging_bytes()}}};
+    }
+  }
+
+  // Whether some pair is connected by the communication manager: the same on every rank.
+  bool asks_manager() const { return parts_.options.connect == ConnectBy::cm; }
+  std::optional<JobMember> job_member() const {
+    if (!asks_manager()) return std::nullopt;
+    return JobMember{.job = base::mix64(parts_.epoch ^ connection_requests), .rank = parts_.rank};
+  }
+  // What is left of the time afterwards is for all ranks to agree on the outcome.
+  void ready() {
+    const Deadline now = parts_.system->now();
+    const Deadline end = deadline_ == no_deadline ? deadline_ : now + (deadline_ - now) * 3 / 4;
+    for (const Rail& rail : rails_) {
+      if (rail.transport != nullptr) rail.transport->make_ready(end);
     }
   }
 

@@ -1,11 +1,17 @@
 // What a queue pair is told on its way to RTS, for RoCE and InfiniBand.
 #include "transport/verbs/attributes.hpp"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
 
 #include "support/device_tables.hpp"
+#include "transport/verbs/cm_request.hpp"
 
 namespace qpmesh::transport::verbs {
 namespace {
@@ -150,6 +156,72 @@ TEST(rts, starts_with_our_own_packet_number_and_the_timers) {
   EXPECT_EQ(values.timeout, 15);
   EXPECT_EQ(values.retry_cnt, 7);
   EXPECT_EQ(values.rnr_retry, 6);
+}
+
+TEST(the_communication_manager, gives_route_and_numbers_and_this_library_timers_and_reads) {
+  LinkEnd local{"", roce("10.0.0.1", 3), 0x11, 0xabc};
+  const LinkEnd peer{"", roce("10.0.0.2", 5), 0x22, 0xdef};
+  local.endpoint.mtu_bytes = 1024;
+  const diagnosis::LinkDescription link{local, peer, timers_for(local.endpoint, 0)};
+  Attributes told;
+  told.mask = 0x1234;
+  told.values.qp_state = IBV_QPS_RTR;
+  told.values.path_mtu = IBV_MTU_4096;
+  told.values.rq_psn = 0x777;
+  told.values.dest_qp_num = 0x22;
+  told.values.ah_attr.grh.sgid_index = 7;
+  const Attributes rtr = keep_to_link(told, link);
+  EXPECT_EQ(rtr.mask, 0x1234);
+  EXPECT_EQ(rtr.values.rq_psn, 0x777U);
+  EXPECT_EQ(rtr.values.dest_qp_num, 0x22U);
+  EXPECT_EQ(rtr.values.ah_attr.grh.sgid_index, 7);
+  EXPECT_EQ(rtr.values.path_mtu, IBV_MTU_1024) << "the caller's interface has longer packets";
+  EXPECT_EQ(rtr.values.min_rnr_timer, link.timers.min_rnr_timer) << "0 would be 655 ms";
+  EXPECT_EQ(rtr.values.max_dest_rd_atomic, 16);
+  told.values.path_mtu = IBV_MTU_512;
+  EXPECT_EQ(keep_to_link(told, link).values.path_mtu, IBV_MTU_512);
+
+  told.values.qp_state = IBV_QPS_RTS;
+  told.values.sq_psn = 0x888;
+  told.values.timeout = 19;
+  const Attributes rts = keep_to_link(told, link);
+  EXPECT_EQ(rts.values.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(rts.values.sq_psn, 0x888U);
+  EXPECT_EQ(rts.values.timeout, link.timers.timeout);
+  EXPECT_EQ(rts.values.retry_cnt, 7);
+  EXPECT_EQ(rts.values.rnr_retry, 6);
+  EXPECT_EQ(rts.values.max_rd_atomic, 16);
+}
+
+TEST(a_request, is_read_back_from_padded_bytes_and_not_from_fewer) {
+  const CmRequest request{.job = 0x1122334455667788U, .caller = 3, .called = 1'000'000};
+  const auto bytes = encode(request);
+  EXPECT_EQ(decode_cm_request(bytes), request);
+  std::array<std::byte, 56> padded{};
+  std::ranges::copy(bytes, padded.begin());
+  EXPECT_EQ(decode_cm_request(padded), request);
+  for (std::size_t count = 0; count < bytes.size(); ++count)
+    EXPECT_FALSE(decode_cm_request(std::span{bytes}.first(count))) << count;
+}
+
+TEST(a_request, goes_to_the_address_that_the_gid_was_made_from) {
+  const sockaddr_storage four = socket_address(gid("10.1.2.3"), 4242, "");
+  sockaddr_in ipv4{};
+  std::memcpy(&ipv4, &four, sizeof ipv4);
+  EXPECT_EQ(ipv4.sin_family, AF_INET);
+  EXPECT_EQ(ntohs(ipv4.sin_port), 4242);
+  EXPECT_EQ(ntohl(ipv4.sin_addr.s_addr), 0x0a010203U);
+
+  for (const auto& [text, scope] :
+       {std::pair{"fd00::7", 0U}, std::pair{"fe80::7", ::if_nametoindex("lo")}}) {
+    const sockaddr_storage six = socket_address(gid(text), 1, "lo");
+    sockaddr_in6 ipv6{};
+    std::memcpy(&ipv6, &six, sizeof ipv6);
+    EXPECT_EQ(ipv6.sin6_family, AF_INET6);
+    EXPECT_EQ(ntohs(ipv6.sin6_port), 1);
+    EXPECT_TRUE(std::ranges::equal(ipv6.sin6_addr.s6_addr, gid(text).bytes));
+    EXPECT_EQ(ipv6.sin6_scope_id, scope) << text;
+  }
 }
 
 TEST(timers, of_an_adapter_never_try_for_ever) {

@@ -54,6 +54,7 @@ struct Confined {
 };
 const std::vector<Confined> confined{
     {"infiniband/", {"src/transport/verbs/", "tools/"}},
+    {"<rdma/", {"src/transport/verbs/"}},
     {"<mpi.h>", {"bootstrap/mpi.", "include/qpmesh/mpi.hpp", "bench/baselines/", "tests/"}},
     {"immintrin.h", {"src/base/cpu"}},
     {"arm_neon.h", {"src/base/cpu"}},

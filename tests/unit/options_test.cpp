@@ -77,12 +77,14 @@ std::string documented(const OptionRow& row) {
 
 TEST(option_table, has_a_row_for_every_field) {
   // Does not compile when a field is added: then give it a row too, and a name here.
-  const auto& [transport, require, connect_when, notification, init, handshake, operation, stall,
-               arena, payload_ring, network_ring, register_min, rendezvous, cma, cooperative_copy,
-               eager, unexpected_bytes, unexpected_messages, spin, device, rails, gid_index, netdev,
-               subnet, ports, encrypt, link_timeout, choice, algorithms, log] = Options{};
-  const std::array<const void*, 30> fields{&transport,
+  const auto& [transport, require, connect, connect_when, notification, init, handshake, operation,
+               stall, arena, payload_ring, network_ring, register_min, rendezvous, cma,
+               cooperative_copy, eager, unexpected_bytes, unexpected_messages, spin, device, rails,
+               gid_index, netdev, subnet, ports, encrypt, link_timeout, choice, algorithms, log] =
+      Options{};
+  const std::array<const void*, 31> fields{&transport,
                                            &require,
+                                           &connect,
                                            &connect_when,
                                            &notification,
                                            &init,

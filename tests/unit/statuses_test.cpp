@@ -147,6 +147,25 @@ TEST(a_link, is_described_by_host_device_port_gid_type_mtu_and_queue_pair_of_bot
       "host beta, mlx5_1 port 1, GID 5 ::ffff:10.0.0.2 (RoCE v2, ens2), MTU 4096, QP 0x22");
 }
 
+TEST(the_communication_manager, names_its_event_its_status_and_both_ends) {
+  const auto unreachable = describe(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, link_of_hosts());
+  EXPECT_THAT(unreachable.cause,
+              AllOf(HasSubstr("the peer does not answer (UNREACHABLE, status -110: "),
+                    HasSubstr(std::strerror(ETIMEDOUT)), HasSubstr("host alpha, mlx5_0 port 1"),
+                    HasSubstr("host beta, mlx5_1 port 1")));
+  EXPECT_THAT(unreachable.hint, HasSubstr("UDP port 4791"));
+  const auto refused = describe(RDMA_CM_EVENT_REJECTED, 28, link_of_hosts());
+  EXPECT_THAT(refused.cause,
+              HasSubstr("(REJECTED, status 28: the request was not one that this rank of the job"));
+  EXPECT_THAT(refused.hint, HasSubstr("QPMESH_CONNECT=exchange"));
+  EXPECT_THAT(describe(RDMA_CM_EVENT_REJECTED, 8, link_of_hosts()).cause,
+              HasSubstr("nobody listens there"));
+  EXPECT_THAT(describe(RDMA_CM_EVENT_REJECTED, 99, link_of_hosts()).cause,
+              HasSubstr("status 99: see the driver"));
+  EXPECT_THAT(describe(RDMA_CM_EVENT_MULTICAST_JOIN, 0, link_of_hosts()).cause,
+              HasSubstr("an event that was not awaited (RDMA_CM_EVENT_MULTICAST_JOIN"));
+}
+
 TEST(a_peer_that_does_not_answer, is_told_with_the_time_and_commands_ready_to_be_copied) {
   const auto [cause, hint] = describe(IBV_WC_RETRY_EXC_ERR, 0x81, "RDMA write", link_of_hosts());
   EXPECT_THAT(

@@ -88,4 +88,21 @@ Attributes to_rts(const diagnosis::LinkDescription& link) {
   return attributes;
 }
 
+Attributes keep_to_link(const Attributes& by_cm, const diagnosis::LinkDescription& link) {
+  Attributes kept = by_cm;
+  ibv_qp_attr& values = kept.values;
+  const ibv_qp_attr own = (values.qp_state == IBV_QPS_RTR ? to_rtr(link) : to_rts(link)).values;
+  if (values.qp_state == IBV_QPS_RTR) {
+    values.path_mtu = std::min(values.path_mtu, own.path_mtu);
+    values.max_dest_rd_atomic = own.max_dest_rd_atomic;
+    values.min_rnr_timer = own.min_rnr_timer;
+  } else {
+    values.timeout = own.timeout;
+    values.retry_cnt = own.retry_cnt;
+    values.rnr_retry = own.rnr_retry;
+    values.max_rd_atomic = own.max_rd_atomic;
+  }
+  return kept;
+}
+
 }  // namespace qpmesh::transport::verbs

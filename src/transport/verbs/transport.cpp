@@ -33,13 +33,15 @@ struct QueuePairAddress {
   std::uint32_t qpn = 0;
   std::uint32_t psn = 0;
   std::uint64_t unroutable = 0;
+  std::uint16_t port = 0;  // where this end listens, by the communication manager
   selection::Notifications notifications{};
 };
 
 Blob encode(const QueuePairAddress& address) {
   base::ByteWriter out;
   const auto& [small, medium, reason, bytes_in_order] = address.notifications;
-  out.put_fields(address.qpn, address.psn, address.unroutable, small, medium, bytes_in_order);
+  out.put_fields(address.qpn, address.psn, address.unroutable, address.port, small, medium,
+                 bytes_in_order);
   return std::move(out).blob();
 }
 
@@ -47,7 +49,8 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
   base::ByteReader in{bytes};
   QueuePairAddress address;
   auto& [small, medium, reason, bytes_in_order] = address.notifications;
-  in.get_fields(address.qpn, address.psn, address.unroutable, small, medium, bytes_in_order);
+  in.get_fields(address.qpn, address.psn, address.unroutable, address.port, small, medium,
+                bytes_in_order);
   if (!in.finished() || address.qpn > 0xffffff || address.psn > 0xffffff ||
       std::max(small, medium) > Notification::immediate) {
     base::throw_error({ErrorCode::corrupt, peer}, "connect", "",
@@ -60,11 +63,6 @@ QueuePairAddress decode_address(BlobView bytes, int peer) {
   base::throw_error({.code = ErrorCode::no_resource, .system_error = error}, "init",
                     error == ENOMEM ? "raise the limit of locked memory (ulimit -l)" : "",
                     "{} failed on device {}", step, device);
-}
-
-[[noreturn]] void fail_connecting(int peer, const diagnosis::Explanation& why, int error = 0) {
-  base::throw_error({.code = ErrorCode::link_failed, .peer = peer, .system_error = error},
-                    "connect", why.hint, "{}", why.cause);
 }
 
 template <class Make>
@@ -89,6 +87,8 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
       domain_{open(system, settings_.port.device, "ibv_alloc_pd",
                    [&] { return ibv_alloc_pd(device_.get()); })},
       regions_{system, *domain_},
+      connector_{settings_.cm ? make_cm_connector(system, log_, *settings_.cm)
+                              : make_exchange_connector(system)},
       connections_(settings_.peers, nullptr) {
   const std::string& device = settings_.port.device;
   channel_.reset(open(system, device, "ibv_create_comp_channel",
@@ -123,16 +123,6 @@ diagnosis::LinkDescription VerbsTransport::describe_link(const Pending& pending,
                     .psn = pending.psn},
           .peer = {.host = pending.paths.peer_host, .endpoint = path.peer},
           .timers = selection::timers_for(path.local, settings_.link_timeout_ms)};
-}
-
-void VerbsTransport::to_state(const Pending& pending, const Attributes& attributes,
-                              std::string_view step, const diagnosis::LinkDescription& link) const {
-  ibv_qp_attr values = attributes.values;
-  const int error = call_for_status(system_, "ibv_modify_qp", [&] {
-    return ibv_modify_qp(pending.queue_pair.get(), &values, attributes.mask);
-  });
-  if (error != 0)
-    fail_connecting(pending.peer, diagnosis::describe_bring_up(step, error, link), error);
 }
 
 void VerbsTransport::open_queue_pair(Pending& pending) {
@@ -174,7 +164,11 @@ Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
                .psn = static_cast<std::uint32_t>(system_.random_u64() & 0xffffff)};
   open_queue_pair(mine);
   const Path& first = mine.paths.choices.front();
-  to_state(mine, to_init(first.local, access_of_queue_pair), "INIT", describe_link(mine, first));
+  to_state(system_, *mine.queue_pair, to_init(first.local, access_of_queue_pair), "INIT",
+           {peer, describe_link(mine, first)});
+  std::vector<selection::Endpoint> locals;
+  for (const Path& path : mine.paths.choices) locals.push_back(path.local);
+  mine.unroutable = connector_->listen(locals);
   for (std::size_t i = 0; i < mine.paths.choices.size(); ++i) {
     if (!has_route(mine.paths.choices[i])) mine.unroutable |= std::uint64_t{1} << i;
   }
@@ -182,6 +176,7 @@ Blob VerbsTransport::address_for(int peer, PeerPaths paths) {
   return encode({.qpn = pending_.back().queue_pair->qp_num,
                  .psn = pending_.back().psn,
                  .unroutable = pending_.back().unroutable,
+                 .port = connector_->port(),
                  .notifications = settings_.notifications});
 }
 
@@ -202,8 +197,7 @@ std::unique_ptr<Connection> VerbsTransport::connect(int peer, BlobView peer_addr
                             mine.paths.choices.size(), why.cause);
     fail_connecting(peer, why);
   }
-  to_state(mine, to_rtr(link), "RTR", link);
-  to_state(mine, to_rts(link), "RTS", link);
+  connector_->begin(*mine.queue_pair, {peer, link}, theirs.port);
   const Capabilities capabilities{
       .name = "verbs",
       .bytes_in_order =

@@ -1,13 +1,15 @@
 // RDMA over reliable-connected queue pairs (InfiniBand, RoCE, SoftRoCE): set-up.
 //
 // Bring-up, per peer: address_for (queue pair in INIT) → the bootstrap carries the addresses →
-// connect (RTR, RTS). Nothing is posted until every rank has connected: a packet that meets a queue
-// pair in INIT is dropped and costs a retransmission timeout.
+// connect → once for all peers, make_ready (RTR, RTS; connector.hpp). Nothing is posted until every
+// rank is ready: a packet that meets a queue pair in INIT is dropped and costs a retransmission
+// timeout.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -18,6 +20,7 @@
 #include "base/system.hpp"
 #include "transport/transport.hpp"
 #include "transport/verbs/attributes.hpp"
+#include "transport/verbs/connector.hpp"
 #include "transport/verbs/diagnosis/statuses.hpp"
 #include "transport/verbs/handles.hpp"
 #include "transport/verbs/regions.hpp"
@@ -38,6 +41,7 @@ struct Settings {
   // Carries no record and no immediate, and what it has under way another device takes over: its
   // port's going down ends its connections at once.
   bool second_rail = false;
+  std::optional<JobMember> cm{};  // who asks the communication manager; nothing: plain exchange
 };
 
 // Two endpoints that can be connected.
@@ -75,6 +79,9 @@ class VerbsTransport final : public Transport {
   // What the peer needs to connect to us by one of these paths.
   Blob address_for(int peer, PeerPaths paths);
   std::unique_ptr<Connection> connect(int peer, BlobView peer_address);
+  // After every rank has called connect for all of its peers. Where queue pairs are connected by
+  // plain exchange they are ready before.
+  void make_ready(Deadline deadline) { connector_->finish(deadline); }
   void progress() noexcept override;
   int wake_descriptor() const noexcept override { return wake_.get(); }
   std::chrono::microseconds request_notification() noexcept override;
@@ -95,8 +102,6 @@ class VerbsTransport final : public Transport {
 
   void open_queue_pair(Pending& pending);
   bool has_route(const Path& path);
-  void to_state(const Pending& pending, const Attributes& attributes, std::string_view step,
-                const diagnosis::LinkDescription& link) const;
   diagnosis::LinkDescription describe_link(const Pending& pending, const Path& path) const;
   // Returns how many completions there were.
   int drain(ibv_cq& queue, void (VerbsConnection::*handle)(const ibv_wc&) noexcept) noexcept;
@@ -116,6 +121,7 @@ class VerbsTransport final : public Transport {
   // Whether there is a route, by port and GID here and GID and LID there: many peers share a
   // device, and for each address handle libibverbs reads all of the system's links and neighbours.
   std::map<std::tuple<int, int, selection::Gid, int>, bool> routes_;
+  std::unique_ptr<Connector> connector_;
   std::vector<Pending> pending_;
   std::vector<VerbsConnection*> connections_;  // by index; nullptr: not yet, or no more
   // Connections that wait for a completion which they asked for. Where there is none the queue need

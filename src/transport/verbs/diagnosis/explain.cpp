@@ -100,6 +100,43 @@ constexpr std::array bring_up_table{
                "may it read and write /dev/infiniband/uverbs*? In a container: its capabilities"},
 };
 
+struct CmRow {
+  rdma_cm_event_type event;
+  std::string_view name;
+  std::string_view meaning;
+  std::string_view hint;  // empty: the path checks
+};
+constexpr std::array cm_table{
+    CmRow{RDMA_CM_EVENT_ADDR_ERROR, "ADDR_ERROR", "the peer's address cannot be resolved", ""},
+    CmRow{RDMA_CM_EVENT_ROUTE_ERROR, "ROUTE_ERROR", "there is no route to the peer", ""},
+    CmRow{RDMA_CM_EVENT_UNREACHABLE, "UNREACHABLE", "the peer does not answer", ""},
+    CmRow{RDMA_CM_EVENT_CONNECT_ERROR, "CONNECT_ERROR", "the connection could not be made", ""},
+    CmRow{RDMA_CM_EVENT_REJECTED, "REJECTED", "the peer's side rejected the connection",
+          "do two jobs share one address? QPMESH_CONNECT=exchange does without the manager"},
+    CmRow{RDMA_CM_EVENT_DISCONNECTED, "DISCONNECTED", "the peer ended the connection again",
+          "the peer's own error says more"},
+    CmRow{RDMA_CM_EVENT_DEVICE_REMOVAL, "DEVICE_REMOVAL", "the device is gone", "rdma link"},
+};
+
+// Reasons that a peer's manager gives (InfiniBand specification, table of REJ reasons).
+struct RejectRow {
+  int reason;
+  std::string_view meaning;
+};
+constexpr std::array reject_table{
+    RejectRow{8, "nobody listens there"},
+    RejectRow{10, "it holds an old connection of the same queue pair"},
+    RejectRow{28, "the request was not one that this rank of the job waits for"},
+};
+
+std::string cm_status(rdma_cm_event_type event, int status) {
+  if (status < 0) return base::describe_errno(-status);
+  const auto row = std::ranges::find(reject_table, status, &RejectRow::reason);
+  if (event == RDMA_CM_EVENT_REJECTED && row != reject_table.end())
+    return std::string{row->meaning};
+  return "see the driver";
+}
+
 }  // namespace
 
 std::string to_string(const LinkDescription& link) {
@@ -152,6 +189,16 @@ Explanation describe_bring_up(std::string_view step, int error, const LinkDescri
   if (const auto found = hint.find(placeholder); found != std::string::npos)
     hint.replace(found, placeholder.size(), address(link.peer, {}));
   return {std::move(cause), hint.empty() ? path_checks(link) : std::move(hint)};
+}
+
+Explanation describe(rdma_cm_event_type event, int status, const LinkDescription& link) {
+  const auto row = std::ranges::find(cm_table, event, &CmRow::event);
+  const bool known = row != cm_table.end();
+  const std::string_view name = known ? row->name : std::string_view{rdma_event_str(event)};
+  return {fmt::format("RDMA CM: {} ({}, status {}: {}); {}",
+                      known ? row->meaning : "an event that was not awaited", name, status,
+                      cm_status(event, status), to_string(link)),
+          known && !row->hint.empty() ? std::string{row->hint} : path_checks(link)};
 }
 
 Explanation describe_cut_path(const LinkDescription& link, Explanation fault) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include <cstdint>
 #include <span>
@@ -62,6 +63,9 @@ Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::stri
 Explanation describe(ibv_event_type event, std::string_view device, int port);
 // Of a step of bring-up ("INIT to RTR", "ibv_create_ah") that failed with an errno.
 Explanation describe_bring_up(std::string_view step, int error, const LinkDescription& link);
+// Of an answer of the RDMA communication manager that ends the attempt to connect. status: of the
+// event: an errno as a negative number, or the reason for which the peer's manager rejected.
+Explanation describe(rdma_cm_event_type event, int status, const LinkDescription& link);
 // Where the first short write came back and the first long one ended in this fault.
 Explanation describe_cut_path(const LinkDescription& link, Explanation fault);
 // Where bring-up did not end before its deadline: what stands between the two ends.
