@@ -8,10 +8,11 @@ namespace {
 // A row that was slower by this in all turns so far takes no further ones.
 constexpr std::uint64_t left_out_factor = 3;
 // A try lasts about so long, if it is what is predicted: some calls in a row, because a rank that
-// only gives goes on while they are under way. In the first trial fewer: many programs call seldom.
-// In all others as many go before, until rings are full, or whoever runs ahead has to wait.
-constexpr std::uint64_t network_try_ns = 1'000'000;
-constexpr std::uint64_t network_try_calls_max = 128;
+// only gives goes on while they are under way. All of them count: where that one shares its core
+// with one that takes, the last ones are no more than taken. In the first trial fewer: many
+// programs call seldom.
+constexpr std::uint64_t network_try_ns = 2'000'000;
+constexpr std::uint64_t network_try_calls_max = 256;
 constexpr std::uint64_t quick_try_ns = 250'000;
 constexpr std::uint64_t quick_try_calls_max = 24;
 constexpr std::uint64_t network_try_calls_min = 2;
@@ -52,16 +53,14 @@ NetworkTrials::NetworkTrials(std::span<const RowIndex> candidates, double cheape
 Leg NetworkTrials::leg_at(std::uint32_t position) const noexcept {
   if (position < idle_calls_) return {.row = row_, .calls = idle_calls_ - position};
   const std::uint32_t call = position - idle_calls_;
-  const std::uint32_t number = call / (warming_calls_ + try_calls_);
+  const std::uint32_t number = call / try_calls_;
   if (number == tried_.count) return {.row = row_, .calls = 0};
-  const std::uint32_t of_try = call % (warming_calls_ + try_calls_);
-  const bool is_timed = of_try >= warming_calls_;
   return {.row = tried_.rows[number],
-          .calls = is_timed || of_try == 0 ? 1 : warming_calls_ - of_try,
-          .stamp = is_timed ? static_cast<int>(number) : -1,
-          .begins = is_timed,
-          .ends = is_timed,
-          .is_first = of_try == 0};
+          .calls = 1,
+          .stamp = static_cast<int>(number),
+          .begins = true,
+          .ends = true,
+          .is_first = call % try_calls_ == 0};
 }
 
 void NetworkTrials::add(int number, std::uint64_t ns) noexcept {
@@ -123,7 +122,7 @@ void NetworkTrials::end_trial() noexcept {
                   : std::max(lost_parts * lost_ns, patience_ * idle_least_ns);
     idle_calls_ = static_cast<std::uint32_t>(
         std::clamp(idle_ns / std::max<std::uint64_t>(call_ns, 1), idle_calls_min, idle_calls_max));
-    warming_calls_ = try_calls_ = calls_in(network_try_ns, call_ns, network_try_calls_max);
+    try_calls_ = calls_in(network_try_ns, call_ns, network_try_calls_max);
   } else {
     idle_calls_ = static_cast<std::uint32_t>(idle_calls_min);
   }

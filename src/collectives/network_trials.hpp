@@ -52,11 +52,10 @@ class NetworkTrials {
   TriedRows candidates_;
   TriedRows tried_;  // in this turn, in this order
   RowIndex row_;
-  std::uint32_t idle_calls_;         // before the next turn
-  std::uint32_t warming_calls_ = 0;  // of a try, before those that are timed
-  std::uint32_t try_calls_;          // that are timed
-  std::uint32_t turns_left_;         // of this trial, with this turn
-  bool is_quick_ = true;             // this trial: the first one
+  std::uint32_t idle_calls_;  // before the next turn
+  std::uint32_t try_calls_;
+  std::uint32_t turns_left_;  // of this trial, with this turn
+  bool is_quick_ = true;      // this trial: the first one
   std::uint32_t patience_ = 1;
   std::uint64_t spent_ns_ = 0;     // in the tries of this trial
   std::uint64_t spent_calls_ = 0;  // on that
