@@ -67,7 +67,7 @@ std::vector<std::unique_ptr<NodeMemory>> node_memories(Context& context, std::ui
     for (std::size_t i = 0; i < memory_count(placement); ++i) {
       std::vector<std::uint64_t> offsets;
       for (const int rank : here) offsets.push_back(slabs[static_cast<std::size_t>(rank)][i]);
-      memories.push_back(context.node_memory(id, members, offsets));
+      memories.push_back(context.node_memory(id, members, here, offsets));
     }
   }
   const NodeSlabs& own = slabs[static_cast<std::size_t>(own_rank)];

@@ -127,10 +127,11 @@ void Context::keep_slab_of(std::unique_ptr<collectives::NodeMemory> node) noexce
 }
 
 std::unique_ptr<collectives::NodeMemory> Context::node_memory(
-    std::uint64_t communicator, const std::vector<int>& ranks,
+    std::uint64_t communicator, const std::vector<int>& ranks, std::span<const int> named,
     const std::vector<std::uint64_t>& slabs) {
   collectives::NodeMemory::Setup setup{.offsets = slabs,
                                        .context_ranks = ranks,
+                                       .named = {named.begin(), named.end()},
                                        .communicator = communicator,
                                        .cma = true,
                                        .cooperative_copies = copies_cooperatively(parts_),

@@ -70,9 +70,11 @@ class Context final : public messaging::Listener, public progress::Pollable {
   void free_node_slab(std::uint64_t slab) noexcept;
   // Do the ranks of every node load each other's memory, but for want of room?
   bool loads_node_memory() const noexcept { return parts_.near.shares_memory; }
-  // Of ranks of this node that all have such a slab.
+  // Of ranks of this node that all have such a slab; named: the same by their ranks in the
+  // communicator.
   std::unique_ptr<collectives::NodeMemory> node_memory(std::uint64_t communicator,
                                                        const std::vector<int>& ranks,
+                                                       std::span<const int> named,
                                                        const std::vector<std::uint64_t>& slabs);
   bool reads_neighbours(int rank) const noexcept {
     return parts_.identities[static_cast<std::size_t>(rank)].reads_neighbours;

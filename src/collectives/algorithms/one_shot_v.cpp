@@ -130,9 +130,11 @@ Entry entry_of(const NodeOperation& node, int from, int block) {
 bool copy_block(const Group& group, NodeOperation& node, int from, int block, int block_count,
                 std::span<std::byte> due) {
   const auto [bytes, gifts] = entry_of(node, from, block);
-  if (bytes != due.size()) node.refuse(messaging::wrong_step_length(from, bytes, due.size()));
+  if (bytes != due.size())
+    node.refuse(messaging::wrong_step_length(node.named(from), bytes, due.size()));
   const std::uint16_t gifts_due = node.gifts_from(from);
-  if (gifts != gifts_due && gifts != 0 && gifts_due != 0) node.refuse(messaging::undue_step(from));
+  if (gifts != gifts_due && gifts != 0 && gifts_due != 0)
+    node.refuse(messaging::undue_step(node.named(from)));
   if (node.places_apart(from)) {
     const std::uint64_t begin = word_of(node, from, block_count + block);
     return node.copy_exposed_result(from, due.data(), begin, bytes);
@@ -257,7 +259,8 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun,
     const std::span<std::byte> due = due_from<Form>(group, arguments, givers, from);
     if (due.empty()) continue;
     co_await node.member_or_end(from, 1);
-    if (!node.has_come(from, 1)) node.refuse(messaging::wrong_step_length(from, 0, due.size()));
+    if (!node.has_come(from, 1))
+      node.refuse(messaging::wrong_step_length(node.named(from), 0, due.size()));
     if (!Form::take(node, group, from, due)) co_await node.failure_of(from);
     is_awaited |= node.places_apart(from);
   }
@@ -271,7 +274,7 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun,
     const std::size_t bytes = given.bytes_for(to);
     if (bytes == 0) continue;
     co_await node.member_or_end(to, 2);
-    if (!node.has_come(to, 2)) node.refuse(messaging::wrong_step_length(to, bytes, 0));
+    if (!node.has_come(to, 2)) node.refuse(messaging::wrong_step_length(node.named(to), bytes, 0));
   }
 }
 

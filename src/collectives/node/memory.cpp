@@ -29,14 +29,15 @@ NodeMemory::NodeMemory(Setup setup, progress::Engine& engine, messaging::CallChe
     const std::uint64_t offset = setup.offsets[i];
     std::byte* const slab = member.at(offset, sizeof(NodeSlab));
     if (slab == nullptr || offset % alignof(NodeSlab) != 0) {
-      base::throw_error({ErrorCode::corrupt, static_cast<int>(i)}, "", "",
+      base::throw_error({ErrorCode::corrupt, setup.named[i]}, "", "",
                         "its node slab at {} does not lie in its arena of {} bytes", offset,
                         member.arena_bytes());
     }
     peers_.push_back(
         {.words = MemberNodeWords<base::ProcessAtomics>{*reinterpret_cast<NodeSlab*>(slab)},
          .memory = &member,
-         .context_rank = setup.context_ranks[i]});
+         .context_rank = setup.context_ranks[i],
+         .named = setup.named[i]});
   }
   own_ = OwnNodeWords<base::ProcessAtomics>{peer(rank_).words.words()};
   own_.enter(communicator_);
@@ -55,15 +56,15 @@ std::byte* NodeMemory::data(int rank, std::uint64_t offset, std::size_t bytes) c
   const transport::Neighbour& member = *peer(rank).memory;
   std::byte* const found = member.at(offset, bytes);
   if (found == nullptr) [[unlikely]] {
-    base::throw_error({ErrorCode::corrupt, rank}, "", "",
+    base::throw_error({ErrorCode::corrupt, peer(rank).named}, "", "",
                       "{} bytes at {} do not lie in its arena of {} bytes", bytes, offset,
                       member.arena_bytes());
   }
   return found;
 }
 
-void NodeMemory::throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes) {
-  base::throw_error({ErrorCode::corrupt, rank}, "", "",
+void NodeMemory::throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes) const {
+  base::throw_error({ErrorCode::corrupt, peer(rank).named}, "", "",
                     "{} bytes at {} lie neither in its slot nor in its staging of {} bytes", bytes,
                     begin, node_staging_bytes);
 }
@@ -75,7 +76,7 @@ bool NodeMemory::copy_private(int rank, std::byte* target, std::uint64_t address
   if (is_revoked(rank) || error == ESRCH) return false;
   if (error == 0) return true;
   base::throw_error(
-      {.code = ErrorCode::no_resource, .peer = rank, .system_error = error}, "",
+      {.code = ErrorCode::no_resource, .peer = peer(rank).named, .system_error = error}, "",
       error == EFAULT ? "set QPMESH_CMA=no where vectors lie in a device's memory"
                       : "set QPMESH_CMA=no where processes change their credentials "
                         "while they run",

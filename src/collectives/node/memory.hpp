@@ -83,10 +83,11 @@ class Gifts {
 class NodeMemory final : public progress::Pollable {
  public:
   struct Setup {
-    // By rank in the communicator, this one included.
+    // By rank on the node, this one included.
     std::vector<const transport::Neighbour*> members{};
     std::vector<std::uint64_t> offsets{};  // of their slabs
     std::vector<int> context_ranks{};
+    std::vector<int> named{};  // by errors: ranks in the communicator
     int rank = 0;
     std::uint64_t communicator = 0;
     bool cma = false;                 // all members read each other's private memory
@@ -101,7 +102,8 @@ class NodeMemory final : public progress::Pollable {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
   int context_rank_of(int rank) const noexcept { return peer(rank).context_rank; }
-  int rank_of(int context_rank) const noexcept {  // -1: not a member
+  int named(int rank) const noexcept { return peer(rank).named; }  // by errors
+  int rank_of(int context_rank) const noexcept {                   // -1: not a member
     for (int rank = 0; rank < size_; ++rank) {
       if (peer(rank).context_rank == context_rank) return rank;
     }
@@ -122,8 +124,8 @@ class NodeMemory final : public progress::Pollable {
     return slab(rank).staging + begin;
   }
   // The same of what lies in a slot of its.
-  static const std::byte* in_slot(int rank, const NodeSlot& slot, std::size_t begin,
-                                  std::size_t bytes) {
+  const std::byte* in_slot(int rank, const NodeSlot& slot, std::size_t begin,
+                           std::size_t bytes) const {
     if (begin > node_slot_bytes || bytes > node_slot_bytes - begin) [[unlikely]]
       throw_outside_staging(rank, begin, bytes);
     return slot.data + begin;
@@ -229,6 +231,7 @@ class NodeMemory final : public progress::Pollable {
     MemberNodeWords<base::ProcessAtomics> words;
     const transport::Neighbour* memory;
     int context_rank;
+    int named;  // by errors
     Gifts gifts_to{};
     Gifts gifts_from{};
   };
@@ -239,7 +242,7 @@ class NodeMemory final : public progress::Pollable {
   }
   void populate_staging(std::size_t bytes) noexcept;
   void warm_staging(std::size_t begin) noexcept;
-  [[noreturn]] static void throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes);
+  [[noreturn]] void throw_outside_staging(int rank, std::uint64_t begin, std::size_t bytes) const;
   const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   bool look(NodeWait& wait) noexcept {
     while (wait.next < wait.end && has_come(wait.next, wait)) ++wait.next;

@@ -109,6 +109,7 @@ class NodeOperation {
     ends_ = false;
     throw Error{std::move(wrong)};
   }
+  int named(int rank) const noexcept { return memory_.named(rank); }  // by errors
   // Until this rank learns of the failure for which a member revoked its Buffers.
   NodeAwaiter failure_of(int rank) noexcept { return member(rank, node_step_max); }
   // After reads of all members' Buffers: nothing to wait for, unless one was revoked and may have
@@ -210,7 +211,7 @@ class NodeOperation {
   // The bytes from `begin` on of what another member has placed.
   const std::byte* placed(int rank, std::size_t begin, std::size_t bytes) const {
     const NodeSlot& slot = slot_of(rank);
-    return slot.address == node_in_slot ? NodeMemory::in_slot(rank, slot, begin, bytes)
+    return slot.address == node_in_slot ? memory_.in_slot(rank, slot, begin, bytes)
                                         : staging(rank, begin, bytes);
   }
   // The bytes from `begin` on of what another member has staged.
