@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <queue>
@@ -83,7 +84,8 @@ struct World {
 
 // One rank's CPU and ports. A task runs ahead of the events: what it does costs time on its CPU's
 // clock, and it waits for a whole round, so that an operation whose end is known counts as ended at
-// once, and only the last one of a round is an event.
+// once, and only the last one of a round is an event. A call in pieces has several rounds at a
+// time.
 class Rank final : public collectives::Machine {
  public:
   Rank(World& world, int rank) noexcept : world_{world}, rank_{rank} {}
@@ -202,10 +204,12 @@ class Rank final : public collectives::Machine {
     ends(receive, end_s);
   }
 
-  void ends(progress::Operation& operation, double at_s) noexcept {
-    round_ends_s_ = std::max(round_ends_s_, at_s);
+  void ends(progress::Operation& operation, double at_s) {
+    double& round_ends_s = round_ends_s_[operation.join];
+    round_ends_s = std::max(round_ends_s, at_s);
     if (operation.join->outstanding > 1) return world_.engine.complete(operation);
-    world_.add(round_ends_s_, *this, &operation, {});
+    world_.add(round_ends_s, *this, &operation, {});
+    round_ends_s_.erase(operation.join);
   }
 
   World& world_;
@@ -214,7 +218,7 @@ class Rank final : public collectives::Machine {
   double combined_s_ = 0;  // until then the CPU combines what came meanwhile
   double out_free_s_ = 0;  // from then on
   double in_free_s_ = 0;
-  double round_ends_s_ = 0;
+  std::map<const progress::Join*, double> round_ends_s_;  // of rounds whose ends are not all known
   double messages_ = 0;
   double bytes_ = 0;
   std::byte* free_address_ = scratch();

@@ -61,6 +61,7 @@ class Group {
     std::uint64_t communicator;
     Hierarchy* hierarchy = nullptr;  // where there are levels (CallShape)
     const Members* whole = nullptr;  // of a part of them: the communicator's; errors name its ranks
+    std::uint32_t piece = 0;         // of a call that runs in several pieces at the same time
   };
 
   Group(const Members& members, std::uint32_t operation, std::uint32_t signature) noexcept
@@ -85,6 +86,8 @@ class Group {
   Machine& machine() const noexcept { return *members_->machine; }
   NodeMemory& node() const noexcept { return *members_->node; }
   Hierarchy& hierarchy() const noexcept { return *members_->hierarchy; }
+  std::uint32_t piece() const noexcept { return members_->piece; }
+  bool is_piece() const noexcept { return piece() > 0; }
   std::uint32_t operation() const noexcept { return operation_; }
   std::uint32_t signature() const noexcept { return signature_; }
   // What this rank does by itself.
@@ -103,7 +106,7 @@ class Group {
   messaging::SendOperation send_operation(int to, std::span<const std::byte> data) const noexcept {
     messaging::SendOperation send;
     send.communicator = members_->communicator;
-    send.key = messaging::collective_key(operation_);
+    send.key = messaging::collective_key(operation_, members_->piece);
     send.data = data.data();
     send.bytes = data.size();
     send.target = members_->context_ranks[to];
@@ -114,7 +117,7 @@ class Group {
                                                 std::span<std::byte> data) const noexcept {
     messaging::ReceiveOperation receive;
     receive.communicator = members_->communicator;
-    receive.key = messaging::collective_key(operation_);
+    receive.key = messaging::collective_key(operation_, members_->piece);
     receive.data = data.data();
     receive.capacity_bytes = data.size();
     receive.source = members_->context_ranks[from];

@@ -92,6 +92,7 @@ Hierarchy::Hierarchy(const Group::Members& whole, const Setup& setup)
       near_{inside(setup.topology), setup.before != nullptr, setup.cma},
       far_{between(setup.topology), false, false},
       lanes_together_{between(setup.topology, lanes_), false, false},
+      topology_{setup.topology},
       engine_{*setup.engine} {
   const std::span here = placement_.ranks_of(node_);
   const int nodes = placement_.nodes();
@@ -103,10 +104,89 @@ Hierarchy::Hierarchy(const Group::Members& whole, const Setup& setup)
                                       [&](int i) { return here[static_cast<std::size_t>(i)]; });
   leader_context_ranks_ = context_ranks(whole, nodes, on_each(0));
   if (has_lane()) lane_context_ranks_ = context_ranks(whole, nodes, on_each(index_));
-  before_ = part_of(whole, node_context_ranks_, index_, setup.before);
-  after_ = part_of(whole, node_context_ranks_, index_, setup.after);
-  lane_ = part_of(whole, lane_context_ranks_, node_);
-  leaders_ = part_of(whole, leader_context_ranks_, node_);
+  Parts parts{.whole = whole,
+              .before = part_of(whole, node_context_ranks_, index_, setup.before),
+              .after = part_of(whole, node_context_ranks_, index_, setup.after),
+              .lane = part_of(whole, lane_context_ranks_, node_),
+              .leaders = part_of(whole, leader_context_ranks_, node_)};
+  parts.whole.hierarchy = this;
+  for (std::uint32_t piece = 0; piece < parts_.size(); ++piece) {
+    for (Group::Members* const members :
+         {&parts.whole, &parts.before, &parts.after, &parts.lane, &parts.leaders})
+      members->piece = piece;
+    parts_[piece] = parts;
+  }
+}
+
+// ---- pieces ----
+
+namespace {
+
+// Until all tasks have ended that were started with this join.
+struct AllEnded {
+  progress::Join& join;
+  bool await_ready() const noexcept { return join.outstanding == 0; }
+  void await_suspend(Task::Handle waiter) const noexcept { join.waiter = &waiter.promise(); }
+  void await_resume() const noexcept {}
+};
+static_assert(std::is_trivially_destructible_v<AllEnded>);
+
+AllEnded all_ended(progress::Join& join) noexcept { return AllEnded{join}; }
+
+// Of what a piece takes between the nodes: fewer would cost more than it hides.
+constexpr double piece_latencies_min = 4;
+constexpr std::size_t piece_bytes_min = std::size_t{64} << 10;
+
+}  // namespace
+
+int piece_count(std::size_t bytes, const TopologyParams& topology) noexcept {
+  if (topology.ranks_per_core > 1) return 1;
+  const NetworkTimes& times = topology.constants.network;
+  const double latencies = static_cast<double>(bytes) * times.byte_s / times.latency_s;
+  const double by_time = latencies / piece_latencies_min;
+  const auto by_bytes = static_cast<double>(bytes / piece_bytes_min);
+  return static_cast<int>(std::clamp(std::min(by_time, by_bytes), 1.0, double{pieces_max}));
+}
+
+// The call keeps its places in both lines until its pieces have ended, which stand in lines of
+// their own: so they begin in one order on all ranks, however many tasks are ready at a time.
+Task Hierarchy::in_pieces(Group whole, const Arguments& arguments,
+                          Task (*run_piece)(Group piece, const Arguments& arguments)) {
+  const int count =
+      arguments.reducer.kernel == nullptr ? 1 : piece_count(arguments.bytes(), topology_);
+  if (count == 1) {
+    co_await run_piece(whole, arguments);
+    co_return;
+  }
+  struct Piece {
+    Arguments arguments;
+    progress::TaskOperation task;
+  };
+  std::array<Piece, pieces_max> pieces;
+  const std::span started = std::span{pieces}.first(static_cast<std::size_t>(count));
+  const Blocks cut = even_blocks(arguments.element_count, count, arguments.element_bytes);
+  Turn before = turn_before(whole);
+  Turn after = turn_after(whole);
+  co_await before.come();
+  Turn gate{pieces_.after, engine_};  // before all pieces
+  progress::Join join{.outstanding = count};
+  for (int i = 0; i < count; ++i) {
+    Piece& piece = started[static_cast<std::size_t>(i)];
+    piece.arguments = arguments;
+    piece.arguments.in += cut.first_bytes(i);
+    piece.arguments.out += cut.first_bytes(i);
+    piece.arguments.element_count = cut.length(i);
+    piece.task.join = &join;
+    const Group group{parts_[static_cast<std::size_t>(i) + 1].whole, whole.operation(),
+                      whole.signature()};
+    engine_.start(piece.task, [&] { return run_piece(group, piece.arguments); });
+  }
+  co_await after.come();
+  gate.leave();
+  co_await all_ended(join);
+  for (const Piece& piece : started) {
+    if (piece.task.error) std::rethrow_exception(piece.task.error);
+  }
 }
 
 // Only leaders need a list, and only where the root is none without it.
@@ -117,7 +197,7 @@ Leaders::Leaders(const Group& whole, int root)
       context_ranks_{leads() && levels_.placement().index_of(root) != 0
                          ? levels_.leader_context_ranks_.size()
                          : 0},
-      members_{levels_.leaders_} {
+      members_{levels_.parts_of(whole).leaders} {
   if (context_ranks_.data() == nullptr) return;
   std::ranges::copy(levels_.leader_context_ranks_, context_ranks_.data());
   context_ranks_.data()[root_node_] = whole.context_rank_of(root);

@@ -10,6 +10,9 @@
 //
 // All parts use the communicator's id and the number of the call. Their messages do not mix: those
 // of a node and those between nodes have other peers.
+//
+// A long vector is cut into pieces, each of which goes its way by itself: while one is between the
+// nodes, others are on them.
 #pragma once
 
 #include <array>
@@ -73,6 +76,12 @@ class Level {
   std::array<Last, collective_count> last_{};  // a program calls most of its collectives again
 };
 
+inline constexpr int pieces_max = 8;
+// Pieces of a vector of so many bytes: each is so long that what it takes between the nodes is
+// worth some latencies there. One where ranks share cores, which do both steps one after another.
+// Alike on all ranks.
+int piece_count(std::size_t bytes, const TopologyParams& topology) noexcept;
+
 class Hierarchy {
  public:
   struct Setup {
@@ -93,38 +102,58 @@ class Hierarchy {
   const Placement& placement() const noexcept { return placement_; }
   int node() const noexcept { return node_; }    // this rank's
   int index() const noexcept { return index_; }  // this rank's on it
-  int node_ranks() const noexcept { return before_.size; }
+  int node_ranks() const noexcept { return parts_[0].before.size; }
   // Ranks of equal index on all nodes are a lane, as many as the node with the fewest ranks has.
   int lanes() const noexcept { return lanes_; }
   bool has_lane() const noexcept { return index_ < lanes_; }
 
   // Places in the two lines. Taken where the call begins, left where its last operation of that
-  // side does.
-  Turn turn_before() noexcept { return Turn{turns_before_, engine_}; }
-  Turn turn_after() noexcept { return Turn{turns_after_, engine_}; }
+  // side does; by a piece of a call where that ends, so that the first one is there soon.
+  Turn turn_before(const Group& whole) noexcept { return {lines_of(whole).before, engine_}; }
+  Turn turn_after(const Group& whole) noexcept { return {lines_of(whole).after, engine_}; }
+
+  // A call on vectors, in pieces of them where they are long: run_piece(piece, its arguments)
+  // for each. A function that may throw would leave the other pieces to wait: it gets the whole.
+  Task in_pieces(Group whole, const Arguments& arguments,
+                 Task (*run_piece)(Group piece, const Arguments& arguments));
 
   // Parts of the call of `whole`, by ranks there: indices on this node, in its turn, and numbers of
   // nodes.
   Task before(const Group& whole, Collective collective, std::size_t bytes,
               const Arguments& arguments, bool uneven = false) {
-    return run(near_, before_, whole, collective, bytes, arguments, uneven);
+    return run(near_, parts_of(whole).before, whole, collective, bytes, arguments, uneven);
   }
   Task after(const Group& whole, Collective collective, std::size_t bytes,
              const Arguments& arguments, bool uneven = false) {
-    return run(near_, after_, whole, collective, bytes, arguments, uneven);
+    return run(near_, parts_of(whole).after, whole, collective, bytes, arguments, uneven);
   }
   Task lane(const Group& whole, Collective collective, std::size_t bytes,
             const Arguments& arguments, bool uneven = false) {
-    return run(lanes_together_, lane_, whole, collective, bytes, arguments, uneven);
+    return run(lanes_together_, parts_of(whole).lane, whole, collective, bytes, arguments, uneven);
   }
   // By ranks of index 0.
   Task leaders(const Group& whole, Collective collective, std::size_t bytes,
                const Arguments& arguments, bool uneven = false) {
-    return run(far_, leaders_, whole, collective, bytes, arguments, uneven);
+    return run(far_, parts_of(whole).leaders, whole, collective, bytes, arguments, uneven);
   }
 
  private:
   friend class Leaders;
+  // Of a call, or of a piece of one: these differ in their number alone.
+  struct Parts {
+    Group::Members whole;
+    Group::Members before;
+    Group::Members after;
+    Group::Members lane;
+    Group::Members leaders;
+  };
+  struct Lines {
+    Turns before;
+    Turns after;
+  };
+  const Parts& parts_of(const Group& whole) const noexcept { return parts_[whole.piece()]; }
+  // The pieces of a call, which stands in the line of calls, have a line of their own.
+  Lines& lines_of(const Group& whole) noexcept { return whole.piece() == 0 ? calls_ : pieces_; }
   static Task run(Level& level, const Group::Members& part, const Group& whole,
                   Collective collective, std::size_t bytes, const Arguments& arguments,
                   bool uneven) {
@@ -139,15 +168,13 @@ class Hierarchy {
   std::vector<int> node_context_ranks_;
   std::vector<int> lane_context_ranks_;
   std::vector<int> leader_context_ranks_;
-  Group::Members before_;
-  Group::Members after_;
-  Group::Members lane_;
-  Group::Members leaders_;
+  std::array<Parts, 1 + pieces_max> parts_;  // of a whole call first
   Level near_;
-  Level far_;             // of one rank of each node
-  Level lanes_together_;  // of as many as there are lanes
-  Turns turns_before_;
-  Turns turns_after_;
+  Level far_;                // of one rank of each node
+  Level lanes_together_;     // of as many as there are lanes
+  TopologyParams topology_;  // of the whole
+  Lines calls_;
+  Lines pieces_;
   progress::Engine& engine_;
 };
 
@@ -189,6 +216,27 @@ struct PartCost {
   // Between nodes, of so many ranks of each at the same time.
   Cost between_nodes(Collective collective, double bytes, int lanes = 1,
                      bool uneven = false) const noexcept;
+  // Of a call in pieces. parts(bytes): of a vector of so many bytes, on the nodes and between them.
+  // The first piece takes both, all others the longer one of what all together would take.
+  struct Both {
+    Cost on_node;
+    Cost between_nodes;
+  };
+  template <class Parts>
+  Cost in_pieces(Parts&& parts) const noexcept {
+    const double bytes = whole.vector_bytes();
+    const Both all = parts(bytes);
+    Cost cost = all.on_node;
+    cost += all.between_nodes;
+    const int count = piece_count(whole.bytes, *model.topology);
+    if (count == 1) return cost;
+    const Both piece = parts(bytes / count);
+    const double more_s = std::max(all.on_node.time_s - piece.on_node.time_s,
+                                   all.between_nodes.time_s - piece.between_nodes.time_s);
+    cost.time_s = piece.on_node.time_s + piece.between_nodes.time_s + std::max(0.0, more_s);
+    cost.messages = count * (piece.on_node.messages + piece.between_nodes.messages);
+    return cost;
+  }
 };
 
 // What rows apply to.

@@ -17,12 +17,13 @@
 namespace qpmesh::messaging {
 
 // What matching compares within a communicator. Point-to-point: the tag, ordered per (source, tag).
-// Collectives: the number of the operation, first in first out per (operation, source); their
-// receives know exactly what comes.
+// Collectives: the number of the operation, and of the piece of it where it runs in several at the
+// same time; first in first out per (operation, piece, source). Their receives know exactly what
+// comes.
 inline constexpr std::uint64_t collective_key_bit = std::uint64_t{1} << 63;
 constexpr std::uint64_t tag_key(int tag) noexcept { return static_cast<std::uint32_t>(tag); }
-constexpr std::uint64_t collective_key(std::uint32_t operation) noexcept {
-  return collective_key_bit | operation;
+constexpr std::uint64_t collective_key(std::uint32_t operation, std::uint32_t piece = 0) noexcept {
+  return collective_key_bit | std::uint64_t{piece} << 32 | operation;
 }
 constexpr bool is_collective(std::uint64_t key) noexcept { return (key & collective_key_bit) != 0; }
 constexpr std::uint32_t operation_of(std::uint64_t key) noexcept {

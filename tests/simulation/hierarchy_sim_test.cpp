@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "calls/pending_operation.hpp"
+#include "collectives/hierarchy.hpp"
 #include "context/communicator_state.hpp"
 #include "simulation/scenarios.hpp"
 
@@ -38,7 +39,8 @@ struct Call {
 
 // Sums, vectors from a root and barriers, by the rows of several nodes, flat ones, and other
 // lengths. Each rank starts them in its own time.
-Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed) {
+Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
+                   std::array<std::size_t, 4> lengths) {
   Communicator& world = job->world(rank);
   const auto size = static_cast<std::uint64_t>(world.size());
   Random random{seed * 100 + static_cast<std::uint64_t>(rank)};
@@ -49,7 +51,7 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed) {
     const CallOptions options{
         .algorithm = std::array<std::string_view, 3>{"leaders", "lanes", ""}[same.below(3)]};
     const auto root = static_cast<int>(same.below(size));
-    call.data.assign(std::array<std::size_t, 4>{1, 30, 200, 3'000}[same.below(4)], 0);
+    call.data.assign(lengths[same.below(4)], 0);
     const auto own = static_cast<std::uint64_t>(i + 1);
     switch (same.below(3)) {
       case 0:
@@ -79,7 +81,19 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed) {
 TEST_P(OnNodes, calls_under_way_at_the_same_time_do_not_mix) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SimulatedJob job{network(seed)};
-    for (int rank = 0; rank < size(); ++rank) job.start(rank, starts_many(&job, rank, 60, seed));
+    for (int rank = 0; rank < size(); ++rank)
+      job.start(rank, starts_many(&job, rank, 60, seed, {1, 30, 200, 3'000}));
+    job.run();
+    ASSERT_EQ(job.close(), "") << "seed " << seed;
+  }
+}
+
+TEST_P(OnNodes, calls_in_pieces_do_not_mix_with_each_other_nor_with_whole_ones) {
+  ASSERT_GT(collectives::piece_count(40'000 * sizeof(std::uint64_t), {}), 1);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SimulatedJob job{network(seed)};
+    for (int rank = 0; rank < size(); ++rank)
+      job.start(rank, starts_many(&job, rank, 12, seed, {40'000, 50'003, 100'001, 30}));
     job.run();
     ASSERT_EQ(job.close(), "") << "seed " << seed;
   }
@@ -190,7 +204,7 @@ TEST_P(OnNodes, a_dead_rank_is_named_on_its_own_node_and_on_others) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Random random{seed * 1'000'003};
     const int victim = static_cast<int>(random.below(index(size())));
-    const std::size_t count = std::array<std::size_t, 3>{1, 200, 2'000}[random.below(3)];
+    const std::size_t count = std::array<std::size_t, 4>{1, 200, 2'000, 40'000}[random.below(4)];
     SimulatedJob job{network(seed)};
     const std::int64_t alive_ns = random.between(0, 2'000'000);
     const Deadline death = job.network().now() + std::chrono::nanoseconds{alive_ns};

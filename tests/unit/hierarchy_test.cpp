@@ -50,6 +50,22 @@ TEST(placement, on_one_node_or_of_single_ranks_has_no_levels) {
   EXPECT_EQ((Placement{std::vector<int>{0}}.levels()), Levels{});
 }
 
+// ---- pieces ----
+
+TEST(pieces, are_as_many_as_are_worth_it) {
+  const collectives::TopologyParams network{};
+  int last = 1;
+  for (std::size_t bytes = 0; bytes < std::size_t{64} << 20; bytes = 2 * bytes + 100) {
+    const int count = collectives::piece_count(bytes, network);
+    EXPECT_GE(count, last);
+    EXPECT_LE(count, collectives::pieces_max);
+    last = count;
+  }
+  EXPECT_EQ(last, collectives::pieces_max);
+  EXPECT_EQ(collectives::piece_count(64 << 10, network), 1);
+  EXPECT_EQ(collectives::piece_count(64 << 20, {.ranks_per_core = 2}), 1);  // they would take turns
+}
+
 // ---- on two hosts ----
 
 class OnTwoNodes : public testing::TestWithParam<std::vector<int>> {
@@ -232,9 +248,11 @@ TEST_P(OnTwoNodes, operands_keep_the_order_of_ranks_that_follow_one_another) {
     Map expected{1, 0};
     for (int rank = 0; rank < world.size(); ++rank) expected = after(expected, of(rank));
     for (const std::string_view algorithm : {"leaders", "lanes"}) {
-      std::vector<Map> maps(50, of(world.rank()));
-      world.allreduce(maps, ordered(compose), {.algorithm = algorithm});
-      EXPECT_EQ(maps, std::vector<Map>(50, expected)) << algorithm;
+      for (const std::size_t count : {50U, 100'000U}) {
+        std::vector<Map> maps(count, of(world.rank()));
+        world.allreduce(maps, ordered(compose), {.algorithm = algorithm});
+        EXPECT_EQ(maps, std::vector<Map>(count, expected)) << algorithm;
+      }
     }
   });
 }

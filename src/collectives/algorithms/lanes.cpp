@@ -2,7 +2,9 @@
 // between the nodes at the same time; on the nodes it is cut and put together. No byte crosses the
 // network more often than by leaders, and every rank works on it. Every part is a row of its own,
 // for fewer ranks (hierarchy.hpp).
-// Wins for long vectors on several nodes. Costs are the sums of the parts'.
+// Wins for long vectors on several nodes. Costs are the sums of the parts'. An allreduce of a long
+// vector goes in pieces, of which some are on the nodes while one is between them: all but the
+// first cost the longer one of the two.
 // There are as many lanes as the node with the fewest ranks has. Blocks of each rank need nodes
 // with equally many. Operands are combined node by node: every rank has the same bits, and rank
 // order is kept where the ranks of each node follow one another.
@@ -51,8 +53,9 @@ Task put_together(Group group, const Arguments& arguments, const Slices& slices,
   part.out = arguments.out;
   part.out_blocks = slices.all();
   co_await after.come();
-  after.leave();
+  if (!group.is_piece()) after.leave();
   co_await slices.levels.after(group, Collective::allgather, slices.all().bytes(), part);
+  after.leave();
 }
 
 double slice_bytes(const CallShape& shape) {
@@ -61,8 +64,8 @@ double slice_bytes(const CallShape& shape) {
 
 Task broadcast(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
-  Turn after = levels.turn_after();
+  Turn before = levels.turn_before(group);
+  Turn after = levels.turn_after(group);
   const Slices slices{group, arguments};
   const int root_node = levels.placement().node_of(arguments.root);
   const bool on_root_node = levels.node() == root_node;
@@ -100,14 +103,15 @@ Task reduce_slices(Group group, const Arguments& arguments, const Slices& slices
   part.out = slice;
   part.element_count = slices.length();
   co_await before.come();
-  before.leave();
+  if (!group.is_piece()) before.leave();
   co_await slices.levels.before(group, Collective::reduce_scatter, slices.all().bytes(), part);
+  before.leave();
 }
 
 Task reduce(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
-  Turn after = levels.turn_after();
+  Turn before = levels.turn_before(group);
+  Turn after = levels.turn_after(group);
   const Slices slices{group, arguments};
   const int root_node = levels.placement().node_of(arguments.root);
   const bool is_root = group.rank() == arguments.root;
@@ -135,10 +139,10 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
   return cost += part.on_node(Collective::gather, shape.vector_bytes());
 }
 
-Task allreduce(Group group, const Arguments& arguments) {
+Task allreduce_piece(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
-  Turn after = levels.turn_after();
+  Turn before = levels.turn_before(group);
+  Turn after = levels.turn_after(group);
   const Slices slices{group, arguments};
   std::byte* const slice = arguments.out + slices.first_bytes();
   co_await reduce_slices(group, arguments, slices, slice, before);
@@ -149,12 +153,18 @@ Task allreduce(Group group, const Arguments& arguments) {
   co_await put_together(group, arguments, slices, after);
 }
 
+Task allreduce(Group group, const Arguments& arguments) {
+  return group.hierarchy().in_pieces(group, arguments, allreduce_piece);
+}
+
 Cost allreduce_cost(const CallShape& shape, const CostModel& model) {
   const PartCost part{shape, model};
-  Cost cost = part.on_node(Collective::reduce_scatter, shape.vector_bytes());
-  cost +=
-      part.between_nodes(Collective::allreduce, slice_bytes(shape), shape.levels.node_ranks_min);
-  return cost += part.on_node(Collective::allgather, shape.vector_bytes());
+  const int lanes = shape.levels.node_ranks_min;
+  return part.in_pieces([&](double bytes) {
+    Cost on_node = part.on_node(Collective::reduce_scatter, bytes);
+    on_node += part.on_node(Collective::allgather, bytes);
+    return PartCost::Both{on_node, part.between_nodes(Collective::allreduce, bytes / lanes, lanes)};
+  });
 }
 
 // ---- blocks: each rank moves those of its lane between the nodes, and shares them on its own ----
@@ -173,7 +183,7 @@ int rank_at(const Placement& placement, int node, int index) {
 
 Task allgather(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after();
+  Turn after = levels.turn_after(group);
   const Placement& placement = levels.placement();
   const Blocks& all = arguments.out_blocks;
   const auto of_lane = [&](int node) { return rank_at(placement, node, levels.index()); };
@@ -219,7 +229,7 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
 // The blocks of a node are a vector of their own.
 Task reduce_scatter(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
+  Turn before = levels.turn_before(group);
   const Placement& placement = levels.placement();
   const Blocks& all = arguments.in_blocks;
   const ListedBlocks lane{placement.nodes(), all.element_bytes, [&](int node) {
@@ -257,7 +267,7 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 // A rank gets from its lane what that has for its node, and hands it on there.
 Task alltoall(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after();
+  Turn after = levels.turn_after(group);
   const int nodes = levels.placement().nodes();
   const int node_ranks = levels.node_ranks();
   const std::size_t all_count = arguments.in_blocks.element_count;

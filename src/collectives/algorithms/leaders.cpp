@@ -14,8 +14,8 @@ namespace {
 // Everybody's word reaches the leader, and the leader's everybody: nothing is moved on the node.
 Task barrier(Group group, const Arguments& /*arguments*/) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
-  Turn after = levels.turn_after();
+  Turn before = levels.turn_before(group);
+  Turn after = levels.turn_after(group);
   Arguments on_node = no_arguments;
   on_node.out_blocks = even_blocks(0, levels.node_ranks());
   co_await before.come();
@@ -36,7 +36,7 @@ Cost barrier_cost(const CallShape& shape, const CostModel& model) {
 
 Task broadcast(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after();
+  Turn after = levels.turn_after(group);
   const Leaders leaders{group, arguments.root};
   const std::size_t bytes = arguments.bytes();
   Arguments part = arguments;
@@ -58,7 +58,7 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 
 Task reduce(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
+  Turn before = levels.turn_before(group);
   const Leaders leaders{group, arguments.root};
   const std::size_t bytes = arguments.bytes();
   const bool is_root = group.rank() == arguments.root;
@@ -83,8 +83,8 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
 
 Task allreduce(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
-  Turn after = levels.turn_after();
+  Turn before = levels.turn_before(group);
+  Turn after = levels.turn_after(group);
   const std::size_t bytes = arguments.bytes();
   Arguments part = arguments;
   part.root = 0;
@@ -128,8 +128,8 @@ struct NodeBlocks {
 
 Task allgather(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
-  Turn after = levels.turn_after();
+  Turn before = levels.turn_before(group);
+  Turn after = levels.turn_after(group);
   const Placement& placement = levels.placement();
   const Blocks& all = arguments.out_blocks;
   const NodeBlocks lengths{placement, all};
@@ -184,8 +184,8 @@ bool blocks_lie_together(const CallShape& shape) {
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
-  Turn after = levels.turn_after();
+  Turn before = levels.turn_before(group);
+  Turn after = levels.turn_after(group);
   const Blocks& all = arguments.in_blocks;
   const NodeBlocks lengths{levels.placement(), all};
   const bool leads = levels.index() == 0;
@@ -247,7 +247,7 @@ struct EqualBlocks {
 
 Task gather(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before();
+  Turn before = levels.turn_before(group);
   const Leaders leaders{group, arguments.root};
   const EqualBlocks equal{group, arguments};
   const bool is_root = group.rank() == arguments.root;
@@ -283,7 +283,7 @@ Cost gather_cost(const CallShape& shape, const CostModel& model) {
 
 Task scatter(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after();
+  Turn after = levels.turn_after(group);
   const Leaders leaders{group, arguments.root};
   const EqualBlocks equal{group, arguments};
   const bool is_root = group.rank() == arguments.root;
