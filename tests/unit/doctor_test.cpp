@@ -141,6 +141,12 @@ const std::vector<Fault>& faults() {
          f.device_files[0].error = ENOENT;
        },
        "the container has not", "docker run --device=/dev/infiniband"},
+      {"rdma_manager",
+       [](HostFacts& f) {
+         f.options.connect = ConnectBy::cm;
+         f.connection_manager_error = ENOENT;
+       },
+       "rdma_cm: ", "modprobe rdma_ucm"},
       {"rdma_provider", [](HostFacts& f) { f.kernel_devices.push_back("mlx5_0"); }, "mlx5_0",
        "apt-get install ibverbs-providers"},
       {"rdma_device", [](HostFacts& f) { f.info.devices[0].unreadable = "EACCES"; }, "EACCES",

@@ -511,7 +511,7 @@ gid 0 10.0.0.1 v2 eth0
 netdev eth0 up 10.0.0.1/24
 )",
                 {},
-                {"iWARP connects through the RDMA connection manager only"},
+                {"iWARP connects through the RDMA communication manager only"},
                 {"RoCE or InfiniBand device"}},
         Useless{"zero_entries_only",
                 R"(

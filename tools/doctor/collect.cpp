@@ -349,6 +349,7 @@ HostFacts collect() {
 
   facts.kernel_devices = entries("/sys/class/infiniband");
   facts.device_files = device_files();
+  facts.connection_manager_error = error_of(::access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0);
   facts.modules = modules(facts.kernel);
 
   facts.clock_synchronised = clock_synchronised();

@@ -72,6 +72,7 @@ struct HostFacts {
 
   std::vector<std::string> kernel_devices{};  // RDMA devices as the kernel lists them
   std::vector<Tried> device_files{};          // /dev/infiniband/uverbs… of those devices
+  int connection_manager_error = 0;           // of /dev/infiniband/rdma_cm
   std::vector<KernelModule> modules{};        // of RDMA in software
 
   bool clock_synchronised = true;

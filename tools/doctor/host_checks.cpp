@@ -358,6 +358,16 @@ List rdma_device_file(const HostFacts& facts) {
   return seen;
 }
 
+List rdma_manager(const HostFacts& facts) {
+  if (facts.options.connect != ConnectBy::cm || facts.connection_manager_error == 0) return {};
+  return {
+      {fmt::format("QPMESH_CONNECT=cm needs /dev/infiniband/rdma_cm: {}",
+                   describe_errno(facts.connection_manager_error)),
+       facts.connection_manager_error == ENOENT
+           ? "modprobe rdma_ucm; docker run --device=/dev/infiniband; or QPMESH_CONNECT=exchange"
+           : "chmod a+rw /dev/infiniband/rdma_cm, or QPMESH_CONNECT=exchange"}};
+}
+
 // The kernel has the device, and libibverbs does not.
 List rdma_provider(const HostFacts& facts) {
   if (!facts.info.has_verbs) return {};
@@ -492,6 +502,8 @@ constexpr std::array table{
     Row{"rdma_module", "ranks of several hosts use TCP instead of RDMA", rdma_module},
     Row{"rdma_build", "ranks of several hosts use TCP instead of RDMA", rdma_build},
     Row{"rdma_device_file", "the device cannot be opened: TCP is used instead", rdma_device_file},
+    Row{"rdma_manager", "queue pairs cannot be connected: TCP is used instead, or init fails",
+        rdma_manager},
     Row{"rdma_provider", "the device cannot be used: TCP is used instead", rdma_provider},
     Row{"rdma_device", "the device cannot be used: another one, or TCP", rdma_device},
     Row{"rdma_choice", "TCP is used instead, or init fails where RDMA was asked for", rdma_choice},

@@ -77,7 +77,7 @@ Verdict check_health(const Entry& entry, const Wishes& wishes) {
   const bool iwarp = device.protocol == DeviceProtocol::iwarp;
   if (device.protocol != DeviceProtocol::infiniband || port.link_layer == LinkLayer::unspecified)
     return {Refusal::wrong_protocol,
-            {iwarp ? "iWARP connects through the RDMA connection manager only"
+            {iwarp ? "iWARP connects through the RDMA communication manager only"
                    : "neither InfiniBand nor RoCE",
              "use a RoCE or InfiniBand device: QPMESH_DEVICE"}};
   if (port.state != port_active)
