@@ -16,6 +16,7 @@ namespace {
 
 // "severed!". No byte of it is zero: one that has come in part is another word.
 constexpr std::uint64_t severed_word = 0x2164'6572'6576'6573;
+constexpr std::size_t word_bytes = sizeof severed_word;
 
 }  // namespace
 
@@ -78,8 +79,8 @@ std::uint32_t RailedTransport::second_of(std::uint32_t region) const noexcept {
 void RailedTransport::progress() noexcept {
   first_->progress();
   second_->progress();
-  if (recovering_ == 0) return;
-  for (RailedConnection* const connection : connections_) connection->recover();
+  if (waiting_ == 0) return;
+  for (RailedConnection* const connection : connections_) connection->go_on();
 }
 
 std::chrono::microseconds RailedTransport::request_notification() noexcept {
@@ -111,7 +112,7 @@ RailedConnection::RailedConnection(Parts parts)
 }
 
 RailedConnection::~RailedConnection() {
-  if (recovered_ < lost_end_) --parts_.transport->recovering_;
+  if (waits_) --parts_.transport->waiting_;
   std::erase(parts_.transport->connections_, this);
 }
 
@@ -184,6 +185,9 @@ void RailedConnection::note(Rail rail, const Write& write, std::span<std::byte> 
                                     .number = ++posted_[static_cast<std::size_t>(rail)],
                                     .write = write,
                                     .into = into};
+  if (rail == Rail::first || !into.empty()) return;
+  last_write_ = posted_.back();
+  go_on();
 }
 
 std::uint64_t RailedConnection::completed() const noexcept {
@@ -216,14 +220,32 @@ void RailedConnection::look() noexcept {
                                  parts_.peer, parts_.second_name, why_severed_);
   recovered_ = completed();
   lost_end_ = next_told_;
-  if (recovered_ == lost_end_) return;
-  ++parts_.transport->recovering_;
+  go_on();
+}
+
+void RailedConnection::go_on() noexcept {
   recover();
+  post_fence();
+  const bool unfenced = second_ == Second::up && last_write_ > fence_;
+  const bool waits = recovered_ < lost_end_ || unfenced;
+  if (waits == waits_) return;
+  waits_ = waits;
+  parts_.transport->waiting_ += waits ? 1 : -1;
+}
+
+// One at a time: it stands for all writes before it.
+void RailedConnection::post_fence() noexcept {
+  if (second_ != Second::up || last_write_ <= fence_ || parts_.second->completed() < fence_) return;
+  const RemoteAddress word{parts_.peer_notice.second_region, parts_.peer_notice.offset};
+  if (parts_.second->read({parts_.notice + 2 * word_bytes, word_bytes}, {}, word) != Post::posted)
+    return;
+  fence_before_ = fence_;
+  fence_ = ++posted_.back();
 }
 
 // The word stays where it is posted from: it may be too long to leave inline.
 void RailedConnection::tell_peer() noexcept {
-  std::byte* const word = parts_.notice + notice_bytes / 2;
+  std::byte* const word = parts_.notice + word_bytes;
   *base::word_at<std::uint64_t>(word) = severed_word;
   const Write write{.head = {word, sizeof severed_word}, .target = parts_.peer_notice};
   peer_knows_ = parts_.first->post({&write, 1}) == Post::posted;
@@ -232,7 +254,6 @@ void RailedConnection::tell_peer() noexcept {
 // What had completed on the second rail is posted again with the rest where something before it had
 // not: nobody has been told of it.
 void RailedConnection::recover() noexcept {
-  if (recovered_ == lost_end_) return;
   for (; recovered_ < lost_end_; ++recovered_) {
     Told& lost = told_[recovered_ % told_max];
     if (lost.rail == Rail::first || is_done(lost)) continue;
@@ -243,7 +264,6 @@ void RailedConnection::recover() noexcept {
     lost.rail = Rail::first;
     lost.number = ++posted_.front();
   }
-  --parts_.transport->recovering_;
 }
 
 }  // namespace qpmesh::transport

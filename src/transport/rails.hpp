@@ -4,6 +4,11 @@
 // and reads go on whichever rail has less under way. A peer without a second rail is joined by the
 // first connection alone.
 //
+// A write on the second rail counts as complete when a read posted behind it has come back. Its own
+// completion says that the peer's device has acknowledged it: the bytes may still be on their way
+// into the memory, and a record that another device writes may be there before them. A read is
+// answered out of the memory.
+//
 // When the second rail fails, or its other end, the first carries on alone and nothing is lost: an
 // end whose rail is down severs it, so that nothing of the peer lands through it any more, and says
 // so by a word that it writes on the first rail. When both have said it, what had not completed is
@@ -62,15 +67,16 @@ class RailedTransport final : public Transport {
   base::UniqueFd wake_;
   std::vector<Region> regions_;
   std::vector<RailedConnection*> connections_;
-  int recovering_ = 0;   // of the connections
+  int waiting_ = 0;      // connections that have something to post by themselves
   bool warned_ = false;  // that the second registers no more
 };
 
 class RailedConnection final : public Connection {
  public:
-  // What either end keeps for the other in memory that it has registered: zeroes, of which the peer
-  // writes the first half. Aligned.
-  static constexpr std::size_t notice_bytes = 16;
+  // What either end keeps for the other in memory that it has registered: three words of zeroes.
+  // The peer writes the first one, the second is what we write there, reads fill the third.
+  // Aligned.
+  static constexpr std::size_t notice_bytes = 24;
   // Of a piece: both rails share in a message of twice as many bytes.
   static constexpr std::size_t piece_bytes_max = std::size_t{128} << 10;
 
@@ -112,8 +118,8 @@ class RailedConnection final : public Connection {
 
   // Now and then: is the second rail down, here or at the peer?
   void look() noexcept;
-  // Posts again what the second rail has lost.
-  void recover() noexcept;
+  // Posts again what the second rail has lost, and the read behind what it carries.
+  void go_on() noexcept;
 
  private:
   enum class Rail : std::uint8_t { first, second };
@@ -134,7 +140,13 @@ class RailedConnection final : public Connection {
   Connection& on(Rail rail) const noexcept {
     return rail == Rail::first ? *parts_.first : *parts_.second;
   }
-  bool is_done(const Told& told) const noexcept { return told.number <= on(told.rail).completed(); }
+  bool is_done(const Told& told) const noexcept {
+    const bool fenced = told.rail == Rail::second && told.into.empty();
+    return told.number <= (fenced ? fenced_until() : on(told.rail).completed());
+  }
+  std::uint64_t fenced_until() const noexcept {
+    return parts_.second->completed() >= fence_ ? fence_ : fence_before_;
+  }
   bool has_room(std::size_t more) const noexcept {
     return next_told_ - completed() + more <= told_max;
   }
@@ -144,6 +156,8 @@ class RailedConnection final : public Connection {
   Post post_anywhere(const Write& write, std::span<std::byte> into) noexcept;
   void note(Rail rail, const Write& write, std::span<std::byte> into) noexcept;
   void tell_peer() noexcept;
+  void recover() noexcept;
+  void post_fence() noexcept;
 
   Parts parts_;
   Capabilities capabilities_;
@@ -151,6 +165,12 @@ class RailedConnection final : public Connection {
   bool peer_knows_ = false;  // that ours is severed
   std::string why_severed_;
   std::array<std::uint64_t, 2> posted_{};  // of each rail, as it counts in completed()
+  // Of the second rail: its last write, the last read behind writes, and the one before that, which
+  // has come back.
+  std::uint64_t last_write_ = 0;
+  std::uint64_t fence_ = 0;
+  std::uint64_t fence_before_ = 0;
+  bool waits_ = false;  // counted in the transport
   std::uint64_t next_told_ = 0;
   // Where the second is lost: those between may have to be posted again.
   std::uint64_t recovered_ = 0;

@@ -102,8 +102,9 @@ class Connection {
 
   // Fetches bytes that the peer registered, at most write_bytes_max of them, into target. That lies
   // in lasting memory or in target_region, and stays untouched until the read counts in
-  // completed(): then all bytes are there and visible. Writes may pass it, and it them. Never
-  // blocks; busy and failed as with post.
+  // completed(): then all bytes are there and visible, and at the peer, where there is one rail,
+  // those of all writes posted before it. Later writes may pass it. Never blocks; busy and failed
+  // as with post.
   virtual Post read(std::span<std::byte> target, std::optional<std::uint32_t> target_region,
                     RemoteAddress source) noexcept = 0;
 

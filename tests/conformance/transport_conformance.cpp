@@ -339,6 +339,20 @@ TEST_P(Registrations, let_reads_fetch_what_lies_at_the_peer_into_lasting_and_int
   end(1).transport->deregister_memory(there.region);
 }
 
+TEST_P(Registrations, have_the_writes_before_a_read_at_the_peer_when_the_read_completes) {
+  constexpr std::size_t bytes = 20'000;
+  for (std::size_t round = 0; round < 50; ++round) {
+    const auto source = pattern(bytes, 100 + round);
+    std::ranges::copy(source, memory(0, 0, bytes).begin());
+    post(0,
+         {.body = memory(0, 0, bytes), .target = at(1, 1'000), .tell = capabilities().rails > 1});
+    read(0, memory(0, 100'000, 8), std::nullopt, at(1, 500'000));
+    const std::uint64_t due = told(0);
+    wait_for([&] { return connection(0).completed() >= due; }, "the read's completion");
+    ASSERT_TRUE(same(memory(1, 1'000, bytes), source)) << "round " << round;
+  }
+}
+
 TEST_P(TransportConformance, has_read_when_it_completes_however_much_is_posted_among_writes) {
   constexpr std::size_t bytes = 3'000;
   constexpr std::size_t rounds = 300;

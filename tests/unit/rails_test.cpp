@@ -65,9 +65,12 @@ class Wire final : public Connection {
     posted.insert(posted.end(), chain.begin(), chain.end());
     return Post::posted;
   }
-  Post read(std::span<std::byte>, std::optional<std::uint32_t> region,
+  Post read(std::span<std::byte>, std::optional<std::uint32_t>,
             RemoteAddress source) noexcept override {
-    return post(std::array{Write{.source_region = region, .target = source, .tell = true}});
+    if (fault_) return Post::failed;
+    if (busy) return Post::busy;
+    reads.push_back(source);
+    return Post::posted;
   }
   std::uint64_t completed() const noexcept override { return done; }
   std::optional<std::uint32_t> poll_immediate() noexcept override { return std::nullopt; }
@@ -77,7 +80,14 @@ class Wire final : public Connection {
 
   void fail() { fault_ = std::make_unique<ErrorDetail>(ErrorDetail{.cause = "the cable is cut"}); }
 
+  // All that tells or reads, as completed() counts.
+  std::uint64_t under_way() const {
+    return static_cast<std::uint64_t>(std::ranges::count(posted, true, &Write::tell)) +
+           reads.size();
+  }
+
   std::vector<Write> posted;
+  std::vector<RemoteAddress> reads;
   std::uint64_t done = 0;
   bool busy = false;
   bool torn_down = false;
@@ -129,7 +139,7 @@ class Rails : public testing::Test {
   Post post(const Write& write) { return connection->post({&write, 1}); }
   void peer_severs() { std::copy_n("severed!", 8, reinterpret_cast<char*>(notice.data())); }
   bool has_severed() const {
-    return std::equal(notice.begin() + 8, notice.end(),
+    return std::equal(notice.begin() + 8, notice.begin() + 16,
                       reinterpret_cast<const std::byte*>("severed!"));
   }
 
@@ -160,13 +170,15 @@ TEST_F(Rails, carry_every_piece_once_whatever_completes_first) {
   for (std::uint32_t digits = 0; digits < 4 * 4 * 4 * 4 * 4 * 4; ++digits) {
     first->posted.clear();
     second->posted.clear();
+    second->reads.clear();
     const std::uint64_t before = connection->completed();
     const std::array begun{first->done, second->done};
     std::uint32_t left = digits;
     for (std::size_t i = 0; i < pieces; ++i, left /= 4) {
       ASSERT_EQ(post(unordered(i)), Post::posted);
-      first->done = std::min(first->done + left % 2, begun[0] + first->posted.size());
-      second->done = std::min(second->done + left / 2 % 2, begun[1] + second->posted.size());
+      first->done = std::min(first->done + left % 2, begun[0] + first->under_way());
+      second->done = std::min(second->done + left / 2 % 2, begun[1] + second->under_way());
+      transport->progress();
       ASSERT_LE(connection->completed() - before, first->done - begun[0] + second->done - begun[1]);
     }
     std::array<int, pieces> times{};
@@ -181,10 +193,37 @@ TEST_F(Rails, carry_every_piece_once_whatever_completes_first) {
     for (const int count : times) ASSERT_EQ(count, 1) << digits;
     EXPECT_FALSE(first->posted.empty());
     EXPECT_FALSE(second->posted.empty());
-    first->done = begun[0] + first->posted.size();
-    second->done = begun[1] + second->posted.size();
+    first->done = begun[0] + first->under_way();
+    second->done = begun[1] + second->under_way();
+    transport->progress();  // the last read
+    second->done = begun[1] + second->under_way();
     ASSERT_EQ(connection->completed() - before, pieces);
   }
+}
+
+TEST_F(Rails, count_a_write_on_the_second_when_a_read_behind_it_has_come_back) {
+  first->busy = true;
+  EXPECT_EQ(post(unordered(0)), Post::posted);
+  ASSERT_EQ(second->reads.size(), 1U);
+  EXPECT_EQ(second->reads.front().region, 8U) << "the peer's word, by its key on that rail";
+  EXPECT_EQ(second->reads.front().offset, 70U);
+  EXPECT_EQ(post(unordered(1)), Post::posted);
+  EXPECT_EQ(post(unordered(2)), Post::posted);
+  EXPECT_EQ(second->reads.size(), 1U) << "one at a time";
+  second->done += 1;  // the first write: acknowledged
+  transport->progress();
+  EXPECT_EQ(connection->completed(), 0U);
+  second->done += 1;  // the read
+  EXPECT_EQ(connection->completed(), 1U);
+  transport->progress();
+  EXPECT_EQ(second->reads.size(), 2U) << "behind the two others";
+  EXPECT_EQ(connection->completed(), 1U);
+  second->done += 2;
+  EXPECT_EQ(connection->completed(), 1U);
+  second->done += 1;
+  EXPECT_EQ(connection->completed(), 3U);
+  transport->progress();
+  EXPECT_EQ(second->reads.size(), 2U) << "nothing is behind the last write";
 }
 
 TEST_F(Rails, take_the_other_one_where_one_is_full) {
@@ -223,7 +262,7 @@ TEST_F(Rails, carry_on_the_first_what_the_second_cannot_reach) {
 TEST_F(Rails, post_again_what_the_second_has_lost_and_not_before_the_peer_has_severed_its_end) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(post(unordered(i)), Post::posted);
   ASSERT_EQ(second->posted.size(), 3U);
-  second->done += 1;
+  second->done += 3;  // a write, the read behind it, and a write
   first->done += 3;
   const std::vector<Write> lost{second->posted.begin() + 1, second->posted.end()};
   first->posted.clear();
