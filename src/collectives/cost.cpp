@@ -15,12 +15,14 @@ constexpr double page_bytes = 4096;
 constexpr double helped_share = 0.58;
 
 // Ranks of a node send through one link at the same time. Where some of the peers are on the same
-// node, that many of the bytes do not go there. Those that share a core post one after another.
+// node, that many of the bytes do not go there. Those that share a core post one after another; of
+// a node whose ranks the network joins, they move the bytes one after another, too.
 CostModel network(const Constants& constants, const CallShape& shape, int ranks_per_link,
                   int ranks_per_core) noexcept {
-  const int together = shape.levels.nodes > 0 ? shape.levels.node_ranks_max : ranks_per_link;
-  const double turns = std::min(together, ranks_per_core);
-  double byte_s = ranks_per_link * constants.network.byte_s;
+  const double turns = shape.levels.nodes > 0
+                           ? std::min(shape.levels.node_ranks_max, ranks_per_core)
+                           : ranks_per_core;
+  double byte_s = std::max<double>(ranks_per_link, turns) * constants.network.byte_s;
   if (shape.levels.nodes > 0) {
     const double here = shape.levels.node_ranks_max;
     const double others = (shape.ranks() - here) / (shape.ranks() - 1);

@@ -136,6 +136,7 @@ constexpr TopologyParams inside(TopologyParams topology) noexcept {
 constexpr TopologyParams between(TopologyParams topology, int ranks_per_link = 1) noexcept {
   topology.shares_memory = false;
   topology.ranks_per_link = ranks_per_link;
+  topology.ranks_per_core = std::min(topology.ranks_per_core, ranks_per_link);
   return topology;
 }
 

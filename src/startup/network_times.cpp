@@ -25,14 +25,15 @@ using collectives::Round;
 using collectives::Scratch;
 using collectives::Task;
 
-// One of two ranks asks, and sends so many messages behind; the other one takes them and answers.
-// {0, 0} ends it.
+// One of two ranks asks, and sends so many messages behind; the other one takes them and answers
+// with as many bytes as one of them has, while a single one comes. {0, 0} ends it.
 struct Question {
   std::uint32_t messages = 0;
   std::uint32_t bytes = 0;
 };
 // A question alone, a burst, and two lengths, whose difference is free of what a long message
-// costs beside its bytes.
+// costs beside its bytes. These go both ways at once, as in most steps of collectives: where
+// processors move the bytes both ways cost one of them as much as two.
 constexpr std::uint32_t burst_messages = 16;
 constexpr std::uint32_t bytes_min = 8;
 constexpr std::uint32_t long_bytes = std::uint32_t{128} << 10;
@@ -65,17 +66,27 @@ struct Asker {
   NetworkTimes found;
 };
 
+// Of a question with one message: out and in, which are as long as each other.
+Task exchange(Group group, std::span<const std::byte> out, std::span<std::byte> in) {
+  Round<1> round{group};
+  round.receive(1 - group.rank(), in);
+  round.send(1 - group.rank(), out);
+  co_await round;
+}
+
+// Sends from memory, and takes answers behind what goes.
 Task put(Group group, Question question, std::byte* memory) {
   co_await send(group, std::as_bytes(std::span{&question, 1}));
-  for (std::uint32_t i = 0; i < question.messages; ++i)
-    co_await send(group, {memory, question.bytes});
-  std::byte answer{};
-  if (question.messages > 0) co_await receive(group, {&answer, 1});
+  const std::span out{memory, question.bytes};
+  const std::span in{memory + question.bytes, question.bytes};
+  if (question.messages == 1) co_return co_await exchange(group, out, in);
+  for (std::uint32_t i = 0; i < question.messages; ++i) co_await send(group, out);
+  if (question.messages > 0) co_await receive(group, in);
 }
 
 Task ask(Group group, Asker& asker) {
-  const Scratch memory{group, longer_bytes};
-  std::fill_n(memory.data(), longer_bytes, std::byte{});
+  const Scratch memory{group, 2 * longer_bytes};
+  std::fill_n(memory.data(), 2 * longer_bytes, std::byte{});
   // The shortest: what else runs on these hosts makes others longer.
   std::array<double, questions.size()> least_s{};
   for (std::size_t kind = 0; kind < questions.size(); ++kind) {
@@ -97,7 +108,8 @@ Task ask(Group group, Asker& asker) {
 }
 
 Task answer(Group group) {
-  const Scratch memory{group, longer_bytes};
+  const Scratch memory{group, 2 * longer_bytes};
+  std::fill_n(memory.data(), 2 * longer_bytes, std::byte{});
   for (;;) {
     Question question;
     co_await receive(group, std::as_writable_bytes(std::span{&question, 1}));
@@ -106,9 +118,14 @@ Task answer(Group group) {
       base::throw_error({ErrorCode::corrupt, 1 - group.rank()}, "init", "",
                         "a question that no rank of this version sends");
     }
-    for (std::uint32_t i = 0; i < question.messages; ++i)
-      co_await receive(group, {memory.data(), question.bytes});
-    co_await send(group, {memory.data(), 1});
+    const std::span out{memory.data(), question.bytes};
+    const std::span in{memory.data() + question.bytes, question.bytes};
+    if (question.messages == 1) {
+      co_await exchange(group, out, in);
+      continue;
+    }
+    for (std::uint32_t i = 0; i < question.messages; ++i) co_await receive(group, in);
+    co_await send(group, out);
   }
 }
 
