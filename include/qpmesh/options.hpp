@@ -70,8 +70,8 @@ struct Options {
   // QPMESH_COOPERATIVE_COPY: otherwise nobody writes another one's private memory (agreed)
   bool cooperative_copy = true;
   // QPMESH_EAGER_BYTES_MAX: messages longer than this, or than a quarter of the peer's payload
-  // ring, go by rendezvous (agreed)
-  std::int64_t eager_bytes_max = std::int64_t{32} << 10;
+  // ring, go by rendezvous; -1 = 32 KiB, over tcp 256 KiB (agreed)
+  std::int64_t eager_bytes_max = -1;
   // QPMESH_UNEXPECTED_BYTES_MAX: received before their receive was called, per context
   std::int64_t unexpected_bytes_max = std::int64_t{256} << 20;
   // QPMESH_UNEXPECTED_MESSAGES_MAX: the same in messages, per context

@@ -113,10 +113,11 @@ constexpr std::array table{
          "`yes` lets one that only waits for such a copy do a part of it. A neighbour that is "
          "held up in the middle may then keep a call beyond its deadline (errors.md); with "
          "`no` nobody writes another one's private memory."),
-    number("eager_bytes_max", "QPMESH_EAGER_BYTES_MAX", &Options::eager_bytes_max, "bytes", 0, mib,
+    number("eager_bytes_max", "QPMESH_EAGER_BYTES_MAX", &Options::eager_bytes_max, "bytes", -1, mib,
            agreed,
            "Messages longer than this, or than a quarter of the peer's payload ring, wait for "
-           "their receive (rendezvous)."),
+           "their receive (rendezvous). -1: 32 KiB, and over tcp, where asking costs more than a "
+           "copy, 256 KiB."),
     number("unexpected_bytes_max", "QPMESH_UNEXPECTED_BYTES_MAX", &Options::unexpected_bytes_max,
            "bytes", 1, 1024 * gib, own,
            "Bytes of messages kept for receives that were not called yet, per context."),

@@ -28,7 +28,10 @@ bool copies_cooperatively(const ContextParts& parts) {
 
 messaging::MessagingConfig messaging_config(const ContextParts& parts) {
   const Options& options = parts.options;
-  return {.eager_bytes_max = static_cast<std::size_t>(options.eager_bytes_max),
+  std::optional<std::size_t> eager_bytes_max;
+  if (options.eager_bytes_max >= 0)
+    eager_bytes_max = static_cast<std::size_t>(options.eager_bytes_max);
+  return {.eager_bytes_max = eager_bytes_max,
           .register_bytes_min = static_cast<std::size_t>(options.register_bytes_min),
           .rendezvous = options.rendezvous,
           .unexpected_bytes_max = static_cast<std::size_t>(options.unexpected_bytes_max),

@@ -75,7 +75,9 @@ Messaging::Messaging(progress::Engine& engine, const base::System& system, const
 Messaging::~Messaging() = default;
 
 void Messaging::add_peer(int rank, const PeerPlaces& places) {
-  auto peer = std::make_unique<Peer>(rank, places, core_->config.eager_bytes_max);
+  const std::size_t eager_bytes =
+      core_->config.eager_bytes_max.value_or(places.connection->capabilities().eager_bytes_max);
+  auto peer = std::make_unique<Peer>(rank, places, eager_bytes);
   core_->connected.push_back(peer.get());
   if (std::ranges::find(core_->transports, places.transport) == core_->transports.end())
     core_->transports.push_back(places.transport);

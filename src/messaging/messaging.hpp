@@ -50,8 +50,9 @@ class Listener : public CallChecker {
 };
 
 struct MessagingConfig {
-  // At most a quarter of a peer's payload ring, whatever is asked for.
-  std::size_t eager_bytes_max = 0;
+  // At most a quarter of a peer's payload ring, whatever is asked for. Nothing: as the connection
+  // to each peer is said to need.
+  std::optional<std::size_t> eager_bytes_max;
   // From this size on private buffers are registered for one message; copying less is cheaper.
   std::size_t register_bytes_min = 0;
   RendezvousChoice rendezvous = RendezvousChoice::write;

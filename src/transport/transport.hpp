@@ -61,6 +61,8 @@ struct Capabilities {
   std::size_t write_bytes_max = 0;           // of one write or read
   // On which unordered writes, and reads, go side by side.
   int rails = 1;
+  // Up to here a copy more costs less than asking where the message may go.
+  std::size_t eager_bytes_max = std::size_t{32} << 10;
   // Of a message that comes through the payload ring: worth its record, and short enough that both
   // ends copy at once.
   std::size_t segment_bytes_max = std::size_t{16} << 10;

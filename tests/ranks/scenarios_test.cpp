@@ -373,7 +373,7 @@ TEST(ranks_by_hand, settings_that_make_no_sense_are_refused_at_once) {
        "allgather, "
        "reduce_scatter, allreduce, gather, scatter, alltoall, scan, exscan"},
       {{"QPMESH_EAGER_BYTES_MAX=much"},
-       "QPMESH_EAGER_BYTES_MAX='much', allowed: 0 to 1048576 bytes (KiB, MiB, GiB may follow the "
+       "QPMESH_EAGER_BYTES_MAX='much', allowed: -1 to 1048576 bytes (KiB, MiB, GiB may follow the "
        "number)",
        page,
        "options"},
