@@ -34,6 +34,7 @@ Options over_tcp() {
   options.transport = TransportChoice::tcp;
   options.init_timeout_ms = 20'000;
   options.operation_timeout_ms = 20'000;
+  options.arena_bytes_max = std::int64_t{1} << 30;  // ranks are threads: one address space for all
   return options;
 }
 
