@@ -8,8 +8,11 @@ pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
 if(QPMESH_VERBS)
-  pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs librdmacm)
-  if(NOT IBVERBS_FOUND)
+  # One target for each package, as the installed package makes them.
+  pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
+  pkg_check_modules(RDMACM IMPORTED_TARGET librdmacm)
+  if(NOT IBVERBS_FOUND OR NOT RDMACM_FOUND)
+    set(IBVERBS_FOUND FALSE)
     message(STATUS "The RDMA transport is left out: libibverbs and librdmacm (libibverbs-dev, librdmacm-dev) were not found")
   endif()
 endif()
