@@ -326,7 +326,7 @@ TEST(ranks_by_hand, a_rank_without_memory_is_named_with_its_own_limit_on_all) {
 
 TEST(ranks_by_hand, options_that_differ_are_named_with_both_values_on_every_rank) {
   for (const Words& difference :
-       {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "32768"}, Words{"QPMESH_CMA", "no", "yes"},
+       {Words{"QPMESH_EAGER_BYTES_MAX", "4096", "-1"}, Words{"QPMESH_CMA", "no", "yes"},
         Words{"QPMESH_ALGORITHMS", "allreduce=circulant", ""}}) {
     Words arguments{"2"};
     arguments.insert(arguments.end(), difference.begin(), difference.end());
