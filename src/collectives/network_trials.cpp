@@ -97,8 +97,10 @@ void NetworkTrials::judge(const TryTimes& slowest) noexcept {
   ended_ = {};
   std::uint64_t least_ns = never;
   for (const RowIndex row : tried_) least_ns = std::min(least_ns, known_[row].median_ns());
+  // A row without a figure may have been the last one, whose calls were still under way.
   tried_.drop_if([&](RowIndex row) {
-    return least_ns != never && known_[row].median_ns() / left_out_factor > least_ns;
+    const Known& known = known_[row];
+    return known.turns > 0 && least_ns != never && known.median_ns() / left_out_factor > least_ns;
   });
   if (--turns_left_ == 0 || tried_.count == 1) return end_trial();
   std::reverse(tried_.begin(), tried_.end());  // each follows each
@@ -112,7 +114,7 @@ void NetworkTrials::end_trial() noexcept {
     const std::uint64_t margin_ns = best == row_ ? of_best_ns / better_parts : 0;
     if (known_[row].median_ns() < of_best_ns - margin_ns) best = row;
   }
-  patience_ = best == row_ ? std::min(2 * patience_, network_patience_max) : 1;
+  if (!is_quick_) patience_ = best == row_ ? std::min(2 * patience_, network_patience_max) : 1;
   row_ = best;
   const std::uint64_t call_ns = known_[best].median_ns();
   if (call_ns != never) {

@@ -18,6 +18,7 @@ struct NetworkLife {
   std::vector<RowIndex> candidates;
   std::function<double(RowIndex row, std::uint64_t call, std::size_t member)> time_us;
   double predicted_us = 20;
+  bool last_ends_late = false;  // the call before each judgement: behind that one
   std::array<NetworkTrials, 3> members{NetworkTrials{candidates, predicted_us},
                                        NetworkTrials{candidates, predicted_us},
                                        NetworkTrials{candidates, predicted_us}};
@@ -55,7 +56,8 @@ struct NetworkLife {
       if (leg.begins) {
         ASSERT_EQ(leg.calls, 1U);
       }
-      for (std::size_t i = 0; leg.begins && i < members.size(); ++i) {
+      const bool is_late = last_ends_late && members[0].leg_at(position + 1).calls == 0;
+      for (std::size_t i = 0; leg.begins && !is_late && i < members.size(); ++i) {
         const double us = time_us(leg.row, calls, i);
         if (us >= 0) members[i].add(leg.stamp, static_cast<std::uint64_t>(us * 1e3));
       }
@@ -109,6 +111,19 @@ TEST(a_class_between_nodes, takes_no_figure_of_a_row_whose_calls_have_not_all_en
                    .time_us = [](RowIndex, std::uint64_t, std::size_t) { return -1.0; }};
   none.live(5'000);
   EXPECT_EQ(none.members[0].row(), 0);
+}
+
+TEST(a_class_between_nodes, tries_the_last_row_too_where_calls_are_under_way_when_it_is_judged) {
+  const std::array<double, 3> row_us{30, 25, 10};
+  for (const std::vector<RowIndex>& candidates :
+       {std::vector<RowIndex>{0, 2}, std::vector<RowIndex>{0, 1, 2}}) {
+    NetworkLife life{
+        .candidates = candidates,
+        .time_us = [&](RowIndex row, std::uint64_t, std::size_t) { return row_us[row]; },
+        .last_ends_late = true};
+    life.live(500);
+    EXPECT_EQ(life.members[0].row(), 2) << candidates.size();
+  }
 }
 
 TEST(a_class_between_nodes, finds_the_fastest_row_through_noise_and_goes_on_looking) {
