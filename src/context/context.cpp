@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 
 #include "base/errors.hpp"
 #include "context/communicator_state.hpp"
@@ -78,10 +79,13 @@ Context::Context(ContextParts parts)
 }
 
 collectives::TopologyParams Context::topology_for(const std::vector<int>& ranks) const noexcept {
-  const int node = ranks.empty() ? 0 : node_of(ranks.front());
+  std::map<int, int> ranks_on_node;
+  int most = 1;
+  for (const int rank : ranks) most = std::max(most, ++ranks_on_node[node_of(rank)]);
   collectives::TopologyParams topology = parts_.near;
-  topology.shares_memory &=
-      std::ranges::all_of(ranks, [&](int rank) { return node_of(rank) == node; });
+  topology.shares_memory &= ranks_on_node.size() <= 1;
+  // Those of other communicators wait, mostly.
+  topology.ranks_per_core = std::min(topology.ranks_per_core, most);
   return topology;
 }
 
