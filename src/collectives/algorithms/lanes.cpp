@@ -114,6 +114,7 @@ Task reduce(Group group, const Arguments& arguments) {
   Turn after = levels.turn_after(group);
   const Slices slices{group, arguments};
   const int root_node = levels.placement().node_of(arguments.root);
+  if (levels.node() != root_node) after.leave();
   const bool is_root = group.rank() == arguments.root;
   const Scratch sums{group, is_root ? 0 : slices.bytes()};
   std::byte* const slice = is_root ? arguments.out + slices.first_bytes() : sums.data();

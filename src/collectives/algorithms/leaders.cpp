@@ -201,21 +201,22 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   co_await before.come();
   before.leave();
   co_await levels.before(group, Collective::reduce, all.bytes(), part);
-  const std::span<std::byte> own = nodes.blocks().of(sums.data(), levels.node());
   if (leads) {
+    const std::span<std::byte> own = nodes.blocks().of(sums.data(), levels.node());
     part.in = sums.data();
     part.in_blocks = nodes.blocks();
     part.out = own.data();
     part.element_count = nodes.blocks().length(levels.node());
     co_await levels.leaders(group, Collective::reduce_scatter, all.bytes(), part);
+    part.in = own.data();
   }
-  part.in = own.data();
   part.in_blocks = here.blocks();
   part.out = arguments.out;
   part.element_count = arguments.element_count;
   co_await after.come();
   after.leave();
-  co_await levels.after(group, Collective::scatter, own.size(), part, all.counts != nullptr);
+  co_await levels.after(group, Collective::scatter, nodes.blocks().length_bytes(levels.node()),
+                        part, all.counts != nullptr);
 }
 
 Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
