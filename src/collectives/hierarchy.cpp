@@ -148,16 +148,15 @@ int piece_count(std::size_t bytes, const TopologyParams& topology) noexcept {
   return static_cast<int>(std::clamp(std::min(by_time, by_bytes), 1.0, double{pieces_max}));
 }
 
-// The call keeps its places in both lines until its pieces have ended, which stand in lines of
-// their own: so they begin in one order on all ranks, however many tasks are ready at a time.
-Task Hierarchy::in_pieces(Group whole, const Arguments& arguments,
-                          Task (*run_piece)(Group piece, const Arguments& arguments)) {
+Task Hierarchy::in_pieces(Group whole, const Arguments& arguments, RunPiece run_piece) {
   const int count =
       arguments.reducer.kernel == nullptr ? 1 : piece_count(arguments.bytes(), topology_);
-  if (count == 1) {
-    co_await run_piece(whole, arguments);
-    co_return;
-  }
+  return count == 1 ? run_piece(whole, arguments) : run_pieces(whole, arguments, count, run_piece);
+}
+
+// The call keeps its places in both lines until its pieces have ended, which stand in lines of
+// their own: so they begin in one order on all ranks, however many tasks are ready at a time.
+Task Hierarchy::run_pieces(Group whole, const Arguments& arguments, int count, RunPiece run_piece) {
   struct Piece {
     Arguments arguments;
     progress::TaskOperation task;

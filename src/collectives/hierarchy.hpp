@@ -114,8 +114,8 @@ class Hierarchy {
 
   // A call on vectors, in pieces of them where they are long: run_piece(piece, its arguments)
   // for each. A function that may throw would leave the other pieces to wait: it gets the whole.
-  Task in_pieces(Group whole, const Arguments& arguments,
-                 Task (*run_piece)(Group piece, const Arguments& arguments));
+  using RunPiece = Task (*)(Group piece, const Arguments& arguments);
+  Task in_pieces(Group whole, const Arguments& arguments, RunPiece run_piece);
 
   // Parts of the call of `whole`, by ranks there: indices on this node, in its turn, and numbers of
   // nodes.
@@ -138,6 +138,7 @@ class Hierarchy {
   }
 
  private:
+  Task run_pieces(Group whole, const Arguments& arguments, int count, RunPiece run_piece);
   friend class Leaders;
   // Of a call, or of a piece of one: these differ in their number alone.
   struct Parts {
