@@ -64,7 +64,7 @@ struct Choice {
 // Where algorithms are measured: the members' memory, who wakes their tasks, and their clock.
 struct Measuring {
   NodeMemory* node = nullptr;
-  bool by_messages = false;  // where there is none; otherwise they are predicted
+  bool by_messages = false;  // without a node: rows are timed, too; false: they are predicted
   progress::Engine* engine = nullptr;
   const base::System* system = nullptr;
 };

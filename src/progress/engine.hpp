@@ -44,7 +44,8 @@ class Engine {
   void poll_also(Pollable& source) { more_.push_back(&source); }
   void poll_no_longer(Pollable& source) noexcept { std::erase(more_, &source); }
 
-  // Runs a task until it first waits; operation is done when the task ends, whose frame belongs to
+  // Runs a task until it first waits; one that a task starts runs when that one waits, in the order
+  // of the starts. operation is done when the task ends, whose frame belongs to
   // the engine until then. make() returns the Task: its frame comes from this engine's pool. What
   // it throws is what the task ended with, too.
   template <class Make>
