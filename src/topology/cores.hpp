@@ -14,8 +14,8 @@ struct UsableCores {
   int quota = 0;           // 0: no limit
 };
 
-// Of this thread, by its mask and cgroup v2 (cpu.max of every ancestor). What cannot be read is not a
-// limit.
+// Of this thread, by its mask and cgroup v2 (cpu.max of every ancestor). What cannot be read is not
+// a limit.
 UsableCores usable_cores();
 
 // Cores' worth of time that the control group at path allows: the smallest limit of its own
