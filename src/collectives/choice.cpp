@@ -117,7 +117,7 @@ Choice Selector::decide(const CallShape& shape, Collective collective, std::stri
   if (row != nullptr) return {.row = row, .named = row};
   SizeClass* of = found(shape, collective);
   if (of == nullptr) of = &make_class(shape, collective);
-  if (of->is_measured() && !turns_.free()) return {.measured = of};
+  if (of->is_measured() && !queue_.free()) return {.measured = of};
   return take_call(*of, shape);
 }
 
@@ -304,9 +304,9 @@ void Selector::note(SizeClass& of, std::uint64_t round, int stamp, Span span) no
 }
 
 Task Selector::run(Group group, const Arguments& arguments, CallShape shape, Choice choice) {
-  if (choice.row == nullptr || choice.waits || !turns_.free()) {
-    Turn turn{turns_, *measuring_.engine};
-    co_await turn.come();
+  if (choice.row == nullptr || choice.waits || !queue_.free()) {
+    Ticket ticket{queue_, *measuring_.engine};
+    co_await ticket.come();
     while (choice.row == nullptr) {
       SizeClass& of = *choice.measured;
       choice = take_call(of, shape);

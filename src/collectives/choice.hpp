@@ -17,8 +17,8 @@
 #include "collectives/forced.hpp"
 #include "collectives/network_trials.hpp"
 #include "collectives/registry.hpp"
+#include "collectives/ticket.hpp"
 #include "collectives/trials.hpp"
-#include "collectives/turns.hpp"
 #include "progress/engine.hpp"
 
 namespace qpmesh::collectives {
@@ -53,7 +53,7 @@ struct SizeClass {
 
 // What was decided of a call, when it was called.
 struct Choice {
-  const Algorithm* row = nullptr;    // nullptr: that is known when its turn comes
+  const Algorithm* row = nullptr;    // nullptr: that is known when its ticket is called
   const Algorithm* named = nullptr;  // for the call's signature
   SizeClass* measured = nullptr;     // where one of the following, or its row is not known yet
   bool waits = false;                // until all others have called, before it begins
@@ -81,7 +81,7 @@ class Selector {
   Choice select(const CallShape& shape, Collective collective, std::string_view wanted,
                 std::string_view operation = {}) {
     SizeClass* const of = found(shape, collective);
-    const bool usual = wanted.empty() && !is_unusual(shape) && turns_.free() && of != nullptr &&
+    const bool usual = wanted.empty() && !is_unusual(shape) && queue_.free() && of != nullptr &&
                        of->bytes == shape.bytes && of->calls_left > 0;
     if (!usual) [[unlikely]]
       return decide(shape, collective, wanted, operation);
@@ -90,7 +90,7 @@ class Selector {
   }
   // Does the call begin now, and with nothing around its algorithm?
   bool is_plain(const Choice& choice) const noexcept {
-    return choice.measured == nullptr && turns_.free();
+    return choice.measured == nullptr && queue_.free();
   }
   // One that does not.
   Task run(Group group, const Arguments& arguments, CallShape shape, Choice choice);
@@ -132,7 +132,7 @@ class Selector {
   Choice take_call(SizeClass& of, const CallShape& shape) noexcept;
   bool begin_leg(SizeClass& of) noexcept;
   static bool begin_network_leg(SizeClass& of) noexcept;
-  // Until all members have judged the last turn.
+  // Until all members have judged the last lap.
   static Task judge_together(Group group, SizeClass& of);
   bool judge(SizeClass& of) noexcept;
   bool begin_round(SizeClass& of) noexcept;
@@ -144,7 +144,7 @@ class Selector {
   Measuring measuring_;
   // Calls wait here in their order for one whose row is not known yet. The operations of a node are
   // numbered when they begin, and in the same order at every member.
-  Turns turns_;
+  TicketQueue queue_;
   std::vector<std::unique_ptr<SizeClass>> owned_;
   std::array<std::array<SizeClass*, size_class_count>, collective_count> classes_{};
 };

@@ -164,10 +164,10 @@ Task Hierarchy::run_pieces(Group whole, const Arguments& arguments, int count, R
   std::array<Piece, pieces_max> pieces;
   const std::span started = std::span{pieces}.first(static_cast<std::size_t>(count));
   const Blocks cut = even_blocks(arguments.element_count, count, arguments.element_bytes);
-  Turn before = turn_before(whole);
-  Turn after = turn_after(whole);
+  Ticket before = ticket_before(whole);
+  Ticket after = ticket_after(whole);
   co_await before.come();
-  Turn gate{pieces_.after, engine_};  // before all pieces
+  Ticket gate{pieces_.after, engine_};  // before all pieces
   progress::Join join{.outstanding = count};
   for (int i = 0; i < count; ++i) {
     Piece& piece = started[static_cast<std::size_t>(i)];

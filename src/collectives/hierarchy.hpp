@@ -6,7 +6,7 @@
 // Calls under way at the same time come back from the network in another order on every rank, but
 // the operations of a node are numbered as they begin, alike on all its members. So a node has two
 // memories, one for what is done before the network and one for what is done after it, and in each
-// of them calls take turns, in the order in which they were made.
+// of them calls follow one another, in the order in which they were made.
 //
 // All parts use the communicator's id and the number of the call. Their messages do not mix: those
 // of a node and those between nodes have other peers.
@@ -15,13 +15,14 @@
 // nodes, others are on them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
 
 #include "collectives/algorithm.hpp"
-#include "collectives/turns.hpp"
+#include "collectives/ticket.hpp"
 
 namespace qpmesh::collectives {
 
@@ -109,16 +110,15 @@ class Hierarchy {
 
   // Places in the two lines. Taken where the call begins, left where its last operation of that
   // side does; by a piece of a call where that ends, so that the first one is there soon.
-  Turn turn_before(const Group& whole) noexcept { return {lines_of(whole).before, engine_}; }
-  Turn turn_after(const Group& whole) noexcept { return {lines_of(whole).after, engine_}; }
+  Ticket ticket_before(const Group& whole) noexcept { return {lines_of(whole).before, engine_}; }
+  Ticket ticket_after(const Group& whole) noexcept { return {lines_of(whole).after, engine_}; }
 
   // A call on vectors, in pieces of them where they are long: run_piece(piece, its arguments)
   // for each. A function that may throw would leave the other pieces to wait: it gets the whole.
   using RunPiece = Task (*)(Group piece, const Arguments& arguments);
   Task in_pieces(Group whole, const Arguments& arguments, RunPiece run_piece);
 
-  // Parts of the call of `whole`, by ranks there: indices on this node, in its turn, and numbers of
-  // nodes.
+  // Parts of the call of `whole`, by ranks there: indices on this node, and numbers of nodes.
   Task before(const Group& whole, Collective collective, std::size_t bytes,
               const Arguments& arguments, bool uneven = false) {
     return run(near_, parts_of(whole).before, whole, collective, bytes, arguments, uneven);
@@ -149,8 +149,8 @@ class Hierarchy {
     Group::Members leaders;
   };
   struct Lines {
-    Turns before;
-    Turns after;
+    TicketQueue before;
+    TicketQueue after;
   };
   const Parts& parts_of(const Group& whole) const noexcept { return parts_[whole.piece()]; }
   // The pieces of a call, which stands in the line of calls, have a line of their own.
@@ -240,10 +240,11 @@ struct PartCost {
   }
 };
 
-// What rows apply to.
+// What rows apply to. A reduction combines the operands of a node first.
 inline bool has_levels(const CallShape& shape) { return shape.levels.nodes > 0; }
-// Operands of a node are combined first.
-inline bool keeps_order(const CallShape& shape) { return !shape.ordered || shape.levels.in_order; }
+inline bool reduces_by_nodes(const CallShape& shape) {
+  return has_levels(shape) && (!shape.ordered || shape.levels.in_order);
+}
 
 // Blocks of any lengths, with the lists that say so: a local variable.
 class ListedBlocks {

@@ -5,7 +5,7 @@
 namespace qpmesh::collectives {
 namespace {
 
-// A row that was slower by this in all turns so far takes no further ones.
+// A row that was slower by this in all laps so far takes no further ones.
 constexpr std::uint64_t left_out_factor = 3;
 // A try lasts about so long, if it is what is predicted: some calls in a row, because a rank that
 // only gives goes on while they are under way. All of them count: where that one shares its core
@@ -44,7 +44,7 @@ NetworkTrials::NetworkTrials(std::span<const RowIndex> candidates, double cheape
       idle_calls_{opening_calls},
       try_calls_{calls_in(quick_try_ns, static_cast<std::uint64_t>(cheapest_us * 1e3),
                           quick_try_calls_max)},
-      turns_left_{turns_max} {
+      laps_left_{laps_max} {
   for (const RowIndex row : candidates.first(std::min(candidates.size(), tried_max)))
     candidates_.add(row);
   tried_ = candidates_;
@@ -77,13 +77,13 @@ TryTimes NetworkTrials::times() const noexcept {
 }
 
 void NetworkTrials::Known::add(std::uint64_t ns) noexcept {
-  std::uint32_t at = turns++;
+  std::uint32_t at = laps++;
   for (; at > 0 && call_ns[at - 1] > ns; --at) call_ns[at] = call_ns[at - 1];
   call_ns[at] = ns;
 }
 
 void NetworkTrials::judge(const TryTimes& slowest) noexcept {
-  if (turns_left_ == turns_max) known_ = {};
+  if (laps_left_ == laps_max) known_ = {};
   for (std::size_t number = 0; number < tried_.count; ++number) {
     spent_ns_ += meeting_ns;
     if (slowest[number] == never) continue;
@@ -100,9 +100,9 @@ void NetworkTrials::judge(const TryTimes& slowest) noexcept {
   // A row without a figure may have been the last one, whose calls were still under way.
   tried_.drop_if([&](RowIndex row) {
     const Known& known = known_[row];
-    return known.turns > 0 && least_ns != never && known.median_ns() / left_out_factor > least_ns;
+    return known.laps > 0 && least_ns != never && known.median_ns() / left_out_factor > least_ns;
   });
-  if (--turns_left_ == 0 || tried_.count == 1) return end_trial();
+  if (--laps_left_ == 0 || tried_.count == 1) return end_trial();
   std::reverse(tried_.begin(), tried_.end());  // each follows each
   idle_calls_ = 0;
 }
@@ -129,14 +129,14 @@ void NetworkTrials::end_trial() noexcept {
     idle_calls_ = static_cast<std::uint32_t>(idle_calls_min);
   }
   is_quick_ = false;
-  turns_left_ = turns_max;
+  laps_left_ = laps_max;
   tried_ = candidates_;
   spent_ns_ = spent_calls_ = 0;
 }
 
 Figure NetworkTrials::figure(RowIndex row) const noexcept {
   const Known& known = known_[row];
-  if (known.turns == 0) return {};
+  if (known.laps == 0) return {};
   return {.us = static_cast<float>(known.median_ns()) * 1e-3F, .samples = known.samples};
 }
 

@@ -2,9 +2,9 @@
 // from the times: numbers alone.
 //
 // As on a node (trials.hpp) all members count the calls of a class alike. In a trial the rows run
-// in turns, some calls each. Who only gives waits for all others before a try: so a try takes what
+// in laps, some calls each. Who only gives waits for all others before a try: so a try takes what
 // its calls take until the last member has them, also where they run ahead of those that take. When
-// all rows have had their turn, the members tell each other the times of their calls: of each try
+// a lap is over, the members tell each other the times of their calls: of each try
 // the longest one counts. All judge these alike, by whole numbers, which every machine computes
 // alike. That is a round of messages, so trials are rare.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace qpmesh::collectives {
 
-// Of the tries of a turn, in ns, all calls of one together.
+// Of the tries of a lap, in ns, all calls of one together.
 using TryTimes = std::array<std::uint64_t, tried_max>;
 
 class NetworkTrials {
@@ -35,7 +35,7 @@ class NetworkTrials {
 
   // What a call of a try took here.
   void add(int number, std::uint64_t ns) noexcept;
-  // What the tries of this turn took here; never: not all calls have ended.
+  // What the tries of this lap took here; never: not all calls have ended.
   TryTimes times() const noexcept;
   // slowest: of each try the longest of all members' times.
   void judge(const TryTimes& slowest) noexcept;
@@ -44,32 +44,32 @@ class NetworkTrials {
   Figure figure(RowIndex row) const noexcept;
 
   static constexpr std::uint64_t never = ~std::uint64_t{0};
-  static constexpr std::uint32_t turns_max = 3;  // of a trial
+  static constexpr std::uint32_t laps_max = 3;  // of a trial
 
  private:
   void end_trial() noexcept;
 
   TriedRows candidates_;
-  TriedRows tried_;  // in this turn, in this order
+  TriedRows tried_;  // in this lap, in this order
   RowIndex row_;
-  std::uint32_t idle_calls_;  // before the next turn
+  std::uint32_t idle_calls_;  // before the next lap
   std::uint32_t try_calls_;
-  std::uint32_t turns_left_;  // of this trial, with this turn
-  bool is_quick_ = true;      // this trial: the first one
+  std::uint32_t laps_left_;  // of this trial, with this lap
+  bool is_quick_ = true;     // this trial: the first one
   std::uint32_t patience_ = 1;
   std::uint64_t spent_ns_ = 0;     // in the tries of this trial
   std::uint64_t spent_calls_ = 0;  // on that
-  TryTimes here_{};                // of this rank, in this turn
+  TryTimes here_{};                // of this rank, in this lap
   std::array<std::uint32_t, tried_max> ended_{};
-  // Of a row in this trial, or the last one: a call by turn, and how many turns it had. Noise
+  // Of a row in this trial, or the last one: a call by lap, and how many laps it had. Noise
   // makes them longer, and luck shorter, where ranks share a core: the median counts.
   struct Known {
-    std::array<std::uint64_t, turns_max> call_ns{};  // sorted
-    std::uint32_t turns = 0;
+    std::array<std::uint64_t, laps_max> call_ns{};  // sorted
+    std::uint32_t laps = 0;
     std::uint32_t samples = 0;
 
     void add(std::uint64_t ns) noexcept;
-    std::uint64_t median_ns() const noexcept { return turns == 0 ? never : call_ns[turns / 2]; }
+    std::uint64_t median_ns() const noexcept { return laps == 0 ? never : call_ns[laps / 2]; }
   };
   std::array<Known, rows_max> known_{};
 };

@@ -12,6 +12,8 @@ namespace qpmesh::messaging {
 namespace {
 
 constexpr int messages_per_sweep_max = 32;  // then the next peer has its turn
+// What passed the caches by the peer fetches from memory: the sender's time is the smaller part.
+constexpr double past_caches_factor = 2.5;
 
 void handle(Core& core, Peer& peer, TakenMessage& message) {
   const RecordHeader& header = message.record.header();
@@ -117,14 +119,14 @@ Ring::Sent post(Core& core, Peer& peer, RecordFields& fields, std::span<const st
   // Where the cores share no cache each line that the peer has read costs its way back, unless it
   // is stored past the caches. Where they share one that takes longer.
   FastestWay& ways = peer.stores.of(payload.size());
-  const FastestWay::Turn turn = ways.next(2);
-  if (!turn.timed) return store(turn.way == 1);
+  const FastestWay::Use use = ways.next(2);
+  if (!use.timed) return store(use.way == 1);
   const Deadline begin = core.system.now();
-  const Ring::Sent sent = store(turn.way == 1);
+  const Ring::Sent sent = store(use.way == 1);
   if (sent != Ring::Sent::posted) return sent;
   const std::uint64_t time_ns = nanoseconds(core.system.now() - begin);
-  // What passed the caches by the peer fetches from memory: the sender's time is the smaller part.
-  ways.took(turn.way, turn.way == 1 ? time_ns * 5 / 2 : time_ns);
+  const double factor = use.way == 1 ? past_caches_factor : 1;
+  ways.took(use.way, static_cast<std::uint64_t>(factor * static_cast<double>(time_ns)));
   return sent;
 }
 

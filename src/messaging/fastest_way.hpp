@@ -13,7 +13,7 @@ namespace qpmesh::messaging {
 class FastestWay {
  public:
   static constexpr std::size_t ways_max = 3;
-  struct Turn {
+  struct Use {
     std::size_t way = 0;
     bool timed = false;  // then took() is told, unless something went wrong
   };
@@ -22,7 +22,7 @@ class FastestWay {
   // alone. Then each is tried, and the fastest goes on: timed now and then, because times drift,
   // while the others are tried again so rarely that this costs about a hundredth. Who tries a way
   // stays with it for a few: what another way has left in the caches is not its time.
-  Turn next(std::size_t ways) noexcept {
+  Use next(std::size_t ways) noexcept {
     if (leg_left_ > 0) return {.way = leg_way_, .timed = --leg_left_ == 0};
     ++count_;
     if (count_ <= predicted_max) return {.way = 0, .timed = count_ == predicted_max};
@@ -64,7 +64,7 @@ class FastestWay {
   static constexpr std::uint32_t calls_per_leg = 4;
   static constexpr std::uint64_t calls_until_trial_min = 256;
 
-  Turn try_way(std::size_t way) noexcept {
+  Use try_way(std::size_t way) noexcept {
     if (legs_[way] < first_samples) ++legs_[way];
     leg_way_ = way;
     leg_left_ = calls_per_leg - 1;

@@ -21,11 +21,11 @@ Used use(FastestWay& ways, std::size_t way_count, const std::array<std::uint64_t
          int count) {
   Used used;
   for (int i = 0; i < count; ++i) {
-    const FastestWay::Turn turn = ways.next(way_count);
-    EXPECT_LT(turn.way, way_count);
-    ++used.times[turn.way];
-    used.total_ns += times_ns[turn.way];
-    if (turn.timed) ways.took(turn.way, times_ns[turn.way]);
+    const FastestWay::Use use = ways.next(way_count);
+    EXPECT_LT(use.way, way_count);
+    ++used.times[use.way];
+    used.total_ns += times_ns[use.way];
+    if (use.timed) ways.took(use.way, times_ns[use.way]);
   }
   return used;
 }
@@ -83,8 +83,8 @@ TEST(a_way, is_not_left_for_one_measurement_that_something_else_made_long) {
 TEST(a_way_that_never_tells_its_time, is_left_for_those_that_do) {
   FastestWay ways;
   for (int i = 0; i < 100; ++i) {
-    const FastestWay::Turn turn = ways.next(2);
-    if (turn.timed && turn.way == 1) ways.took(1, 1000);
+    const FastestWay::Use use = ways.next(2);
+    if (use.timed && use.way == 1) ways.took(1, 1000);
   }
   EXPECT_EQ(ways.fastest(2), 1U);
 }

@@ -82,7 +82,7 @@ TEST(a_class_between_nodes, runs_what_is_predicted_first_and_the_fastest_after_s
   for (const NetworkTrials& member : life.members) EXPECT_EQ(member.row(), 2);
   EXPECT_FLOAT_EQ(life.members[0].figure(1).us, 12);
   EXPECT_FLOAT_EQ(life.members[0].figure(3).us, 60);
-  // What is far behind has one turn.
+  // What is far behind has one lap.
   EXPECT_EQ(life.members[0].figure(3).samples * 3, life.members[0].figure(1).samples);
   EXPECT_EQ(life.members[0].figure(4).samples, 0U);
 }

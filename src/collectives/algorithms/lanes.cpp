@@ -48,12 +48,12 @@ Arguments in_lane(const Arguments& arguments, const Slices& slices, std::byte* s
 }
 
 // Until the vector is whole on this node, whose ranks have their slices in it.
-Task put_together(Group group, const Arguments& arguments, const Slices& slices, Turn& after) {
+Task put_together(Group group, const Arguments& arguments, const Slices& slices, Ticket& after) {
   Arguments part = in_lane(arguments, slices, arguments.out + slices.first_bytes());
   part.out = arguments.out;
   part.out_blocks = slices.all();
-  co_await after.come();
-  if (!group.is_piece()) after.leave();
+  if (group.is_piece()) co_await after.come();
+  else co_await after.pass();
   co_await slices.levels.after(group, Collective::allgather, slices.all().bytes(), part);
   after.leave();
 }
@@ -64,8 +64,8 @@ double slice_bytes(const CallShape& shape) {
 
 Task broadcast(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
-  Turn after = levels.turn_after(group);
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
   const Slices slices{group, arguments};
   const int root_node = levels.placement().node_of(arguments.root);
   const bool on_root_node = levels.node() == root_node;
@@ -73,8 +73,7 @@ Task broadcast(Group group, const Arguments& arguments) {
     after.leave();
     Arguments on_node = arguments;
     on_node.root = levels.placement().index_of(arguments.root);
-    co_await before.come();
-    before.leave();
+    co_await before.pass();
     co_await levels.before(group, Collective::broadcast, arguments.bytes(), on_node);
   } else {
     before.leave();
@@ -97,21 +96,21 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 
 // Of each rank with a lane: the sum of its slice on this node.
 Task reduce_slices(Group group, const Arguments& arguments, const Slices& slices, std::byte* slice,
-                   Turn& before) {
+                   Ticket& before) {
   Arguments part = arguments;
   part.in_blocks = slices.all();
   part.out = slice;
   part.element_count = slices.length();
-  co_await before.come();
-  if (!group.is_piece()) before.leave();
+  if (group.is_piece()) co_await before.come();
+  else co_await before.pass();
   co_await slices.levels.before(group, Collective::reduce_scatter, slices.all().bytes(), part);
   before.leave();
 }
 
 Task reduce(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
-  Turn after = levels.turn_after(group);
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
   const Slices slices{group, arguments};
   const int root_node = levels.placement().node_of(arguments.root);
   if (levels.node() != root_node) after.leave();
@@ -128,8 +127,7 @@ Task reduce(Group group, const Arguments& arguments) {
   part.root = levels.placement().index_of(arguments.root);
   part.out = arguments.out;
   part.out_blocks = slices.all();
-  co_await after.come();
-  after.leave();
+  co_await after.pass();
   co_await levels.after(group, Collective::gather, slices.all().bytes(), part, slices.differ());
 }
 
@@ -142,8 +140,8 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
 
 Task allreduce_piece(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
-  Turn after = levels.turn_after(group);
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
   const Slices slices{group, arguments};
   std::byte* const slice = arguments.out + slices.first_bytes();
   co_await reduce_slices(group, arguments, slices, slice, before);
@@ -184,7 +182,7 @@ int rank_at(const Placement& placement, int node, int index) {
 
 Task allgather(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after(group);
+  Ticket after = levels.ticket_after(group);
   const Placement& placement = levels.placement();
   const Blocks& all = arguments.out_blocks;
   const auto of_lane = [&](int node) { return rank_at(placement, node, levels.index()); };
@@ -230,7 +228,7 @@ Cost allgather_cost(const CallShape& shape, const CostModel& model) {
 // The blocks of a node are a vector of their own.
 Task reduce_scatter(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
+  Ticket before = levels.ticket_before(group);
   const Placement& placement = levels.placement();
   const Blocks& all = arguments.in_blocks;
   const ListedBlocks lane{placement.nodes(), all.element_bytes, [&](int node) {
@@ -268,7 +266,7 @@ Cost reduce_scatter_cost(const CallShape& shape, const CostModel& model) {
 // A rank gets from its lane what that has for its node, and hands it on there.
 Task alltoall(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after(group);
+  Ticket after = levels.ticket_after(group);
   const int nodes = levels.placement().nodes();
   const int node_ranks = levels.node_ranks();
   const std::size_t all_count = arguments.in_blocks.element_count;
@@ -300,15 +298,14 @@ Cost alltoall_cost(const CallShape& shape, const CostModel& model) {
   return cost += of_each_node(shape, part, Collective::alltoall);
 }
 
-bool reduces(const CallShape& shape) { return has_levels(shape) && keeps_order(shape); }
-
 }  // namespace
 
 extern constexpr Algorithm broadcast_lanes{Collective::broadcast, "lanes", has_levels,
                                            broadcast_cost, broadcast};
-extern constexpr Algorithm reduce_lanes{Collective::reduce, "lanes", reduces, reduce_cost, reduce};
-extern constexpr Algorithm allreduce_lanes{Collective::allreduce, "lanes", reduces, allreduce_cost,
-                                           allreduce};
+extern constexpr Algorithm reduce_lanes{Collective::reduce, "lanes", reduces_by_nodes, reduce_cost,
+                                        reduce};
+extern constexpr Algorithm allreduce_lanes{Collective::allreduce, "lanes", reduces_by_nodes,
+                                           allreduce_cost, allreduce};
 extern constexpr Algorithm allgather_lanes{Collective::allgather, "lanes", has_equal_nodes,
                                            allgather_cost, allgather};
 extern constexpr Algorithm reduce_scatter_lanes{Collective::reduce_scatter, "lanes",

@@ -14,16 +14,14 @@ namespace {
 // Everybody's word reaches the leader, and the leader's everybody: nothing is moved on the node.
 Task barrier(Group group, const Arguments& /*arguments*/) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
-  Turn after = levels.turn_after(group);
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
   Arguments on_node = no_arguments;
   on_node.out_blocks = even_blocks(0, levels.node_ranks());
-  co_await before.come();
-  before.leave();
+  co_await before.pass();
   co_await levels.before(group, Collective::gather, 0, on_node);
   if (levels.index() == 0) co_await levels.leaders(group, Collective::barrier, 0, no_arguments);
-  co_await after.come();
-  after.leave();
+  co_await after.pass();
   co_await levels.after(group, Collective::broadcast, 0, on_node);
 }
 
@@ -36,7 +34,7 @@ Cost barrier_cost(const CallShape& shape, const CostModel& model) {
 
 Task broadcast(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after(group);
+  Ticket after = levels.ticket_after(group);
   const Leaders leaders{group, arguments.root};
   const std::size_t bytes = arguments.bytes();
   Arguments part = arguments;
@@ -45,8 +43,7 @@ Task broadcast(Group group, const Arguments& arguments) {
     co_await leaders.run(group, Collective::broadcast, bytes, part);
   }
   part.root = leaders.leader();
-  co_await after.come();
-  after.leave();
+  co_await after.pass();
   co_await levels.after(group, Collective::broadcast, bytes, part);
 }
 
@@ -58,7 +55,7 @@ Cost broadcast_cost(const CallShape& shape, const CostModel& model) {
 
 Task reduce(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
+  Ticket before = levels.ticket_before(group);
   const Leaders leaders{group, arguments.root};
   const std::size_t bytes = arguments.bytes();
   const bool is_root = group.rank() == arguments.root;
@@ -66,8 +63,7 @@ Task reduce(Group group, const Arguments& arguments) {
   Arguments part = arguments;
   part.out = is_root ? arguments.out : sums.data();
   part.root = leaders.leader();
-  co_await before.come();
-  before.leave();
+  co_await before.pass();
   co_await levels.before(group, Collective::reduce, bytes, part);
   if (!leaders.leads()) co_return;
   part.in = part.out;
@@ -83,20 +79,18 @@ Cost reduce_cost(const CallShape& shape, const CostModel& model) {
 
 Task allreduce(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
-  Turn after = levels.turn_after(group);
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
   const std::size_t bytes = arguments.bytes();
   Arguments part = arguments;
   part.root = 0;
-  co_await before.come();
-  before.leave();
+  co_await before.pass();
   co_await levels.before(group, Collective::reduce, bytes, part);
   if (levels.index() == 0) {
     part.in = part.out;
     co_await levels.leaders(group, Collective::allreduce, bytes, part);
   }
-  co_await after.come();
-  after.leave();
+  co_await after.pass();
   co_await levels.after(group, Collective::broadcast, bytes, part);
 }
 
@@ -128,8 +122,8 @@ struct NodeBlocks {
 
 Task allgather(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
-  Turn after = levels.turn_after(group);
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
   const Placement& placement = levels.placement();
   const Blocks& all = arguments.out_blocks;
   const NodeBlocks lengths{placement, all};
@@ -146,8 +140,7 @@ Task allgather(Group group, const Arguments& arguments) {
   part.root = 0;
   part.out = own.data();
   part.out_blocks = here.blocks();
-  co_await before.come();
-  before.leave();
+  co_await before.pass();
   co_await levels.before(group, Collective::gather, own.size(), part, all.counts != nullptr);
   if (leads) {
     part.in = own.data();
@@ -158,8 +151,7 @@ Task allgather(Group group, const Arguments& arguments) {
   }
   part.out = vector;
   part.element_count = all.element_count;
-  co_await after.come();
-  after.leave();
+  co_await after.pass();
   co_await levels.after(group, Collective::broadcast, all.bytes(), part);
   if (lies_there) co_return;
   const std::byte* block = vector;
@@ -184,8 +176,8 @@ bool blocks_lie_together(const CallShape& shape) {
 
 Task reduce_scatter(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
-  Turn after = levels.turn_after(group);
+  Ticket before = levels.ticket_before(group);
+  Ticket after = levels.ticket_after(group);
   const Blocks& all = arguments.in_blocks;
   const NodeBlocks lengths{levels.placement(), all};
   const bool leads = levels.index() == 0;
@@ -198,8 +190,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   part.root = 0;
   part.out = sums.data();
   part.element_count = all.element_count;
-  co_await before.come();
-  before.leave();
+  co_await before.pass();
   co_await levels.before(group, Collective::reduce, all.bytes(), part);
   if (leads) {
     const std::span<std::byte> own = nodes.blocks().of(sums.data(), levels.node());
@@ -213,8 +204,7 @@ Task reduce_scatter(Group group, const Arguments& arguments) {
   part.in_blocks = here.blocks();
   part.out = arguments.out;
   part.element_count = arguments.element_count;
-  co_await after.come();
-  after.leave();
+  co_await after.pass();
   co_await levels.after(group, Collective::scatter, nodes.blocks().length_bytes(levels.node()),
                         part, all.counts != nullptr);
 }
@@ -248,7 +238,7 @@ struct EqualBlocks {
 
 Task gather(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn before = levels.turn_before(group);
+  Ticket before = levels.ticket_before(group);
   const Leaders leaders{group, arguments.root};
   const EqualBlocks equal{group, arguments};
   const bool is_root = group.rank() == arguments.root;
@@ -258,8 +248,7 @@ Task gather(Group group, const Arguments& arguments) {
   part.root = leaders.leader();
   part.out = is_root ? equal.nodes.blocks().of(arguments.out, levels.node()).data() : packed.data();
   part.out_blocks = equal.here;
-  co_await before.come();
-  before.leave();
+  co_await before.pass();
   co_await levels.before(group, Collective::gather, node_bytes, part);
   if (!leaders.leads()) co_return;
   part.root = leaders.root_node();
@@ -284,7 +273,7 @@ Cost gather_cost(const CallShape& shape, const CostModel& model) {
 
 Task scatter(Group group, const Arguments& arguments) {
   Hierarchy& levels = group.hierarchy();
-  Turn after = levels.turn_after(group);
+  Ticket after = levels.ticket_after(group);
   const Leaders leaders{group, arguments.root};
   const EqualBlocks equal{group, arguments};
   const bool is_root = group.rank() == arguments.root;
@@ -308,8 +297,7 @@ Task scatter(Group group, const Arguments& arguments) {
   part.in_blocks = equal.here;
   part.element_count = arguments.element_count;
   part.out = arguments.out;
-  co_await after.come();
-  after.leave();
+  co_await after.pass();
   co_await levels.after(group, Collective::scatter, node_bytes, part);
 }
 
@@ -319,23 +307,21 @@ Cost scatter_cost(const CallShape& shape, const CostModel& model) {
   return cost += part.on_node(Collective::scatter, shape.vector_bytes() / shape.levels.nodes);
 }
 
-bool reduces(const CallShape& shape) { return has_levels(shape) && keeps_order(shape); }
-bool reduces_blocks(const CallShape& shape) { return blocks_lie_together(shape); }
-
 }  // namespace
 
 extern constexpr Algorithm barrier_leaders{Collective::barrier, "leaders", has_levels, barrier_cost,
                                            barrier};
 extern constexpr Algorithm broadcast_leaders{Collective::broadcast, "leaders", has_levels,
                                              broadcast_cost, broadcast};
-extern constexpr Algorithm reduce_leaders{Collective::reduce, "leaders", reduces, reduce_cost,
-                                          reduce};
-extern constexpr Algorithm allreduce_leaders{Collective::allreduce, "leaders", reduces,
+extern constexpr Algorithm reduce_leaders{Collective::reduce, "leaders", reduces_by_nodes,
+                                          reduce_cost, reduce};
+extern constexpr Algorithm allreduce_leaders{Collective::allreduce, "leaders", reduces_by_nodes,
                                              allreduce_cost, allreduce};
 extern constexpr Algorithm allgather_leaders{Collective::allgather, "leaders", has_levels,
                                              allgather_cost, allgather};
-extern constexpr Algorithm reduce_scatter_leaders{
-    Collective::reduce_scatter, "leaders", reduces_blocks, reduce_scatter_cost, reduce_scatter};
+extern constexpr Algorithm reduce_scatter_leaders{Collective::reduce_scatter, "leaders",
+                                                  blocks_lie_together, reduce_scatter_cost,
+                                                  reduce_scatter};
 extern constexpr Algorithm gather_leaders{Collective::gather, "leaders", blocks_lie_together,
                                           gather_cost, gather};
 extern constexpr Algorithm scatter_leaders{Collective::scatter, "leaders", blocks_lie_together,

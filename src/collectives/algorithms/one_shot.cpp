@@ -21,7 +21,7 @@ bool fits(const CallShape& shape) {
 struct Part {
   bool gives = false;
   std::span<const std::byte> given{};
-  Members takes_from{};
+  RankRange takes_from{};
 };
 Part gives_all(const Group& group, std::span<const std::byte> given) {
   return {.gives = true, .given = given, .takes_from = {0, group.size()}};

@@ -156,8 +156,8 @@ struct Gather {
     return {arguments.in, even_blocks(arguments.element_count, 1, arguments.element_bytes),
             arguments.root, Given::none};
   }
-  static Members givers(const Group& group, const Arguments& arguments) {
-    return group.rank() == arguments.root ? Members{0, group.size()} : Members{};
+  static RankRange givers(const Group& group, const Arguments& arguments) {
+    return group.rank() == arguments.root ? RankRange{0, group.size()} : RankRange{};
   }
   static void keep(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return;
@@ -184,8 +184,9 @@ struct Scatter : FromTable {
     if (group.rank() != arguments.root) return {};
     return {arguments.in, arguments.in_blocks, 0, arguments.root};
   }
-  static Members givers(const Group& group, const Arguments& arguments) {
-    return group.rank() == arguments.root ? Members{} : Members{arguments.root, arguments.root + 1};
+  static RankRange givers(const Group& group, const Arguments& arguments) {
+    return group.rank() == arguments.root ? RankRange{}
+                                          : RankRange{arguments.root, arguments.root + 1};
   }
   static void keep(const Group& group, const Arguments& arguments) {
     if (group.rank() != arguments.root) return;
@@ -201,7 +202,7 @@ struct Alltoall : FromTable {
   static Given given(const Group& group, const Arguments& arguments) {
     return {arguments.in, arguments.in_blocks, 0, group.rank()};
   }
-  static Members givers(const Group& group, const Arguments& /*arguments*/) {
+  static RankRange givers(const Group& group, const Arguments& /*arguments*/) {
     return {0, group.size()};
   }
   static void keep(const Group& group, const Arguments& arguments) {
@@ -219,13 +220,13 @@ struct Alltoall : FromTable {
 template <class Form>
 [[gnu::always_inline]] inline std::span<std::byte> due_from(const Group& group,
                                                             const Arguments& arguments,
-                                                            Members givers, int from) {
+                                                            RankRange givers, int from) {
   if (from == group.rank() || !givers.has(from)) return {};
   return Form::due(arguments, from);
 }
 
 template <class Form>
-bool is_due(const Group& group, const Arguments& arguments, Members givers) {
+bool is_due(const Group& group, const Arguments& arguments, RankRange givers) {
   for (int from = givers.first; from < givers.end; ++from) {
     if (!due_from<Form>(group, arguments, givers, from).empty()) return true;
   }
@@ -248,7 +249,7 @@ Task go_on(Group group, const Arguments& arguments, Given given, bool has_begun,
     }
     Form::keep(group, arguments);
   }
-  const Members givers = Form::givers(group, arguments);
+  const RankRange givers = Form::givers(group, arguments);
   bool is_awaited = false;
   if (!has_published && given.blocks.block_count > 0 && is_due<Form>(group, arguments, givers)) {
     co_await node.own_slot();
@@ -283,7 +284,7 @@ template <class Form>
 Task run(Group group, const Arguments& arguments) {
   const Given given = Form::given(group, arguments);
   NodeOperation node{group, given.staging_bytes()};
-  const Members givers = Form::givers(group, arguments);
+  const RankRange givers = Form::givers(group, arguments);
   const auto due = [&](int from) { return due_from<Form>(group, arguments, givers, from); };
   given.note(node);
   for (int from = givers.first; from < givers.end; ++from) {

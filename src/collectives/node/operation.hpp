@@ -13,8 +13,8 @@
 
 namespace qpmesh::collectives {
 
-// Those from first on, before end.
-struct Members {
+// Ranks from first on, before end.
+struct RankRange {
   int first = 0;
   int end = 0;
 
@@ -25,7 +25,7 @@ struct Members {
 class NodeAwaiter {
  public:
   NodeAwaiter(NodeMemory& memory, NodeWait::For what, std::uint32_t slot, std::uint64_t stage,
-              std::uint64_t call, Members who) noexcept
+              std::uint64_t call, RankRange who) noexcept
       : memory_{memory} {
     wait_.what = what;
     wait_.slot = slot;
@@ -90,7 +90,7 @@ class NodeOperation {
                     {memory_.rank(), memory_.rank() + 1});
   }
   // Until some members, all of them, or one, have come to a step.
-  NodeAwaiter members(Members who, std::uint32_t step) noexcept {
+  NodeAwaiter members(RankRange who, std::uint32_t step) noexcept {
     return wait_for(NodeWait::For::stage, stage(step), who);
   }
   NodeAwaiter all(std::uint32_t step) noexcept { return members({0, memory_.size()}, step); }
@@ -311,7 +311,7 @@ class NodeOperation {
   NodeAwaiter all_done(std::uint64_t done) noexcept {
     return wait_for(NodeWait::For::end, done, {0, memory_.size()});
   }
-  NodeAwaiter wait_for(NodeWait::For what, std::uint64_t stage, Members who) noexcept {
+  NodeAwaiter wait_for(NodeWait::For what, std::uint64_t stage, RankRange who) noexcept {
     return {memory_, what, slot_index(), stage, call_, who};
   }
 

@@ -31,14 +31,14 @@ bool take_fastest_way(Core& core, Peer& peer, ReceiveOperation& receive, const O
   if (placement == 0 && sends_long(peer)) return pull(core, peer, receive, offered, true);
   const bool may_be_helped =
       core.config.cooperative_copies && receive.message_bytes >= base::filled_bytes_min;
-  const FastestWay::Turn turn =
+  const FastestWay::Use use =
       peer.long_ways[placement].of(receive.message_bytes).next(may_be_helped ? 3 : 2);
-  if (turn.timed) {
+  if (use.timed) {
     ++peer.long_timed;
-    receive.timed_way = static_cast<std::uint8_t>(placement * FastestWay::ways_max + turn.way);
+    receive.timed_way = static_cast<std::uint8_t>(placement * FastestWay::ways_max + use.way);
     receive.begun = core.system.now();
   }
-  const auto way = static_cast<Way>(turn.way);
+  const auto way = static_cast<Way>(use.way);
   if (way == Way::stream) return false;
   const Help help = way == Way::pull ? Help::wanted : Help::not_wanted;
   if (pull(core, peer, receive, offered, true, help)) return true;
