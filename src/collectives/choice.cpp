@@ -113,7 +113,7 @@ const Algorithm* Selector::forced(const CallShape& shape, Collective collective,
 Choice Selector::decide(const CallShape& shape, Collective collective, std::string_view wanted,
                         std::string_view operation) {
   const Algorithm* row = forced(shape, collective, wanted, operation);
-  if (row == nullptr && is_unusual(shape)) row = &cheapest(shape, collective);
+  if (row == nullptr && is_unusual(shape)) row = &predictions_.cheapest(shape, collective);
   if (row != nullptr) return {.row = row, .named = row};
   SizeClass* of = found(shape, collective);
   if (of == nullptr) of = &make_class(shape, collective);
@@ -140,12 +140,12 @@ Figure Selector::figure(const CallShape& shape, const Algorithm& row) const noex
 
 // ---- the first call of a class ----
 
-// By prediction. Empty vectors are not worth it, and wait for nobody.
+// By prediction.
 std::vector<RowIndex> Selector::candidates(const CallShape& shape, Collective collective) const {
   if (measuring_.node == nullptr) {
     if (!measuring_.by_messages || shape.size == 1 || is_reduction(collective)) return {};
   }
-  if (shape.uneven || (shape.bytes == 0 && collective != Collective::barrier)) return {};
+  if (shape.uneven) return {};
   struct Predicted {
     double s;
     RowIndex row;
@@ -200,7 +200,7 @@ SizeClass& Selector::make_class(const CallShape& shape, Collective collective) {
 Choice Selector::take_call(SizeClass& of, const CallShape& shape) noexcept {
   if (!of.is_measured()) {
     if (of.bytes != shape.bytes) {
-      of.row = of.named = &cheapest(shape, of.collective);
+      of.row = of.named = &predictions_.cheapest(shape, of.collective);
       of.bytes = shape.bytes;
     }
     of.calls_left = std::numeric_limits<std::uint32_t>::max();
@@ -210,7 +210,7 @@ Choice Selector::take_call(SizeClass& of, const CallShape& shape) noexcept {
   --of.calls_left;
   const Algorithm& planned = row_at(of, of.leg.row);
   const bool applies = planned.applies(shape);
-  of.row = applies ? &planned : &cheapest(shape, of.collective);
+  of.row = applies ? &planned : &predictions_.cheapest(shape, of.collective);
   of.bytes = shape.bytes;
   Choice choice{.row = of.row};
   if (of.leg.stamp >= 0) {

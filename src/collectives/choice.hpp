@@ -73,7 +73,7 @@ class Selector {
  public:
   explicit Selector(const TopologyParams& topology, const Forced* forced = nullptr,
                     Measuring measuring = {}) noexcept
-      : topology_{topology}, forced_{forced}, measuring_{measuring} {}
+      : predictions_{topology}, forced_{forced}, measuring_{measuring} {}
 
   // For a call that is counted now, on ranks that know the same. wanted: by this call, or empty.
   // operation: for errors. Throws Error{bad_argument} where what is forced is unknown or does not
@@ -100,10 +100,10 @@ class Selector {
                             std::string_view operation = {}) const;
   Figure figure(const CallShape& shape, const Algorithm& row) const noexcept;
   double predicted_s(const CallShape& shape, const Algorithm& row) const noexcept {
-    return row.cost(shape, topology_.model(shape)).time_s;
+    return row.cost(shape, predictions_.topology().model(shape)).time_s;
   }
   const Algorithm& cheapest(const CallShape& shape, Collective collective) const noexcept {
-    return collectives::cheapest(topology_, shape, collective);
+    return collectives::cheapest(predictions_.topology(), shape, collective);
   }
 
  private:
@@ -139,7 +139,7 @@ class Selector {
   void note(SizeClass& of, std::uint64_t round, int stamp, Span span) noexcept;
   std::uint64_t now_ns() const noexcept;
 
-  TopologyParams topology_;
+  Predictions predictions_;
   const Forced* forced_;  // nullptr: nothing
   Measuring measuring_;
   // Calls wait here in their order for one whose row is not known yet. The operations of a node are

@@ -4,8 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "collectives/registry.hpp"
-
 namespace qpmesh::collectives {
 namespace {
 
@@ -76,10 +74,7 @@ const Algorithm& Level::row(Collective collective, int size, std::size_t bytes,
     shape.ordered = !arguments.reducer.commutative;
     shape.element_bytes = arguments.element_bytes;
   }
-  Last& last = last_[static_cast<std::size_t>(collective)];
-  if (last.row == nullptr || last.shape != shape)
-    last = {.shape = shape, .row = &cheapest(topology_, shape, collective)};
-  return *last.row;
+  return predictions_.cheapest(shape, collective);
 }
 
 // ---- both ----

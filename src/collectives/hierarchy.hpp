@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "collectives/algorithm.hpp"
+#include "collectives/registry.hpp"
 #include "collectives/ticket.hpp"
 
 namespace qpmesh::collectives {
@@ -59,7 +60,7 @@ class Placement {
 class Level {
  public:
   Level(const TopologyParams& topology, bool one_node, bool cma) noexcept
-      : topology_{topology}, one_node_{one_node}, cma_{cma} {}
+      : predictions_{topology}, one_node_{one_node}, cma_{cma} {}
 
   // bytes: of the whole vector of this part, all blocks together. uneven: only the ranks concerned
   // know the lengths of blocks.
@@ -67,14 +68,9 @@ class Level {
                        const Arguments& arguments, bool uneven) noexcept;
 
  private:
-  struct Last {
-    CallShape shape{};
-    const Algorithm* row = nullptr;
-  };
-  TopologyParams topology_;
+  Predictions predictions_;
   bool one_node_;
   bool cma_;
-  std::array<Last, collective_count> last_{};  // a program calls most of its collectives again
 };
 
 inline constexpr int pieces_max = 8;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace qpmesh {
 
@@ -97,6 +98,16 @@ const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape
     if (best == nullptr) best = cheapest_of(gives_common_bits);
   }
   return best != nullptr ? *best : *cheapest_of([](const Algorithm&) { return true; });
+}
+
+const Algorithm& Predictions::cheapest(const CallShape& shape, Collective collective) noexcept {
+  for (const Known& known : known_) {
+    const bool same = known.row != nullptr && known.row->collective == collective;
+    if (same && known.shape == shape) return *known.row;
+  }
+  Known& forgotten = known_[std::exchange(oldest_, (oldest_ + 1) % known_.size())];
+  forgotten = {.shape = shape, .row = &collectives::cheapest(topology_, shape, collective)};
+  return *forgotten.row;
 }
 
 std::string known_algorithms(Collective collective) {

@@ -71,6 +71,27 @@ constexpr bool is_meant_for(const Algorithm& row, const CallShape& shape) noexce
 const Algorithm& cheapest(const TopologyParams& topology, const CallShape& shape,
                           Collective collective) noexcept;
 
+// The same, remembered for the last few shapes: programs call with the same ones again, and over
+// two levels a prediction asks for those of all parts, which takes microseconds. One thread at a
+// time.
+class Predictions {
+ public:
+  explicit Predictions(const TopologyParams& topology) noexcept : topology_{topology} {}
+
+  const TopologyParams& topology() const noexcept { return topology_; }
+  const Algorithm& cheapest(const CallShape& shape, Collective collective) noexcept;
+
+ private:
+  struct Known {
+    CallShape shape{};
+    const Algorithm* row = nullptr;
+  };
+
+  TopologyParams topology_;
+  std::array<Known, 8> known_{};
+  std::size_t oldest_ = 0;
+};
+
 // What an error says: the names that there are, or those of rows that apply; the name that there is
 // not; why a row does not apply.
 std::string known_algorithms(Collective collective);

@@ -42,6 +42,23 @@ TEST(registry, has_rows_of_every_collective_with_names_that_find_them) {
   EXPECT_EQ(find_algorithm(Collective::barrier, "ring"), nullptr);
 }
 
+TEST(registry, remembers_the_predictions_of_shapes_that_come_again) {
+  const TopologyParams here{.ranks_per_link = 4};
+  Predictions predictions{here};
+  for (int time = 0; time < 3; ++time) {
+    for (const std::size_t shapes :
+         {std::size_t{2}, std::size_t{20}}) {  // fewer than it remembers, and more
+      for (std::size_t i = 0; i < shapes; ++i) {
+        const CallShape shape{.size = 8, .bytes = std::size_t{1} << i};
+        for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
+          const Algorithm& row = predictions.cheapest(shape, collective);
+          EXPECT_EQ(&row, &cheapest(here, shape, collective)) << label(row) << ", " << shape.bytes;
+        }
+      }
+    }
+  }
+}
+
 // A row that is not listed would never run, and no other test would miss it.
 TEST(registry, lists_what_the_files_of_the_collectives_end_with) {
   constexpr std::string_view opening = "extern constexpr Algorithm ";
