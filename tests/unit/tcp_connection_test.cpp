@@ -16,6 +16,7 @@
 #include "tests/support/loopback_sockets.hpp"
 #include "transport/tcp/frame.hpp"
 #include "transport/tcp/outbox.hpp"
+#include "transport/tcp/silence.hpp"
 #include "transport/tcp/transport.hpp"
 
 namespace qpmesh::transport::tcp {
@@ -182,6 +183,43 @@ TEST_F(OneEnd, ends_at_an_answer_that_nobody_asked_for) {
   send(FrameKind::answer, {}, 10, std::byte{7});
   wait_for_fault();
   EXPECT_NE(connection->fault(), nullptr);
+}
+
+TEST_F(OneEnd, takes_no_empty_answer_that_it_did_not_ask_for) {
+  send(FrameHeader::of(FrameKind::answer, 0));
+  expect_fault("the connection to rank 3 at the other end carried an answer that nobody waits for");
+}
+
+TEST_F(OneEnd, takes_no_empty_answer_for_one_with_bytes) {
+  std::vector<std::byte> target(100);
+  ASSERT_EQ(connection->read(target, std::nullopt, {5, 0}), Post::posted);
+  send(FrameHeader::of(FrameKind::answer, 0));
+  expect_fault("the connection to rank 3 at the other end carried an answer that nobody waits for");
+  EXPECT_EQ(connection->completed(), 0U);
+}
+
+TEST_F(OneEnd, takes_no_frame_that_is_longer_than_a_write) {
+  std::vector<std::byte> target(write_bytes_max + 1);
+  const RemoteAddress address = transport.register_memory(target, RegionKind::target);
+  send(FrameHeader::of(FrameKind::write, target.size(), address));
+  expect_fault(
+      "the connection to rank 3 at the other end carried a frame that is longer than any rank "
+      "sends");
+}
+
+// Silence is what the kernel of the peer owes. How long ago something came says nothing of a pair
+// that had nothing to say.
+TEST(silence, begins_where_something_is_asked_for_in_vain) {
+  using namespace std::chrono_literals;
+  constexpr Deadline begin{1h};
+  Silence silence;
+  EXPECT_EQ(silence.lasts(begin, false, 100s), 0ms);
+  EXPECT_EQ(silence.lasts(begin + 500ms, true, 101s), 0ms);
+  EXPECT_EQ(silence.lasts(begin + 1s, true, 101s), 500ms);
+  EXPECT_EQ(silence.lasts(begin + 9s, true, 109s), 8'500ms);
+  EXPECT_EQ(silence.lasts(begin + 10s, true, 300ms), 300ms) << "one came in between";
+  EXPECT_EQ(silence.lasts(begin + 11s, false, 1s), 0ms);
+  EXPECT_EQ(silence.lasts(begin + 60s, true, 50s), 0ms);
 }
 
 TEST_F(OneEnd, ends_at_more_reads_than_a_rank_may_post) {

@@ -385,6 +385,10 @@ bool TcpConnection::take_frames() noexcept {
     FrameHeader header;
     std::memcpy(&header, input_.data() + at, sizeof header);
     const std::size_t bytes = header.is_followed_by_bytes() ? header.bytes() : 0;
+    if (header.bytes() > write_bytes_max) {
+      fail("carried a frame that is longer than any rank sends");
+      return false;
+    }
     const std::size_t here = std::min(bytes, input_held_ - at - sizeof header);
     if (here < bytes && bytes <= whole_bytes_max) break;
     if (bytes > 0) {
@@ -423,6 +427,8 @@ void TcpConnection::end_frame(const FrameHeader& header) noexcept {
     case FrameKind::write: return;
     case FrameKind::read: return take_read(header);
     case FrameKind::answer:
+      if (read_count_ == 0 || reads_[first_read_].bytes != header.bytes())
+        return fail("carried an answer that nobody waits for");
       first_read_ = (first_read_ + 1) % reads_.size();
       --read_count_;
       return;
@@ -458,18 +464,18 @@ void TcpConnection::answer_reads() noexcept {
 
 // The peer's kernel answers for a process that is stopped, too: only a host or a network that is
 // gone keeps silent. A closed window is answered, and no silence.
-void TcpConnection::look_for_silence(std::int64_t silence_ms_max) noexcept {
+void TcpConnection::look_for_silence(Deadline now, std::int64_t silence_ms_max) noexcept {
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (failed_ || joined_.on_host ||
       ::getsockopt(socket(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
     return;
-  const bool asks_in_vain = info.tcpi_retransmits > 1 || info.tcpi_probes > 1;
-  if (!asks_in_vain || info.tcpi_last_ack_recv <= silence_ms_max) return;
+  const bool owes = info.tcpi_retransmits > 1 || info.tcpi_probes > 1;
+  const auto silent = silence_.lasts(now, owes, std::chrono::milliseconds{info.tcpi_last_ack_recv});
+  if (silent.count() <= silence_ms_max) return;
   end_with([&] {
     return fmt::format("nothing came from {} for {} ms, and {} packets were repeated",
-                       joined_.peer_name, info.tcpi_last_ack_recv,
-                       info.tcpi_retransmits + info.tcpi_probes);
+                       joined_.peer_name, silent.count(), info.tcpi_retransmits + info.tcpi_probes);
   });
 }
 

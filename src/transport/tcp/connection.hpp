@@ -18,6 +18,7 @@
 #include "base/encryption.hpp"
 #include "transport/tcp/frame.hpp"
 #include "transport/tcp/outbox.hpp"
+#include "transport/tcp/silence.hpp"
 #include "transport/tcp/transport.hpp"
 #include "transport/transport.hpp"
 
@@ -58,7 +59,7 @@ class TcpConnection final : public Connection {
   }
   std::uint32_t watched_for = 0;  // by the transport's epoll
   // Fails when the peer's kernel owes an acknowledgement for so long.
-  void look_for_silence(std::int64_t silence_ms_max) noexcept;
+  void look_for_silence(Deadline now, std::int64_t silence_ms_max) noexcept;
 
  private:
   // Many short frames in one call; of a long one little that has to be copied on.
@@ -138,6 +139,7 @@ class TcpConnection final : public Connection {
   std::array<std::byte, input_bytes> input_;  // frames that are not placed yet
   std::size_t input_held_ = 0;                // bytes of them
   std::uint64_t received_ = 0;                // bytes, since the beginning
+  Silence silence_;
   bool asked_for_socket_ = false;
   bool failed_ = false;
   ErrorDetail fault_;

@@ -36,7 +36,8 @@ std::byte* Regions::writable(RemoteAddress address, std::size_t bytes) const noe
 
 const std::byte* Regions::readable(RemoteAddress address, std::size_t bytes) const noexcept {
   const Region* const region = find(address.region);
-  return region == nullptr ? nullptr : part_of(region->memory, address.offset, bytes);
+  if (region == nullptr || region->kind == RegionKind::target) return nullptr;
+  return part_of(region->memory, address.offset, bytes);
 }
 
 const Regions::Region* Regions::find(std::uint32_t key) const noexcept {

@@ -55,7 +55,7 @@ std::unique_ptr<Connection> TcpTransport::connect(Joined joined) {
     set_up(joined);
     connections_.reserve(connections_.size() + 1);
     auto connection = std::make_unique<TcpConnection>(*this, std::move(joined));
-    watch_new(*connection);
+    watch_new(*connection, connection->socket());
     return connection;
   }
   assert(connector_);
@@ -80,9 +80,9 @@ void TcpTransport::join(Joined joined) {
   if (found == unconnected_.end() || (*found)->fault() != nullptr) return;
   TcpConnection& connection = **found;
   set_up(joined);
+  watch_new(connection, joined.socket.get());
   connection.open(std::move(joined));
   unconnected_.erase(found);
-  watch_new(connection);
   // From few to many sockets, which are found by the set.
   for (TcpConnection* const each : connections_) {
     if (each->fault() == nullptr) watch(*each, EPOLLIN);
@@ -138,11 +138,10 @@ void TcpTransport::set_up(Joined& joined) const {
     fail_connecting(peer, "setsockopt");
 }
 
-void TcpTransport::watch_new(TcpConnection& connection) {
+void TcpTransport::watch_new(TcpConnection& connection, int socket) {
   epoll_event event{.events = EPOLLIN, .data = {.ptr = &connection}};
-  if (system_.call("epoll_ctl", [&] {
-        return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket(), &event);
-      }) != 0)
+  if (system_.call("epoll_ctl",
+                   [&] { return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event); }) != 0)
     fail_connecting(connection.peer(), "epoll_ctl");
   connection.watched_for = EPOLLIN;
 }
@@ -198,15 +197,20 @@ void TcpTransport::progress() noexcept {
   if (!is_worth_a_look()) return;
   const bool news = connections_.size() <= looked_at_each_max ? look_at_each() : look_at_ready();
   silent_looks_ = news ? 0 : silent_looks_ + 1;
+  if (asleep_) watch_all();  // the last look before a sleep: it may have begun to send
+}
+
+void TcpTransport::watch_all() const noexcept {
+  for (TcpConnection* const connection : connections_) {
+    if (connection->fault() == nullptr)
+      watch(*connection, EPOLLIN | (connection->has_unsent() ? unsigned{EPOLLOUT} : 0U));
+  }
 }
 
 std::chrono::microseconds TcpTransport::request_notification() noexcept {
   watches_ = asleep_ = true;
   looks_ = silent_looks_ = 0;
-  for (TcpConnection* const connection : connections_) {
-    if (connection->fault() == nullptr)
-      watch(*connection, EPOLLIN | (connection->has_unsent() ? unsigned{EPOLLOUT} : 0U));
-  }
+  watch_all();
   const std::chrono::microseconds longest = std::exchange(awaits_acknowledgement_, false)
                                                 ? acknowledgement_look_interval
                                                 : silence_look_interval;
@@ -218,7 +222,7 @@ void TcpTransport::poll_async_events() noexcept {
   if (now - silence_looked_for_at_ < silence_look_interval) return;
   silence_looked_for_at_ = now;
   for (TcpConnection* const connection : connections_)
-    connection->look_for_silence(settings_.silence_ms_max);
+    connection->look_for_silence(now, settings_.silence_ms_max);
 }
 
 }  // namespace qpmesh::transport::tcp

@@ -111,12 +111,13 @@ class TcpTransport final : public Transport {
   static constexpr int looks_between_calls = 64;
 
   void set_up(Joined& joined) const;
-  void watch_new(TcpConnection& connection);
+  void watch_new(TcpConnection& connection, int socket);
   void want(TcpConnection& connection) noexcept;
   void serve_connector() noexcept;
   // What makes epoll_ readable: EPOLLIN, EPOLLOUT, both, or 0.
   void watch(TcpConnection& connection, std::uint32_t events) const noexcept;
   bool is_worth_a_look() noexcept;
+  void watch_all() const noexcept;  // for what a sleep may end by
   // True when anything came.
   bool look_at_each() noexcept;
   bool look_at_ready() noexcept;
