@@ -10,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "base/errors.hpp"
+#include "bootstrap/agreement.hpp"
 #include "calls/pending_operation.hpp"
 #include "collectives/algorithm.hpp"
 #include "collectives/group.hpp"
@@ -147,7 +148,8 @@ NetworkTimes measure_between(const std::shared_ptr<context::Context>& context,
   Asker asker{.system = &context->system(), .found = nothing};
   Arguments arguments{collectives::no_arguments};
   arguments.out = reinterpret_cast<std::byte*>(&asker);
-  const CallOptions options{.timeout_ms = base::remaining_ms(context->system(), deadline)};
+  const CallOptions options{.timeout_ms =
+                                std::max(1, base::remaining_ms(context->system(), deadline))};
   calls::PendingOperation request{two, "init", options};
   calls::start_algorithm(request, two.begin({.operation = "init"}), measuring, arguments);
   calls::finish_waiting(request);
@@ -179,19 +181,26 @@ NetworkTimes measure_network(Bootstrap& bootstrap, const std::shared_ptr<context
   std::vector<int> nodes;
   nodes.reserve(static_cast<std::size_t>(context->size()));
   for (int rank = 0; rank < context->size(); ++rank) nodes.push_back(context->node_of(rank));
-  for (const std::pair<int, int>& pair : measuring_pairs(nodes)) {
-    if (pair.first == context->rank() || pair.second == context->rank())
-      found = measure_between(context, communicator, pair, deadline);
-  }
-  base::ByteWriter out;
-  for (double NetworkTimes::*const time : fields)
-    out.put(std::bit_cast<std::uint64_t>(found.*time));
+  const auto measured = [&] {
+    for (const std::pair<int, int>& pair : measuring_pairs(nodes)) {
+      if (pair.first == context->rank() || pair.second == context->rank())
+        found = measure_between(context, communicator, pair, deadline);
+    }
+    base::ByteWriter out;
+    for (double NetworkTimes::*const time : fields)
+      out.put(std::bit_cast<std::uint64_t>(found.*time));
+    return out.blob();
+  };
+  const std::vector<Blob> blobs = bootstrap::agree(bootstrap, deadline, measured);
   NetworkTimes slowest = nothing;
-  for (const Blob& each : bootstrap.all_gather(out.blob(), deadline)) {
-    base::ByteReader in{each};
+  for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
+    base::ByteReader in{blobs[rank]};
     for (double NetworkTimes::*const time : fields)
       slowest.*time =
           std::max(slowest.*time, rounded(std::bit_cast<double>(in.get<std::uint64_t>())));
+    if (!in.finished())
+      base::throw_error({ErrorCode::corrupt, static_cast<int>(rank)}, "init", "",
+                        "measured times that no rank of this version sends");
   }
   // A difference of two times may be nothing on a busy machine.
   for (double NetworkTimes::*const time : fields) {
