@@ -273,11 +273,12 @@ std::shared_ptr<context::CommunicatorState> init_over(Bootstrap& bootstrap,
 std::shared_ptr<context::CommunicatorState> init_from_environment(const Options& options) {
   // Of the process: a second init of the same job must not meet the sockets of the first.
   static std::atomic<int> ordinal{0};
+  const int call = ordinal++;  // also one that fails: the other ranks' calls fail, too
   const base::System system;
   const bootstrap::Identity identity = bootstrap::identify(bootstrap::process_environment());
   const base::Log log{options.log, identity.rank};
   if (identity.rank == 0) warn_unknown_variables(log);
-  const auto bootstrap = bootstrap::make_bootstrap(identity, ordinal++, options, system, log);
+  const auto bootstrap = bootstrap::make_bootstrap(identity, call, options, system, log);
   return init_over(*bootstrap, options);
 }
 
