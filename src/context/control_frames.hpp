@@ -20,7 +20,7 @@ struct ControlFrame {
     // The sender's last collectives, because it waits for long or has seen that they differ: who
     // finds the first difference says so.
     calls,
-    leaving,            // the sender's next words are its goodbye, and why
+    leaving,            // why its goodbye, which follows, or its end is none to report
     whom_do_you_await,  // the sender's wait for us is about to end in a timeout
     awaits,             // the answer
     connect,            // the sender wants to be connected with us (transport/on_demand.hpp)

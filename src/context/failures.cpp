@@ -191,9 +191,11 @@ void Context::fail_for_departed(CommunicatorState& communicator, int member) {
       .peer = communicator.rank_of(member),
       .cause = fmt::format("{} has left: {}", name_of(member),
                            farewell_words[static_cast<std::size_t>(farewell.reason)]),
-      .hint = farewell.reason == Farewell::Reason::unwound
-                  ? hint_for_loss(ErrorCode::peer_dead)
-                  : "call finish() on every rank before the first one leaves"};
+      .hint =
+          farewell.reason == Farewell::Reason::unwound
+              ? hint_for_loss(ErrorCode::peer_dead)
+              : "call finish() on every rank before the first one leaves; where all have called "
+                "it, look at what that rank said before it ended"};
   if (const ErrorDetail& error = farewell.last_error; !error.cause.empty()) {
     const int culprit = communicator.rank_of(error.peer);  // no_peer: nobody here
     if (culprit != no_peer && culprit != communicator.rank() && culprit != detail.peer) {

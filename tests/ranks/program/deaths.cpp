@@ -114,10 +114,12 @@ void the_last_rank_ends_after_finish(Arguments) {
   world.finish();
   if (world.rank() == world.size() - 1) ::_exit(0);
   std::vector<int> data(1);
-  expect_error([&] { child.receive(data, child.size() - 1, 0, {.timeout_ms = 10'000}); },
-               {ErrorCode::peer_dead, child.size() - 1, "receive",
-                "rank * (pid * on *) has left: it has called finish() and ended*",
-                "call finish() on every rank before the first one leaves"});
+  expect_error(
+      [&] { child.receive(data, child.size() - 1, 0, {.timeout_ms = 10'000}); },
+      {ErrorCode::peer_dead, child.size() - 1, "receive",
+       "rank * (pid * on *) has left: it has called finish() and ended*",
+       "call finish() on every rank before the first one leaves; where all have called it, look at "
+       "what that rank said before it ended"});
 }
 
 // Each rank but the last receives from the next one, and the last one is not in the library until

@@ -21,7 +21,9 @@ const std::string died =
 const std::string died_hint =
     "look at what that rank said before it ended, and how its launcher saw it end";
 const std::string left = " has left: it closed its communicators or ended normally*";
-const std::string left_hint = "call finish() on every rank before the first one leaves";
+const std::string left_hint =
+    "call finish() on every rank before the first one leaves; where all have called it, look at "
+    "what that rank said before it ended";
 
 // Waits for the last rank, in the way that is asked for.
 void wait_for_last(Communicator& world, std::string_view how) {
