@@ -36,6 +36,11 @@ class Machine {
   // May end the operation before it returns.
   virtual void start(messaging::SendOperation& send) noexcept = 0;
   virtual void start(messaging::ReceiveOperation& receive) noexcept = 0;
+  // Does such a message come in one piece? Of others segments can be combined while more are on
+  // their way.
+  virtual bool comes_whole(const messaging::ReceiveOperation& /*receive*/) const noexcept {
+    return false;
+  }
 
   // 16-byte aligned, uninitialised. Throws std::bad_alloc.
   virtual std::byte* allocate(std::size_t bytes) = 0;
@@ -195,7 +200,7 @@ template <int capacity>
 class Round {
  public:
   explicit Round(const Group& group) noexcept : group_{group} {}
-  ~Round() { free_staging(); }
+  ~Round() { free_kept(); }
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
 
@@ -210,27 +215,25 @@ class Round {
     std::construct_at(&receives_[index(receive_count_++)], group_.receive_operation(from, data));
   }
   // data[i] = operand[i] op arrived[i], or the other way round; data and operand may be the same
-  // memory. A reducer that streams works on segments as they arrive; for another the message is
-  // kept until the round ends. The reducer outlives the round.
+  // memory. What comes in segments is combined as they arrive, if the reducer streams; all else
+  // when the round ends: until then it is kept where the result will be, unless that is the
+  // operand. The reducer outlives the round.
   void receive_reduce(int from, std::span<std::byte> data, const std::byte* operand,
                       const Reducer& reducer, Arriving side = Arriving::right) {
-    std::byte* staging = nullptr;
-    if (!reducer.streams()) {
-      staging = group_.machine().allocate(data.size());
-      staged_ = true;
-    }
-    receive(from, staging == nullptr ? data : std::span{staging, data.size()});
+    receive(from, data);
     const std::size_t last = index(receive_count_ - 1);
     messaging::ReceiveOperation& receive = receives_[last];
     receive.operand = operand;
     receive.context = &reducer;
-    if (staging == nullptr) {
+    if (reducer.streams() && !group_.machine().comes_whole(receive)) {
       receive.combine =
           side == Arriving::right ? combine<Arriving::right> : combine<Arriving::left>;
-    } else {
-      targets_[last] = data.data();
-      sides_[last] = side;
+      return;
     }
+    is_kept_ = true;
+    targets_[last] = data.data();
+    sides_[last] = side;
+    if (operand == data.data()) receive.data = group_.machine().allocate(data.size());
   }
 
   class Awaiter {
@@ -263,20 +266,20 @@ class Round {
   void finish() {
     for (int i = 0; i < send_count_; ++i) rethrow_failure(sends_[index(i)]);
     for (int i = 0; i < receive_count_; ++i) rethrow_failure(group_, receives_[index(i)]);
-    if (staged_) {
-      reduce_staged();
-      free_staging();
+    if (is_kept_) {
+      reduce_kept();
+      free_kept();
     }
     send_count_ = receive_count_ = 0;
   }
 
-  static bool is_staged(const messaging::ReceiveOperation& receive) noexcept {
+  static bool is_kept(const messaging::ReceiveOperation& receive) noexcept {
     return receive.context != nullptr && receive.combine == nullptr;
   }
-  void reduce_staged() const {
+  void reduce_kept() const {
     for (int i = 0; i < receive_count_; ++i) {
       const messaging::ReceiveOperation& receive = receives_[index(i)];
-      if (!is_staged(receive)) continue;
+      if (!is_kept(receive)) continue;
       const bool right = sides_[index(i)] == Arriving::right;
       const std::array<const std::byte*, 2> sources{right ? receive.operand : receive.data,
                                                     right ? receive.data : receive.operand};
@@ -284,11 +287,13 @@ class Round {
                     receive.capacity_bytes);
     }
   }
-  void free_staging() noexcept {
-    if (!staged_) return;
-    staged_ = false;
+  void free_kept() noexcept {
+    if (!is_kept_) return;
+    is_kept_ = false;
     for (int i = 0; i < receive_count_; ++i) {
-      if (is_staged(receives_[index(i)])) group_.machine().free(receives_[index(i)].data);
+      const messaging::ReceiveOperation& receive = receives_[index(i)];
+      if (is_kept(receive) && receive.data != targets_[index(i)])
+        group_.machine().free(receive.data);
     }
   }
 
@@ -296,8 +301,8 @@ class Round {
   progress::Join join_;
   int send_count_ = 0;
   int receive_count_ = 0;
-  bool staged_ = false;  // some receive of this round has memory of its own
-  std::array<std::byte*, index(capacity)> targets_;  // of staged receives only
+  bool is_kept_ = false;  // what some receive of this round gets is combined when it ends
+  std::array<std::byte*, index(capacity)> targets_;  // of those receives only
   std::array<Arriving, index(capacity)> sides_;      // the same
   // Unions: only the operations that are used are ever constructed; clearing all of them cost more
   // than a small barrier.

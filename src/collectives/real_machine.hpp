@@ -15,6 +15,9 @@ class RealMachine final : public Machine {
 
   void start(messaging::SendOperation& send) noexcept override { messaging_.start(send); }
   void start(messaging::ReceiveOperation& receive) noexcept override { messaging_.start(receive); }
+  bool comes_whole(const messaging::ReceiveOperation& receive) const noexcept override {
+    return messaging_.comes_whole(receive);
+  }
   std::byte* allocate(std::size_t bytes) override {
     return static_cast<std::byte*>(pool_.allocate(bytes));
   }

@@ -118,6 +118,11 @@ bool Messaging::poll() {
   return worked;
 }
 
+bool Messaging::comes_whole(const ReceiveOperation& receive) const noexcept {
+  const Peer& peer = core_->peer(receive.source);
+  return peer.capabilities.receiver_places && receive.capacity_bytes > peer.eager_bytes_max;
+}
+
 bool Messaging::cancel(ReceiveOperation& receive) noexcept {
   if (receive.done || receive.state != ReceiveState::posted) return false;
   core_->matching.unpost(receive);

@@ -119,6 +119,10 @@ class Messaging final : public progress::Pollable {
   // happened, it is for start().
   bool send_at_once(const Outgoing& message) noexcept;
 
+  // Will the message, if it is as long as the receive, come in one piece? Where this process places
+  // what comes nothing comes while it combines: segments would only cost calls of the system.
+  bool comes_whole(const ReceiveOperation& receive) const noexcept;
+
   // Takes back a receive that no message has matched; false: it is matched, or done.
   bool cancel(ReceiveOperation& receive) noexcept;
   // The message that a receive with these fields would get.

@@ -50,9 +50,9 @@ struct Capabilities {
   // Any memory of a process can be registered, for the peer's writes and reads.
   bool registers_user_memory = false;
   bool registers_for_nothing = false;  // so it pays for messages of any length
-  // The owner's process places what the peer writes: behind deregister_memory nothing lands there
-  // any more, and what still comes is dropped.
-  bool deregistering_fences = false;
+  // The receiver's process places what the peer writes: behind deregister_memory nothing lands
+  // there any more, and what still comes is dropped.
+  bool receiver_places = false;
   // A device reads sources beyond inline_bytes_max: they must lie in memory that is registered.
   bool registered_sources = false;
   Notification small = Notification::poll;   // records without payload behind them
@@ -63,9 +63,6 @@ struct Capabilities {
   int rails = 1;
   // Up to here a copy more costs less than asking where the message may go.
   std::size_t eager_bytes_max = std::size_t{32} << 10;
-  // Of a message that comes through the payload ring: worth its record, and short enough that both
-  // ends copy at once.
-  std::size_t segment_bytes_max = std::size_t{16} << 10;
 };
 
 // One write. Its bytes are head, then body gathered right behind it. Sources must stay untouched

@@ -38,6 +38,18 @@ TEST_P(RandomOperations, end_with_the_right_contents) {
   }
 }
 
+// Where the receiver's process places what comes a reduction is combined when all of it is there.
+TEST(random_operations, end_with_the_right_contents_where_reductions_come_whole) {
+  const std::string operations = std::to_string(test::times(80, 9'100));
+  for (const int size : {2, 3, 4}) {
+    SCOPED_TRACE(size);
+    auto ranks = start_ranks(
+        size, rank_program("random_operations", {operations, std::to_string(size)}),
+        {.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo", "QPMESH_EAGER_BYTES_MAX=0"}});
+    expect_success(ranks);
+  }
+}
+
 std::string name_of_setting(const testing::TestParamInfo<Setting>& info) {
   const auto& [size, ring, copies] = info.param;
   return std::to_string(size) + "_ring_" + std::to_string(ring) + "_copies_" + copies;

@@ -152,7 +152,19 @@ INSTANTIATE_TEST_SUITE_P(over_tcp_by_built_in_times, Scenarios,
                                               {2, 3},
                                               {"QPMESH_TRANSPORT=tcp", "QPMESH_CHOICE=predicted"}}),
                          name_of);
-// The same where pairs are connected as they are first used, often by both ends at once.
+// No message is eager: what is combined comes whole.
+INSTANTIATE_TEST_SUITE_P(
+    over_tcp_by_rendezvous, Scenarios, testing::ValuesIn([] {
+      std::vector<Case> cases{{"every_algorithm_of_every_collective", {2, 5}},
+                              {"functions_of_the_caller", {3}},
+                              {"a_reduction_that_throws", {3}},
+                              {"blocks_whose_ends_disagree", {3}}};
+      for (Case& one : cases)
+        one.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo", "QPMESH_EAGER_BYTES_MAX=0"};
+      return cases;
+    }()),
+    name_of);
+// Pairs are connected as they are first used, often by both ends at once.
 INSTANTIATE_TEST_SUITE_P(
     over_tcp_at_first_use, Scenarios, testing::ValuesIn([] {
       std::vector<Case> cases{

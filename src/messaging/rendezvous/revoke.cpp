@@ -90,7 +90,7 @@ void close(Core& core, ReceiveOperation& receive, const Error& failure) noexcept
   const RendezvousBody target{.receiver_operation = receive.number};
   const bool reads = state == reading || state == stopped;
   const bool open_to_peer = state == open || state == preposted_open;
-  if (open_to_peer && receive.opened && peer.capabilities.deregistering_fences) {
+  if (open_to_peer && receive.opened && peer.capabilities.receiver_places) {
     // The peer need not go on, but it is not waited for.
     if (!peer.failed) send_revocation(core, peer, RecordKind::revoke, target);
     return finish(core, receive, &failure);

@@ -18,8 +18,6 @@ enum class FrameKind : std::uint32_t {
 };
 
 inline constexpr std::size_t write_bytes_max = std::size_t{1} << 20;
-// A shorter one is not worth two calls of the system.
-inline constexpr std::size_t segment_bytes_max = std::size_t{128} << 10;
 // Asking takes two more calls of the system at each end and a way through both kernels: measured,
 // messages of 64 to 256 KiB take 0.65 to 0.85 of the time where nobody asks.
 inline constexpr std::size_t eager_bytes_max = std::size_t{256} << 10;

@@ -39,11 +39,10 @@ TcpTransport::TcpTransport(const base::System& system, const Settings& settings)
                     .ordered_flag = true,
                     .registers_user_memory = true,
                     .registers_for_nothing = true,
-                    .deregistering_fences = true,
+                    .receiver_places = true,
                     .inline_bytes_max = settings.inline_bytes_max,
                     .write_bytes_max = write_bytes_max,
-                    .eager_bytes_max = eager_bytes_max,
-                    .segment_bytes_max = segment_bytes_max},
+                    .eager_bytes_max = eager_bytes_max},
       epoll_{system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); })} {
   if (!epoll_) fail_connecting(no_peer, "epoll_create1");
 }
