@@ -56,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(in_flight, Scenarios,
                                          Case{"the_status_is_told_after_test_too", {1, 3}},
                                          Case{"a_request_outlives_its_communicator", {1, 3}},
                                          Case{"allreduce_of_every_size", {1, 2, 3, 7}},
-                                         Case{"again_after_finish", {3}}),
+                                         Case{"again_after_finish", {3}},
+                                         Case{"again_after_an_init_that_failed", {2, 3}}),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "program/scenario.hpp"
 
@@ -216,6 +218,26 @@ void again_after_finish(Arguments) {
   }
 }
 
+// One rank is set up wrongly, and the others wait for it in vain. Then it is mended.
+void again_after_an_init_that_failed(Arguments) {
+  const bool is_wrong = std::string_view{std::getenv("QPMESH_RANK")} == "1";
+  const std::string size = std::getenv("QPMESH_SIZE");
+  if (is_wrong) ::setenv("QPMESH_SIZE", "many", 1);
+  Options options = Options::from_environment();
+  options.init_timeout_ms = is_wrong ? 30'000 : 500;
+  expect_error(
+      [&] { init(options); },
+      is_wrong
+          ? Expected{ErrorCode::bad_config, no_peer, "init",
+                     "QPMESH_SIZE is \"many\"; allowed is a number from 1 to 65536",
+                     "docs/options.md lists every variable"}
+          : Expected{ErrorCode::timeout, 1, "init", "rank 1 of " + size + " missing after * ms",
+                     "QPMESH_SIZE says " + size + " ranks: was every one started? *"});
+  ::setenv("QPMESH_SIZE", size.c_str(), 1);
+  Communicator world = init();
+  allreduce_of_every_size(world, {});
+}
+
 }  // namespace
 
 std::vector<Scenario> async_scenarios() {
@@ -229,7 +251,8 @@ std::vector<Scenario> async_scenarios() {
           in_world("the_status_is_told_after_test_too", the_status_is_told_after_test_too),
           {"a_request_outlives_its_communicator", a_request_outlives_its_communicator},
           in_world("allreduce_of_every_size", allreduce_of_every_size),
-          {"again_after_finish", again_after_finish}};
+          {"again_after_finish", again_after_finish},
+          {"again_after_an_init_that_failed", again_after_an_init_that_failed}};
 }
 
 }  // namespace qpmesh::ranks
