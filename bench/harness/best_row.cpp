@@ -58,6 +58,7 @@ std::optional<Comparison> best_row(Case& subject, std::optional<std::size_t> tur
   };
   const auto leave_those_behind = [&] {
     std::vector<double> least_s;
+    least_s.reserve(sides.size());
     for (const Side& side : sides) least_s.push_back(*std::ranges::min_element(side.times_s));
     agreement.max_over_ranks(least_s);
     const double best_s = *std::ranges::min_element(least_s);

@@ -11,6 +11,7 @@ namespace {
 template <class RankOf>
 std::vector<int> context_ranks(const Group::Members& whole, int count, RankOf&& rank_of) {
   std::vector<int> ranks;
+  ranks.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) ranks.push_back(whole.context_ranks[rank_of(i)]);
   return ranks;
 }
@@ -137,9 +138,10 @@ constexpr std::size_t piece_bytes_min = std::size_t{64} << 10;
 int piece_count(std::size_t bytes, const TopologyParams& topology) noexcept {
   if (topology.ranks_per_core > 1) return 1;
   const NetworkTimes& times = topology.constants.network;
-  const double latencies = static_cast<double>(bytes) * times.byte_s / times.latency_s;
+  const auto length = static_cast<double>(bytes);
+  const double latencies = length * times.byte_s / times.latency_s;
   const double by_time = latencies / piece_latencies_min;
-  const auto by_bytes = static_cast<double>(bytes / piece_bytes_min);
+  const double by_bytes = length / piece_bytes_min;
   return static_cast<int>(std::clamp(std::min(by_time, by_bytes), 1.0, double{pieces_max}));
 }
 

@@ -263,6 +263,7 @@ class Linking {
   void connect_later(bootstrap::StreamSettings settings, std::vector<bootstrap::StreamPeer> peers) {
     if (peers.empty()) return;
     std::vector<transport::tcp::Joined> joined;
+    joined.reserve(peers.size());
     for (const bootstrap::StreamPeer& peer : peers)
       joined.push_back({.peer = peer.rank, .window = ends_.slot_of(peer.rank)});
     auto connector = std::make_unique<TcpOnDemand>(

@@ -52,7 +52,7 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
         .algorithm = std::array<std::string_view, 3>{"leaders", "lanes", ""}[same.below(3)]};
     const auto root = static_cast<int>(same.below(size));
     call.data.assign(lengths[same.below(4)], 0);
-    const auto own = static_cast<std::uint64_t>(i + 1);
+    const auto own = static_cast<std::uint64_t>(i) + 1;
     switch (same.below(3)) {
       case 0:
         std::ranges::fill(call.data, own);
@@ -72,7 +72,7 @@ Script starts_many(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
     co_await until(call.request);
     call.request.wait();
     for (const std::uint64_t value : call.data) {
-      if (value != static_cast<std::uint64_t>(i + 1) * size)
+      if (value != (static_cast<std::uint64_t>(i) + 1) * size)
         throw std::runtime_error(fmt::format("call {} of rank {} is wrong", i, rank));
     }
   }
@@ -127,7 +127,7 @@ Script measures(SimulatedJob* job, int rank, int calls, std::uint64_t seed,
       }
     }
     const std::size_t length = same.below(2) == 0 ? 5 : 300;
-    call.expected = static_cast<std::uint64_t>(i + 1);
+    call.expected = static_cast<std::uint64_t>(i) + 1;
     call.all.clear();
     if (same.below(2) == 0) {
       call.data.assign(length, rank == 1 ? call.expected : 0);

@@ -56,7 +56,9 @@ TEST(packets, of_every_length_are_opened_in_their_order) {
     auto packet = packet_of(encryptor, plain);
     EXPECT_EQ(Decryptor::packet_bytes(packet), packet.size());
     if (count > 8) {
-      EXPECT_TRUE(std::ranges::search(packet, plain).empty()) << count;
+      // Not the range's search: clang 14, which lints, cannot read what it returns.
+      EXPECT_EQ(std::search(packet.begin(), packet.end(), plain.begin(), plain.end()), packet.end())
+          << count;
     }
     const auto opened = decryptor.decrypt(packet);
     ASSERT_TRUE(opened) << count;

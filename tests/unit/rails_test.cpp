@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -101,7 +102,7 @@ class Wire final : public Connection {
 };
 
 class Rails : public testing::Test {
- protected:
+ public:
   static constexpr std::uint32_t first_key = 100;
   static constexpr std::uint32_t second_key = 200;
 

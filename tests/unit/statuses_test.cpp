@@ -13,6 +13,7 @@
 #include <iterator>
 #include <set>
 
+#include "base/system.hpp"
 #include "support/device_tables.hpp"
 
 namespace qpmesh::transport::verbs::diagnosis {
@@ -151,8 +152,8 @@ TEST(the_communication_manager, names_its_event_its_status_and_both_ends) {
   const auto unreachable = describe(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, link_of_hosts());
   EXPECT_THAT(unreachable.cause,
               AllOf(HasSubstr("the peer does not answer (UNREACHABLE, status -110: "),
-                    HasSubstr(std::strerror(ETIMEDOUT)), HasSubstr("host alpha, mlx5_0 port 1"),
-                    HasSubstr("host beta, mlx5_1 port 1")));
+                    HasSubstr(base::describe_errno(ETIMEDOUT)),
+                    HasSubstr("host alpha, mlx5_0 port 1"), HasSubstr("host beta, mlx5_1 port 1")));
   EXPECT_THAT(unreachable.hint, HasSubstr("UDP port 4791"));
   const auto refused = describe(RDMA_CM_EVENT_REJECTED, 28, link_of_hosts());
   EXPECT_THAT(refused.cause,

@@ -393,7 +393,8 @@ TEST_F(Encrypted, puts_no_plain_text_on_the_wire_and_all_of_it_into_the_target) 
   const auto wire = overheard();
   EXPECT_EQ(wire.size(),
             text.size() + sizeof(FrameHeader) + base::packet_header_bytes + base::packet_tag_bytes);
-  EXPECT_TRUE(std::ranges::search(wire, std::span{text}.first(4)).empty());
+  // Not the range's search: clang 14, which lints, cannot read what it returns.
+  EXPECT_EQ(std::search(wire.begin(), wire.end(), text.begin(), text.begin() + 4), wire.end());
   hand_on(wire);
   for (int i = 0; i < 1'000'000 && windows[1].front() == std::byte{0}; ++i)
     transports[1].progress();

@@ -12,15 +12,14 @@ namespace qpmesh::transport::tcp {
 
 class Silence {
  public:
-  using milliseconds = std::chrono::milliseconds;
-
   // What is known at `now`. owes: packets were sent more than once, in vain. Returns how long that
   // has been so at least; 0: not so.
-  milliseconds lasts(Deadline now, bool owes, milliseconds since_acknowledgement) noexcept {
+  std::chrono::milliseconds lasts(Deadline now, bool owes,
+                                  std::chrono::milliseconds since_acknowledgement) noexcept {
     if (!owes) began_ = no_deadline;
     else if (began_ == no_deadline) began_ = now;
-    if (!owes) return milliseconds{0};
-    const auto seen = std::chrono::duration_cast<milliseconds>(now - began_);
+    if (!owes) return std::chrono::milliseconds{0};
+    const auto seen = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
     return std::min(seen, since_acknowledgement);
   }
 

@@ -74,8 +74,7 @@ void TcpTransport::connect_by(std::unique_ptr<Connector> connector) {
 }
 
 void TcpTransport::join(Joined joined) {
-  const auto found = std::ranges::find_if(
-      unconnected_, [&](const TcpConnection* each) { return each->peer() == joined.peer; });
+  const auto found = std::ranges::find(unconnected_, joined.peer, &TcpConnection::peer);
   if (found == unconnected_.end() || (*found)->fault() != nullptr) return;
   TcpConnection& connection = **found;
   set_up(joined);
@@ -91,9 +90,8 @@ void TcpTransport::join(Joined joined) {
 }
 
 void TcpTransport::fail(int peer, ErrorDetail why) noexcept {
-  for (TcpConnection* const connection : unconnected_) {
-    if (connection->peer() == peer) connection->give_up(std::move(why));
-  }
+  const auto found = std::ranges::find(unconnected_, peer, &TcpConnection::peer);
+  if (found != unconnected_.end()) (*found)->give_up(std::move(why));
 }
 
 void TcpTransport::want(TcpConnection& connection) noexcept {

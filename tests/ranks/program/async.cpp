@@ -227,12 +227,11 @@ void again_after_an_init_that_failed(Arguments) {
   options.init_timeout_ms = is_wrong ? 30'000 : 500;
   expect_error(
       [&] { init(options); },
-      is_wrong
-          ? Expected{ErrorCode::bad_config, no_peer, "init",
-                     "QPMESH_SIZE is \"many\"; allowed is a number from 1 to 65536",
-                     "docs/options.md lists every variable"}
-          : Expected{ErrorCode::timeout, 1, "init", "rank 1 of " + size + " missing after *",
-                     "QPMESH_SIZE says " + size + " ranks: was every one started? *"});
+      is_wrong ? Expected{ErrorCode::bad_config, no_peer, "init",
+                          "QPMESH_SIZE is \"many\"; allowed is a number from 1 to 65536",
+                          "docs/options.md lists every variable"}
+               : Expected{ErrorCode::timeout, 1, "init", "rank 1 of " + size + " missing after *",
+                          "QPMESH_SIZE says " + size + " ranks: was every one started? *"});
   ::setenv("QPMESH_SIZE", size.c_str(), 1);
   Communicator world = init();
   allreduce_of_every_size(world, {});
