@@ -45,6 +45,7 @@ Deadline Acceptor::watch(std::vector<pollfd>& polled, Deadline wake) {
 
 std::vector<AuthenticatedPeer> Acceptor::serve(std::span<const pollfd> entries) {
   std::vector<AuthenticatedPeer> callers;
+  starved_ = false;  // descriptors may have come free
   const Deadline now = system_.now();
   for (std::size_t i = 0; i < unauthenticated_.size(); ++i) {
     UnauthenticatedPeer& peer = unauthenticated_[i];
@@ -63,6 +64,7 @@ void Acceptor::accept_peers(int listener) {
       return ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     })};
     if (fd) {
+      accept_error_ = 0;
       greet(std::move(fd));
       continue;
     }

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -66,6 +67,10 @@ class Acceptor {
   int accept_error() const noexcept { return accept_error_; }
   // This process has no descriptor left for a connection, and no unauthenticated peer holds one.
   bool is_starved() const noexcept { return starved_; }
+  // Connections whose hello is still to come.
+  bool has_unauthenticated() const noexcept {
+    return !std::ranges::all_of(unauthenticated_, &UnauthenticatedPeer::done);
+  }
   void close() noexcept;
 
  private:

@@ -61,7 +61,10 @@ class Linker {
   }
 
   void call(int peer, Deadline until) { add_caller(about(peer), until); }
-  bool is_under_way() const noexcept { return !callers_.empty() || !unacknowledged_.empty(); }
+  // Also a stranger's connection: it lasts as long as a handshake.
+  bool is_under_way() const noexcept {
+    return !callers_.empty() || !unacknowledged_.empty() || acceptor_.has_unauthenticated();
+  }
 
   void run() {
     for (const StreamPeer& peer : peers_) {
@@ -355,6 +358,7 @@ StreamsOnDemand::StreamsOnDemand(StreamSettings settings, std::vector<base::Uniq
 StreamsOnDemand::~StreamsOnDemand() = default;
 
 void StreamsOnDemand::call(int peer, Deadline until) {
+  if (std::ranges::find(parts_->peers, peer, &StreamPeer::rank) == parts_->peers.end()) return;
   if (std::ranges::find(parts_->called, peer) != parts_->called.end()) return;
   parts_->called.push_back(peer);
   parts_->linker.call(peer, until);

@@ -49,6 +49,7 @@ void TcpOnDemand::asked_by(int peer) noexcept {
   if (peer >= rank_) return;  // whom we call, or who is no correct rank
   try {
     call(peer);
+    transport_.serve_soon();
   } catch (const std::bad_alloc&) {
     transport_.fail(peer, {.cause = std::string{no_memory}});
   }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -81,6 +82,13 @@ Listening listen_here() {
   Listening listening{.sockets = {}, .at = host_port(local_address(opened.socket.get()))};
   listening.sockets.push_back(std::move(opened.socket));
   return listening;
+}
+
+base::UniqueFd connect_to(const HostPort& there) {
+  const auto address = numeric(there);
+  base::UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  EXPECT_EQ(::connect(socket.get(), address->generic(), address->bytes), 0);
+  return socket;
 }
 
 struct Pair {
@@ -167,19 +175,68 @@ TEST(streams_on_demand, that_meet_silence_until_their_deadline_name_the_address)
 }
 
 TEST(streams_on_demand, are_not_for_strangers) {
-  Pair pair;
   Listening listening = listen_here();
   End lower{0, std::move(listening.sockets), {}};
-  const base::System system;
-  const auto stranger = numeric(listening.at);
-  ASSERT_TRUE(stranger);
-  const base::UniqueFd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  ASSERT_EQ(::connect(socket.get(), stranger->generic(), stranger->bytes), 0);
+  const base::UniqueFd socket = connect_to(listening.at);
   const std::string noise(100, 'n');
   ASSERT_EQ(::send(socket.get(), noise.data(), noise.size(), 0), 100);
   for (int step = 0; step < 20; ++step) lower.serve();
   EXPECT_TRUE(lower.taken.empty());
   EXPECT_TRUE(lower.failures.empty());
+}
+
+// Who looks rarely must look again soon: the answer to its challenge is on its way.
+TEST(streams_on_demand, are_under_way_as_soon_as_somebody_has_connected) {
+  Listening listening = listen_here();
+  End lower{0, std::move(listening.sockets), {}};
+  lower.serve();
+  EXPECT_FALSE(lower.under_way);
+  base::UniqueFd caller = connect_to(listening.at);
+  for (int step = 0; step < 1'000 && !lower.under_way; ++step) lower.serve();
+  EXPECT_TRUE(lower.under_way);
+  caller.reset();
+  for (int step = 0; step < 1'000'000 && lower.under_way; ++step) lower.serve();
+  EXPECT_FALSE(lower.under_way);
+}
+
+TEST(streams_on_demand, are_not_for_a_rank_that_is_none_of_the_peers) {
+  Pair pair;
+  pair.higher->call(7);
+  pair.higher->serve();
+  EXPECT_FALSE(pair.higher->under_way);
+  EXPECT_TRUE(pair.higher->failures.empty());
+}
+
+// Until this goes, the process has no descriptor left.
+class NoDescriptorLeft {
+ public:
+  NoDescriptorLeft() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const base::UniqueFd lowest{::dup(STDERR_FILENO)};
+    const rlimit none{.rlim_cur = static_cast<rlim_t>(lowest.get()), .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptorLeft() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  NoDescriptorLeft(const NoDescriptorLeft&) = delete;
+  NoDescriptorLeft& operator=(const NoDescriptorLeft&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(streams_on_demand, are_made_again_when_descriptors_have_come_free) {
+  Pair pair;
+  pair.higher->call(0);
+  pair.higher->serve();
+  {
+    const NoDescriptorLeft none;
+    EXPECT_THROW(for (int step = 0; step < 1'000; ++step) pair.lower->serve(), Error);
+  }
+  for (int step = 0; step < 1'000 && !pair.is_joined(); ++step) {
+    pair.lower->sleep_and_serve();
+    pair.higher->serve();
+  }
+  expect_one_stream(pair);
 }
 
 }  // namespace

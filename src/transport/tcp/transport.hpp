@@ -76,6 +76,8 @@ class TcpTransport final : public Transport {
   // failed. Throws Error{no_resource}.
   void join(Joined joined);
   void fail(int peer, ErrorDetail why) noexcept;
+  // The connector has begun something by itself.
+  void serve_soon() noexcept { connecting_ = true; }
 
   RemoteAddress register_memory(std::span<const std::byte> memory, RegionKind kind) override {
     return regions_.add(memory, kind);
