@@ -78,6 +78,7 @@ class StarRoot final : public Star {
   std::vector<int> ranks_for_which(const std::function<bool(const Member&)>& holds) const;
   std::vector<int> missing() const;
   void report_progress();
+  void fail_if_given_up();
   std::vector<Blob> hand_out(Deadline deadline);
 
   [[noreturn]] void fail_everyone(ErrorDetail detail);
@@ -88,7 +89,9 @@ class StarRoot final : public Star {
   Acceptor acceptor_;
   std::string host_;             // at which it listens
   std::vector<Member> members_;  // by rank; the root's own has no stream
-  std::vector<pollfd> polled_;   // acceptor, members, ended ranks: rebuilt each turn
+  // Whose deadline has passed. That is told when all that is here has been read.
+  std::optional<int> gave_up_;
+  std::vector<pollfd> polled_;  // acceptor, members, ended ranks: rebuilt each turn
   Deadline progress_due_;
 };
 
@@ -99,6 +102,7 @@ std::vector<Blob> StarRoot::gather(BlobView mine, Deadline deadline) {
     if (members_[rank].stream)
       read_member(static_cast<int>(rank));  // poll does not tell of what was read already
   }
+  fail_if_given_up();
 
   while (!missing().empty()) {
     if (system_.now() >= deadline) fail_timeout(missing(), "");
@@ -128,6 +132,7 @@ void StarRoot::turn(Deadline wake) {
   for (std::size_t rank = 1, entry = first_member; rank < members_.size(); ++rank) {
     if (members_[rank].stream && polled_[entry++].revents != 0) read_member(static_cast<int>(rank));
   }
+  fail_if_given_up();
   for (AuthenticatedPeer& caller : acceptor_.serve(std::span{polled_}.first(first_member)))
     judge(std::move(caller));
   if (acceptor_.is_starved()) {
@@ -182,6 +187,8 @@ std::optional<Refusal> StarRoot::refusal_of(const Hello& hello) const {
 // An authenticated peer becomes a member, or learns why not; the root goes on waiting.
 void StarRoot::judge(AuthenticatedPeer caller) {
   const Hello hello = caller.hello;
+  // It went while we looked elsewhere, and may call again.
+  if (hung_up(caller.stream.fd())) return;
   if (const auto refusal = refusal_of(hello))
     return acceptor_.refuse(std::move(caller), refusal->cause, refusal->hint);
   Member& member = members_[static_cast<std::size_t>(hello.rank)];
@@ -208,7 +215,8 @@ void StarRoot::read_member(int rank) {
       const ErrorDetail theirs = decode_error(frame->payload, rank);
       if (theirs.code == ErrorCode::timeout) {
         member.blob.emplace();  // it is not the one that is missing
-        fail_timeout(missing(), fmt::format("rank {}'s deadline passed first", rank));
+        if (!gave_up_) gave_up_ = rank;
+        continue;
       }
       fail_everyone(theirs);
     }
@@ -225,7 +233,11 @@ void StarRoot::read_member(int rank) {
                                member.who, member.stream->begun()->payload_bytes, blob_bytes_max),
                    same_library_hint));
   }
-  if (member.stream->ended()) fail_dead(rank);
+  if (member.stream->ended() && gave_up_ != rank) fail_dead(rank);
+}
+
+void StarRoot::fail_if_given_up() {
+  if (gave_up_) fail_timeout(missing(), fmt::format("rank {}'s deadline passed first", *gave_up_));
 }
 
 void StarRoot::fail_dead(int rank) {
@@ -297,8 +309,10 @@ void StarRoot::fail_poll(int error) {
 }
 
 void StarRoot::fail_timeout(std::span<const int> absent, std::string_view remark) {
-  std::string cause =
-      fmt::format("{} of {} missing after {} ms", name_ranks(absent), settings_.size, elapsed_ms());
+  std::string cause = absent.empty()
+                          ? fmt::format("rank 0 came too late, after {} ms", elapsed_ms())
+                          : fmt::format("{} of {} missing after {} ms", name_ranks(absent),
+                                        settings_.size, elapsed_ms());
   if (!remark.empty()) cause += fmt::format(" ({})", remark);
   if (!acceptor_.last_refusal().empty()) cause += fmt::format("; {}", acceptor_.last_refusal());
   fail_everyone(init_error(ErrorCode::timeout, absent.empty() ? no_peer : absent.front(),
