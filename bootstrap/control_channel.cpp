@@ -301,6 +301,7 @@ void SocketControlChannel::say_goodbye(Deadline deadline) noexcept {
 // connection lives: one that is closed over unread bytes is reset, and the goodbye gone.
 SocketControlChannel::Farewell SocketControlChannel::farewell(Peer& peer) noexcept {
   flush(peer);
+  if (peer.stream.ended()) return Farewell::nothing;
   if (peer.stream.unsent()) return Farewell::room;
   if (!peer.remote()) return Farewell::nothing;
   const int socket = peer.stream.fd();

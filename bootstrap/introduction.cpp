@@ -10,6 +10,7 @@
 #include "bootstrap/agreement.hpp"
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/init_error.hpp"
+#include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
@@ -59,6 +60,7 @@ Introduction read_one(BlobView blob, int rank) {
   // The fields behind a protocol number that is not ours are not ours to read.
   if (read.protocol != protocol_version) return read;
   use_fields(read, [&](auto&... fields) { reader.get_fields(fields...); });
+  if (read.listener.size() > unix_name_bytes_max) refuse("name a socket that no system has");
   if (!reader.finished()) refuse("are not what the fields of its introduction say");
   return read;
 }

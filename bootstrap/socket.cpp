@@ -109,7 +109,8 @@ std::string to_string(const HostPort& address) {
 
 Address unix_address(std::string_view name) {
   sockaddr_un address{};
-  assert(name.size() < sizeof address.sun_path);
+  static_assert(unix_name_bytes_max < sizeof address.sun_path);
+  assert(name.size() <= unix_name_bytes_max);
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading zero: abstract
   return address_of(address, offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -290,7 +291,8 @@ Sent send(const base::System& system, int socket, BlobView bytes,
   }
   const ssize_t count = transfer(
       system, "sendmsg", [&] { return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
-  if (count < 0) return {.error = errno};
+  // Memory that the system lacks now is no end of the connection.
+  if (count < 0) return {.error = errno == ENOBUFS || errno == ENOMEM ? EAGAIN : errno};
   return {.count = static_cast<std::size_t>(count)};
 }
 

@@ -37,6 +37,7 @@ struct Address {
   int family() const noexcept { return bytes == 0 ? AF_UNSPEC : storage.ss_family; }
 };
 // Of a Unix socket whose name is abstract: it is gone with its last descriptor.
+inline constexpr std::size_t unix_name_bytes_max = 100;  // a system has room for 107
 Address unix_address(std::string_view name);
 // Nothing where the host is not an IPv4 or IPv6 address in numbers: no name is looked up.
 std::optional<Address> numeric(const HostPort& address);

@@ -22,8 +22,6 @@ namespace {
 using bootstrap::HostPort;
 using Token = std::array<std::byte, 16>;
 
-constexpr std::size_t listener_name_bytes_max = 100;  // of sun_path
-
 // What every rank tells every other before they connect.
 struct Calling {
   Token token{};  // known to ranks of this meeting only
@@ -47,7 +45,7 @@ Calling decode(BlobView bytes, int rank) {
   calling.token = reader.get<Token>();
   calling.public_key = reader.get<base::PublicKey>();
   calling.listener = reader.get_text();
-  if (!reader.ok() || calling.listener.size() > listener_name_bytes_max) {
+  if (!reader.ok() || calling.listener.size() > bootstrap::unix_name_bytes_max) {
     base::throw_error({ErrorCode::corrupt, rank}, "init", "",
                       "{} bytes do not say where the rank listens", bytes.size());
   }
