@@ -15,6 +15,8 @@ namespace {
 
 // A claimed length is believed only as far as bytes have come.
 constexpr std::size_t read_bytes_max = 64 * 1024;
+// Of memory for what was sent: a stream of start-up sends little afterwards.
+constexpr std::size_t kept_bytes_max = 64 * 1024;
 
 }  // namespace
 
@@ -59,6 +61,10 @@ void FrameStream::flush(const base::System& system, std::span<const int> descrip
     if (connection_broke(sent.error)) continue;
     ended_ = true;
     error_ = sent.error;
+  }
+  if (!unsent() && output_.capacity() > kept_bytes_max) {
+    output_ = {};
+    sent_ = 0;
   }
 }
 

@@ -23,6 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t ranks_named_max = 64;
+constexpr std::size_t sent_together_max = 16;
 
 std::string name_ranks(std::span<const int> ranks) {  // "ranks 2, 5 and 3 more"
   const auto named = ranks.first(std::min(ranks.size(), ranks_named_max));
@@ -256,22 +257,30 @@ std::vector<Blob> StarRoot::hand_out(Deadline deadline) {
   }
   base::ByteWriter writer;
   for (const Blob& blob : blobs) writer.put_bytes(blob);
-  for (Member& member : members_) {
-    if (!member.stream) continue;
-    member.stream->queue(FrameKind::everyones, writer.blob());
-    member.stream->flush(system_);
-  }
   const auto unsent = [](const Member& member) {
     return member.stream && member.stream->unsent() && !member.stream->ended();
   };
-  for (Member& member : members_) {
-    while (unsent(member)) {
-      const int error = await(system_, member.stream->fd(), POLLOUT, deadline);
-      if (error == ETIMEDOUT) fail_timeout(ranks_for_which(unsent), "connected, but does not read");
-      if (error != 0) fail_poll(error);
-      member.stream->flush(system_);
+  // A stream copies what it sends, and of many ranks all blobs together are long: few have a copy
+  // at a time.
+  std::size_t first_unsent = 0;
+  const auto send_until = [&](std::size_t end) {
+    for (; first_unsent < end; ++first_unsent) {
+      const Member& member = members_[first_unsent];
+      while (unsent(member)) {
+        const int error = await(system_, member.stream->fd(), POLLOUT, deadline);
+        if (error == ETIMEDOUT)
+          fail_timeout(ranks_for_which(unsent), "connected, but does not read");
+        if (error != 0) fail_poll(error);
+        members_[first_unsent].stream->flush(system_);
+      }
     }
+  };
+  for (std::size_t rank = 1; rank < members_.size(); ++rank) {
+    if (rank > sent_together_max) send_until(rank - sent_together_max);
+    members_[rank].stream->queue(FrameKind::everyones, writer.blob());
+    members_[rank].stream->flush(system_);
   }
+  send_until(members_.size());
   return blobs;
 }
 
