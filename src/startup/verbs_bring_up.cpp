@@ -366,10 +366,14 @@ class Linking {
     if (!asks_manager()) return std::nullopt;
     return JobMember{.job = base::mix64(parts_.epoch ^ connection_requests), .rank = parts_.rank};
   }
-  // What is left of the time afterwards is for all ranks to agree on the outcome.
-  void ready() {
+  // Of a step that waits for peers. What is left of the time afterwards is for all ranks to agree
+  // on the outcome.
+  Deadline step_deadline() const {
     const Deadline now = parts_.system->now();
-    const Deadline end = deadline_ == no_deadline ? deadline_ : now + (deadline_ - now) * 3 / 4;
+    return deadline_ == no_deadline ? deadline_ : now + (deadline_ - now) * 3 / 4;
+  }
+  void ready() {
+    const Deadline end = step_deadline();
     for (const Rail& rail : rails_) {
       if (rail.transport != nullptr) rail.transport->make_ready(end);
     }
@@ -381,6 +385,7 @@ class Linking {
   void probe() {
     const transport::Write empty{
         .head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
+    const Deadline end = step_deadline();
     for (const Rail& rail : rails_) {
       for (const int peer : rail.peers) {
         const messaging::PeerPlaces& places = result_.links[at(peer)].places;
@@ -397,20 +402,21 @@ class Linking {
       }
     }
     for (const Rail& rail : rails_) {
-      for (const int peer : rail.peers) await_probe(peer, rail);
+      for (const int peer : rail.peers) await_probe(peer, rail, end);
     }
   }
 
-  void await_probe(int peer, const Rail& rail) const {
+  void await_probe(int peer, const Rail& rail, Deadline end) const {
     VerbsConnection& connection = connection_to(peer, rail);
     while (connection.completed() < 2 && connection.fault() == nullptr) {
       result_.transport->progress();
       result_.transport->poll_async_events();
-      if (parts_.system->now() >= deadline_) {
+      if (parts_.system->now() >= end) {
         fail_link(
             peer, ErrorCode::timeout,
-            describe_silence("QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
-                             connection.link()));
+            describe_silence(
+                "three quarters of QPMESH_INIT_TIMEOUT_MS passed before the first writes completed",
+                connection.link()));
       }
       ::sched_yield();
     }
@@ -471,8 +477,12 @@ NetworkLinks link_verbs(Bootstrap& bootstrap, Reach& reach, const context::Conte
   try {
     return Linking{bootstrap, reach, parts, deadline}.run();
   } catch (const Error& error) {
-    if (!reach.may_fall_back()) throw;
-    // All ranks are here with the same error.
+    // All ranks are here with the same error, but for one of the bootstrap itself: there is nobody
+    // to try another way with.
+    const ErrorCode code = error.code();
+    const bool of_bootstrap = code == ErrorCode::peer_dead || code == ErrorCode::corrupt ||
+                              code == ErrorCode::bad_argument || parts.system->now() >= deadline;
+    if (of_bootstrap || !reach.may_fall_back()) throw;
     reach.fall_back(error.cause());
     if (parts.rank == 0)
       parts.log.warning("{}; {} is used instead of verbs", error.what(),
