@@ -94,7 +94,9 @@ constexpr std::array table{
     power_of_two_bytes(
         "network_ring_bytes", "QPMESH_NETWORK_RING_BYTES", &Options::network_ring_bytes, 4 * kib,
         mib, agreed,
-        "Payload ring per peer and direction over verbs, where it is registered memory."),
+        "Payload ring per peer and direction over verbs, where it is registered memory. With more "
+        "than 64 peers it is halved until all rings of a rank are no longer than 64 of these, down "
+        "to 8 KiB."),
     number("register_bytes_min", "QPMESH_REGISTER_BYTES_MIN", &Options::register_bytes_min, "bytes",
            0, 1024 * gib, own,
            "Over verbs, private buffers of messages from this size on are registered for the "

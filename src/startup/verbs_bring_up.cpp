@@ -13,6 +13,7 @@
 #include "base/errors.hpp"
 #include "bootstrap/agreement.hpp"
 #include "messaging/rings/layout.hpp"
+#include "startup/network_rings.hpp"
 #include "topology/cores.hpp"
 #include "transport/rails.hpp"
 #ifdef QPMESH_WITH_VERBS
@@ -49,10 +50,7 @@ std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 class Linking {
  public:
   Linking(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts, Deadline deadline)
-      : bootstrap_{bootstrap}, reach_{reach}, parts_{parts}, deadline_{deadline} {
-    layout_.payload_ring_units =
-        static_cast<std::uint32_t>(parts.options.network_ring_bytes) / messaging::unit_bytes;
-  }
+      : bootstrap_{bootstrap}, reach_{reach}, parts_{parts}, deadline_{deadline} {}
 
   // Of a bring-up that failed: nothing is left behind.
   ~Linking() {
@@ -162,7 +160,22 @@ class Linking {
       if (reach_.way(parts_.rank, peer) == Way::verbs) first().peers.push_back(peer);
     }
     if (parts_.options.rails > 1) choose_second(node_ids);
+    layout_.payload_ring_units =
+        static_cast<std::uint32_t>(ring_bytes_for(peers_max(), parts_.options.network_ring_bytes)) /
+        messaging::unit_bytes;
     return joined > 0;
+  }
+
+  // Of the rank that has the most.
+  std::int64_t peers_max() const {
+    std::int64_t most = 0;
+    for (int rank = 0; rank < size(); ++rank) most = std::max(most, peer_count(rank));
+    return most;
+  }
+  std::int64_t peer_count(int rank) const {
+    std::int64_t count = 0;
+    for (int peer = 0; peer < size(); ++peer) count += reach_.way(rank, peer) == Way::verbs ? 1 : 0;
+    return count;
   }
 
   static void choose_ports_of(Rail& rail, const std::vector<int>& node_ids) {
@@ -208,8 +221,8 @@ class Linking {
                         first().peers.size(), second().ports[at(parts_.rank)].device);
     }
     const PortChoice& port = first().ports[at(parts_.rank)];
-    parts_.log.info("verbs on {} port {}: {} bytes registered for rings, {} per peer", port.device,
-                    port.port, bytes, per_peer_bytes());
+    parts_.log.info("verbs on {} port {}: {} bytes registered for the rings of {} peers, {} each",
+                    port.device, port.port, bytes, first().peers.size(), per_peer_bytes());
     result_.transport = std::move(transport);
   }
 
@@ -250,14 +263,8 @@ class Linking {
       return std::tie(place.boot_id, place.net_namespace, first().ports[at(rank)].device);
     };
     int rank = 0;
-    while (device_of(rank) != device_of(parts_.rank) || !has_peers(rank)) ++rank;
+    while (device_of(rank) != device_of(parts_.rank) || peer_count(rank) == 0) ++rank;
     return rank;
-  }
-  bool has_peers(int rank) const {
-    for (int peer = 0; peer < size(); ++peer) {
-      if (reach_.way(rank, peer) == Way::verbs) return true;
-    }
-    return false;
   }
 
   Blob test() const {
