@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 case_pattern='^[a-z0-9_]+$'
-start_pattern='^(once|each|ranks:[1-9][0-9]*)$'
+start_pattern='^(once|each|ranks:[1-9][0-9]*(\+[1-9][0-9]*)*)$'
 
 # read_cases FILE TOPOLOGY REGEX: fills cases with "name start seconds command" of those that run in the topology. Every
 # row of the file is checked.
@@ -13,13 +13,16 @@ read_cases() {
   while read -r name topologies start seconds command; do
     number=$((number + 1))
     case $name in "" | \#*) continue ;; esac
-    [[ $name =~ $case_pattern && $topologies =~ ^(one|two|four)(,(one|two|four))*$ && $start =~ $start_pattern &&
+    [[ $name =~ $case_pattern && $topologies =~ ^(one|two|three|four)(,(one|two|three|four))*$ && $start =~ $start_pattern &&
        $seconds =~ ^[1-9][0-9]*$ && -n $command && -z ${case_command[$name]:-} ]] ||
       fail "$1:$number: not a case, or one whose name is taken: $name"
     case_command[$name]=$command
     case_start[$name]=$start
     case_seconds[$name]=$seconds
-    [[ ,$topologies, == *,$2,* && $name =~ $3 ]] && case_names+=("$name")
+    [[ ,$topologies, == *,$2,* && $name =~ $3 ]] || continue
+    [[ $start != *+* || $(wc -w <<<"${start//+/ }") -eq $guest_count ]] ||
+      fail "$1:$number: $name tells ranks for other guests than $2"
+    case_names+=("$name")
   done <"$1"
   [ ${#case_names[@]} -gt 0 ] || fail "$1 has no case for $2 whose name matches '$3'"
 }
@@ -42,18 +45,26 @@ run_cases() {
   done
 }
 
+# ranks_of START GUEST: how many the guest has; 0 where the command is not started as ranks.
+ranks_of() {
+  [[ $1 == ranks:* ]] || { echo 0; return; }
+  local counts
+  IFS=+ read -r -a counts <<<"${1#ranks:}"
+  echo "${counts[$((${#counts[@]} > 1 ? $2 - 1 : 0))]}"
+}
+
 # run_case NAME DEADLINE: prints its result line, its notes, and when it failed its output. Sets place_lost.
 run_case() {
-  local name=$1 start=${case_start[$1]} seconds=${case_seconds[$1]} guest ranks=0 first=0 begin places text=
+  local name=$1 start=${case_start[$1]} seconds=${case_seconds[$1]} guest ranks first=0 begin places text=
   place_lost=no
   [ $((SECONDS + seconds)) -le "$2" ] || seconds=$(($2 - SECONDS))
-  [[ $start != ranks:* ]] || ranks=${start#ranks:}
   places=$(seq "$guest_count")
   [ "$start" != once ] || places=1
-  write_case "$name" "$ranks"
+  write_case "$name"
   begin=$(now_us)
   [ "$start" != once ] || for guest in $(seq 2 "$guest_count"); do place_serve "$guest"; done
   for guest in $places; do
+    ranks=$(ranks_of "$start" "$guest")
     place_job "$guest" "$name" "$seconds" "$first" "$ranks"
     first=$((first + ranks))
   done
@@ -70,8 +81,9 @@ run_case() {
   report_case "$name" "$(seconds_since "$begin")" "$text"
 }
 
-write_case() {  # NAME RANKS: what ../job reads, for each guest
-  local dir guest port=$((20000 + RANDOM % 10000)) secret
+write_case() {  # NAME: what ../job reads, for each guest
+  local dir guest size=0 port=$((20000 + RANDOM % 10000)) secret
+  for guest in $(seq "$guest_count"); do size=$((size + $(ranks_of "${case_start[$1]}" "$guest"))); done
   secret=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
   for guest in $(seq "$guest_count"); do
     dir=$(place_folder "$guest" "$1")
@@ -79,8 +91,8 @@ write_case() {  # NAME RANKS: what ../job reads, for each guest
     printf '%s\n' "${case_command[$1]}" >"$dir/command"
     {
       echo "export VM_PORT=$port"
-      [ "$2" -eq 0 ] || echo "export QPMESH_ROOT=\$VM_FIRST_ADDRESS:$port QPMESH_SECRET=$secret QPMESH_JOB=$1" \
-        "QPMESH_SIZE=$(($2 * guest_count)) QPMESH_REQUIRE=rdma"
+      [ "$size" -eq 0 ] || echo "export QPMESH_ROOT=\$VM_FIRST_ADDRESS:$port QPMESH_SECRET=$secret QPMESH_JOB=$1" \
+        "QPMESH_SIZE=$size QPMESH_REQUIRE=rdma"
     } >"$dir/environment"
   done
 }
