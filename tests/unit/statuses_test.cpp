@@ -121,6 +121,23 @@ TEST(event_table, knows_what_an_event_costs) {
     EXPECT_EQ(severity_of(event), Severity::harmless);
 }
 
+TEST(event_table, knows_the_port_of_what_concerns_one) {
+  ibv_async_event event{};
+  for (const auto type :
+       {IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR, IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE,
+        IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_GID_CHANGE}) {
+    event.event_type = type;
+    event.element.port_num = 2;
+    EXPECT_EQ(port_of(event), 2);
+  }
+  ibv_qp queue_pair{};
+  event.element.qp = &queue_pair;
+  for (const auto type : {IBV_EVENT_QP_FATAL, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR}) {
+    event.event_type = type;
+    EXPECT_EQ(port_of(event), 0);
+  }
+}
+
 // A value of a later libibverbs, as it comes from a device: behind the compiler's back.
 template <class Enum>
 Enum later_value(int value) {

@@ -286,12 +286,13 @@ void VerbsTransport::watch_links() noexcept {
   }
 }
 
+// Events of a device come to everyone who has opened it, also those of ports that are not ours.
 void VerbsTransport::handle_event(const ibv_async_event& event) noexcept {
+  const int port = diagnosis::port_of(event);
+  if (port != 0 && port != settings_.port.port) return;
   const diagnosis::Severity severity = diagnosis::severity_of(event.event_type);
-  const bool of_port =
-      event.event_type == IBV_EVENT_PORT_ACTIVE || event.event_type == IBV_EVENT_PORT_ERR;
-  const diagnosis::Explanation what = diagnosis::describe(event.event_type, settings_.port.device,
-                                                          of_port ? event.element.port_num : 0);
+  const diagnosis::Explanation what =
+      diagnosis::describe(event.event_type, settings_.port.device, port);
   const bool ends_all = severity == diagnosis::Severity::context ||
                         (settings_.second_rail && event.event_type == IBV_EVENT_PORT_ERR);
   if (severity == diagnosis::Severity::harmless) return log_.info("{}", what.cause);

@@ -115,4 +115,17 @@ Severity severity_of(ibv_event_type event) noexcept {
   return row == events.end() ? Severity::suspicious : row->severity;
 }
 
+int port_of(const ibv_async_event& event) noexcept {
+  switch (event.event_type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE: return event.element.port_num;
+    default: return 0;
+  }
+}
+
 }  // namespace qpmesh::transport::verbs::diagnosis

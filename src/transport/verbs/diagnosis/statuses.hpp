@@ -39,6 +39,8 @@ struct EventRow {
 std::span<const EventRow> event_table() noexcept;
 // Of an event without a row: suspicious.
 Severity severity_of(ibv_event_type event) noexcept;
+// The port that an event concerns; 0: none (man ibv_get_async_event).
+int port_of(const ibv_async_event& event) noexcept;
 
 struct LinkEnd {
   std::string host{};
@@ -61,7 +63,7 @@ Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::stri
                      const LinkDescription& link);
 // Of an event of a device and, where it concerns one, its port (0: none).
 Explanation describe(ibv_event_type event, std::string_view device, int port);
-// Of a step of bring-up ("INIT to RTR", "ibv_create_ah") that failed with an errno.
+// Of a step of bring-up ("RTR", "address handle", "rdma_connect") that failed with an errno.
 Explanation describe_bring_up(std::string_view step, int error, const LinkDescription& link);
 // Of an answer of the RDMA communication manager that ends the attempt to connect. status: of the
 // event: an errno as a negative number, or the reason for which the peer's manager rejected.
