@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <deque>
 #include <optional>
@@ -75,11 +76,10 @@ class CmConnector final : public Connector {
   std::uint64_t listen(std::span<const selection::Endpoint> locals) override {
     std::uint64_t unusable = 0;
     for (std::size_t i = 0; i < locals.size(); ++i) {
-      if (!listens_at(locals[i])) unusable |= std::uint64_t{1} << i;
+      if (listener_at(locals[i]).id == nullptr) unusable |= std::uint64_t{1} << i;
     }
-    if (std::ranges::any_of(listeners_, [](const Listener& each) { return each.id != nullptr; }))
-      return unusable;
-    const Listener& first = listeners_.front();
+    if (static_cast<std::size_t>(std::popcount(unusable)) < locals.size()) return unusable;
+    const Listener& first = listener_at(locals.front());
     base::throw_error(
         {.code = ErrorCode::no_resource, .system_error = first.error}, "init",
         "give the device's interface an IP address, or set QPMESH_CONNECT=exchange",
@@ -152,17 +152,18 @@ class CmConnector final : public Connector {
     int error = 0;
   };
 
-  bool listens_at(const selection::Endpoint& local) {
+  // Made when it is first asked for; good until the next call.
+  const Listener& listener_at(const selection::Endpoint& local) {
     const auto known = std::ranges::find(
         listeners_, local, [](const Listener& each) -> const auto& { return each.endpoint; });
-    if (known != listeners_.end()) return known->id != nullptr;
+    if (known != listeners_.end()) return *known;
     Listener& fresh = listeners_.emplace_back(Listener{.endpoint = local, .id = {}});
     fresh.error = open_listener(fresh);
-    if (fresh.error == 0) return true;
+    if (fresh.error == 0) return fresh;
     fresh.id.reset();
     log_.info("no connections by the RDMA communication manager at {} of {}: {}",
               selection::to_string(local.gid), local.device, base::describe_errno(fresh.error));
-    return false;
+    return fresh;
   }
 
   // 0, or the errno. All listen at one port number, which is what peers are told.
