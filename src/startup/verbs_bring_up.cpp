@@ -49,8 +49,14 @@ std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 class Linking {
  public:
-  Linking(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts, Deadline deadline)
-      : bootstrap_{bootstrap}, reach_{reach}, parts_{parts}, deadline_{deadline} {}
+  // rails: how many devices or ports of a host may be used.
+  Linking(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts, Deadline deadline,
+          int rails)
+      : bootstrap_{bootstrap},
+        reach_{reach},
+        parts_{parts},
+        deadline_{deadline},
+        rails_max_{rails} {}
 
   // Of a bring-up that failed: nothing is left behind.
   ~Linking() {
@@ -62,6 +68,9 @@ class Linking {
   }
   Linking(const Linking&) = delete;
   Linking& operator=(const Linking&) = delete;
+
+  // Whether a second rail joins some pair of the job: the same on every rank.
+  bool has_second_rail() const { return has_second_rail_; }
 
   // Every step is taken by all ranks, also by those that need no link.
   NetworkLinks run() {
@@ -159,7 +168,7 @@ class Linking {
     for (int peer = 0; peer < size(); ++peer) {
       if (reach_.way(parts_.rank, peer) == Way::verbs) first().peers.push_back(peer);
     }
-    if (parts_.options.rails > 1) choose_second(node_ids);
+    if (rails_max_ > 1) choose_second(node_ids);
     layout_.payload_ring_units =
         static_cast<std::uint32_t>(ring_bytes_for(peers_max(), parts_.options.network_ring_bytes)) /
         messaging::unit_bytes;
@@ -189,11 +198,16 @@ class Linking {
     for (int rank = 0; rank < size(); ++rank)
       second().offers.push_back(without(all_offers_[at(rank)], first().ports[at(rank)]));
     choose_ports_of(second(), node_ids);
-    for (const int peer : first().peers) {
-      const auto [low, high] = std::minmax(parts_.rank, peer);
-      const Pairs found = pairs(second().offers[at(low)], second().offers[at(high)]);
-      if (!found.pairs.empty()) second().peers.push_back(peer);
-      else parts_.log.info("peer {}: no second rail: {}", peer, found.why_none.cause);
+    for (int low = 0; low < size(); ++low) {
+      for (int high = low + 1; high < size(); ++high) {
+        if (reach_.way(low, high) != Way::verbs) continue;
+        const Pairs found = pairs(second().offers[at(low)], second().offers[at(high)]);
+        has_second_rail_ |= !found.pairs.empty();
+        if (low != parts_.rank && high != parts_.rank) continue;
+        const int peer = low == parts_.rank ? high : low;
+        if (!found.pairs.empty()) second().peers.push_back(peer);
+        else parts_.log.info("peer {}: no second rail: {}", peer, found.why_none.cause);
+      }
     }
   }
 
@@ -467,6 +481,8 @@ class Linking {
   Reach& reach_;
   const context::ContextParts& parts_;
   Deadline deadline_;
+  int rails_max_;
+  bool has_second_rail_ = false;
   messaging::RingLayout layout_;
   std::vector<DeviceFacts> devices_;
   std::vector<Offer> all_offers_;  // by rank
@@ -476,25 +492,37 @@ class Linking {
   NetworkLinks result_;
 };
 
+// Of what a bring-up throws all ranks have the same, and may try another way, but for an error of
+// the bootstrap itself: then there is nobody to try with.
+bool is_agreed(const Error& error, const base::System& system, Deadline deadline) {
+  const ErrorCode code = error.code();
+  return code != ErrorCode::peer_dead && code != ErrorCode::corrupt &&
+         code != ErrorCode::bad_argument && system.now() < deadline;
+}
+
 }  // namespace
 
 NetworkLinks link_verbs(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
                         Deadline deadline) {
   if (!reach.any(Way::verbs)) return {};
-  try {
-    return Linking{bootstrap, reach, parts, deadline}.run();
-  } catch (const Error& error) {
-    // All ranks are here with the same error, but for one of the bootstrap itself: there is nobody
-    // to try another way with.
-    const ErrorCode code = error.code();
-    const bool of_bootstrap = code == ErrorCode::peer_dead || code == ErrorCode::corrupt ||
-                              code == ErrorCode::bad_argument || parts.system->now() >= deadline;
-    if (of_bootstrap || !reach.may_fall_back()) throw;
-    reach.fall_back(error.cause());
-    if (parts.rank == 0)
-      parts.log.warning("{}; {} is used instead of verbs", error.what(),
-                        reach.any(Way::tcp) ? "tcp" : "shared memory");
-    return {};
+  for (int rails = parts.options.rails;; rails = 1) {
+    Linking linking{bootstrap, reach, parts, deadline, rails};
+    try {
+      return linking.run();
+    } catch (const Error& error) {
+      if (!is_agreed(error, *parts.system, deadline)) throw;
+      const bool second = linking.has_second_rail();
+      if (!second && !reach.may_fall_back()) throw;
+      if (!second) reach.fall_back(error.cause());
+      if (parts.rank == 0) {
+        const std::string_view instead = second                ? "one device alone"
+                                         : reach.any(Way::tcp) ? "tcp"
+                                                               : "shared memory";
+        parts.log.warning("{}; {} is used instead of {}", error.what(), instead,
+                          second ? "two" : "verbs");
+      }
+      if (!second) return {};
+    }
   }
 }
 
