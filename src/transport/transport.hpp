@@ -72,7 +72,7 @@ struct Write {
 
   std::span<const std::byte> head = {};
   std::span<const std::byte> body = {};
-  // Where registered_sources and neither inline nor in lasting memory: the body's region.
+  // Where registered_sources and neither inline nor in lasting memory: the region of all its bytes.
   std::optional<std::uint32_t> source_region = {};
   RemoteAddress target = {};
   // Of aligned bytes inside head, which the receiver polls: stored at once where flags are ordered.

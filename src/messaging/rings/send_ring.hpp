@@ -172,8 +172,7 @@ class SendRing {
     return Sent::failed;
   }
   // Whether a message whose last piece was told so may post another: a few of each rail are under
-  // way at a time,
-  // so that what is taken back is soon done with.
+  // way at a time, so that what is taken back is soon done with.
   bool has_room_behind(std::uint64_t told) const noexcept {
     const std::uint64_t pieces_max =
         pieces_in_flight_max * static_cast<std::uint64_t>(capabilities_.rails);

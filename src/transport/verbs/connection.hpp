@@ -81,9 +81,8 @@ class VerbsConnection final : public Connection {
   // From the transport's completion queues.
   void on_sent(const ibv_wc& completion) noexcept;
   void on_arrival(const ibv_wc& completion) noexcept;
-  // The first cause stays.
   diagnosis::Explanation on_link(std::string_view what) const;
-  // explain() returns the Explanation, and may find no memory.
+  // The first cause stays. explain() returns the Explanation, and may find no memory.
   template <class Explain>
   void fail(Explain&& explain, int system_error = 0) noexcept;
   // Now and then, after the completion queue was emptied: counts how long the peer's device owes an
