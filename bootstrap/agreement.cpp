@@ -108,9 +108,23 @@ void throw_agreed_failure(std::span<const Report> reports) {
   }
 }
 
+Deadline leaving_time_to_agree(const base::System& system, Deadline deadline) {
+  return deadline == no_deadline ? deadline : deadline - (deadline - system.now()) / 4;
+}
+
 std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const Report& mine) {
+  Blob blob = encode(mine);
+  if (blob.size() > blob_bytes_max) {
+    Report too_long;
+    too_long.fail({.code = ErrorCode::no_resource,
+                   .operation = "init",
+                   .cause = fmt::format(
+                       "what this rank tells the others has {} bytes; at most {} are allowed",
+                       blob.size(), blob_bytes_max)});
+    blob = encode(too_long);
+  }
   std::vector<Report> reports =
-      read_reports(bootstrap.all_gather(encode(mine), deadline), bootstrap.size());
+      read_reports(bootstrap.all_gather(blob, deadline), bootstrap.size());
   throw_agreed_failure(reports);
   std::vector<Blob> results;
   results.reserve(reports.size());

@@ -2,15 +2,20 @@
 // Error on all.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/system.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
+
+// As the contract of Bootstrap has it.
+inline constexpr std::size_t blob_bytes_max = 64 * 1024;
 
 struct Failure {
   ErrorDetail detail;
@@ -40,8 +45,12 @@ std::vector<Report> read_reports(std::span<const Blob> blobs, int size);
 // lowest rank's.
 void throw_agreed_failure(std::span<const Report> reports);
 
+// Of a step that waits for peers: three quarters of the time. In the rest all ranks agree on the
+// outcome, and who waited in vain says for whom.
+Deadline leaving_time_to_agree(const base::System& system, Deadline deadline);
+
 // Gathers what all ranks report, in rank order. Where one failed, all ranks throw the failure that
-// counts. Collective, one all_gather.
+// counts: also a result that is longer than a blob may be. Collective, one all_gather.
 std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const Report& mine);
 // The same of one step that every rank takes and that may fail on each.
 std::vector<Blob> agree(Bootstrap& bootstrap, Deadline deadline, const std::function<Blob()>& step);

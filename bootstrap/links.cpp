@@ -142,13 +142,8 @@ std::vector<StreamPeer> peers_of(const LinkSettings& settings,
       peer.descriptors = {settings.offer.arena_fd, settings.offer.doorbell_fd};
       continue;
     }
-    // Loopback leads to them only where it is the same one.
-    std::ranges::copy_if(
-        addresses[static_cast<std::size_t>(other.rank)], std::back_inserter(peer.addresses),
-        [&](const HostPort& each) {
-          const auto there = numeric(each);
-          return there && (scope_of(*there) != Scope::loopback || same_network(other, mine));
-        });
+    peer.addresses = reachable(addresses[static_cast<std::size_t>(other.rank)],
+                               same_network(other.place, mine.place));
   }
   return peers;
 }

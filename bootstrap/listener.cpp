@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -39,16 +40,12 @@ Reach reach_of(std::span<const Introduction> everybody, const Introduction& mine
   Reach reach;
   for (const Introduction& other : everybody) {
     if (other.place == mine.place) continue;
-    (same_network(other, mine) ? reach.same_network : reach.beyond) = true;
+    (same_network(other.place, mine.place) ? reach.same_network : reach.beyond) = true;
   }
   return reach;
 }
 
 }  // namespace
-
-bool same_network(const Introduction& a, const Introduction& b) {
-  return a.place.boot_id == b.place.boot_id && a.place.net_namespace == b.place.net_namespace;
-}
 
 std::vector<InterfaceAddress> interfaces(const base::System& system) {
   ifaddrs* list = nullptr;
@@ -132,7 +129,13 @@ Opened listen_within(const base::System& system, const std::string& host, PortRa
 std::vector<base::UniqueFd> listen_at_hosts(std::vector<std::string> hosts, PortRange ports,
                                             int rank, const std::string& own_host,
                                             const base::System& system, const base::Log& log) {
-  if (hosts.size() > addresses_max) hosts.resize(addresses_max);
+  if (hosts.size() > addresses_max) {
+    log.info(
+        "{} addresses: ranks of other hosts are heard at the first {}, to {} (QPMESH_NETDEV and "
+        "QPMESH_SUBNET choose)",
+        hosts.size(), addresses_max, hosts[addresses_max - 1]);
+    hosts.resize(addresses_max);
+  }
   std::vector<base::UniqueFd> listeners;
   std::string tried;
   int last_error = 0;
@@ -192,6 +195,15 @@ std::vector<HostPort> read_addresses(BlobView blob, int rank) {
   if (sound) return addresses;
   fail_corrupt_blob(rank,
                     fmt::format("the {} bytes of rank {} are no addresses", blob.size(), rank));
+}
+
+std::vector<HostPort> reachable(std::span<const HostPort> addresses, bool same_network) {
+  std::vector<HostPort> found;
+  std::ranges::copy_if(addresses, std::back_inserter(found), [&](const HostPort& each) {
+    const auto there = numeric(each);
+    return there && (same_network || scope_of(*there) != Scope::loopback);
+  });
+  return found;
 }
 
 }  // namespace qpmesh::bootstrap

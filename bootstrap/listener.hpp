@@ -15,9 +15,6 @@
 
 namespace qpmesh::bootstrap {
 
-// Whether two ranks have the same interfaces, loopback among them.
-bool same_network(const Introduction& a, const Introduction& b);
-
 // An address of this host, in numbers.
 struct InterfaceAddress {
   std::string netdev;
@@ -48,8 +45,9 @@ struct PortRange {
 // QPMESH_PORTS: "4000-4999", or empty. Throws Error{bad_config}.
 PortRange parse_port_range(std::string_view text);
 
-// Listens at these addresses. One at which this rank cannot listen is left out, with a line in the
-// log. Throws Error{no_resource} where none is left, with all of them. own_host: for people.
+// Listens at these addresses, at most 16. One at which this rank cannot listen is left out, with a
+// line in the log, as those beyond 16 are. Throws Error{no_resource} where none is left, with all
+// of them. own_host: for people.
 std::vector<base::UniqueFd> listen_at_hosts(std::vector<std::string> hosts, PortRange ports,
                                             int rank, const std::string& own_host,
                                             const base::System& system, const base::Log& log);
@@ -62,5 +60,7 @@ std::vector<base::UniqueFd> listen_beyond(std::span<const Introduction> everybod
 // Where a rank listens, for the other ranks. Reading throws Error{corrupt} naming the rank.
 Blob encode_addresses(std::span<const HostPort> addresses);
 std::vector<HostPort> read_addresses(BlobView blob, int rank);
+// Of these, where a rank can be called. Loopback leads to it only from its own network.
+std::vector<HostPort> reachable(std::span<const HostPort> addresses, bool same_network);
 
 }  // namespace qpmesh::bootstrap

@@ -22,18 +22,6 @@ namespace {
 // A bootstrap carries 64 KiB: the rest of the introduction fits beside them.
 constexpr std::size_t facts_bytes_max = 60 * 1024;
 
-// Carries nothing but its randomness: the kernel's word and the tokens make a socket trusted, not
-// its name.
-std::string listener_name(const base::System& system) {
-  return fmt::format("qpmesh-{:016x}{:016x}", system.random_u64(), system.random_u64());
-}
-
-// Part of the time stays for the last gather: a rank that waited in vain for a neighbour must
-// still be able to say so.
-Deadline linking_deadline(const base::System& system, Deadline deadline) {
-  return deadline == no_deadline ? deadline : deadline - (deadline - system.now()) / 4;
-}
-
 base::UniqueFd prepare(const base::System& system, const LocalOffer& offer, BlobView facts,
                        Introduction& mine) {
   if (facts.size() > facts_bytes_max) {
@@ -46,7 +34,7 @@ base::UniqueFd prepare(const base::System& system, const LocalOffer& offer, Blob
   mine.arena_bytes = offer.arena_bytes;
   mine.private_nonce_address = offer.private_nonce_address;
   look_around(system, mine);
-  const std::string name = listener_name(system);
+  const std::string name = random_unix_name(system);
   Opened listening = listen_at(system, unix_address(name));
   if (!listening.socket) {
     fail_init(ErrorCode::no_resource, no_peer,
@@ -186,7 +174,7 @@ Meeting meet(Bootstrap& bootstrap, const Options& options, const base::System& s
                           .handshake_timeout_ms = options.handshake_timeout_ms,
                           .silence_ms_max = options.link_timeout_ms,
                           .key_pair = options.encrypt ? &key_pair : nullptr,
-                          .deadline = linking_deadline(system, deadline)},
+                          .deadline = leaving_time_to_agree(system, deadline)},
                          std::move(listeners), everybody, addresses, report, system, log);
       report.result = neighbours_of(links);
       if (report.failure) return;

@@ -107,6 +107,10 @@ std::string to_string(const HostPort& address) {
               : fmt::format("[{}]:{}", address.host, address.port);
 }
 
+std::string random_unix_name(const base::System& system) {
+  return fmt::format("qpmesh-{:016x}{:016x}", system.random_u64(), system.random_u64());
+}
+
 Address unix_address(std::string_view name) {
   sockaddr_un address{};
   static_assert(unix_name_bytes_max < sizeof address.sun_path);

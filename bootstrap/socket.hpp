@@ -39,6 +39,9 @@ struct Address {
 // Of a Unix socket whose name is abstract: it is gone with its last descriptor.
 inline constexpr std::size_t unix_name_bytes_max = 100;  // a system has room for 107
 Address unix_address(std::string_view name);
+// Carries nothing but its randomness: what the kernel says and keys make a socket trusted, not its
+// name.
+std::string random_unix_name(const base::System& system);
 // Nothing where the host is not an IPv4 or IPv6 address in numbers: no name is looked up.
 std::optional<Address> numeric(const HostPort& address);
 HostPort host_port(const Address& address);     // of TCP

@@ -13,14 +13,13 @@
 
 #include "base/log.hpp"
 #include "base/system.hpp"
+#include "bootstrap/agreement.hpp"
 #include "bootstrap/ended_ranks.hpp"
 #include "bootstrap/endpoint.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/error.hpp"
 
 namespace qpmesh::bootstrap {
-
-inline constexpr std::size_t blob_bytes_max = 64 * 1024;
 
 struct StarSettings {
   int rank = 0;

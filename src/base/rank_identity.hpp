@@ -21,6 +21,10 @@ struct Place {
 
   bool operator==(const Place&) const = default;
 };
+// Whether both have the same interfaces, loopback included.
+inline bool same_network(const Place& a, const Place& b) {
+  return a.boot_id == b.boot_id && a.net_namespace == b.net_namespace;
+}
 
 struct RankIdentity {
   std::string host;

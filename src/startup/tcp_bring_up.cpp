@@ -56,10 +56,6 @@ Calling decode(BlobView bytes, int rank) {
   return calling;
 }
 
-bool same_network(const base::Place& a, const base::Place& b) {
-  return a.boot_id == b.boot_id && a.net_namespace == b.net_namespace;
-}
-
 // Those that the options ask for; else the one that the ranks met by, then all others. Loopback is
 // for ranks of this network alone, and the first thing that they try.
 std::vector<std::string> candidates(const Options& options, const std::string& met_by,
@@ -184,8 +180,7 @@ class Linking {
   // there is none, TCP does it.
   std::string listen_on_host() {
     if (!parts_.options.netdev.empty() || !parts_.options.subnet.empty()) return {};
-    std::string name = fmt::format("qpmesh-{:016x}{:016x}", parts_.system->random_u64(),
-                                   parts_.system->random_u64());
+    std::string name = bootstrap::random_unix_name(*parts_.system);
     bootstrap::Opened opened = listen_at(*parts_.system, bootstrap::unix_address(name));
     if (!opened.socket) return {};
     listeners_.push_back(std::move(opened.socket));
@@ -201,17 +196,6 @@ class Linking {
     return bootstrap::hash<sizeof(bootstrap::Key)>(all, "qpmesh data link, version 1");
   }
 
-  std::vector<HostPort> addresses_of(int peer) const {
-    std::vector<HostPort> reachable;
-    std::ranges::copy_if(
-        callings_[at(peer)].addresses, std::back_inserter(reachable), [&](const HostPort& each) {
-          const auto there = bootstrap::numeric(each);
-          return there && (scope_of(*there) != bootstrap::Scope::loopback ||
-                           same_network(about(peer).place, about(parts_.rank).place));
-        });
-    return reachable;
-  }
-
   void connect(bootstrap::Report& report) {
     ends_.keys = make_keys();
     std::vector<bootstrap::StreamPeer> peers;
@@ -223,7 +207,7 @@ class Linking {
                        .host = about(peer).host,
                        .kind = on_host ? bootstrap::StreamKind::either : bootstrap::StreamKind::tcp,
                        .listener = on_host ? callings_[at(peer)].listener : "",
-                       .addresses = addresses_of(peer)});
+                       .addresses = bootstrap::reachable(callings_[at(peer)].addresses, on_host)});
     }
     auto transport = std::make_unique<transport::tcp::TcpTransport>(
         *parts_.system, transport::tcp::Settings{
@@ -239,8 +223,6 @@ class Linking {
       parts_.log.info("tcp: rings of {} bytes for each of {} peers, taken as messages lie there",
                       layout_.slot_bytes(), peers.size());
     }
-    // Part of the time stays for the last gather, in which the others hear what went wrong.
-    const auto left = deadline_ - parts_.system->now();
     bootstrap::StreamSettings settings{
         .rank = parts_.rank,
         .size = size(),
@@ -248,7 +230,7 @@ class Linking {
         .host = about(parts_.rank).host,
         .key = [tokens = tokens_](int rank) { return key_of(tokens, rank); },
         .handshake_timeout_ms = parts_.options.handshake_timeout_ms,
-        .deadline = deadline_ == no_deadline ? deadline_ : deadline_ - left / 4};
+        .deadline = bootstrap::leaving_time_to_agree(*parts_.system, deadline_)};
     if (parts_.options.connect_when == ConnectWhen::first_use)
       return connect_later(std::move(settings), std::move(peers));
     connect_streams(

@@ -42,6 +42,9 @@ using namespace transport::verbs::selection;
 
 constexpr std::size_t packet_bytes_max = 4096;  // the largest path MTU
 
+// Each takes at most 70 bytes of a blob's 64 KiB.
+constexpr std::int64_t addresses_per_blob_max = 512;
+
 // Told from other uses of the epoch.
 constexpr std::uint64_t connection_requests = 0x6d63'6873'656d'7071U;
 
@@ -80,8 +83,7 @@ class Linking {
       open();
       return test();
     }));
-    const auto addresses =
-        bootstrap::agree(bootstrap_, deadline_, [&] { return addresses_for_all(); });
+    const std::vector<Blob> addresses = gather_addresses();
     bootstrap::agree(bootstrap_, deadline_, [&] { return connect(addresses), Blob{}; });
     if (asks_manager()) bootstrap::agree(bootstrap_, deadline_, [&] { return ready(), Blob{}; });
     // Both ends of every link are ready: the first packets may travel.
@@ -318,11 +320,25 @@ class Linking {
     return std::ranges::find(rail.peers, peer) != rail.peers.end();
   }
 
-  // For every rank, in order: the addresses of our queue pairs for it, the second empty where there
-  // is none, and of its ring slot here.
-  Blob addresses_for_all() {
+  // By rank: what it has for all its peers. In as many gathers as the rank with the most peers
+  // needs.
+  std::vector<Blob> gather_addresses() {
+    std::vector<Blob> addresses(at(size()));
+    for (std::int64_t begin = 0; begin < peers_max(); begin += addresses_per_blob_max) {
+      const auto part = bootstrap::agree(bootstrap_, deadline_, [&] {
+        return addresses_for(static_cast<std::size_t>(begin), addresses_per_blob_max);
+      });
+      for (std::size_t rank = 0; rank < part.size(); ++rank)
+        addresses[rank].insert(addresses[rank].end(), part[rank].begin(), part[rank].end());
+    }
+    return addresses;
+  }
+
+  // For so many peers from this one on: the addresses of our queue pairs for it, the second empty
+  // where there is none, and of its ring slot here.
+  Blob addresses_for(std::size_t begin, std::size_t count) {
     base::ByteWriter out;
-    for (std::size_t i = 0; i < first().peers.size(); ++i) {
+    for (std::size_t i = begin; i < std::min(begin + count, first().peers.size()); ++i) {
       const int peer = first().peers[i];
       const auto address_on = [&](Rail& rail) {
         return joins(rail, peer) ? rail.transport->address_for(peer, paths_to(peer, rail)) : Blob{};
@@ -387,14 +403,8 @@ class Linking {
     if (!asks_manager()) return std::nullopt;
     return JobMember{.job = base::mix64(parts_.epoch ^ connection_requests), .rank = parts_.rank};
   }
-  // Of a step that waits for peers. What is left of the time afterwards is for all ranks to agree
-  // on the outcome.
-  Deadline step_deadline() const {
-    const Deadline now = parts_.system->now();
-    return deadline_ == no_deadline ? deadline_ : now + (deadline_ - now) * 3 / 4;
-  }
   void ready() {
-    const Deadline end = step_deadline();
+    const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
     for (const Rail& rail : rails_) {
       if (rail.transport != nullptr) rail.transport->make_ready(end);
     }
@@ -406,7 +416,7 @@ class Linking {
   void probe() {
     const transport::Write empty{
         .head = {}, .body = {}, .target = {}, .immediate = {}, .tell = true};
-    const Deadline end = step_deadline();
+    const Deadline end = bootstrap::leaving_time_to_agree(*parts_.system, deadline_);
     for (const Rail& rail : rails_) {
       for (const int peer : rail.peers) {
         const messaging::PeerPlaces& places = result_.links[at(peer)].places;
@@ -505,23 +515,26 @@ bool is_agreed(const Error& error, const base::System& system, Deadline deadline
 NetworkLinks link_verbs(Bootstrap& bootstrap, Reach& reach, const context::ContextParts& parts,
                         Deadline deadline) {
   if (!reach.any(Way::verbs)) return {};
-  for (int rails = parts.options.rails;; rails = 1) {
+  auto rails = static_cast<int>(parts.options.rails);
+  while (true) {
     Linking linking{bootstrap, reach, parts, deadline, rails};
     try {
       return linking.run();
     } catch (const Error& error) {
       if (!is_agreed(error, *parts.system, deadline)) throw;
-      const bool second = linking.has_second_rail();
-      if (!second && !reach.may_fall_back()) throw;
-      if (!second) reach.fall_back(error.cause());
-      if (parts.rank == 0) {
-        const std::string_view instead = second                ? "one device alone"
-                                         : reach.any(Way::tcp) ? "tcp"
-                                                               : "shared memory";
-        parts.log.warning("{}; {} is used instead of {}", error.what(), instead,
-                          second ? "two" : "verbs");
+      const auto warn = [&](std::string_view instead) {
+        if (parts.rank == 0) parts.log.warning("{}; {}", error.what(), instead);
+      };
+      if (linking.has_second_rail()) {
+        warn("one device alone is used instead of two");
+        rails = 1;
+        continue;
       }
-      if (!second) return {};
+      if (!reach.may_fall_back()) throw;
+      reach.fall_back(error.cause());
+      warn(reach.any(Way::tcp) ? "tcp is used instead of verbs"
+                               : "shared memory is used instead of verbs");
+      return {};
     }
   }
 }

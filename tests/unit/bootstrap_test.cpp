@@ -532,6 +532,34 @@ TEST_P(AnyBootstrap, refuses_a_blob_beyond_the_limit_and_lives_on) {
   expect_all_here(other.get(), 2);
 }
 
+// The other one of two ranks has nothing to say.
+class BesideAQuietRank : public Bootstrap {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  std::vector<Blob> all_gather(BlobView mine, Deadline) override {
+    EXPECT_LE(mine.size(), blob_bytes_max);
+    return {{mine.begin(), mine.end()}, encode(Report{})};
+  }
+};
+
+TEST(agreement, a_result_that_no_blob_holds_is_the_same_error_on_all_ranks) {
+  BesideAQuietRank bootstrap;
+  const auto agree_on = [&](std::size_t bytes) {
+    return agree(bootstrap, no_deadline, [&] { return blob_of(0, bytes); });
+  };
+  EXPECT_EQ(agree_on(blob_bytes_max - 100).front().size(), blob_bytes_max - 100);
+  try {
+    agree_on(blob_bytes_max);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::no_resource);
+    EXPECT_THAT(std::string{error.cause()},
+                testing::MatchesRegex("what this rank tells the others has [0-9]+ bytes; at most "
+                                      "65536 are allowed \\(reported by rank 0\\)"));
+  }
+}
+
 // Any call may fail, at the root and at a rank: the outcome is a good start or an Error, in time,
 // and nothing is left open.
 TEST_P(AnyBootstrap, survives_the_failure_of_every_single_call) {

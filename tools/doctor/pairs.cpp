@@ -101,10 +101,6 @@ Guest decode(BlobView bytes, int rank) {
   return guest;
 }
 
-bool same_network(const base::Place& a, const base::Place& b) {
-  return a.boot_id == b.boot_id && a.net_namespace == b.net_namespace;
-}
-
 bool loops(const std::string& host) {
   const auto address = bootstrap::numeric({host, 0});
   return address && scope_of(*address) == bootstrap::Scope::loopback;
@@ -324,7 +320,7 @@ class Examination {
   std::optional<UniqueFd> call(int low, PairReport& pair) {
     const Guest& there = guests_[at(low)];
     const Deadline deadline = base::after_ms(system_, connect_ms_max);
-    if (same_network(there.place, facts_.place) && !there.unix_name.empty()) {
+    if (base::same_network(there.place, facts_.place) && !there.unix_name.empty()) {
       bootstrap::Opened opened;
       do {
         opened = connect_to(system_, bootstrap::unix_address(there.unix_name));
