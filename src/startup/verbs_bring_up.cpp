@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -99,7 +100,10 @@ class Linking {
   struct Rail {
     std::vector<Offer> offers;      // by rank; restricted to the ports
     std::vector<PortChoice> ports;  // by rank
-    std::vector<int> peers;         // of ours
+    // Ranks of one host mostly offer the same. By rank: the first rank with an equal offer.
+    std::vector<int> alike;
+    mutable std::map<std::pair<int, int>, Pairs> known_pairs;  // of two of these
+    std::vector<int> peers;                                    // of ours
     VerbsTransport* transport = nullptr;
     std::vector<std::unique_ptr<transport::Connection>> connections;  // by rank
   };
@@ -144,7 +148,7 @@ class Linking {
     for (int low = 0; low < size(); ++low) {
       for (int high = low + 1; high < size(); ++high) {
         if (!reach_.by_network(low, high)) continue;
-        const Pairs found = pairs(offers[at(low)], offers[at(high)]);
+        const Pairs& found = pairs_between(low, high, first());
         if (!found.pairs.empty()) {
           ++joined;
           continue;
@@ -191,8 +195,20 @@ class Linking {
 
   static void choose_ports_of(Rail& rail, const std::vector<int>& node_ids) {
     rail.ports = choose_ports(rail.offers, node_ids);
-    for (std::size_t rank = 0; rank < rail.ports.size(); ++rank)
+    for (std::size_t rank = 0; rank < rail.ports.size(); ++rank) {
       rail.offers[rank] = restrict_to(rail.offers[rank], rail.ports[rank]);
+      const auto first = std::ranges::find(rail.offers, rail.offers[rank]);
+      rail.alike.push_back(static_cast<int>(first - rail.offers.begin()));
+    }
+  }
+
+  // Found out once for all ranks that offer the same.
+  static const Pairs& pairs_between(int low, int high, const Rail& rail) {
+    const std::pair key{rail.alike[at(low)], rail.alike[at(high)]};
+    const auto known = rail.known_pairs.find(key);
+    if (known != rail.known_pairs.end()) return known->second;
+    return rail.known_pairs.emplace(key, pairs(rail.offers[at(low)], rail.offers[at(high)]))
+        .first->second;
   }
 
   // As the first, of the ports that it has left.
@@ -203,7 +219,7 @@ class Linking {
     for (int low = 0; low < size(); ++low) {
       for (int high = low + 1; high < size(); ++high) {
         if (reach_.way(low, high) != Way::verbs) continue;
-        const Pairs found = pairs(second().offers[at(low)], second().offers[at(high)]);
+        const Pairs& found = pairs_between(low, high, second());
         has_second_rail_ |= !found.pairs.empty();
         if (low != parts_.rank && high != parts_.rank) continue;
         const int peer = low == parts_.rank ? high : low;
@@ -251,13 +267,15 @@ class Linking {
     result_.busy_neighbour |= device->software;
     const auto peers = static_cast<std::uint32_t>(rail.peers.size());
     const std::uint32_t receives = is_second ? 1 : layout_.immediates_max();
-    require_room(*device, {.peers = peers, .sends = send_depth, .receives = receives});
+    const QueueNeeds needs{.peers = peers, .sends = send_depth, .receives = receives};
+    require_room(*device, needs);
     auto transport = std::make_unique<VerbsTransport>(
         *parts_.system, parts_.log,
         Settings{.host = host(parts_.rank),
                  .port = port,
                  .peers = peers,
                  .receives = receives,
+                 .queue_peers = peers_per_queue(*device, needs),
                  .link_timeout_ms = parts_.options.link_timeout_ms,
                  .notifications =
                      notifications(default_notifications(*device, endpoint_of(rail).link_layer)),
@@ -355,7 +373,7 @@ class Linking {
     const Offer& low = rail.offers[at(std::min(rank, peer))];
     const Offer& high = rail.offers[at(std::max(rank, peer))];
     PeerPaths paths{.peer_host = host(peer), .choices = {}};
-    for (const Pair& pair : pairs(low, high).pairs) {
+    for (const Pair& pair : pairs_between(std::min(rank, peer), std::max(rank, peer), rail).pairs) {
       const Endpoint& of_low = low.endpoints[pair.low];
       const Endpoint& of_high = high.endpoints[pair.high];
       paths.choices.push_back(rank < peer ? Path{of_low, of_high} : Path{of_high, of_low});

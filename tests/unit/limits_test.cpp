@@ -35,15 +35,20 @@ TEST(a_device, that_does_not_tell_its_limits_is_tried) {
       require_room({.name = "new"}, {.peers = 1'000, .sends = 64, .receives = 100'000}));
 }
 
+TEST(a_device, has_completion_queues_for_all_that_is_under_way_with_each_of_their_peers) {
+  EXPECT_EQ(peers_per_queue(rxe(), {.peers = 7, .sends = 64, .receives = 598}), 7U);
+  EXPECT_EQ(peers_per_queue(rxe(), {.peers = 63, .sends = 64, .receives = 598}), 54U);
+  EXPECT_EQ(peers_per_queue(rxe(), {.peers = 1'023, .sends = 64, .receives = 1}), 511U);
+  EXPECT_EQ(peers_per_queue(rxe(), {.peers = 3, .sends = 64, .receives = 32'767}), 1U);
+  EXPECT_EQ(peers_per_queue({.name = "new"}, {.peers = 1'000, .sends = 64, .receives = 100'000}),
+            1'000U);
+}
+
 TEST(a_device, without_room_is_named_with_need_and_limit_and_the_option_that_helps) {
-  expect_no_room(
-      {.peers = 3, .sends = 64, .receives = 11'180},
-      "a completion queue for receives of 33540 entries is needed, device rxe0 has at most 32767");
-  expect_no_room(
-      {.peers = 600, .sends = 64, .receives = 8},
-      "a completion queue for sends of 38400 entries is needed, device rxe0 has at most 32767");
   expect_no_room({.peers = 1, .sends = 64, .receives = 16'385},
                  "a receive queue of 16385 entries is needed, device rxe0 has at most 16384");
+  expect_no_room({.peers = 1, .sends = 16'385, .receives = 64},
+                 "a send queue of 16385 entries is needed, device rxe0 has at most 16384");
 }
 
 }  // namespace

@@ -95,13 +95,16 @@ VerbsTransport::VerbsTransport(const base::System& system, const base::Log& log,
                       [&] { return ibv_create_comp_channel(device_.get()); }));
   // Unsignalled writes complete too when a queue pair fails: there is room for all of them.
   const auto create_queue = [&](std::uint32_t entries) {
-    return open(system, device, "ibv_create_cq", [&] {
+    return CompletionQueue{open(system, device, "ibv_create_cq", [&] {
       return ibv_create_cq(device_.get(), static_cast<int>(std::max(entries, 1U)), nullptr,
                            channel_.get(), 0);
-    });
+    })};
   };
-  sent_.reset(create_queue(settings_.peers * send_depth));
-  arrived_.reset(create_queue(settings_.peers * settings_.receives));
+  for (std::uint32_t begin = 0; begin < settings_.peers; begin += settings_.queue_peers) {
+    const std::uint32_t peers = std::min(settings_.queue_peers, settings_.peers - begin);
+    queues_.push_back({.sent = create_queue(peers * send_depth),
+                       .arrived = create_queue(peers * settings_.receives)});
+  }
   set_nonblocking(channel_->fd);
   set_nonblocking(device_->async_fd);
   wake_.reset(system.call("epoll_create1", [] { return ::epoll_create1(EPOLL_CLOEXEC); }));
@@ -129,8 +132,8 @@ void VerbsTransport::open_queue_pair(Pending& pending) {
   // What a device grants inline is only known by asking.
   for (const std::uint32_t inline_bytes : {inline_bytes_wanted, 64U, 0U}) {
     ibv_qp_init_attr wanted{};
-    wanted.send_cq = sent_.get();
-    wanted.recv_cq = arrived_.get();
+    wanted.send_cq = queues_of(pending.index).sent.get();
+    wanted.recv_cq = queues_of(pending.index).arrived.get();
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap = {.max_send_wr = send_depth,
                   .max_recv_wr = settings_.receives,
@@ -250,13 +253,17 @@ int VerbsTransport::drain(ibv_cq& queue,
 
 // A look at a completion queue costs as much as a small record's whole way through messaging.
 void VerbsTransport::progress() noexcept {
-  if (awaiting_ > 0) drain(*sent_, &VerbsConnection::on_sent);
-  if (immediates_) drain(*arrived_, &VerbsConnection::on_arrival);
+  for (const Queues& each : queues_) {
+    if (awaiting_ > 0) drain(*each.sent, &VerbsConnection::on_sent);
+    if (immediates_) drain(*each.arrived, &VerbsConnection::on_arrival);
+  }
 }
 
 std::chrono::microseconds VerbsTransport::request_notification() noexcept {
-  ibv_req_notify_cq(sent_.get(), 0);
-  if (immediates_) ibv_req_notify_cq(arrived_.get(), 0);
+  for (const Queues& each : queues_) {
+    ibv_req_notify_cq(each.sent.get(), 0);
+    if (immediates_) ibv_req_notify_cq(each.arrived.get(), 0);
+  }
   return polled_ ? polled_sleep_max : watch_interval;
 }
 
@@ -265,7 +272,9 @@ void VerbsTransport::poll_async_events() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
-  while (drain(*sent_, &VerbsConnection::on_sent) > 0) {}
+  for (const Queues& each : queues_) {
+    while (drain(*each.sent, &VerbsConnection::on_sent) > 0) {}
+  }
   ibv_async_event event{};
   while (ibv_get_async_event(device_.get(), &event) == 0) {
     handle_event(event);

@@ -36,6 +36,7 @@ struct Settings {
   selection::PortChoice port;        // of the device that is opened
   std::uint32_t peers = 0;           // how many connections there will be at most
   std::uint32_t receives = 0;        // immediates of one peer that may be under way, by its credits
+  std::uint32_t queue_peers = 1;     // how many share a pair of completion queues
   std::int64_t link_timeout_ms = 0;  // option of that name
   selection::Notifications notifications;
   // Carries no record and no immediate, and what it has under way another device takes over: its
@@ -103,6 +104,14 @@ class VerbsTransport final : public Transport {
   void open_queue_pair(Pending& pending);
   bool has_route(const Path& path);
   diagnosis::LinkDescription describe_link(const Pending& pending, const Path& path) const;
+  // Those of the connections from index queue_peers * i on.
+  struct Queues {
+    CompletionQueue sent;
+    CompletionQueue arrived;
+  };
+  const Queues& queues_of(std::uint32_t index) const {
+    return queues_[index / settings_.queue_peers];
+  }
   // Returns how many completions there were.
   int drain(ibv_cq& queue, void (VerbsConnection::*handle)(const ibv_wc&) noexcept) noexcept;
   void handle_event(const ibv_async_event& event) noexcept;
@@ -114,8 +123,7 @@ class VerbsTransport final : public Transport {
   DeviceContext device_;
   ProtectionDomain domain_;
   CompletionChannel channel_;
-  CompletionQueue sent_;
-  CompletionQueue arrived_;
+  std::vector<Queues> queues_;
   Regions regions_;
   base::UniqueFd wake_;  // epoll over the completion channel and the device's events
   // Whether there is a route, by port and GID here and GID and LID there: many peers share a

@@ -94,11 +94,17 @@ int path_mtu_bytes(const Endpoint& local, const Endpoint& peer) noexcept {
 }
 
 void require_room(const DeviceFacts& device, const QueueNeeds& needs) {
-  const std::uint64_t peers = needs.peers;
   require(device, "send queue", needs.sends, device.work_requests_max);
   require(device, "receive queue", needs.receives, device.work_requests_max);
-  require(device, "completion queue for sends", peers * needs.sends, device.completions_max);
-  require(device, "completion queue for receives", peers * needs.receives, device.completions_max);
+  require(device, "completion queue for sends", needs.sends, device.completions_max);
+  require(device, "completion queue for receives", needs.receives, device.completions_max);
+}
+
+std::uint32_t peers_per_queue(const DeviceFacts& device, const QueueNeeds& needs) noexcept {
+  if (device.completions_max <= 0) return std::max(needs.peers, 1U);  // unknown
+  const std::uint32_t each = std::max({needs.sends, needs.receives, 1U});
+  const auto most = static_cast<std::uint32_t>(device.completions_max) / each;
+  return std::clamp(most, 1U, std::max(needs.peers, 1U));
 }
 
 }  // namespace qpmesh::transport::verbs::selection

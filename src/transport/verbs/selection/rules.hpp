@@ -63,5 +63,8 @@ struct QueueNeeds {
 };
 // Throws Error{no_resource} with the need, the device's limit and the option that lowers the need.
 void require_room(const DeviceFacts& device, const QueueNeeds& needs);
+// How many peers can share a completion queue of the device for sends, and one for receives: at
+// least 1, at most all.
+std::uint32_t peers_per_queue(const DeviceFacts& device, const QueueNeeds& needs) noexcept;
 
 }  // namespace qpmesh::transport::verbs::selection
