@@ -20,10 +20,11 @@ constexpr int refused_rounds_max = 10;
 constexpr std::size_t unauthenticated_peers_max = 256;  // beside the ranks of the meeting
 
 // A higher rank that has called and proven itself, and must still show that it heard the welcome.
+// It stays until it does, or its connection ends: one that was given up here could acknowledge in
+// the same moment, count the stream, and never call again.
 struct UnacknowledgedPeer {
   int rank = no_peer;
   FrameStream stream;
-  Deadline until;
   Descriptors descriptors{};
 };
 
@@ -87,10 +88,8 @@ class Linker {
       wake = std::min(wake, call.until);
       polled.push_back(call.caller.watch(wake));
     }
-    for (const UnacknowledgedPeer& peer : unacknowledged_) {
-      wake = std::min(wake, peer.until);
+    for (const UnacknowledgedPeer& peer : unacknowledged_)
       polled.push_back({.fd = peer.stream.fd(), .events = POLLIN, .revents = 0});
-    }
     return wake;
   }
 
@@ -107,7 +106,7 @@ class Linker {
     std::size_t entry = first_caller_;
     std::erase_if(callers_, [&](Call& each) { return step(each, entries[entry++].revents != 0); });
     std::erase_if(unacknowledged_, [&](UnacknowledgedPeer& each) {
-      return hear(each, entries[entry++].revents != 0);
+      return entries[entry++].revents != 0 && hear(each);
     });
     for (AuthenticatedPeer& each : acceptor_.serve(entries.first(first_caller_)))
       judge(std::move(each));
@@ -254,20 +253,17 @@ class Linker {
       return acceptor_.refuse(std::move(caller), cause, "");
     }
     const Proof proof = acceptor_.welcome(caller);
-    UnacknowledgedPeer& peer = unacknowledged_.emplace_back(
-        UnacknowledgedPeer{hello.rank, std::move(caller.stream),
-                           base::after_ms(system_, settings_.handshake_timeout_ms)});
+    UnacknowledgedPeer& peer =
+        unacknowledged_.emplace_back(UnacknowledgedPeer{hello.rank, std::move(caller.stream)});
     peer.stream.limit(0);
     peer.stream.queue(FrameKind::welcome, proof);
     peer.stream.flush(system_, offered_to(about(peer.rank)));  // a new socket takes 40 bytes
   }
 
-  // True when there is no more to do: one that breaks off or keeps silent has not heard the
-  // welcome, and calls again.
-  bool hear(UnacknowledgedPeer& peer, bool ready) {
+  // True when there is no more to do: one that breaks off has not heard the welcome, and calls
+  // again.
+  bool hear(UnacknowledgedPeer& peer) {
     FrameStream& stream = peer.stream;
-    const bool expired = system_.now() >= peer.until;  // read all the same: it may be here by now
-    if (!ready && !expired) return false;
     const auto frame = stream.read(system_, peer.descriptors);
     const bool acknowledged = frame && frame->kind == FrameKind::acknowledgement;
     const bool failed_here = stream.error() != 0 && !connection_broke(stream.error());
@@ -278,7 +274,7 @@ class Linker {
         attempt(peer.rank, [&] { fail_linking("recvmsg", stream.error(), peer.rank); });
       }
     }
-    return frame || stream.ended() || stream.oversize() || expired;
+    return frame || stream.ended() || stream.oversize();
   }
 
   void take(const StreamPeer& peer, FrameStream& stream, Descriptors& descriptors) {

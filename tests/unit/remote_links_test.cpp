@@ -17,10 +17,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/listener.hpp"
 #include "bootstrap/socket.hpp"
+#include "bootstrap/streams.hpp"
 #include "tests/support/met_rank.hpp"
 #include "tests/support/tampered_bootstrap.hpp"
 #include "tests/support/thread_bootstrap.hpp"
@@ -497,14 +499,56 @@ TEST(remote_links, do_not_count_a_rank_whose_connection_breaks_before_it_acknowl
     const auto key = bootstrap::key_of_listener(everybody, 0);
     UnauthenticatedPeer deaf{address};
     deaf.say_hello(hello_of(key, deaf.challenge(), 1, 2));
-    UnauthenticatedPeer silent{address};
-    silent.say_hello(hello_of(key, silent.challenge(), 1, 2));
-    EXPECT_TRUE(silent.rest());
     UnauthenticatedPeer confused{address};
     confused.say_hello(hello_of(key, confused.challenge(), 1, 2));
     confused.send(bootstrap::FrameHeader{bootstrap::FrameKind::blob, 0});
     EXPECT_TRUE(confused.rest());
   });
+}
+
+TEST(remote_links, are_made_beside_a_rank_that_never_acknowledges_its_welcome) {
+  std::vector<UnauthenticatedPeer> silent;  // until the meeting is over
+  expect_meeting_in_spite_of([&](const HostPort& address, std::span<const Introduction> everybody) {
+    const auto key = bootstrap::key_of_listener(everybody, 0);
+    silent.emplace_back(address);
+    silent.back().say_hello(hello_of(key, silent.back().challenge(), 1, 2));
+  });
+}
+
+// On a busy host. It counts the link from then on, and would not call again.
+TEST(remote_links, count_a_rank_that_acknowledges_its_welcome_after_the_handshake_time) {
+  const base::System system;
+  auto listening = bootstrap::listen_at(system, *bootstrap::numeric({"127.0.0.1", 0}));
+  const HostPort address = bootstrap::host_port(bootstrap::local_address(listening.socket.get()));
+  constexpr std::int64_t handshake_timeout_ms = 100;
+  const bootstrap::StreamSettings settings{.rank = 0,
+                                           .size = 2,
+                                           .pid = ::getpid(),
+                                           .host = "here",
+                                           .key = [](int) { return bootstrap::Key{}; },
+                                           .handshake_timeout_ms = handshake_timeout_ms,
+                                           .deadline = base::after_ms(system, 20'000)};
+  const bootstrap::StreamPeer caller{.rank = 1, .pid = ::getpid(), .host = "here"};
+  std::thread busy{[&] {
+    UnauthenticatedPeer late{address};
+    late.say_hello(hello_of(bootstrap::Key{}, late.challenge(), 1, 2));
+    std::this_thread::sleep_for(std::chrono::milliseconds{3 * handshake_timeout_ms});
+    late.send(bootstrap::FrameHeader{bootstrap::FrameKind::acknowledgement, 0});
+    EXPECT_TRUE(late.rest());
+  }};
+  bootstrap::Report report;
+  int taken = no_peer;
+  std::vector<base::UniqueFd> listeners;
+  listeners.push_back(std::move(listening.socket));
+  bootstrap::connect_streams(
+      settings, std::move(listeners), std::span{&caller, 1},
+      [&](const bootstrap::StreamPeer& peer, bootstrap::FrameStream&, bootstrap::Descriptors&) {
+        taken = peer.rank;
+      },
+      report, system, base::Log{base::LogLevel::off});
+  busy.join();
+  EXPECT_EQ(taken, 1);
+  EXPECT_FALSE(report.failure);
 }
 
 // Answers one caller as a listener does, with this proof and nothing behind it.
