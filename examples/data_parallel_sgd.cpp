@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 
 namespace {
 
@@ -99,15 +100,15 @@ int main() {
     double difference = 0;
     for (std::size_t i = 0; i < feature_count; ++i)
       difference = std::max(difference, std::abs(weights[i] - weights_alone[i]));
-    std::array<int, 1> good{difference <= tolerance && accuracy(weights) > 0.97 ? 1 : 0};
-    world.allreduce(good, qpmesh::min);
+    const bool good =
+        world.allreduce(difference <= tolerance && accuracy(weights) > 0.97, std::logical_and<>{});
     if (world.rank() == 0) {
       std::printf("accuracy %.3f on new samples; the weights are %s\n", accuracy(weights),
                   difference <= tolerance ? "those that one rank learns"
                                           : "not those that one rank learns");
     }
     world.finish();
-    return good[0] == 1 ? 0 : 1;
+    return good ? 0 : 1;
   } catch (const qpmesh::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

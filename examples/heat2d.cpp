@@ -6,7 +6,6 @@
 #include <qpmesh/qpmesh.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -67,16 +66,14 @@ struct Line {
 };
 
 // Sends the edge to one neighbour and receives the opposite one's into the border. At the plate's
-// edge there is none: -1.
+// edge there is none: no_rank.
 void exchange_lines(qpmesh::Communicator& world, Tile& tile, Line edge, int to, Line border,
                     int from) {
   std::vector<double> out(static_cast<std::size_t>(edge.down ? tile.rows : tile.columns));
   std::vector<double> in(out.size());
   for (int i = 0; double& value : out) value = edge.point(tile, i++);
-  if (to >= 0 && from >= 0) world.sendrecv(out, to, in, from);
-  else if (to >= 0) world.send(out, to);
-  else if (from >= 0) world.receive(in, from, 0);
-  if (from < 0) return;
+  world.sendrecv(out, to, in, from);
+  if (from == qpmesh::no_rank) return;
   for (int i = 0; const double value : in) border.point(tile, i++) = value;
 }
 
@@ -92,7 +89,7 @@ int main() {
     const int my_column = world.rank() % tile_columns;
     const auto rank_at = [&](int row, int column) {
       return row < 0 || row == tile_rows || column < 0 || column == tile_columns
-                 ? -1
+                 ? qpmesh::no_rank
                  : row * tile_columns + column;
     };
     const int up = rank_at(my_row - 1, my_column);
@@ -104,30 +101,30 @@ int main() {
     Tile next = tile;
     Tile plate = make_tile(0, 1, 0, 1);
     Tile next_plate = plate;
-    std::array<double, 1> residual{};
+    double residual = 0;
     double residual_alone = 0;
     for (int step = 1; step <= steps; ++step) {
       exchange_lines(world, tile, {0, 0, false}, up, {tile.rows, 0, false}, down);
       exchange_lines(world, tile, {tile.rows - 1, 0, false}, down, {-1, 0, false}, up);
       exchange_lines(world, tile, {0, 0, true}, left, {0, tile.columns, true}, right);
       exchange_lines(world, tile, {0, tile.columns - 1, true}, right, {0, -1, true}, left);
-      residual[0] = relax(tile, next);
+      residual = relax(tile, next);
       residual_alone = relax(plate, next_plate);
-      if (step % 100 == 0) world.allreduce(residual, qpmesh::max);
+      if (step % 100 == 0) residual = world.allreduce(residual, qpmesh::max);
     }
 
-    std::array<int, 1> different{residual[0] == residual_alone ? 0 : 1};
+    int different = residual == residual_alone ? 0 : 1;
     for (int row = 0; row < tile.rows; ++row)
       for (int column = 0; column < tile.columns; ++column)
-        different[0] +=
+        different +=
             tile.at(row, column) != plate.at(tile.first_row + row, tile.first_column + column);
-    world.allreduce(different, qpmesh::sum);
+    different = world.allreduce(different, qpmesh::sum);
     if (world.rank() == 0) {
       std::printf("%d x %d tiles, %d steps: residual %.3e, %d points differ from one rank's\n",
-                  tile_rows, tile_columns, steps, residual[0], different[0]);
+                  tile_rows, tile_columns, steps, residual, different);
     }
     world.finish();
-    return different[0] == 0 ? 0 : 1;
+    return different == 0 ? 0 : 1;
   } catch (const qpmesh::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

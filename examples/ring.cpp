@@ -5,8 +5,8 @@
 #include <qpmesh/qpmesh.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
+#include <functional>
 #include <vector>
 
 int main() {
@@ -17,25 +17,24 @@ int main() {
     const int previous = (world.rank() + size - 1) % size;
 
     std::vector<int> times_seen(static_cast<std::size_t>(size), 0);
-    std::array<int, 1> passing{world.rank()};
-    std::array<int, 1> arriving{};
-    times_seen.at(static_cast<std::size_t>(passing[0])) += 1;
+    int passing = world.rank();
+    int arriving = 0;
+    times_seen.at(static_cast<std::size_t>(passing)) += 1;
     for (int step = 1; step < size; ++step) {
       world.sendrecv(passing, next, arriving, previous);
       passing = arriving;
-      times_seen.at(static_cast<std::size_t>(passing[0])) += 1;
+      times_seen.at(static_cast<std::size_t>(passing)) += 1;
     }
 
     const bool all_once =
         std::all_of(times_seen.begin(), times_seen.end(), [](int times) { return times == 1; });
-    std::array<int, 1> everywhere{all_once ? 1 : 0};
-    world.allreduce(everywhere, qpmesh::min);
+    const bool everywhere = world.allreduce(all_once, std::logical_and<>{});
     if (world.rank() == 0) {
-      const char* const who = everywhere[0] == 1 ? "every rank" : "not every rank";
+      const char* const who = everywhere ? "every rank" : "not every rank";
       std::printf("%d steps around %d ranks: %s has seen every number\n", size - 1, size, who);
     }
     world.finish();
-    return everywhere[0] == 1 ? 0 : 1;
+    return everywhere ? 0 : 1;
   } catch (const qpmesh::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

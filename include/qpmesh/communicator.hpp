@@ -8,6 +8,7 @@
 #include <optional>
 #include <ranges>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,9 @@ class QPMESH_API Communicator {
 
   // ---- point to point: ordered per (communicator, source, tag) as MPI orders it ----
 
+  // Throughout, no_rank is a partner that is not there. Both sides' tag is 0 where none is given;
+  // any_tag receives whatever comes.
+
   // Returns when data may be reused; a large send may wait for its receive.
   template <Source S>
   void send(const S& data, int destination, int tag = 0, const CallOptions& options = {}) {
@@ -61,9 +65,18 @@ class QPMESH_API Communicator {
   // otherwise Error{truncated} with both sizes, or Error{mismatch} with both types, and it stays
   // first in line.
   template <Target T>
-  Status receive(T&& data, int source = any_source, int tag = any_tag,
-                 const CallOptions& options = {}) {
+  Status receive(T&& data, int source = any_source, int tag = 0, const CallOptions& options = {}) {
     return receive_elements(detail::elements(data), source, tag, options);
+  }
+  // A message of any length. Error{mismatch}, and it stays first in line, where it holds no whole
+  // number of elements.
+  template <class T>
+    requires detail::ElementRange<std::vector<T>>
+  std::vector<T> receive(int source = any_source, int tag = 0, const CallOptions& options = {}) {
+    const auto [status, element_count] = await_elements(sizeof(T), source, tag, options);
+    std::vector<T> data(element_count);
+    receive(data, status.source, status.tag, options);
+    return data;
   }
   // Send and receive at once, without the deadlock of doing them in turn.
   template <Source S, Target T>
@@ -77,7 +90,7 @@ class QPMESH_API Communicator {
     return send_elements_async(detail::const_elements(data), destination, tag, options);
   }
   template <Target T>
-  Request receive_async(T&& data, int source = any_source, int tag = any_tag,
+  Request receive_async(T&& data, int source = any_source, int tag = 0,
                         const CallOptions& options = {}) {
     return receive_elements_async(detail::elements(data), source, tag, options);
   }
@@ -118,44 +131,44 @@ class QPMESH_API Communicator {
   }
 
   // out[i] = in_0[i] op in_1[i] op …, the same bits on every rank.
-  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void allreduce(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::allreduce, in, out, reduction), options);
   }
-  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  template <TargetRange T, ReductionOf<element_t<T>> O>
   void allreduce(T&& in_place, const O& reduction, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction), options);
   }
-  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Request allreduce_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::allreduce, in, out, reduction), options);
   }
-  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  template <Target T, ReductionOf<element_t<T>> O>
   Request allreduce_async(T&& in_place, const O& reduction, const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::allreduce, in_place, in_place, reduction),
                             options);
   }
 
   // The same at the root alone; on other ranks out may be empty, and in place nothing changes.
-  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void reduce(const S& in, T&& out, const O& reduction, int root, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::reduce, in, out, reduction, root), options);
   }
-  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  template <TargetRange T, ReductionOf<element_t<T>> O>
   void reduce(T&& in_place, const O& reduction, int root, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root),
                    options);
   }
-  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Request reduce_async(S&& in, T&& out, const O& reduction, int root,
                        const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::reduce, in, out, reduction, root), options);
   }
-  template <Target T, ReductionOf<std::ranges::range_value_t<T>> O>
+  template <Target T, ReductionOf<element_t<T>> O>
   Request reduce_async(T&& in_place, const O& reduction, int root,
                        const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::reduce, in_place, in_place, reduction, root),
@@ -164,12 +177,12 @@ class QPMESH_API Communicator {
 
   // Rank r gets the reduction of block r of everybody's in, which has size() blocks as long as out,
   // or counts[r] elements. In place: out is block r of in. A layout has no displacements here.
-  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void reduce_scatter(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), options);
   }
-  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction,
                       const CallOptions& options = {}) {
@@ -177,14 +190,14 @@ class QPMESH_API Communicator {
                                &layout, nullptr),
                    options);
   }
-  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Request reduce_scatter_async(S&& in, T&& out, const O& reduction,
                                const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction),
                             options);
   }
-  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction,
                                const CallOptions& options = {}) {
@@ -196,22 +209,22 @@ class QPMESH_API Communicator {
 
   // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays
   // as it is.
-  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void scan(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::scan, in, out, reduction), options);
   }
-  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Request scan_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::scan, in, out, reduction), options);
   }
-  template <Source S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <Source S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void exscan(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::exscan, in, out, reduction), options);
   }
-  template <LastingSource S, Target T, ReductionOf<std::ranges::range_value_t<S>> O>
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Request exscan_async(S&& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::exscan, in, out, reduction), options);
@@ -319,6 +332,65 @@ class QPMESH_API Communicator {
         with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), options);
   }
 
+  // ---- the same for one element of each rank, and results that are returned ----
+
+  // The reduction of everybody's value.
+  template <Element T, ReductionOf<T> O>
+  [[nodiscard]] T allreduce(const T& value, const O& reduction, const CallOptions& options = {}) {
+    T result = value;
+    run_collective(reduction_call(Collective::allreduce, result, result, reduction), options);
+    return result;
+  }
+  // The same at the root; other ranks get their own value back.
+  template <Element T, ReductionOf<T> O>
+  T reduce(const T& value, const O& reduction, int root, const CallOptions& options = {}) {
+    T result = value;
+    run_collective(reduction_call(Collective::reduce, result, result, reduction, root), options);
+    return result;
+  }
+  // The reduction of the values up to this rank's; exclusive: before it, and rank 0 gets `first`.
+  template <Element T, ReductionOf<T> O>
+  [[nodiscard]] T scan(const T& value, const O& reduction, const CallOptions& options = {}) {
+    T result = value;
+    run_collective(reduction_call(Collective::scan, value, result, reduction), options);
+    return result;
+  }
+  template <Element T, ReductionOf<T> O>
+  [[nodiscard]] T exscan(const T& value, const O& reduction, const std::type_identity_t<T>& first,
+                         const CallOptions& options = {}) {
+    T result = first;
+    run_collective(reduction_call(Collective::exscan, value, result, reduction), options);
+    return result;
+  }
+  // Everybody's data, in the order of ranks. Equal counts.
+  template <Source S>
+  [[nodiscard]] std::vector<element_t<S>> allgather(const S& in, const CallOptions& options = {}) {
+    std::vector<element_t<S>> out(count_of(in) * blocks());
+    allgather(in, out, options);
+    return out;
+  }
+  // The same at the root alone; other ranks get nothing.
+  template <Source S>
+  std::vector<element_t<S>> gather(const S& in, int root, const CallOptions& options = {}) {
+    std::vector<element_t<S>> out(rank() == root ? count_of(in) * blocks() : 0);
+    gather(in, out, root, options);
+    return out;
+  }
+  // Rank r gets element r of the root's in; on other ranks in may be empty.
+  template <detail::ElementRange S>
+  [[nodiscard]] element_t<S> scatter(const S& in, int root, const CallOptions& options = {}) {
+    element_t<S> out{};
+    scatter(in, out, root, options);
+    return out;
+  }
+  // Element or block r of in goes to rank r; what comes, in the order of ranks.
+  template <detail::ElementRange S>
+  [[nodiscard]] std::vector<element_t<S>> alltoall(const S& in, const CallOptions& options = {}) {
+    std::vector<element_t<S>> out(count_of(in));
+    alltoall(in, out, options);
+    return out;
+  }
+
   // Which algorithms there are for a vector of so many bytes (of all blocks together), what they
   // are expected to take here, and which one runs. Local: every rank finds the same.
   std::vector<Candidate> explain(Collective collective, std::size_t bytes) const;
@@ -355,6 +427,15 @@ class QPMESH_API Communicator {
  private:
   friend struct ::qpmesh_communicator;  // the face for C
 
+  template <class S>
+  static std::size_t count_of(const S& data) {
+    return detail::const_elements(data).element_count;
+  }
+  std::size_t blocks() const noexcept { return static_cast<std::size_t>(size()); }
+
+  // Of the first message in line, which stays there, how many elements it has.
+  std::pair<Status, std::size_t> await_elements(std::size_t element_bytes, int source, int tag,
+                                                const CallOptions& options);
   void send_elements(const detail::ConstElements& data, int destination, int tag,
                      const CallOptions& options);
   Status receive_elements(const detail::Elements& data, int source, int tag,
@@ -386,7 +467,7 @@ class QPMESH_API Communicator {
   static detail::AnyCollective reduction_call(Collective collective, const S& in, T& out,
                                               const O& reduction, int root = 0) {
     detail::AnyCollective what = moving_call(collective, in, out, root);
-    what.reduction = detail::any_reduction<std::ranges::range_value_t<T>>(reduction);
+    what.reduction = detail::any_reduction<element_t<T>>(reduction);
     return what;
   }
   // The layouts are the caller's, and live until it returns.

@@ -11,20 +11,55 @@
 
 namespace qpmesh {
 
-// Data to send: contiguous, sized, of trivially copyable elements. Vectors,
-// arrays, spans, string literals, Buffers.
+// One element by itself: a number, an enumeration, a struct. Pointers mean nothing to other ranks.
+template <class T>
+concept Element = std::is_trivially_copyable_v<std::remove_cvref_t<T>> && !std::ranges::range<T> &&
+                  !std::is_pointer_v<std::remove_cvref_t<T>> &&
+                  !std::is_member_pointer_v<std::remove_cvref_t<T>> &&
+                  !std::is_null_pointer_v<std::remove_cvref_t<T>>;
+
+namespace detail {
+
 template <class R>
-concept Source = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-                 std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
+concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+                       std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
+
+template <class R>
+struct ElementOf {
+  using type = std::remove_cvref_t<R>;
+  using reference = R;
+};
+template <std::ranges::range R>
+struct ElementOf<R> {
+  using type = std::ranges::range_value_t<R>;
+  using reference = std::ranges::range_reference_t<R>;
+};
+
+}  // namespace detail
+
+// The type of a range's elements, or of an element by itself.
+template <class R>
+using element_t = typename detail::ElementOf<R>::type;
+
+// Data to send: a contiguous, sized range of trivially copyable elements (vectors, arrays, spans,
+// string literals, Buffers), or an element by itself, which is a range of one.
+template <class R>
+concept Source = detail::ElementRange<R> || Element<R>;
 
 // Data that outlives the call's expression: what an asynchronous send may keep a pointer to.
 template <class R>
-concept LastingSource = Source<R> && std::ranges::borrowed_range<R>;
+concept LastingSource = (detail::ElementRange<R> && std::ranges::borrowed_range<R>) ||
+                        (Element<R> && std::is_lvalue_reference_v<R>);
 
 // Memory to receive into: a Source that outlives the call's expression and is not const.
 template <class R>
-concept Target = LastingSource<R> &&
-                 !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+concept Target =
+    LastingSource<R> &&
+    !std::is_const_v<std::remove_reference_t<typename detail::ElementOf<R>::reference>>;
+
+// A Target that is a range: what a call in place writes to.
+template <class R>
+concept TargetRange = Target<R> && !Element<R>;
 
 // What an element is to a reduction.
 enum class ElementType : std::uint8_t {
@@ -59,11 +94,13 @@ consteval ElementType integer_type_of() {
 
 }  // namespace detail
 
-// Integral types go by size and sign, so that long and long long are one type; bool is not a
-// number.
+// Integral types go by size and sign, so that long and long long are one type; enumerations are
+// their underlying type; bool is not a number.
 template <class T>
 consteval ElementType element_type_of() {
-  if constexpr (std::same_as<T, float>) return ElementType::float32;
+  if constexpr (std::is_enum_v<T> && !std::same_as<T, std::byte>)
+    return element_type_of<std::underlying_type_t<T>>();
+  else if constexpr (std::same_as<T, float>) return ElementType::float32;
   else if constexpr (std::same_as<T, double>) return ElementType::float64;
   else if constexpr (std::same_as<T, qpmesh::float16>) return ElementType::float16;
   else if constexpr (std::same_as<T, qpmesh::bfloat16>) return ElementType::bfloat16;
@@ -74,11 +111,10 @@ consteval ElementType element_type_of() {
 
 // Elements that the library's own reductions take.
 template <class R>
-concept Reducible =
-    Source<R> && element_type_of<std::ranges::range_value_t<R>>() != ElementType::none;
+concept Reducible = Source<R> && element_type_of<element_t<R>>() != ElementType::none;
 
-// Two ranges of one element type.
+// Two of one element type.
 template <class S, class T>
-concept SameElements = std::same_as<std::ranges::range_value_t<S>, std::ranges::range_value_t<T>>;
+concept SameElements = std::same_as<element_t<S>, element_t<T>>;
 
 }  // namespace qpmesh

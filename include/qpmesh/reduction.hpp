@@ -4,7 +4,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -48,11 +50,12 @@ inline constexpr Reduction logical_and{ReductionKind::logical_and};
 inline constexpr Reduction logical_or{ReductionKind::logical_or};
 inline constexpr Reduction logical_xor{ReductionKind::logical_xor};
 
-// A user's reduction: f(const T* left, T* inout, std::size_t element_count) does inout[i] = left[i]
-// op inout[i]. It must be associative, and is called with parts of vectors, on any trivially
-// copyable T aligned to at most 16 bytes. When it throws, the call on that rank throws the same
-// exception, and the communicator fails on every rank; a qpmesh call from inside it is
-// Error{bad_argument}. An asynchronous call keeps a copy of f.
+// A user's reduction: a function of two elements, T f(T left, T right), or of two arrays,
+// f(const T* left, T* inout, std::size_t element_count), which does inout[i] = left[i] op inout[i].
+// It must be associative, and is called with parts of vectors, on any trivially copyable T aligned
+// to at most 16 bytes. When it throws, the call on that rank throws the same exception, and the
+// communicator fails on every rank; a qpmesh call from inside it is Error{bad_argument}. An
+// asynchronous call keeps a copy of f.
 template <class F>
 struct UserReduction {
   F function;        // as above
@@ -60,14 +63,47 @@ struct UserReduction {
 };
 // Marks a function as one whose operands may come in any order.
 template <class F>
-UserReduction<F> commutative(F function) {
+constexpr UserReduction<F> commutative(F function) {
   return {std::move(function), true};
 }
-// Marks a function as one whose operands must come in rank order.
+// Marks a function as one whose operands must come in rank order: a function of two elements that
+// is not marked is taken for one. Those of <functional> on the library's element types (plus,
+// multiplies, bit_and, bit_or, bit_xor, logical_and, logical_or) are the library's own.
 template <class F>
-UserReduction<F> ordered(F function) {
+constexpr UserReduction<F> ordered(F function) {
   return {std::move(function), false};
 }
+
+// A value, and where it is: a rank, or an index of the caller's.
+template <class T>
+struct Located {
+  T value;             // what is compared
+  std::int64_t place;  // of equal values the least place counts
+  bool operator==(const Located&) const = default;
+};
+
+namespace detail {
+
+struct LeastLocated {
+  template <class T>
+  constexpr Located<T> operator()(const Located<T>& a, const Located<T>& b) const {
+    if (a.value < b.value || (!(b.value < a.value) && a.place < b.place)) return a;
+    return b;
+  }
+};
+struct GreatestLocated {
+  template <class T>
+  constexpr Located<T> operator()(const Located<T>& a, const Located<T>& b) const {
+    if (b.value < a.value || (!(a.value < b.value) && a.place < b.place)) return a;
+    return b;
+  }
+};
+
+}  // namespace detail
+
+// The least and the greatest of Located values.
+inline constexpr auto min_located = commutative(detail::LeastLocated{});
+inline constexpr auto max_located = commutative(detail::GreatestLocated{});
 
 namespace detail {
 
@@ -88,34 +124,97 @@ inline constexpr bool is_user_reduction = false;
 template <class F>
 inline constexpr bool is_user_reduction<UserReduction<F>> = true;
 
+template <class F, class T>
+concept ArrayFunction = std::invocable<const F&, const T*, T*, std::size_t>;
+template <class F, class T>
+concept ElementFunction = requires(const F& function, const T& element) {
+  { function(element, element) } -> std::convertible_to<T>;
+};
+
+// The library's own reduction that does to elements of T what a function object of <functional>
+// does.
+template <class O, class T>
+inline constexpr std::optional<ReductionKind> kind_of = std::nullopt;
+template <class T>
+inline constexpr std::optional kind_of<std::plus<>, T> = ReductionKind::sum;
+template <class T>
+inline constexpr std::optional kind_of<std::plus<T>, T> = ReductionKind::sum;
+template <class T>
+inline constexpr std::optional kind_of<std::multiplies<>, T> = ReductionKind::product;
+template <class T>
+inline constexpr std::optional kind_of<std::multiplies<T>, T> = ReductionKind::product;
+template <class T>
+inline constexpr std::optional kind_of<std::bit_and<>, T> = ReductionKind::bit_and;
+template <class T>
+inline constexpr std::optional kind_of<std::bit_and<T>, T> = ReductionKind::bit_and;
+template <class T>
+inline constexpr std::optional kind_of<std::bit_or<>, T> = ReductionKind::bit_or;
+template <class T>
+inline constexpr std::optional kind_of<std::bit_or<T>, T> = ReductionKind::bit_or;
+template <class T>
+inline constexpr std::optional kind_of<std::bit_xor<>, T> = ReductionKind::bit_xor;
+template <class T>
+inline constexpr std::optional kind_of<std::bit_xor<T>, T> = ReductionKind::bit_xor;
+template <class T>
+inline constexpr std::optional kind_of<std::logical_and<>, T> = ReductionKind::logical_and;
+template <class T>
+inline constexpr std::optional kind_of<std::logical_and<T>, T> = ReductionKind::logical_and;
+template <class T>
+inline constexpr std::optional kind_of<std::logical_or<>, T> = ReductionKind::logical_or;
+template <class T>
+inline constexpr std::optional kind_of<std::logical_or<T>, T> = ReductionKind::logical_or;
+
+// One look at the type for all elements of a call.
+template <class T, class F>
+void apply(const void* context, const void* left, void* inout, std::size_t element_count) {
+  const F& function = *static_cast<const F*>(context);
+  const T* const from = static_cast<const T*>(left);
+  T* const into = static_cast<T*>(inout);
+  if constexpr (ArrayFunction<F, T>) {
+    function(from, into, element_count);
+  } else {
+    for (std::size_t i = 0; i < element_count; ++i)
+      into[i] = static_cast<T>(function(from[i], std::as_const(into[i])));
+  }
+}
+
+template <class T, class F>
+AnyReduction user_reduction(const F& function, bool commutative) {
+  return {.commutative = commutative,
+          .function = &apply<T, F>,
+          .context = &function,
+          .copy = [](const void* context) -> std::shared_ptr<const void> {
+            return std::make_shared<F>(*static_cast<const F*>(context));
+          }};
+}
+
 template <class T>
 AnyReduction any_reduction(Reduction reduction) {
   return {.kind = reduction.kind};
 }
 template <class T, class F>
 AnyReduction any_reduction(const UserReduction<F>& reduction) {
-  return {.commutative = reduction.commutative,
-          .function =
-              [](const void* context, const void* left, void* inout, std::size_t element_count) {
-                (*static_cast<const F*>(context))(static_cast<const T*>(left),
-                                                  static_cast<T*>(inout), element_count);
-              },
-          .context = &reduction.function,
-          .copy = [](const void* context) -> std::shared_ptr<const void> {
-            return std::make_shared<F>(*static_cast<const F*>(context));
-          }};
+  return user_reduction<T>(reduction.function, reduction.commutative);
+}
+template <class T, class F>
+AnyReduction any_reduction(const F& function) {
+  if constexpr (kind_of<F, T> && element_type_of<T>() != ElementType::none)
+    return {.kind = *kind_of<F, T>};
+  else return user_reduction<T>(function, false);
 }
 
 template <class O, class T>
-concept UserReductionOf = is_user_reduction<O> && alignof(T) <= 16 &&
-                          std::invocable<const decltype(O::function)&, const T*, T*, std::size_t>;
+concept UserReductionOf =
+    is_user_reduction<O> && alignof(T) <= 16 &&
+    (ArrayFunction<decltype(O::function), T> || ElementFunction<decltype(O::function), T>);
 
 }  // namespace detail
 
-// O can reduce elements of type T: one of the library's reductions for its element types, or a
-// user's function for T.
+// O can reduce elements of type T: one of the library's reductions for its element types, a user's
+// function for T, or a function of two elements by itself.
 template <class O, class T>
-concept ReductionOf = (std::same_as<O, Reduction> && element_type_of<T>() != ElementType::none) ||
-                      detail::UserReductionOf<O, T>;
+concept ReductionOf =
+    (std::same_as<O, Reduction> && element_type_of<T>() != ElementType::none) ||
+    detail::UserReductionOf<O, T> || (alignof(T) <= 16 && detail::ElementFunction<O, T>);
 
 }  // namespace qpmesh

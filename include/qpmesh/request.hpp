@@ -17,11 +17,14 @@ struct RequestState;
 
 inline constexpr int any_source = -1;  // receive, probe: whoever sends
 inline constexpr int any_tag = -1;     // receive, probe: whatever the tag
+// A partner that is not there, as beyond the edge of a grid: nothing goes to it, and an empty
+// message comes from it at once.
+inline constexpr int no_rank = -2;
 
 // What a receive got, or what a probe saw. Send and collective requests leave it as it is here.
 struct Status {
-  int source = -1;        // rank in the communicator that was used
-  int tag = -1;           // of the message
+  int source = no_rank;   // rank in the communicator that was used
+  int tag = any_tag;      // of the message
   std::size_t bytes = 0;  // of the message
 };
 
@@ -50,8 +53,8 @@ class [[nodiscard]] QPMESH_API Request {
   // Done already; calls make the others.
   Request() noexcept = default;
   explicit Request(calls::RequestState* state) noexcept : state_{state} {}
-  // A send that was over before there was anything to remember of it.
-  static Request sent() noexcept {
+  // What was over before there was anything to remember of it.
+  static Request ended() noexcept {
     Request request;
     request.untold_ = true;
     return request;

@@ -70,14 +70,25 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
       messaging::element_signature(data.type, data.element_bytes, data.element_count);
 }
 
+// At most one of the partners is not there.
 void start_both(PendingOperation& request, const ConstElements& sent, int to,
                 const Elements& received, int from, int tag) {
   check_disjoint(sent, received, request.operation);
   CommunicatorState& state = *request.communicator;
-  const messaging::Outgoing message = outgoing(state, request.operation, sent, to, tag);
-  prepare_receive(request, received, from, tag);
-  state.context().messaging().start(request.receive);
-  start_send(request, message);
+  std::optional<messaging::Outgoing> message;
+  if (to != no_rank) message = outgoing(state, request.operation, sent, to, tag);
+  if (from != no_rank) {
+    prepare_receive(request, received, from, tag);
+    state.context().messaging().start(request.receive);
+  }
+  if (message) start_send(request, *message);
+}
+
+// With nobody at the other end the arguments are checked as ever, and nothing moves.
+void check_alone(const ConstElements& data, int tag, bool any_tag_allowed,
+                 std::string_view operation) {
+  checked_bytes(data, operation);
+  check_tag(tag, any_tag_allowed, operation);
 }
 
 // What a probe looks for.
@@ -156,6 +167,8 @@ int Communicator::size() const noexcept { return state_->size(); }
 void Communicator::send_elements(const ConstElements& data, int destination, int tag,
                                  const CallOptions& options) {
   const CallScope scope{*state_, "send", options};
+  if (destination == no_rank) [[unlikely]]
+    return check_alone(data, tag, false, "send");
   const messaging::Outgoing message = outgoing(*state_, "send", data, destination, tag);
   if (state_->context().messaging().send_at_once(message)) return;  // the usual end
   PendingOperation request{*state_, "send", options};
@@ -166,6 +179,8 @@ void Communicator::send_elements(const ConstElements& data, int destination, int
 Status Communicator::receive_elements(const Elements& data, int source, int tag,
                                       const CallOptions& options) {
   const CallScope scope{*state_, "receive", options};
+  if (source == no_rank) [[unlikely]]
+    return check_alone(data, tag, true, "receive"), Status{};
   PendingOperation request{*state_, "receive", options};
   prepare_receive(request, data, source, tag);
   const messaging::ReceiveOperation& receive = request.receive;
@@ -183,6 +198,10 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
 
 Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const Elements& received,
                                        int from, int tag, const CallOptions& options) {
+  if (to == no_rank && from == no_rank) {
+    const CallScope scope{*state_, "sendrecv", options};
+    return check_alone(sent, tag, false, "sendrecv"), Status{};
+  }
   return run(*state_, "sendrecv", options, [&](PendingOperation& request) {
     start_both(request, sent, to, received, from, tag);
   });
@@ -191,8 +210,10 @@ Status Communicator::sendrecv_elements(const ConstElements& sent, int to, const 
 Request Communicator::send_elements_async(const ConstElements& data, int destination, int tag,
                                           const CallOptions& options) {
   const CallScope scope{*state_, "send_async", options};
+  if (destination == no_rank) [[unlikely]]
+    return check_alone(data, tag, false, "send_async"), Request::ended();
   const messaging::Outgoing message = outgoing(*state_, "send_async", data, destination, tag);
-  if (state_->context().messaging().send_at_once(message)) return Request::sent();
+  if (state_->context().messaging().send_at_once(message)) return Request::ended();
   return run_async(state_, "send_async", options, data.data, nullptr,
                    [&](PendingOperation& request) { start_send(request, message); });
 }
@@ -200,6 +221,8 @@ Request Communicator::send_elements_async(const ConstElements& data, int destina
 Request Communicator::receive_elements_async(const Elements& data, int source, int tag,
                                              const CallOptions& options) {
   const CallScope scope{*state_, "receive_async", options};
+  if (source == no_rank) [[unlikely]]
+    return check_alone(data, tag, true, "receive_async"), Request::ended();
   return run_async(state_, "receive_async", options, nullptr, data.data,
                    [&](PendingOperation& request) {
                      prepare_receive(request, data, source, tag);
@@ -211,13 +234,28 @@ Request Communicator::sendrecv_elements_async(const ConstElements& sent, int to,
                                               const Elements& received, int from, int tag,
                                               const CallOptions& options) {
   const CallScope scope{*state_, "sendrecv_async", options};
+  if (to == no_rank && from == no_rank)
+    return check_alone(sent, tag, false, "sendrecv_async"), Request::ended();
   return run_async(
       state_, "sendrecv_async", options, sent.data, received.data,
       [&](PendingOperation& request) { start_both(request, sent, to, received, from, tag); });
 }
 
+std::pair<Status, std::size_t> Communicator::await_elements(std::size_t element_bytes, int source,
+                                                            int tag, const CallOptions& options) {
+  const Status status = probe(source, tag, options);
+  if (status.bytes % element_bytes != 0) {
+    base::throw_error({ErrorCode::mismatch, status.source}, "receive",
+                      "receive it as bytes: receive<std::byte>",
+                      "a message of {} bytes holds no whole number of elements of {} bytes",
+                      status.bytes, element_bytes);
+  }
+  return {status, status.bytes / element_bytes};
+}
+
 Status Communicator::probe(int source, int tag, const CallOptions& options) {
   const CallScope scope{*state_, "probe", options};
+  if (source == no_rank) return {};
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "probe");
   state_->wait_for_message(pattern, "probe", state_->timeout_ms_of(options));
   state_->require_usable("probe");
@@ -226,6 +264,7 @@ Status Communicator::probe(int source, int tag, const CallOptions& options) {
 
 std::optional<Status> Communicator::try_probe(int source, int tag) {
   const CallScope scope{*state_, "try_probe", {}};
+  if (source == no_rank) return Status{};
   const messaging::ReceiveOperation pattern = pattern_of(*state_, source, tag, "try_probe");
   if (const auto found = find_message(*state_, pattern)) return found;
   state_->context().waiter().look();

@@ -121,6 +121,7 @@ int main(int count, char** values) {
                                 request_scenarios(),
                                 fork_scenarios(),
                                 type_scenarios(),
+                                value_scenarios(),
                                 error_scenarios(),
                                 ending_scenarios(),
                                 death_scenarios(),

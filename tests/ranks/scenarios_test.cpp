@@ -83,6 +83,13 @@ INSTANTIATE_TEST_SUITE_P(types, Scenarios,
                          testing::Values(Case{"elements_of_messages_have_types", {1, 2, 3}}),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(values, Scenarios,
+                         testing::Values(Case{"single_elements_go_and_results_are_returned",
+                                              {1, 2, 3, 5}},
+                                         Case{"functions_of_two_elements_reduce", {1, 2, 3, 5}},
+                                         Case{"nobody_is_a_partner", {1, 2, 3}}),
+                         name_of);
+
 // The sizes: one round of every pattern and several, powers of two and none.
 INSTANTIATE_TEST_SUITE_P(
     collectives, Scenarios,

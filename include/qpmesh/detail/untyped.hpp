@@ -32,16 +32,24 @@ struct Elements {
 };
 
 template <class R>
-ConstElements const_elements(const R& range) {
-  using T = std::ranges::range_value_t<R>;
-  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
-          element_type_of<T>()};
+ConstElements const_elements(const R& data) {
+  using T = element_t<R>;
+  if constexpr (Element<R>) {
+    return {&data, 1, sizeof(T), element_type_of<T>()};
+  } else {
+    return {std::ranges::data(data), static_cast<std::size_t>(std::ranges::size(data)), sizeof(T),
+            element_type_of<T>()};
+  }
 }
 template <class R>
-Elements elements(R& range) {
-  using T = std::ranges::range_value_t<R>;
-  return {std::ranges::data(range), static_cast<std::size_t>(std::ranges::size(range)), sizeof(T),
-          element_type_of<T>()};
+Elements elements(R& data) {
+  using T = element_t<R>;
+  if constexpr (Element<R>) {
+    return {&data, 1, sizeof(T), element_type_of<T>()};
+  } else {
+    return {std::ranges::data(data), static_cast<std::size_t>(std::ranges::size(data)), sizeof(T),
+            element_type_of<T>()};
+  }
 }
 
 // A collective.

@@ -84,7 +84,7 @@ void ranks_and_tags_out_of_range(Communicator& world, Arguments) {
   Memory memory;
   const std::string hint = "ranks here are 0 to " + std::to_string(world.size() - 1);
   for (const OneCall& call : message_calls) {
-    for (const int peer : {world.size(), most, -2, least, any_source}) {
+    for (const int peer : {world.size(), most, -3, least, any_source}) {
       const auto told = [&](const std::string& what) {
         const std::string cause =
             what + " " + std::to_string(peer) + " is not a rank of this communicator";

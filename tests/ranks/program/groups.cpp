@@ -65,12 +65,12 @@ void groups_do_not_hear_each_other(Communicator& world, Arguments) {
       group->send(std::vector<int>{group == &world ? 3 : group == &node ? 2 : 1}, 1, 1);
   } else if (world.rank() == 1) {
     std::vector<int> value(1);
-    world.receive(value);
+    world.receive(value, any_source, 1);
     check_equal(value[0], 3);
     check(!world.try_probe().has_value(), "what the others sent is not ours");
-    node.receive(value);
+    node.receive(value, any_source, 1);
     check_equal(value[0], 2);
-    twin.receive(value);
+    twin.receive(value, any_source, 1);
     check_equal(value[0], 1);
   }
   // In another order on every rank: matched by communicator, not by time.

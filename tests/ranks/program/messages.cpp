@@ -109,7 +109,7 @@ void any_source_from_everybody(Communicator& world, Arguments) {
   std::vector<int> next(static_cast<std::size_t>(world.size()), 0);
   Bytes data(300'000);
   for (int i = 0; i < count * (world.size() - 1); ++i) {
-    const Status status = world.receive(data);
+    const Status status = world.receive(data, any_source, any_tag);
     check(status.source > 0 && status.source < world.size(), "a source that exists");
     const int number = next[static_cast<std::size_t>(status.source)]++;
     check_status(status, status.source, number,

@@ -172,7 +172,7 @@ void wait_any_tells_sends_that_are_over(Communicator& world, Arguments) {
   check(std::ranges::find(seen, false) == seen.end(), "each that is done, in turn");
   check(!requests[0].cancel(), "it has gone");
   check(requests[0].test(), "it is done");
-  check_equal(requests[1].wait().source, -1);
+  check_equal(requests[1].wait().source, no_rank);
   check_equal(wait_any(requests), std::size_t{2});
   wait_all(requests);
   check_equal(wait_any(requests), count);
@@ -191,7 +191,7 @@ void a_cancelled_receive_takes_nothing(Communicator& world, Arguments) {
   Request kept = world.receive_async(std::span{&late, 1}, me, 1);
   check(cancelled.cancel(), "nothing has come for it");
   check(cancelled.test(), "a cancelled request is done");
-  check_status(cancelled.wait(), -1, -1, 0);
+  check_status(cancelled.wait(), no_rank, any_tag, 0);
   check(!cancelled.cancel(), "it cannot be cancelled twice");
   world.send(std::vector<int>{5}, me, 1);
   check_status(kept.wait(), me, 1, sizeof(int));

@@ -1,0 +1,154 @@
+// One element of each rank, results that are returned, functions of two elements, and partners that
+// are not there.
+#include <complex>
+#include <numeric>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+struct Point {
+  double x = 0;
+  double y = 0;
+  bool operator==(const Point&) const = default;
+};
+enum class Level : std::int32_t { low, middle, high };
+
+// 1 + 2 + … + count
+int sum_to(int count) { return count * (count + 1) / 2; }
+
+void single_elements_go_and_results_are_returned(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  const int last = size - 1;
+
+  check_equal(world.allreduce(me + 1, sum), sum_to(size));
+  check_equal(world.allreduce(me + 0.5, max), last + 0.5);
+  const int reduced = world.reduce(me + 1, sum, last);
+  check_equal(reduced, me == last ? sum_to(size) : me + 1);
+  check_equal(world.scan(me + 1, sum), sum_to(me + 1));
+  check_equal(world.exscan(me + 1, sum, -7), me == 0 ? -7 : sum_to(me));
+
+  int told = me == last ? 42 : 0;
+  world.broadcast(told, last);
+  check_equal(told, 42);
+
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  check(world.allgather(me) == ranks, "allgather of one element");
+  check(world.gather(me, last) == (me == last ? ranks : std::vector<int>{}), "gather of one");
+  check_equal(world.scatter(me == last ? ranks : std::vector<int>{}, last), me);
+  check(world.alltoall(std::vector<int>(ranks.size(), me)) == ranks, "alltoall of one");
+
+  const std::vector<Point> two{{me + 0.0, 1}, {me + 0.5, 2}};
+  const std::vector<Point> all = world.allgather(two);
+  check_equal(all.size(), two.size() * ranks.size());
+  check(all[all.size() - 1] == Point{last + 0.5, 2}, "allgather of two");
+
+  // To the next rank, and any number of elements.
+  const int next = (me + 1) % size;
+  const int previous = (me + last) % size;
+  Point sent{me * 1.0, -1};
+  Point received;
+  check_status(world.sendrecv(sent, next, received, previous, 3), previous, 3, sizeof(Point));
+  check(received == Point{previous * 1.0, -1}, "an exchange of one element");
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{70'000}}) {
+    const Request out = world.send_async(ranks, next, 9);  // of another tag: it stays in line
+    std::vector<float> values(count, static_cast<float>(me));
+    Request sending = world.send_async(values, next, 4);
+    check(world.receive<float>(previous, 4) ==
+              std::vector<float>(count, static_cast<float>(previous)),
+          "a message of any length");
+    check(world.receive<int>(previous, any_tag) == ranks, "the other message");
+    sending.wait();
+  }
+  const std::string text = "abc";
+  const Request third = world.send_async(text, next);
+  expect_error([&] { world.receive<std::int16_t>(previous); },
+               {ErrorCode::mismatch, previous, "receive",
+                "a message of 3 bytes holds no whole number of elements of 2 bytes",
+                "receive it as bytes: receive<std::byte>"});
+  check_equal(world.receive<char>(previous).size(), text.size());
+}
+
+void functions_of_two_elements_reduce(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  // The library's own, by another name.
+  check_equal(world.allreduce(me + 1, std::plus<>{}), sum_to(size));
+  check_equal(world.allreduce(2.0, std::multiplies<double>{}), std::ldexp(1.0, size));
+  check_equal(world.allreduce(1U << me, std::bit_or<>{}), (1U << size) - 1);
+  check_equal(world.allreduce(me == 0, std::logical_or<>{}), true);
+  check_equal(world.allreduce(me == size, std::logical_or<>{}), false);
+  check(world.allreduce(me == 0 ? Level::high : Level::low, max) == Level::high, "enumerations");
+
+  // Types that the library does not know.
+  using Complex = std::complex<double>;
+  check(world.allreduce(Complex{1.0 * me, -1}, std::plus<>{}) ==
+            Complex{1.0 * sum_to(size - 1), -1.0 * size},
+        "complex numbers");
+  check(world.allreduce(1.5L, std::plus<>{}) == 1.5L * size, "long double");
+
+  // In rank order where nothing else is said: the leftmost wins.
+  const auto left = [](int a, int) { return a; };
+  for (const std::size_t count : {std::size_t{1}, std::size_t{9'000}}) {
+    std::vector<int> mine(count, me + 5);
+    world.allreduce(mine, left);
+    check(mine == std::vector<int>(count, 5), "an ordered function");
+    std::vector<int> larger(count, me);
+    world.allreduce_async(larger, commutative([](int a, int b) { return std::max(a, b); })).wait();
+    check(larger == std::vector<int>(count, size - 1), "a commutative function, asynchronously");
+  }
+
+  const auto found =
+      world.allreduce(Located<double>{.value = -1.0 * (me / 2), .place = me}, min_located);
+  const int least = (size - 1) / 2;
+  check(found == Located<double>{-1.0 * least, 2 * least}, "the least value and its place");
+  check(world.allreduce(Located<int>{.value = 7, .place = me}, max_located) == Located<int>{7, 0},
+        "of equal values the least place");
+}
+
+void nobody_is_a_partner(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  // Along a line: the ends have one neighbour.
+  const int left = me > 0 ? me - 1 : no_rank;
+  const int right = me + 1 < size ? me + 1 : no_rank;
+  int from_left = -5;
+  const Status status = world.sendrecv(me, right, from_left, left);
+  check_status(status, left, left == no_rank ? any_tag : 0, left == no_rank ? 0 : sizeof(int));
+  check_equal(from_left, left == no_rank ? -5 : left);
+  int from_right = -5;
+  std::vector<Request> requests;
+  requests.push_back(world.receive_async(from_right, right, 2));
+  requests.push_back(world.send_async(me, left, 2));
+  requests.push_back(world.sendrecv_async(me, right, from_left, left, 3));
+  wait_all(requests);
+  check_equal(from_right, right == no_rank ? -5 : right);
+
+  world.send(me, no_rank);
+  check_status(world.receive(from_left, no_rank), no_rank, any_tag, 0);
+  check(world.receive<int>(no_rank).empty(), "nothing comes from nobody");
+  check_status(world.probe(no_rank), no_rank, any_tag, 0);
+  check_status(*world.try_probe(no_rank), no_rank, any_tag, 0);
+  check_status(world.sendrecv(me, no_rank, from_left, no_rank), no_rank, any_tag, 0);
+  // Arguments are checked as ever.
+  expect_error(
+      [&] { world.send(me, no_rank, -3); },
+      {ErrorCode::bad_argument, no_peer, "send", "tag -3 is negative", "tags are 0 to 2147483647"});
+  expect_error([&] { world.send(me, -3); },
+               {ErrorCode::bad_argument, -3, "send",
+                "destination -3 is not a rank of this communicator", "ranks here are 0 to *"});
+}
+
+}  // namespace
+
+std::vector<Scenario> value_scenarios() {
+  return {in_world("single_elements_go_and_results_are_returned",
+                   single_elements_go_and_results_are_returned),
+          in_world("functions_of_two_elements_reduce", functions_of_two_elements_reduce),
+          in_world("nobody_is_a_partner", nobody_is_a_partner)};
+}
+
+}  // namespace qpmesh::ranks
