@@ -233,6 +233,30 @@ TEST(hosts, lose_no_byte_of_what_ranks_write) {
   EXPECT_EQ(sorted(lines_of(run.errors())), (Lines{"[0] wrong", "[1] wrong"}));
 }
 
+// What the launcher of a rank's host is: the courier, or its child, the job.
+pid_t parent_of(pid_t pid) {
+  std::ifstream file{fmt::format("/proc/{}/stat", pid)};
+  std::string text;
+  std::getline(file, text);
+  char state = 0;
+  pid_t parent = 0;
+  const std::size_t name_end = text.rfind(')');
+  if (name_end != std::string::npos)
+    std::istringstream{text.substr(name_end + 1)} >> state >> parent;
+  return parent;
+}
+
+// Their writers are not always faster than the courier: hence the trials.
+TEST(hosts, end_with_their_ranks_and_not_with_what_these_left_running) {
+  for (int trial = 0; trial < 10; ++trial) {
+    Launch run{on_hosts("a", {}, writers_left_behind)};
+    run.read_slowly();
+    ASSERT_EQ(run.wait(), 0);
+    ASSERT_LT(run.output().size(), on_its_way_bytes_max) << "trial " << trial;
+    ASSERT_TRUE(nothing_is_left());
+  }
+}
+
 TEST(hosts, give_the_input_to_rank_0_and_nothing_to_the_others) {
   std::string text;
   for (int i = 0; i < 8000; ++i) text += fmt::format("{}\n", i);
@@ -333,19 +357,6 @@ TEST(hosts, end_their_ranks_when_qpmesh_run_is_killed) {
   EXPECT_TRUE(nothing_is_left());
 }
 
-// What the launcher of a rank's host is: the courier, or its child, the job.
-pid_t parent_of(pid_t pid) {
-  std::ifstream file{fmt::format("/proc/{}/stat", pid)};
-  std::string text;
-  std::getline(file, text);
-  char state = 0;
-  pid_t parent = 0;
-  const std::size_t name_end = text.rfind(')');
-  if (name_end != std::string::npos)
-    std::istringstream{text.substr(name_end + 1)} >> state >> parent;
-  return parent;
-}
-
 TEST(hosts, that_are_lost_are_named_and_end_the_job) {
   for (const bool only_job : {false, true}) {
     Launch run{on_hosts("a,b", {"--grace-ms", "200"}, "echo $QPMESH_RANK $$; exec sleep 60")};
@@ -359,6 +370,28 @@ TEST(hosts, that_are_lost_are_named_and_end_the_job) {
     EXPECT_EQ(run.errors(), expected);
     EXPECT_TRUE(nothing_is_left());
   }
+}
+
+// How the ranks of a host ended is told to its job while the job tells how its own did. A courier
+// that is late finds more of both than its socket holds.
+TEST(hosts, end_together_however_many_ranks_have) {
+  constexpr int size = 320;  // of each; some 280 packets fill the socket
+  Launch run{on_hosts(fmt::format("a:{0},b:{0}", size), {},
+                      "echo $QPMESH_RANK $$; kill -STOP $$; exit 0")};
+  ASSERT_TRUE(run.sees_lines(2 * size)) << run.errors();
+  const std::vector<pid_t> pids = pids_of(run, 2 * size);
+  const pid_t job = parent_of(pids.back());
+  const pid_t courier = parent_of(job);
+  ASSERT_EQ(::kill(courier, SIGSTOP), 0);
+  for (const pid_t pid : pids) {
+    ASSERT_TRUE(await_state(pid, "T"));
+    ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  }
+  for (const pid_t pid : pids) ASSERT_TRUE(await_end(pid));
+  ::poll(nullptr, 0, 200);  // for the job to tell what there is room for
+  ASSERT_EQ(::kill(courier, SIGCONT), 0);
+  EXPECT_EQ(run.wait(), 0) << run.errors();
+  EXPECT_TRUE(nothing_is_left());
 }
 
 struct Fault {

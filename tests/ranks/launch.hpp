@@ -17,6 +17,7 @@
 #include <functional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/owned.hpp"
@@ -80,6 +81,7 @@ class Launch {
   }
 
   pid_t pid() const { return pid_; }
+  void read_slowly() { pause_ms_ = 1; }  // between reads of 4 KiB
   const std::string& output() const { return texts_[0]; }
   const std::string& errors() const { return texts_[1]; }
 
@@ -106,6 +108,7 @@ class Launch {
 
  private:
   bool read_some() {
+    ::poll(nullptr, 0, pause_ms_);
     std::array<pollfd, 2> polled{};
     for (std::size_t i = 0; i < 2; ++i)
       polled[i] = {.fd = streams_[i].get(), .events = POLLIN, .revents = 0};
@@ -127,6 +130,7 @@ class Launch {
   base::System system_;
   Deadline deadline_ = base::after_ms(system_, launch_patience_ms);
   pid_t pid_ = 0;
+  int pause_ms_ = 0;
   std::array<base::UniqueFd, 2> streams_;
   std::array<std::string, 2> texts_;
 };
@@ -162,20 +166,29 @@ inline std::string rank_message(const std::string& errors, int rank, const std::
   return {};
 }
 
-// The third field of /proc/…/stat, behind the name in brackets.
-inline bool await_state(pid_t pid, char state) {
+// The third field of /proc/…/stat, behind the name in brackets; '-' where there is no such process.
+inline char state_of(pid_t pid) {
+  std::ifstream file{fmt::format("/proc/{}/stat", pid)};
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? '-' : text[name_end + 2];
+}
+// Until it is in one of these states.
+inline bool await_state(pid_t pid, std::string_view states) {
   const auto deadline = Clock::now() + std::chrono::milliseconds{launch_patience_ms};
   for (; Clock::now() < deadline; ::poll(nullptr, 0, 1)) {
-    std::ifstream file{fmt::format("/proc/{}/stat", pid)};
-    std::string text;
-    std::getline(file, text);
-    const std::size_t name_end = text.rfind(')');
-    if (name_end != std::string::npos &&
-        text.substr(name_end).starts_with(std::string{") "} + state))
-      return true;
+    if (states.find(state_of(pid)) != states.npos) return true;
   }
   return false;
 }
+inline bool await_end(pid_t pid) { return await_state(pid, "Z-"); }
+
+// A rank that leaves behind who writes more, and what can be between the two at its end: pipes and
+// buffers, seldom half of this.
+inline const std::string writers_left_behind =
+    "for i in 1 2 3 4; do dd if=/dev/zero bs=64k count=400 2>/dev/null & done; sleep 0.1; exit 0";
+inline constexpr std::size_t on_its_way_bytes_max = std::size_t{2} << 20;
 
 // Ranks say "rank pid".
 inline std::vector<pid_t> pids_of(const Launch& run, std::size_t size) {

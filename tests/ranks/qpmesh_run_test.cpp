@@ -84,6 +84,14 @@ TEST(qpmesh_run, loses_no_byte_of_large_prefixed_output) {
   EXPECT_EQ(next[1], 20001);
 }
 
+TEST(qpmesh_run, ends_with_its_ranks_and_not_with_what_these_left_running) {
+  Launch run{job({"-np", "1", "--prefix"}, writers_left_behind)};
+  run.read_slowly();  // and these are faster
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_LT(run.output().size(), on_its_way_bytes_max);
+  EXPECT_TRUE(nothing_is_left());
+}
+
 TEST(qpmesh_run, breaks_a_line_that_never_ends) {
   Launch run{job({"-np", "1", "--prefix"}, "head -c 150000 /dev/zero | tr '\\0' x")};
   EXPECT_EQ(run.wait(), 0);
@@ -117,13 +125,13 @@ TEST(qpmesh_run, names_the_first_of_several_ranks_that_failed_before_it_looked) 
     const auto ranks = pids_of(run, 3);
     // Not the last rank first: it may speak before qpmesh-run watches it.
     ASSERT_EQ(::kill(run.pid(), SIGSTOP), 0);
-    ASSERT_TRUE(await_state(run.pid(), 'T'));
+    ASSERT_TRUE(await_state(run.pid(), "T"));
     ASSERT_EQ(::kill(ranks[1], killed ? SIGKILL : SIGUSR1), 0);
-    ASSERT_TRUE(await_state(ranks[1], 'Z'));
+    ASSERT_TRUE(await_state(ranks[1], "Z"));
     ASSERT_EQ(::kill(ranks[0], SIGUSR2), 0);
-    ASSERT_TRUE(await_state(ranks[0], 'Z'));
+    ASSERT_TRUE(await_state(ranks[0], "Z"));
     ASSERT_EQ(::kill(ranks[2], SIGUSR2), 0);
-    ASSERT_TRUE(await_state(ranks[2], 'Z'));
+    ASSERT_TRUE(await_state(ranks[2], "Z"));
     ASSERT_EQ(::kill(run.pid(), SIGCONT), 0);
     EXPECT_EQ(run.wait(), killed ? 128 + SIGKILL : 7);
     const char* const ending = killed ? "was killed by signal 9 (Killed)" : "exited with code 7";

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <deque>
 #include <sstream>
 
 #include "base/system.hpp"
@@ -21,6 +22,7 @@
 #include "bootstrap/listener.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
+#include "tools/run/child.hpp"
 #include "tools/run/host_plan.hpp"
 #include "tools/run/job.hpp"
 #include "tools/run/wire.hpp"
@@ -30,6 +32,7 @@ namespace {
 
 constexpr int alive_ms = 5'000;                                  // between two signs of life
 constexpr std::size_t unsent_bytes_max = std::size_t{64} << 10;  // then ranks wait to be heard
+constexpr std::size_t turn_bytes_max = std::size_t{16} << 10;    // of a pipe, in one read
 
 [[noreturn]] void fail(const char* what) {
   throw RunError{fmt::format("{} failed: {}", what, base::describe_errno(errno)), 1};
@@ -166,6 +169,7 @@ class Courier {
       wait_for_news();
       hear_launcher();
       hear_job();
+      tell_job();
       give_input();
       take_output();
       wire_.flush();
@@ -223,7 +227,8 @@ class Courier {
   void wait_for_news() {
     polled_.clear();
     wire_.ask(polled_, true);
-    polled_.push_back({.fd = job_.get(), .events = POLLIN, .revents = 0});
+    const int job_events = untold_.empty() ? POLLIN : POLLIN | POLLOUT;
+    polled_.push_back({.fd = job_.get(), .events = static_cast<short>(job_events), .revents = 0});
     for (const Source& source : sources_) {
       if (source.pipe && has_room())
         polled_.push_back({.fd = source.pipe.get(), .events = POLLIN, .revents = 0});
@@ -235,7 +240,7 @@ class Courier {
   }
 
   void hear_launcher() {
-    while (const auto message = wire_.receive()) {
+    while (auto message = wire_.receive()) {
       base::ByteReader reader{message->payload};
       switch (message->word) {
         case Word::signal: ::kill(pid_, reader.get<std::int32_t>()); break;
@@ -243,7 +248,7 @@ class Courier {
           unread_ = text_of(message->payload);
           if (unread_.empty()) input_.reset();
           break;
-        default: send_packet(job_.get(), *message);
+        default: untold_.push_back(*std::move(message));
       }
     }
     // Nobody is left who would tell the ranks to end. The job kills those that do not listen.
@@ -266,6 +271,11 @@ class Courier {
     }
   }
 
+  // Never waits: the job may, until hear_job() takes what it says.
+  void tell_job() {
+    while (!untold_.empty() && send_packet_now(job_.get(), untold_.front())) untold_.pop_front();
+  }
+
   void give_input() {
     if (unread_.empty()) return;
     const ssize_t count = ::write(input_.get(), unread_.data(), unread_.size());
@@ -277,7 +287,7 @@ class Courier {
 
   void take_output() {
     for (Source& source : sources_) {
-      while (source.pipe && has_room() && read(source)) {}
+      while (has_room() && read(source, turn_bytes_max) > 0) {}
     }
   }
 
@@ -286,25 +296,31 @@ class Courier {
     Word word = Word::output;
   };
 
-  // False: nothing there now.
-  bool read(Source& source) {
-    std::array<std::byte, 16 * 1024> bytes;
-    const ssize_t count = ::read(source.pipe.get(), bytes.data(), bytes.size());
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  // 0: nothing there now.
+  std::size_t read(Source& source, std::size_t bytes_max) {
+    if (!source.pipe || bytes_max == 0) return 0;
+    std::array<std::byte, turn_bytes_max> bytes;
+    const ssize_t count =
+        ::read(source.pipe.get(), bytes.data(), std::min(bytes_max, bytes.size()));
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (count <= 0) {
       source.pipe.reset();
-      return false;
+      return 0;
     }
     if (!wire_.ended())
       wire_.send(source.word, BlobView{bytes}.first(static_cast<std::size_t>(count)));
-    return true;
+    return static_cast<std::size_t>(count);
   }
 
   void tell_of_its_end() {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
     for (Source& source : sources_) {
-      while (source.pipe && read(source)) wire_.flush();
+      std::size_t left = bytes_in(source.pipe);
+      while (const std::size_t count = read(source, left)) {
+        left -= count;
+        if (!has_room()) wire_.finish();
+      }
     }
     if (WIFSIGNALED(status)) {
       const int signal = WTERMSIG(status);
@@ -319,9 +335,10 @@ class Courier {
   Wire wire_;
   HostPlan plan_;
   pid_t pid_ = 0;
-  base::UniqueFd job_;    // packets to and from it
-  base::UniqueFd input_;  // what rank 0 reads
-  std::string unread_;    // of it
+  base::UniqueFd job_;          // packets to and from it
+  std::deque<Message> untold_;  // packets that are still to go to it
+  base::UniqueFd input_;        // what rank 0 reads
+  std::string unread_;          // of it
   std::array<Source, 2> sources_;
   bool abandoned_ = false;
   std::vector<pollfd> polled_;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "tools/run/child.hpp"
+
 namespace qpmesh::run {
 
 void PrefixedOutput::add(int rank, base::UniqueFd pipe) {
@@ -26,14 +28,16 @@ void PrefixedOutput::ask(std::vector<pollfd>& polled) const {
 
 void PrefixedOutput::step() {
   for (Source& source : sources_) {
-    if (!outlet_.is_full()) read(source);
+    if (!outlet_.is_full()) read(source, turn_bytes_max);
   }
   outlet_.step();
 }
 
 void PrefixedOutput::finish() {
   for (Source& source : sources_) {
-    while (read(source)) {
+    std::size_t left = bytes_in(source.pipe);
+    while (const std::size_t count = read(source, left)) {
+      left -= count;
       while (outlet_.is_full()) outlet_.write_some();
     }
     if (!source.begun.empty()) end_line(source);
@@ -41,18 +45,18 @@ void PrefixedOutput::finish() {
   outlet_.finish();
 }
 
-bool PrefixedOutput::read(Source& source) {
-  if (!source.pipe) return false;
-  std::array<char, 16 * 1024> text;
-  const ssize_t count = ::read(source.pipe.get(), text.data(), text.size());
+std::size_t PrefixedOutput::read(Source& source, std::size_t bytes_max) {
+  if (!source.pipe || bytes_max == 0) return 0;
+  std::array<char, turn_bytes_max> text;
+  const ssize_t count = ::read(source.pipe.get(), text.data(), std::min(bytes_max, text.size()));
   if (count > 0) {
     take(source, {text.data(), static_cast<std::size_t>(count)});
-    return true;
+    return static_cast<std::size_t>(count);
   }
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
   if (!source.begun.empty()) end_line(source);
   source.pipe.reset();
-  return false;
+  return 0;
 }
 
 void PrefixedOutput::take(Source& source, std::string_view text) {

@@ -25,7 +25,8 @@ class PrefixedOutput {
   void ask(std::vector<pollfd>& polled) const;
   // Does what can be done without waiting.
   void step();
-  // Everything the pipes still hold, and lines without an end. Waits for the stream.
+  // What the pipes hold now, and lines without an end. Waits for the stream, and not for the end of
+  // a pipe: a process that a rank left behind may have it.
   void finish();
 
  private:
@@ -35,11 +36,12 @@ class PrefixedOutput {
     std::string begun;  // a line without its end
   };
 
-  bool read(Source& source);  // false: nothing there now
+  std::size_t read(Source& source, std::size_t bytes_max);  // 0: nothing there now
   void take(Source& source, std::string_view text);
   void end_line(Source& source);
 
   static constexpr std::size_t line_bytes_max = std::size_t{64} << 10;  // longer lines are broken
+  static constexpr std::size_t turn_bytes_max = std::size_t{16} << 10;  // of a source, in step()
 
   Outlet outlet_;
   std::vector<Source> sources_;

@@ -19,6 +19,20 @@ constexpr std::size_t payload_bytes_max = std::size_t{16} << 20;  // a plan has 
 constexpr std::size_t packet_bytes_max = 4096;
 constexpr std::size_t header_bytes = 5;
 
+// Whether it was not for want of room that it did not go.
+bool put_packet(int socket, const Message& message, int flags) noexcept {
+  base::ByteWriter packet;
+  packet.put(message.word);
+  Blob bytes = packet.blob();
+  bytes.insert(bytes.end(), message.payload.begin(), message.payload.end());
+  bytes.resize(std::min(bytes.size(), packet_bytes_max));
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | flags);
+  } while (sent < 0 && errno == EINTR);
+  return sent >= 0 || errno != EAGAIN;
+}
+
 }  // namespace
 
 Wire::Wire(base::UniqueFd in, base::UniqueFd out) : in_{std::move(in)}, out_{std::move(out)} {
@@ -133,13 +147,10 @@ RankEnd decode_rank_end(BlobView blob) {
   return end;
 }
 
-void send_packet(int socket, const Message& message) noexcept {
-  base::ByteWriter packet;
-  packet.put(message.word);
-  Blob bytes = packet.blob();
-  bytes.insert(bytes.end(), message.payload.begin(), message.payload.end());
-  bytes.resize(std::min(bytes.size(), packet_bytes_max));
-  while (::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 && errno == EINTR) {}
+void send_packet(int socket, const Message& message) noexcept { put_packet(socket, message, 0); }
+
+bool send_packet_now(int socket, const Message& message) noexcept {
+  return put_packet(socket, message, MSG_DONTWAIT);
 }
 
 std::optional<Message> receive_packet(int socket) {

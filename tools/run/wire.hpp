@@ -105,8 +105,10 @@ class Wire {
 Blob encode(const RankEnd& end);
 RankEnd decode_rank_end(BlobView blob);  // rank -1 where it makes no sense
 
-// The same between a courier and its job, over a socket that keeps packets whole.
-void send_packet(int socket, const Message& message) noexcept;
+// The same between a courier and its job, over a socket that keeps packets whole. It holds some
+// hundred: then the job waits for its courier, and so the courier never waits for its job.
+void send_packet(int socket, const Message& message) noexcept;      // waits for room
+bool send_packet_now(int socket, const Message& message) noexcept;  // false: there is no room
 std::optional<Message> receive_packet(int socket);  // nothing: none there now, or the end
 
 }  // namespace qpmesh::run
