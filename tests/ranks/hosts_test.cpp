@@ -187,6 +187,14 @@ TEST(hosts, meet_where_the_first_of_them_listens_or_where_the_user_says) {
     EXPECT_EQ(told.wait(), 0);
     EXPECT_EQ(told.output(), "somewhere:4000\nsomewhere:4000\n");
   }
+  {
+    // Of a login over ssh, by a network that ranks may not have.
+    const Variable login{"SSH_CONNECTION", "203.0.113.9 50000 203.0.113.7 22"};
+    Launch here{{"--hosts", "localhost,b", "--ssh", REMOTE_SHELL, "sh", "-c", "echo $QPMESH_ROOT"}};
+    EXPECT_EQ(here.wait(), 0) << here.errors();
+    EXPECT_EQ(lines_of(here.output()).size(), 2U);
+    EXPECT_EQ(here.output().find("203.0.113.7"), std::string::npos) << here.output();
+  }
   const Variable ports{"QPMESH_PORTS", "4000-300"};
   Launch wrong{on_hosts("a,b", {}, "echo never")};
   EXPECT_EQ(wrong.wait(), 2);

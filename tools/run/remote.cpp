@@ -97,6 +97,9 @@ Remote::Remote(const std::vector<std::string>& command, const sigset_t& signal_m
     // Out of the terminal's reach: it cannot ask for a password, and ^C is ours to pass on.
     ::setsid();
     ::setenv("SSH_ASKPASS_REQUIRE", "never", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+    // Of the user's login: it says where that came from, and not where we are.
+    if (words.front() == own_program)
+      ::unsetenv("SSH_CONNECTION");  // NOLINT(concurrency-mt-unsafe)
     ::signal(SIGPIPE, SIG_DFL);
     ::dup2(to_it[0].get(), 0);
     ::dup2(from_it[1].get(), 1);

@@ -57,7 +57,7 @@ struct Message {
 // What a host says of itself.
 struct HostHere {
   std::string address;    // at which the other hosts may reach it, in numbers
-  std::string seen_from;  // the launcher's, as this host sees it; empty where ssh did not say
+  std::string seen_from;  // the launcher's, as this host sees it; empty where no ssh said it
   std::uint16_t port = 0;
 };
 
