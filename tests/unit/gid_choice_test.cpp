@@ -511,7 +511,8 @@ gid 0 10.0.0.1 v2 eth0
 netdev eth0 up 10.0.0.1/24
 )",
                 {},
-                {"iWARP connects through the RDMA communication manager only"},
+                {"iWARP is not supported, with QPMESH_CONNECT=cm neither: it has no immediates, "
+                 "and its caller must send first"},
                 {"RoCE or InfiniBand device"}},
         Useless{"zero_entries_only",
                 R"(

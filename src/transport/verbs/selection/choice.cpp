@@ -77,7 +77,8 @@ Verdict check_health(const Entry& entry, const Wishes& wishes) {
   const bool iwarp = device.protocol == DeviceProtocol::iwarp;
   if (device.protocol != DeviceProtocol::infiniband || port.link_layer == LinkLayer::unspecified)
     return {Refusal::wrong_protocol,
-            {iwarp ? "iWARP connects through the RDMA communication manager only"
+            {iwarp ? "iWARP is not supported, with QPMESH_CONNECT=cm neither: it has no "
+                     "immediates, and its caller must send first"
                    : "neither InfiniBand nor RoCE",
              "use a RoCE or InfiniBand device: QPMESH_DEVICE"}};
   if (port.state != port_active)
