@@ -91,9 +91,12 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : cannot_run_code;
   }
   try {
-    const auto facts = doctor::collect();
+    auto facts = doctor::collect();
     const auto identity = qpmesh::bootstrap::identify(qpmesh::bootstrap::process_environment());
-    if (identity.size > 1) return examine_job(facts, identity, wishes);
+    if (identity.size > 1) {
+      facts.local_size = identity.local_size;
+      return examine_job(facts, identity, wishes);
+    }
     return tell({.ranks = {report_of(facts, 0)}}, identity, wishes);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

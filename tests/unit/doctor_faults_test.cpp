@@ -329,6 +329,15 @@ TEST(doctor_job, tries_every_pair_and_draws_them) {
   ::unlink(svg.c_str());
 }
 
+TEST(doctor_job, asks_for_address_space_for_all_ranks_of_the_host) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reserves more address space than the limit";
+#endif
+  const auto enough_for_one = [] { return limit(RLIMIT_AS, rlim_t{100} << 30); };
+  const Ran ran = Tool{{launcher(), "-np", "2", doctor(), "--json"}, {}, enough_for_one}.wait();
+  EXPECT_FOUND(ran, "address_space", "problem", "and these are 2", "ulimit -v unlimited");
+}
+
 TEST(doctor_job, of_a_forced_transport_tries_that) {
   const Ran ran =
       Tool{{launcher(), "-np", "2", doctor(), "--json"}, {"QPMESH_TRANSPORT=tcp"}}.wait();

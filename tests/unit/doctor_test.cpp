@@ -215,6 +215,28 @@ TEST(host_checks, take_a_missing_device_for_a_problem_where_rdma_is_asked_for) {
   EXPECT_TRUE(any_problem(examine(facts)));
 }
 
+TEST(host_checks, ask_for_room_for_the_memory_of_every_rank_of_the_host) {
+  HostFacts facts = healthy();
+  const std::int64_t arena = facts.options.arena_bytes_max;
+  facts.local_size = 3;
+  facts.address_bytes_max = 3 * arena;
+  EXPECT_THAT(examine(facts), IsEmpty());
+  facts.address_bytes_max = 3 * arena - 1;
+  const auto found = examine(facts);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::problem);
+  EXPECT_THAT(found[0].what, HasSubstr("for each rank of its host, and these are 3"));
+  EXPECT_THAT(found[0].mend,
+              HasSubstr("QPMESH_ARENA_BYTES_MAX=" + std::to_string((3 * arena - 1) / 4)));
+  // Nobody says how many ranks there will be.
+  facts.local_size = 0;
+  facts.info.cores.cores = {0, 1, 2, 3};
+  const auto guessed = examine(facts);
+  ASSERT_EQ(guessed.size(), 1U);
+  EXPECT_EQ(guessed[0].severity, Severity::note);
+  EXPECT_THAT(guessed[0].what, HasSubstr(": 4 with one on each core"));
+}
+
 TEST(host_checks, do_not_ask_for_interfaces_that_nobody_uses) {
   HostFacts facts = healthy();
   facts.interfaces.push_back({.name = "wlan0"});

@@ -48,6 +48,7 @@ struct KernelModule {
 
 struct HostFacts {
   Options options{};
+  int local_size = 0;  // ranks of this host, as the launcher says; 0: no launcher
   info::Facts info{};  // cores, locked memory, RDMA devices
   base::Place place{};
   std::string kernel{};     // its release

@@ -8,6 +8,7 @@
 #include "qpmesh/error.hpp"
 #include "startup/reach.hpp"
 #include "tools/doctor/findings.hpp"
+#include "topology/cores.hpp"
 #include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::doctor {
@@ -94,20 +95,37 @@ List open_files(const HostFacts& facts) {
            "ulimit -n 65536; for good: echo '* - nofile 65536' >> /etc/security/limits.conf"}};
 }
 
-List limit_of_arena(std::int64_t limit, const HostFacts& facts, std::string_view name,
-                    std::string_view command) {
-  const std::int64_t needed = facts.options.arena_bytes_max;
-  if (limit < 0 || limit >= needed) return {};
-  return {{fmt::format("{} allows {}, the sparse memory of a rank is {} long", name,
-                       size_text(limit), size_text(needed)),
-           fmt::format("{}, or export QPMESH_ARENA_BYTES_MAX={}", command,
-                       std::max<std::int64_t>(limit / 2, mib))}};
+std::string or_smaller_arenas(std::int64_t bytes_max) {
+  return fmt::format(", or export QPMESH_ARENA_BYTES_MAX={}", std::max(bytes_max, mib));
 }
+
 List file_size(const HostFacts& facts) {
-  return limit_of_arena(facts.file_bytes_max, facts, "RLIMIT_FSIZE", "ulimit -f unlimited");
+  const std::int64_t needed = facts.options.arena_bytes_max;
+  if (facts.file_bytes_max < 0 || facts.file_bytes_max >= needed) return {};
+  return {{fmt::format("RLIMIT_FSIZE allows {}, the sparse memory of a rank is {} long",
+                       size_text(facts.file_bytes_max), size_text(needed)),
+           "ulimit -f unlimited" + or_smaller_arenas(facts.file_bytes_max / 2)}};
 }
+
+// A rank maps the memory of every rank of its host. How many these are a launcher says; without one
+// there may be as many as cores.
 List address_space(const HostFacts& facts) {
-  return limit_of_arena(facts.address_bytes_max, facts, "RLIMIT_AS", "ulimit -v unlimited");
+  const std::int64_t limit = facts.address_bytes_max;
+  const std::int64_t arena = facts.options.arena_bytes_max;
+  const auto look = [&](int ranks, const std::string& these, Severity severity) -> List {
+    if (limit < 0 || limit / ranks >= arena) return {};
+    return {{fmt::format("RLIMIT_AS allows {}; a rank maps {} for each rank of its host{}",
+                         size_text(limit), size_text(arena), these),
+             "ulimit -v unlimited" + or_smaller_arenas(limit / (ranks + 1)), severity}};
+  };
+  if (facts.local_size > 0)
+    return look(facts.local_size, fmt::format(", and these are {}", facts.local_size),
+                Severity::problem);
+  const int cores = std::max(topology::usable_core_count(std::span{&facts.info.cores, 1}), 1);
+  List alone = look(1, "", Severity::problem);
+  return !alone.empty()
+             ? alone
+             : look(cores, fmt::format(": {} with one on each core", cores), Severity::note);
 }
 
 // ---- what the kernel or a container's filter allows ----
@@ -509,7 +527,10 @@ constexpr std::array table{
     Row{"rdma_choice", "TCP is used instead, or init fails where RDMA was asked for", rdma_choice},
     Row{"rdma_port", "the port is left out: another one, or TCP", rdma_port},
     Row{"rdma_mtu", "large messages over RDMA take more packets than they need", rdma_mtu},
-    Row{"clock_source", "every wait reads the clock: small messages take longer", clock_source},
+    Row{"clock_source",
+        "waits that outlast their spins read it, and so does what is measured while it runs: "
+        "ranks that share cores are slower",
+        clock_source},
     Row{"clock_unsynchronised", "times in the logs of several hosts cannot be compared",
         clock_synchronised},
     Row{"unknown_variable", "the variable has no effect", unknown_variable},
