@@ -1,14 +1,18 @@
 // The tool itself, in processes whose limits, kernel and networks are broken on purpose.
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <pty.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -411,7 +415,47 @@ TEST_F(DoctorOnTwoHosts, names_an_address_that_no_route_leads_to) {
   expect(ran, "unreachable_address", "10.99.0.1 of lo", "export QPMESH_SUBNET");
   EXPECT_THAT(found_in_job(ran, "unreachable_address")["what"].get<std::string>(),
               HasSubstr("Network is unreachable"));
+  EXPECT_EQ(found_in_job(ran, "unreachable_address")["severity"], "note") << "another comes first";
   EXPECT_EQ(ran.report()["pairs"][0]["way"], "tcp") << "the others go on";
+}
+
+TEST_F(DoctorOnTwoHosts, is_silent_about_a_network_of_containers_that_both_have) {
+  for (const int host : {0, 1}) {
+    hosts_.ip(host, {"link", "add", "docker0", "type", "veth", "peer", "name", "inside"});
+    hosts_.ip(host, {"addr", "add", "172.17.0.1/16", "dev", "docker0"});
+    for (const char* const end : {"docker0", "inside"}) hosts_.ip(host, {"link", "set", end, "up"});
+  }
+  ASSERT_EQ(hosts_.problem(), "");
+  const Ran ran = examine_both("");
+  EXPECT_TRUE(found_in_job(ran, "unreachable_address").is_null()) << ran.output;
+  EXPECT_EQ(ran.report()["pairs"][0]["line"], TwoHosts::addresses[0]);
+}
+
+// The caller has an address of the other host itself, and who listens there says nothing.
+TEST_F(DoctorOnTwoHosts, go_on_to_the_next_address_where_somebody_else_answers) {
+  for (const int host : {0, 1}) {
+    hosts_.ip(host, {"addr", "add", "10.56.9.9/32", "dev", "lo"});
+    hosts_.ip(host, {"addr", "add", fmt::format("10.56.0.{}/24", host + 1), "dev", "cable"});
+  }
+  ASSERT_EQ(hosts_.problem(), "");
+  std::vector<qpmesh::base::UniqueFd> silent;
+  std::thread{[&] {
+    hosts_.enter(1);
+    for (std::uint16_t port = 5000; port <= 5007; ++port) {
+      sockaddr_in here{};
+      here.sin_family = AF_INET;
+      here.sin_port = htons(port);
+      ASSERT_EQ(::inet_pton(AF_INET, "10.56.9.9", &here.sin_addr), 1);
+      auto& socket = silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here), 0);
+      ASSERT_EQ(::listen(socket.get(), 8), 0);
+    }
+  }}.join();
+  const Ran ran = examine_both("", {"QPMESH_SUBNET=10.56.0.0/16", "QPMESH_PORTS=5000-5007"});
+  expect(ran, "unreachable_address", "10.56.9.9 of lo", "export QPMESH_SUBNET");
+  EXPECT_EQ(found_in_job(ran, "unreachable_address")["severity"], "problem");
+  EXPECT_EQ(ran.report()["pairs"][0]["line"], "10.56.0.1");
+  EXPECT_EQ(ran.report()["pairs"][0]["way"], "tcp") << ran.output;
 }
 
 TEST_F(DoctorOnTwoHosts, is_silent_about_addresses_that_are_not_used) {

@@ -305,7 +305,8 @@ const std::vector<PairFault>& pair_faults() {
        [](Report& r) {
          r.pairs[0].calls.push_back({"10.9.0.1:4000", "eth3", EHOSTUNREACH});
        },
-       "rank 1 (on beta) cannot reach 10.9.0.1 of eth3 on alpha: No route to host",
+       "rank 1 (on beta) cannot reach 10.9.0.1 of eth3 on alpha: No route to host; 10.0.0.1 comes "
+       "first",
        "export QPMESH_SUBNET"},
       {"apart",
        [](Report& r) {
@@ -367,6 +368,23 @@ TEST(pair_checks, name_each_fault_once_with_its_cost_and_mend) {
     EXPECT_THAT(found->mend, HasSubstr(fault.mend));
     EXPECT_FALSE(found->cost.empty());
   }
+}
+
+TEST(pair_checks, take_an_address_for_a_problem_where_init_tries_it_before_one_that_answers) {
+  Report report = healthy_job();
+  auto& calls = report.pairs[0].calls;
+  const Call silent{"10.9.0.1:4000", "eth3", ETIMEDOUT};
+  calls.push_back(silent);
+  EXPECT_FALSE(any_problem(examine(pair_checks(), report)));
+  calls.insert(calls.begin(), silent);
+  EXPECT_TRUE(any_problem(examine(pair_checks(), report)));
+}
+
+TEST(pair_checks, do_not_expect_to_reach_a_network_of_containers) {
+  Report report = healthy_job();
+  report.ranks[0].interfaces = {{.name = "docker0", .up = true, .container = true}};
+  report.pairs[0].calls.push_back({"172.17.0.1:4000", "docker0", ECONNREFUSED});
+  EXPECT_THAT(examine(pair_checks(), report), IsEmpty());
 }
 
 TEST(pair_checks, have_a_fault_for_each_row) {

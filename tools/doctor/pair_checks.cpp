@@ -134,31 +134,44 @@ List not_joined(const Report& report) {
   return seen;
 }
 
-// Beside others that answer.
+bool is_of_containers(const Report& report, const PairReport& pair, const Call& call) {
+  const auto& all = rank_of(report, pair.low).interfaces;
+  const auto found = std::ranges::find(all, call.netdev, &Interface::name);
+  return found != all.end() && found->container;
+}
+
+// Beside others that answer. init goes through them in this order. A network of containers has the
+// same addresses on many hosts: that others do not reach it is as it should be.
 List unreachable_address(const Report& report) {
   struct Unanswered {
     const PairReport* pair = nullptr;  // the first one
     const Call* call = nullptr;
     int callers = 0;
+    bool is_tried = false;  // by one of them, before the one that answers
   };
   std::map<std::string, Unanswered> all;  // by network and address
   for (const PairReport& pair : report.pairs) {
     if (pair.line.empty()) continue;
+    bool answered = false;
     for (const Call& each : pair.calls) {
-      if (each.error == 0) continue;
+      answered = answered || host_of(each) == pair.line;
+      if (each.error == 0 || (answered && is_of_containers(report, pair, each))) continue;
       auto& entry = all[fmt::format("{}, {}", network_of(report, pair.low), host_of(each))];
       if (entry.callers++ == 0) entry.pair = &pair, entry.call = &each;
+      entry.is_tried = entry.is_tried || !answered;
     }
   }
   List seen;
   for (const auto& [key, entry] : all) {
     seen.push_back(
-        {fmt::format("{} cannot reach {} of {} on {}{}: {}", named(report, entry.pair->high),
+        {fmt::format("{} cannot reach {} of {} on {}{}: {}{}", named(report, entry.pair->high),
                      host_of(*entry.call), entry.call->netdev,
                      rank_of(report, entry.pair->low).host,
                      entry.callers == 1 ? "" : fmt::format(" (nor {} others)", entry.callers - 1),
-                     describe_errno(entry.call->error)),
-         mend_of_call(report, *entry.pair, *entry.call)});
+                     describe_errno(entry.call->error),
+                     entry.is_tried ? "" : fmt::format("; {} comes first", entry.pair->line)),
+         mend_of_call(report, *entry.pair, *entry.call),
+         entry.is_tried ? Severity::problem : Severity::note});
   }
   return seen;
 }
@@ -340,7 +353,7 @@ using Row = Check<Report>;
 constexpr std::array table{
     Row{"unreachable", "init fails: every rank must reach every other by TCP", unreachable},
     Row{"not_joined", "init fails: nothing joins the two", not_joined},
-    Row{"unreachable_address", "init tries this address too, and waits for it",
+    Row{"unreachable_address", "init waits for it before it tries the next one",
         unreachable_address},
     Row{"apart", "a socket carries their messages: some ten times the time of shared memory",
         apart},

@@ -36,6 +36,7 @@ using Token = std::array<std::byte, 16>;
 using std::chrono::milliseconds;
 
 constexpr std::int64_t connect_ms_max = 2'000;
+constexpr std::int64_t head_start_ms = 50;       // of an address before the next one
 constexpr std::int64_t talk_ms_max = 5'000;      // for the answer to a word
 constexpr std::int64_t drain_ms = 30;            // for datagrams that are under way
 constexpr std::int64_t init_ms_max = 15'000;     // of a pair
@@ -229,6 +230,7 @@ class Examination {
   }
 
   void gather_guests() {
+    world_.all_gather({}, for_all());  // from here on the world knows by what address it met
     Guest mine{.cores = topology::usable_core_count(std::span{&facts_.info.cores, 1}),
                .place = facts_.place};
     system_.random(mine.token);
@@ -251,9 +253,13 @@ class Examination {
       listeners_.push_back(std::move(local.socket));
     }
     const auto ports = bootstrap::parse_port_range(facts_.options.ports);
-    // Those that a job would use.
+    // Those that a job would use, in its order: first the one that the ranks met by.
     const auto subnet = selection::wishes_of(facts_.options).subnet;
-    for (const auto& [netdev, host] : bootstrap::interfaces(system_)) {
+    auto all = bootstrap::interfaces(system_);
+    std::stable_partition(
+        all.begin(), all.end(),
+        [met_by = world_.local_address()](const auto& each) { return each.host == met_by; });
+    for (const auto& [netdev, host] : all) {
       const auto address = selection::parse_address(host);
       if (loops(host) || (subnet && !(address && contains(*subnet, *address)))) continue;
       if (!facts_.options.netdev.empty() && facts_.options.netdev != netdev) continue;
@@ -316,7 +322,7 @@ class Examination {
 
   // ---- meeting ----
 
-  // All addresses at once; the first one in order that answers is the line, others are closed.
+  // All addresses at once; the first one in order that answers a greeting is the line.
   std::optional<UniqueFd> call(int low, PairReport& pair) {
     const Guest& there = guests_[at(low)];
     const Deadline deadline = base::after_ms(system_, connect_ms_max);
@@ -330,7 +336,9 @@ class Examination {
         pair.calls.push_back({"@" + there.unix_name, "", opened.error});
         return std::nullopt;
       }
-      return greet(std::move(opened.socket), low, pair);
+      std::vector<UniqueFd> socket;
+      socket.push_back(std::move(opened.socket));
+      return greet(std::move(socket), low, pair);
     }
     std::vector<UniqueFd> sockets;
     for (std::size_t i = 0; i < there.listeners.size(); ++i) {
@@ -340,24 +348,64 @@ class Examination {
                             opened.socket ? EINPROGRESS : opened.error});
       sockets.push_back(std::move(opened.socket));
     }
-    std::optional<UniqueFd> first;
     for (std::size_t i = 0; i < sockets.size(); ++i) {
       Call& call = pair.calls[i];
       if (!sockets[i]) continue;
       call.error = bootstrap::await(system_, sockets[i].get(), POLLOUT, deadline);
       if (call.error == 0) call.error = bootstrap::finish_connecting(system_, sockets[i].get());
-      if (call.error == 0 && !first) first = std::move(sockets[i]);
+      if (call.error != 0) sockets[i].reset();
     }
-    if (!first) return std::nullopt;
-    return greet(*std::move(first), low, pair);
+    return greet(std::move(sockets), low, pair);
   }
 
-  std::optional<UniqueFd> greet(UniqueFd socket, int low, PairReport& pair) {
+  // The first that answers is the line. Each is greeted a little after the one before: what is
+  // connected need not be the other rank, for its address may be one of this host, too, or of a
+  // third one.
+  std::optional<UniqueFd> greet(std::vector<UniqueFd> sockets, int low, PairReport& pair) {
     const Greeting hello = greeting(me(), low);
-    const auto bytes = std::as_bytes(std::span{&hello, 1});
-    if (bootstrap::send(system_, socket.get(), bytes).count == bytes.size()) return socket;
-    pair.failure = "the connection closed at once";
+    const Greeting expected = greeting(low, me());
+    const Deadline deadline = soon();
+    std::size_t greeted = 0;
+    const auto give_up = [&](std::size_t i, int error) {
+      sockets[i].reset();
+      if (i < pair.calls.size()) pair.calls[i].error = error;
+    };
+    const auto is_open = [](const UniqueFd& each) { return static_cast<bool>(each); };
+    while (std::ranges::any_of(sockets, is_open) && system_.now() < deadline) {
+      while (greeted < sockets.size() && !sockets[greeted]) ++greeted;
+      if (greeted < sockets.size()) {
+        const auto bytes = std::as_bytes(std::span{&hello, 1});
+        if (bootstrap::send(system_, sockets[greeted].get(), bytes).count != bytes.size())
+          give_up(greeted, ECONNRESET);
+        ++greeted;
+      }
+      std::vector<pollfd> polled;
+      for (std::size_t i = 0; i < greeted; ++i) polled.push_back({sockets[i].get(), POLLIN, 0});
+      const bool more = greeted < sockets.size();
+      ::poll(polled.data(), polled.size(),
+             base::remaining_ms(system_, more ? base::after_ms(system_, head_start_ms) : deadline));
+      for (std::size_t i = 0; i < greeted; ++i) {
+        if (polled[i].revents == 0 || !sockets[i]) continue;
+        if (hears(sockets[i].get(), expected)) {
+          for (std::size_t silent = 0; silent < i; ++silent)
+            if (sockets[silent]) give_up(silent, ETIMEDOUT);
+          return std::move(sockets[i]);
+        }
+        give_up(i, ECONNRESET);
+      }
+    }
+    for (std::size_t i = 0; i < sockets.size(); ++i)
+      if (sockets[i]) give_up(i, ETIMEDOUT);
+    if (pair.calls.empty()) pair.failure = "the other rank did not answer";
     return std::nullopt;
+  }
+
+  // So few bytes come at once.
+  bool hears(int socket, const Greeting& expected) const {
+    Greeting heard{};
+    const auto got =
+        bootstrap::receive(system_, socket, std::as_writable_bytes(std::span{&heard, 1}));
+    return got.count == sizeof heard && std::memcmp(&heard, &expected, sizeof heard) == 0;
   }
 
   // The caller may find no address: then nobody comes.
@@ -373,10 +421,10 @@ class Examination {
       for (std::size_t i = listeners_.size(); i < all.size(); ++i) {
         if (all[i].revents == 0) continue;
         UniqueFd& caller = callers[i - listeners_.size()];
-        Greeting heard{};
-        const auto got =
-            bootstrap::receive(system_, caller.get(), std::as_writable_bytes(std::span{&heard, 1}));
-        if (got.count == sizeof heard && std::memcmp(&heard, &expected, sizeof heard) == 0)
+        const Greeting hello = greeting(me(), high);
+        const auto bytes = std::as_bytes(std::span{&hello, 1});
+        if (hears(caller.get(), expected) &&
+            bootstrap::send(system_, caller.get(), bytes).count == bytes.size())
           return std::move(caller);
         caller.reset();  // a port scan, or an address that was tried
       }
