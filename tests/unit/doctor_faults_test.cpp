@@ -472,6 +472,37 @@ TEST_F(DoctorOnTwoHosts, names_the_packets_that_the_path_does_not_carry) {
          "ip link set cable mtu 1280");
 }
 
+// As where hosts are known by an address of their own, to which routes lead by several interfaces.
+TEST_F(DoctorOnTwoHosts, measures_packets_by_the_interface_that_sends_them) {
+  for (const int host : {0, 1}) {
+    const std::size_t other = host == 0 ? 1 : 0;
+    hosts_.ip(host, {"addr", "add", fmt::format("10.99.0.{}/32", host + 1), "dev", "lo"});
+    hosts_.ip(host, {"route", "add", fmt::format("10.99.0.{}/32", other + 1), "via",
+                     TwoHosts::addresses[other]});
+  }
+  ASSERT_EQ(hosts_.problem(), "");
+  const Words by_lo{"QPMESH_SUBNET=10.99.0.0/16"};
+  const Ran well = examine_both("", by_lo);
+  EXPECT_TRUE(found_in_job(well, "path_mtu").is_null()) << well.output;
+  EXPECT_EQ(well.report()["pairs"][0]["line"], "10.99.0.1");
+  EXPECT_EQ(well.report()["pairs"][0]["from_low"]["sent_bytes_max"], 1500);
+  EXPECT_EQ(well.report()["pairs"][0]["from_low"]["arrived_bytes_max"], 1500);
+  hosts_.ip(1, {"link", "set", "cable", "mtu", "1300"});
+  ASSERT_EQ(hosts_.problem(), "");
+  expect(examine_both("", by_lo), "path_mtu", "those of 1500, which its interface takes, do not",
+         "ip link set INTERFACE mtu 1280");
+}
+
+TEST_F(DoctorOnTwoHosts, excludes_rdma_where_messages_are_to_be_encrypted) {
+  const Ran ran = examine_both("", {"QPMESH_ENCRYPT=yes"});
+  const json pair = ran.report()["pairs"][0];
+  EXPECT_EQ(pair["way"], "tcp") << ran.output;
+  const auto verbs = std::ranges::find_if(pair["refused"],
+                                          [](const json& each) { return each["way"] == "verbs"; });
+  ASSERT_NE(verbs, pair["refused"].end()) << ran.output;
+  EXPECT_EQ((*verbs)["why"], "QPMESH_ENCRYPT=yes");
+}
+
 TEST_F(DoctorOnTwoHosts, names_udp_port_4791_where_a_firewall_drops_it) {
   const Ran ran = examine_both(blackhole("iif cable ipproto udp dport 4791"));
   if (ran.code == not_broken) GTEST_SKIP() << "no rules of routing here";

@@ -387,6 +387,13 @@ TEST(pair_checks, do_not_expect_to_reach_a_network_of_containers) {
   EXPECT_THAT(examine(pair_checks(), report), IsEmpty());
 }
 
+TEST(pair_checks, take_no_way_for_a_problem_that_the_options_exclude) {
+  Report report = healthy_job();
+  report.pairs[0].way = "tcp";
+  report.pairs[0].refused = {{"verbs", "QPMESH_ENCRYPT=yes", "", true}};
+  EXPECT_THAT(examine(pair_checks(), report), IsEmpty());
+}
+
 TEST(pair_checks, have_a_fault_for_each_row) {
   std::set<std::string> rows;
   std::set<std::string> made;

@@ -23,7 +23,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interface, name, up, carrier, loopback, conta
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankReport, rank, host, place, kernel, container, cores,
                                    interfaces, rdma_devices, findings)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, address, netdev, error)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedWay, way, why, hint)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RefusedWay, way, why, hint, by_options)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datagrams, netdev, sent_bytes_max, arrived_bytes_max, roce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidEnd, device, index, gid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidPair, low, high, why)

@@ -43,7 +43,8 @@ std::string calls_of(const PairReport& pair) {
 }
 
 const RefusedWay* refused(const PairReport& pair, std::string_view way) {
-  const auto found = std::ranges::find(pair.refused, way, &RefusedWay::way);
+  const auto found = std::ranges::find_if(
+      pair.refused, [&](const RefusedWay& each) { return each.way == way && !each.by_options; });
   return found == pair.refused.end() ? nullptr : &*found;
 }
 
@@ -267,14 +268,17 @@ List path_mtu(const Report& report) {
     if (sent.arrived_bytes_max == 0 || sent.arrived_bytes_max >= sent.sent_bytes_max)
       return std::nullopt;
     const std::string& host = rank_of(report, from).host;
+    const bool known = !sent.netdev.empty();
     return Seen{
         fmt::format("from {} to {}: packets of {} bytes arrive, those of {}, which its "
-                    "interface {} takes, do not",
+                    "interface{} takes, do not",
                     named(report, from), named(report, to), sent.arrived_bytes_max,
-                    sent.sent_bytes_max, sent.netdev),
+                    sent.sent_bytes_max, known ? " " + sent.netdev : ""),
         fmt::format("raise the MTU of what lies between them to {}, or on {}: ip link set {} "
-                    "mtu {}",
-                    sent.sent_bytes_max, host, sent.netdev, sent.arrived_bytes_max)};
+                    "mtu {}{}",
+                    sent.sent_bytes_max, host, known ? sent.netdev : "INTERFACE",
+                    sent.arrived_bytes_max,
+                    known ? "" : "; ip route get ADDRESS shows the interface")};
   });
 }
 

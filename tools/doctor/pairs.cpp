@@ -45,6 +45,7 @@ constexpr std::int64_t all_budget_ms = 20'000;   // for the measurements of all 
 constexpr std::int64_t operation_ms_max = 10'000;
 constexpr std::size_t gather_bytes_max = 60'000;  // a bootstrap carries 64 KiB
 constexpr std::uint16_t roce_port = 4791;
+constexpr int ip_bytes_max = 65'535;
 constexpr std::size_t gid_pairs_max = 16;      // one that does not work takes seconds
 constexpr std::uint32_t first_gid_step = 100;  // behind those of ways
 
@@ -149,8 +150,9 @@ UniqueFd datagram_socket(std::uint16_t port) {
   return socket;
 }
 
-// Begins with the pair's token; the rest is air.
-void send_datagram(const bootstrap::Address& to, const Token& token, int ip_bytes, bool roce) {
+// Begins with the pair's token; the rest is air. False: it did not leave, as where it is longer
+// than the interface takes.
+bool send_datagram(const bootstrap::Address& to, const Token& token, int ip_bytes, bool roce) {
   const bool v4 = to.family() == AF_INET;
   const UniqueFd socket{::socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   // As long as it is and whole, whatever the kernel believes of the path.
@@ -164,7 +166,8 @@ void send_datagram(const bootstrap::Address& to, const Token& token, int ip_byte
   const auto size = static_cast<std::uint32_t>(ip_bytes);
   std::memcpy(bytes.data() + token.size(), &size, sizeof size);
   bytes[token.size() + sizeof size] = static_cast<std::byte>(roce);
-  ::sendto(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL, to.generic(), to.bytes);
+  return ::sendto(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL, to.generic(), to.bytes) ==
+         static_cast<ssize_t>(bytes.size());
 }
 
 // Those of the token, of all that have come to the socket: the longest one.
@@ -485,16 +488,20 @@ class Examination {
     HostPort target = host_port(bootstrap::remote_address(line.socket()));
     const HostPort here = host_port(bootstrap::local_address(line.socket()));
     const Interface* const interface = interface_of(facts_.interfaces, here.host);
-    Datagrams seen{.netdev = interface == nullptr ? "" : interface->name};
-    const int mtu = interface == nullptr ? 1500 : interface->mtu_bytes;
+    // An address of loopback is one for all interfaces: by which of them packets leave is not
+    // known.
+    const bool known = interface != nullptr && !interface->loopback;
+    Datagrams seen{.netdev = known ? interface->name : ""};
+    const int mtu = known ? interface->mtu_bytes : ip_bytes_max;
     target.port = there.datagram_port;
     if (const auto address = bootstrap::numeric(target); address && there.datagram_port != 0) {
       for (const int bytes :
            {576, 1280, 1400, 1420, 1450, 1480, 1492, 1500, 4200, 8950, 9000, mtu}) {
         if (bytes > mtu) continue;
-        for (int copy = 0; copy < 2; ++copy)
-          send_datagram(*address, token_of(me(), peer), bytes, false);
-        seen.sent_bytes_max = std::max(seen.sent_bytes_max, bytes);
+        for (int copy = 0; copy < 2; ++copy) {
+          if (send_datagram(*address, token_of(me(), peer), bytes, false))
+            seen.sent_bytes_max = std::max(seen.sent_bytes_max, bytes);
+        }
       }
     }
     target.port = roce_port;
@@ -502,29 +509,29 @@ class Examination {
       for (int copy = 0; copy < 3; ++copy) send_datagram(*address, token_of(me(), peer), 576, true);
       seen.roce = Arrival::lost;
     }
-    line.say(fmt::format("{} {} {}", seen.sent_bytes_max, static_cast<int>(seen.roce),
-                         seen.netdev.empty() ? "-" : seen.netdev),
-             soon());
-    const std::string answer = line.hear_text(soon());
-    int roce = 0;
-    std::sscanf(answer.c_str(), "%d %d", &seen.arrived_bytes_max, &roce);
-    if (roce > 0) seen.roce = Arrival::arrived;
+    base::ByteWriter sent;
+    sent.put(std::int32_t{seen.sent_bytes_max}).put(seen.roce).put_text(seen.netdev);
+    line.say(sent.blob(), soon());
+    const Blob answer = line.hear(soon());
+    base::ByteReader arrived{answer};
+    arrived.get_fields(seen.arrived_bytes_max, seen.roce);
     return seen;
   }
 
   Datagrams receive_datagrams(Line& line, int peer) {
-    const std::string told = line.hear_text(soon());
+    const Blob told = line.hear(soon());
     std::this_thread::sleep_for(milliseconds{drain_ms});
     const Token token = token_of(peer, me());
     Datagrams seen;
-    int tried = 0;
-    std::array<char, 64> netdev{};
-    std::sscanf(told.c_str(), "%d %d %63s", &seen.sent_bytes_max, &tried, netdev.data());
-    seen.netdev = netdev.data();
+    base::ByteReader sent{told};
+    sent.get_fields(seen.sent_bytes_max, seen.roce);
+    seen.netdev = sent.get_text();
     if (datagrams_) seen.arrived_bytes_max = longest_datagram(datagrams_.get(), token);
-    const int roce = roce_ ? longest_datagram(roce_.get(), token) : 0;
-    if (tried != 0) seen.roce = roce > 0 ? Arrival::arrived : Arrival::lost;
-    line.say(fmt::format("{} {}", seen.arrived_bytes_max, roce), soon());
+    const bool arrived = roce_ && longest_datagram(roce_.get(), token) > 0;
+    if (seen.roce != Arrival::untried) seen.roce = arrived ? Arrival::arrived : Arrival::lost;
+    base::ByteWriter answer;
+    answer.put(std::int32_t{seen.arrived_bytes_max}).put(seen.roce);
+    line.say(answer.blob(), soon());
     return seen;
   }
 
@@ -557,6 +564,13 @@ class Examination {
     if (there == facts_.place) return {"shm"};
     if (there.boot_id == facts_.place.boot_id) {
       pair.refused.push_back({"shm", "not in one place" + startup::apart(there, facts_.place), ""});
+    }
+    const Options& options = facts_.options;
+    const bool rdma_required =
+        options.require == Requirement::rdma || !options.device.empty() || options.gid_index >= 0;
+    if (options.encrypt && !rdma_required) {
+      pair.refused.push_back({"verbs", "QPMESH_ENCRYPT=yes", "", true});
+      return {"tcp"};
     }
     return {"verbs", "tcp"};
   }
@@ -620,8 +634,9 @@ class Examination {
 
   // Whatever the options wish: a wish may be what is wrong.
   void try_gids(Line& line, PairReport& pair) {
-    const bool refused =
-        std::ranges::find(pair.refused, "verbs", &RefusedWay::way) != pair.refused.end();
+    const bool refused = std::ranges::any_of(pair.refused, [](const RefusedWay& each) {
+      return each.way == "verbs" && !each.by_options;
+    });
     selection::Offer mine;
     if (every_gid_pair_ || refused)
       mine = make_offer(facts_.info.devices, {.numa_node = facts_.info.wishes.numa_node},
@@ -654,6 +669,7 @@ class Examination {
     options.gid_index = mine.index;
     options.netdev.clear();
     options.subnet.clear();
+    options.encrypt = false;
     RefusedWay refused;
     attempt(line, pair, refused, [&] {
       LineBootstrap bootstrap{line, me() == pair.low ? 0 : 1, step};

@@ -35,12 +35,13 @@ struct RefusedWay {
   std::string way{};  // "shm", "verbs", "tcp"
   std::string why{};
   std::string hint{};
+  bool by_options = false;  // they exclude it: nothing is wrong
 };
 enum class Arrival : std::uint8_t { untried, arrived, lost };
 // Datagrams that may not be taken apart, from one rank of a pair to the other.
 struct Datagrams {
-  std::string netdev{};             // that they left by
-  int sent_bytes_max = 0;           // of IP packets, as long as the interface takes; 0: not tried
+  std::string netdev{};             // that they left by; empty: not known
+  int sent_bytes_max = 0;           // of IP packets that left whole; 0: not tried
   int arrived_bytes_max = 0;        // 0: none came
   Arrival roce = Arrival::untried;  // UDP port 4791, where no device has it
 };
