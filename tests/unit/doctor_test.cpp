@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <functional>
 #include <map>
@@ -12,6 +14,7 @@
 
 #include "qpmesh/error.hpp"
 #include "support/device_tables.hpp"
+#include "support/thread_bootstrap.hpp"
 #include "tools/doctor/findings.hpp"
 #include "tools/doctor/pairs.hpp"
 #include "tools/doctor/report.hpp"
@@ -400,6 +403,35 @@ TEST(pair_checks, have_a_fault_for_each_row) {
   for (const auto& row : pair_checks()) rows.insert(std::string{row.id});
   for (const PairFault& fault : pair_faults()) made.insert(fault.id);
   EXPECT_EQ(rows, made);
+}
+
+// Of a device that is not there: each trial fails at once.
+TEST(pairs, say_how_many_pairs_of_gids_they_left_out) {
+  std::string table = "device rxe0 driver=rdma_rxe software\nport 1 active ethernet mtu=1024 grh\n";
+  std::string addresses;
+  for (int i = 1; i <= 5; ++i) {
+    table += fmt::format("gid {0} 10.77.0.{0} v2 eth0\n", i);
+    addresses += fmt::format(" 10.77.0.{}/24", i);
+  }
+  table += "netdev eth0 up" + addresses + "\n";
+  test::ThreadGathering gathering{2};
+  const auto errors = test::run_ranks(2, [&](int rank) {
+    HostFacts facts = healthy();
+    facts.info.devices = test::devices(table);
+    facts.options.transport = TransportChoice::tcp;
+    facts.options.arena_bytes_max = std::int64_t{1} << 30;  // ranks are threads of one process
+    facts.place.boot_id = "alpha";
+    test::ThreadBootstrap world{gathering, rank};
+    const base::System system;
+    const auto report =
+        examine_pairs(world, facts, report_of(facts, rank), true, system, base::Log{LogLevel::off});
+    ASSERT_EQ(report.pairs.size(), 1U);
+    EXPECT_EQ(report.pairs[0].failure, "");
+    EXPECT_EQ(report.pairs[0].gids.size(), 16U);
+    EXPECT_EQ(report.pairs[0].gids_untried, 25 - 16);
+    EXPECT_THAT(to_text(report, false), HasSubstr("9 other pairs of GIDs: not tried"));
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->what();
 }
 
 TEST(schedule, has_each_pair_once_and_no_rank_twice_in_a_round) {

@@ -28,8 +28,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Datagrams, netdev, sent_bytes_max, arrived_by
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidEnd, device, index, gid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidPair, low, high, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PairReport, low, high, calls, line, way, refused, gids,
-                                   checked_bytes, wrong_bytes, latency_us, bandwidth_mb_s, from_low,
-                                   from_high, clock_offset_ms, failure)
+                                   gids_untried, checked_bytes, wrong_bytes, latency_us,
+                                   bandwidth_mb_s, from_low, from_high, clock_offset_ms, failure)
 
 namespace {
 

@@ -40,14 +40,15 @@ constexpr std::int64_t head_start_ms = 50;       // of an address before the nex
 constexpr std::int64_t talk_ms_max = 5'000;      // for the answer to a word
 constexpr std::int64_t drain_ms = 30;            // for datagrams that are under way
 constexpr std::int64_t init_ms_max = 15'000;     // of a pair
-constexpr std::int64_t link_timeout_ms = 2'000;  // of a pair over verbs, unless the options say it
+constexpr std::int64_t link_timeout_ms = 2'000;  // over verbs: by default, and of GIDs at most
 constexpr std::int64_t all_budget_ms = 20'000;   // for the measurements of all rounds
 constexpr std::int64_t operation_ms_max = 10'000;
 constexpr std::size_t gather_bytes_max = 60'000;  // a bootstrap carries 64 KiB
 constexpr std::uint16_t roce_port = 4791;
 constexpr int ip_bytes_max = 65'535;
-constexpr std::size_t gid_pairs_max = 16;      // one that does not work takes seconds
-constexpr std::uint32_t first_gid_step = 100;  // behind those of ways
+constexpr std::size_t gid_pairs_max = 16;        // one that does not work takes seconds
+constexpr std::int64_t gids_budget_ms = 60'000;  // then no more begin: all ranks wait in for_all()
+constexpr std::uint32_t first_gid_step = 100;    // behind those of ways
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -646,14 +647,24 @@ class Examination {
     const selection::Offer& low = me() == pair.low ? mine : theirs;
     const selection::Offer& high = me() == pair.low ? theirs : mine;
     std::uint32_t step = first_gid_step;
-    for (const auto& [of_low, of_high] : selection::pairs(low, high).pairs) {
-      if (pair.gids.size() == gid_pairs_max) return;
+    const Deadline end = base::after_ms(system_, gids_budget_ms);
+    const auto all = selection::pairs(low, high).pairs;
+    for (const auto& [of_low, of_high] : all) {
+      if (!go_on(line, pair, pair.gids.size() < gid_pairs_max && system_.now() < end)) break;
       const selection::Endpoint& at_low = low.endpoints[of_low];
       const selection::Endpoint& at_high = high.endpoints[of_high];
       GidPair tried{.low = end_of(at_low), .high = end_of(at_high)};
       tried.why = try_gid(line, pair, end_of(me() == pair.low ? at_low : at_high), step++);
       pair.gids.push_back(std::move(tried));
     }
+    pair.gids_untried = static_cast<int>(all.size() - pair.gids.size());
+  }
+
+  // The lower rank's word, so that both do the same.
+  bool go_on(Line& line, const PairReport& pair, bool may) {
+    if (me() == pair.high) return line.hear_text(soon()) == "on";
+    line.say(may ? "on" : "enough", soon());
+    return may;
   }
 
   static GidEnd end_of(const selection::Endpoint& endpoint) {
@@ -665,6 +676,7 @@ class Examination {
   std::string try_gid(Line& line, const PairReport& pair, const GidEnd& mine,
                       std::uint32_t step) const {
     Options options = options_for("verbs");
+    options.link_timeout_ms = std::min(options.link_timeout_ms, link_timeout_ms);
     options.device = mine.device;
     options.gid_index = mine.index;
     options.netdev.clear();

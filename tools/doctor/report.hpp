@@ -70,6 +70,7 @@ struct PairReport {
   double latency_us = 0;        // of 8 bytes one way: half of a round trip, the median
   double bandwidth_mb_s = 0;    // of 1 MiB messages, from the higher to the lower rank; 10^6 bytes
   std::vector<GidPair> gids{};  // where verbs was refused, or all were asked for
+  int gids_untried = 0;         // pairs of GIDs for which there was no time
   Datagrams from_low{};
   Datagrams from_high{};
   double clock_offset_ms = 0;  // of the lower rank's clock ahead of the higher's

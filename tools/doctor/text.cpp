@@ -166,6 +166,10 @@ std::string of_gids(const Report& report) {
     for (const GidPair& each : pair.gids)
       text += fmt::format("  {} - {} by {} and {}: {}\n", pair.low, pair.high, end(each.low),
                           end(each.high), each.why.empty() ? "works" : each.why);
+    if (pair.gids_untried > 0)
+      text +=
+          fmt::format("  {} - {} by {} other pairs of GIDs: not tried, for they take too long\n",
+                      pair.low, pair.high, pair.gids_untried);
   }
   return text;
 }
