@@ -503,6 +503,12 @@ TEST_F(DoctorOnTwoHosts, excludes_rdma_where_messages_are_to_be_encrypted) {
   EXPECT_EQ((*verbs)["why"], "QPMESH_ENCRYPT=yes");
 }
 
+TEST_F(DoctorOnTwoHosts, says_that_no_datagram_leaves_a_host_that_forbids_them) {
+  const Ran ran = examine_both("ip rule add pref 50 to 10.77.0.2 ipproto udp prohibit");
+  if (ran.code == not_broken) GTEST_SKIP() << "no rules of routing here";
+  expect(ran, "no_datagrams", "from rank 0", "iptables");
+}
+
 TEST_F(DoctorOnTwoHosts, names_udp_port_4791_where_a_firewall_drops_it) {
   const Ran ran = examine_both(blackhole("iif cable ipproto udp dport 4791"));
   if (ran.code == not_broken) GTEST_SKIP() << "no rules of routing here";

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -43,8 +44,8 @@ UniqueFd datagram_socket(std::uint16_t port) {
   return socket;
 }
 
-// Begins with the pair's token; the rest is air. False: it did not leave, as where it is longer
-// than the interface takes.
+// Begins with the pair's token; the rest is air. False: it is longer than the interface takes. What
+// else keeps it here, a firewall or a route, loses it for the other rank as one on the way does.
 bool send_datagram(const bootstrap::Address& to, const Token& token, int ip_bytes, bool roce) {
   const bool v4 = to.family() == AF_INET;
   const UniqueFd socket{::socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)};
@@ -59,8 +60,9 @@ bool send_datagram(const bootstrap::Address& to, const Token& token, int ip_byte
   const auto size = static_cast<std::uint32_t>(ip_bytes);
   std::memcpy(bytes.data() + token.size(), &size, sizeof size);
   bytes[token.size() + sizeof size] = static_cast<std::byte>(roce);
-  return ::sendto(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL, to.generic(), to.bytes) ==
-         static_cast<ssize_t>(bytes.size());
+  return ::sendto(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL, to.generic(), to.bytes) >=
+             0 ||
+         errno != EMSGSIZE;
 }
 
 // Those of the token, of all that have come to the socket: the longest one.

@@ -41,7 +41,7 @@ enum class Arrival : std::uint8_t { untried, arrived, lost };
 // Datagrams that may not be taken apart, from one rank of a pair to the other.
 struct Datagrams {
   std::string netdev{};             // that they left by; empty: not known
-  int sent_bytes_max = 0;           // of IP packets that left whole; 0: not tried
+  int sent_bytes_max = 0;           // of IP packets that the interface takes; 0: not tried
   int arrived_bytes_max = 0;        // 0: none came
   Arrival roce = Arrival::untried;  // UDP port 4791, where no device has it
 };
