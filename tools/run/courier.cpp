@@ -97,17 +97,6 @@ base::UniqueFd reserve_port(const std::string& allowed, std::uint16_t& port) {
 
 // ---- the job ----
 
-struct Pipe {
-  base::UniqueFd reading;
-  base::UniqueFd writing;
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2");
-  return {.reading = base::UniqueFd{ends[0]}, .writing = base::UniqueFd{ends[1]}};
-}
-
 Blob encode_refusal(int code, const std::string& text) {
   base::ByteWriter writer;
   writer.put(static_cast<std::int32_t>(code)).put_text(text.substr(0, 2000));
@@ -313,8 +302,7 @@ class Courier {
   }
 
   void tell_of_its_end() {
-    int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
+    const int status = reap(pid_);
     for (Source& source : sources_) {
       std::size_t left = bytes_in(source.pipe);
       while (const std::size_t count = read(source, left)) {

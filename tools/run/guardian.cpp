@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/system.hpp"
+#include "tools/run/child.hpp"
 #include "tools/run/rank_process.hpp"
 
 namespace qpmesh::run {
@@ -49,7 +49,7 @@ Guardian::Guardian() {
 
 Guardian::~Guardian() {
   ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+  reap(pid_);
 }
 
 void Guardian::watch(pid_t group) const noexcept {

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/system.hpp"
+#include "tools/run/child.hpp"
 #include "tools/run/guardian.hpp"
 
 namespace qpmesh::run {
@@ -28,34 +29,9 @@ constexpr std::array<std::string_view, 16> foreign_names{
     "GROUP_RANK",   "MASTER_ADDR",       "MASTER_PORT",     "QPMESH_RANK",
     "QPMESH_SIZE",  "QPMESH_LOCAL_SIZE", "QPMESH_JOB",      "QPMESH_SSH"};
 
-[[noreturn]] void fail(const char* what, int rank) {
-  const int error = errno;
-  throw RunError{fmt::format("{} for rank {} failed: {}", what, rank, base::describe_errno(error)),
-                 1};
-}
-
-struct Pipe {
-  base::UniqueFd there;  // reading end
-  base::UniqueFd here;   // writing end
-};
-
-Pipe make_pipe(int rank) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2", rank);
-  return {.there = base::UniqueFd{ends[0]}, .here = base::UniqueFd{ends[1]}};
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  all.reserve(texts.size() + 1);
-  for (std::string& text : texts) all.push_back(text.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 // In the child, between fork and exec. Answers with the errno of what failed, if it returns at all.
 int become_rank(const JobPlan& plan, int rank, const Guardian& guardian, pid_t launcher, int output,
-                int errors, char** command, char** environment) {
+                int errors, char* const* command, char* const* environment) {
   // The kernel ends us with the launcher, unless that was gone before we asked.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
   if (::getppid() != launcher) ::_exit(1);
@@ -108,40 +84,25 @@ std::vector<std::string> rank_environment(const char* const* environment, const 
 RankProcess start_rank(const JobPlan& plan, int rank, const Guardian& guardian) {
   RankProcess process;
   process.rank = rank;
-  Pipe report = make_pipe(rank);  // closed by a successful exec
   Pipe output;
   Pipe errors;
   if (plan.prefix) {
-    output = make_pipe(rank);
-    errors = make_pipe(rank);
+    output = make_pipe();
+    errors = make_pipe();
   }
   // Made before the fork: the child only makes system calls.
   std::vector<std::string> command = plan.command;
   std::vector<std::string> environment = rank_environment(::environ, plan, rank);
-  const std::vector<char*> command_pointers = pointers(command);
-  const std::vector<char*> environment_pointers = pointers(environment);
-
+  const std::vector<char*> arguments = pointers(command);
+  const std::vector<char*> variables = pointers(environment);
   const pid_t launcher = ::getpid();
-  process.pid = ::fork();
-  if (process.pid < 0) fail("fork", rank);
-  if (process.pid == 0) {
-    const int error = become_rank(plan, rank, guardian, launcher, output.here.get(),
-                                  errors.here.get(), const_cast<char**>(command_pointers.data()),
-                                  const_cast<char**>(environment_pointers.data()));
-    [[maybe_unused]] const auto written = ::write(report.here.get(), &error, sizeof error);
-    ::_exit(127);
-  }
-  report.here.reset();
-  int error = 0;
-  if (::read(report.there.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
-    process.reap();
-    throw RunError{
-        fmt::format("cannot run \"{}\": {}", plan.command.front(), base::describe_errno(error)),
-        error == ENOENT || error == ENOTDIR ? 127 : 126};
-  }
+  process.pid = start_program(plan.command.front(), [&] {
+    return become_rank(plan, rank, guardian, launcher, output.writing.get(), errors.writing.get(),
+                       arguments.data(), variables.data());
+  });
   process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  process.output = std::move(output.there);
-  process.errors = std::move(errors.there);
+  process.output = std::move(output.reading);
+  process.errors = std::move(errors.reading);
   return process;
 }
 
@@ -173,8 +134,6 @@ bool RankProcess::is_ending() const noexcept {
   return ::read(sizes.get(), &first, 1) == 1 && first == '0';
 }
 
-void RankProcess::reap() noexcept {
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
-}
+void RankProcess::reap() noexcept { run::reap(pid); }
 
 }  // namespace qpmesh::run

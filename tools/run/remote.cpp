@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/system.hpp"
+#include "tools/run/child.hpp"
 #include "tools/run/hosts.hpp"
 
 namespace qpmesh::run {
@@ -19,16 +20,6 @@ namespace {
 constexpr std::size_t said_bytes_max = 2048;
 constexpr const char* own_program = "/proc/self/exe";
 constexpr int end_ms_max = 2'000;  // that a process may take to end after its wire has
-
-[[noreturn]] void fail(const char* what) {
-  throw RunError{fmt::format("{} failed: {}", what, base::describe_errno(errno)), 1};
-}
-
-std::array<base::UniqueFd, 2> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2");
-  return {base::UniqueFd{ends[0]}, base::UniqueFd{ends[1]}};
-}
 
 struct Remedy {
   std::string_view said;
@@ -82,44 +73,29 @@ std::string remedy_for(const RemoteShell& shell, const std::string& host, int co
 
 Remote::Remote(const std::vector<std::string>& command, const sigset_t& signal_mask)
     : program_{command.front() == own_program ? "qpmesh-run" : command.front()} {
-  auto to_it = make_pipe();
-  auto from_it = make_pipe();
-  auto errors = make_pipe();
-  auto report = make_pipe();  // closed by a successful exec
+  Pipe to_it = make_pipe();
+  Pipe from_it = make_pipe();
+  Pipe errors = make_pipe();
   std::vector<std::string> words = command;
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  pid_ = ::fork();
-  if (pid_ < 0) fail("fork");
-  if (pid_ == 0) {
+  const std::vector<char*> arguments = pointers(words);
+  pid_ = start_program(words.front(), [&] {
     // Out of the terminal's reach: it cannot ask for a password, and ^C is ours to pass on.
     ::setsid();
     ::setenv("SSH_ASKPASS_REQUIRE", "never", 1);  // NOLINT(concurrency-mt-unsafe): one thread
     // Of the user's login: it says where that came from, and not where we are.
     if (words.front() == own_program)
-      ::unsetenv("SSH_CONNECTION");  // NOLINT(concurrency-mt-unsafe)
+      ::unsetenv("SSH_CONNECTION");  // NOLINT(concurrency-mt-unsafe): one thread
     ::signal(SIGPIPE, SIG_DFL);
-    ::dup2(to_it[0].get(), 0);
-    ::dup2(from_it[1].get(), 1);
-    ::dup2(errors[1].get(), 2);
+    ::dup2(to_it.reading.get(), 0);
+    ::dup2(from_it.writing.get(), 1);
+    ::dup2(errors.writing.get(), 2);
     ::pthread_sigmask(SIG_SETMASK, &signal_mask, nullptr);
-    ::execvp(pointers[0], pointers.data());
-    const int error = errno;
-    [[maybe_unused]] const auto written = ::write(report[1].get(), &error, sizeof error);
-    ::_exit(127);
-  }
-  report[1].reset();
-  int error = 0;
-  if (::read(report[0].get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
-    throw RunError{fmt::format("cannot run \"{}\": {}", words.front(), base::describe_errno(error)),
-                   error == ENOENT || error == ENOTDIR ? 127 : 126};
-  }
-  wire_ = std::make_unique<Wire>(std::move(from_it[0]), std::move(to_it[1]));
+    ::execvp(arguments[0], arguments.data());
+    return errno;
+  });
+  wire_ = std::make_unique<Wire>(std::move(from_it.reading), std::move(to_it.writing));
   wire_->expect_announcement();
-  errors_ = std::move(errors[0]);
+  errors_ = std::move(errors.reading);
   ::fcntl(errors_.get(), F_SETFL, O_NONBLOCK);
 }
 
