@@ -69,8 +69,9 @@ typedef enum qpmesh_reduction {
   QPMESH_LOGICAL_XOR
 } qpmesh_reduction;
 
-// For qpmesh_receive: whoever sends, whatever the tag.
-enum { QPMESH_ANY_SOURCE = -1, QPMESH_ANY_TAG = -1 };
+// For qpmesh_receive: whoever sends, whatever the tag. For both directions: a partner that is not
+// there, to whom nothing goes, and from whom an empty message comes at once.
+enum { QPMESH_ANY_SOURCE = -1, QPMESH_ANY_TAG = -1, QPMESH_NO_RANK = -2 };
 
 // What a receive got.
 typedef struct qpmesh_status {

@@ -1,11 +1,14 @@
 // An operation in flight.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "qpmesh/export.h"
 
@@ -76,6 +79,8 @@ class [[nodiscard]] QPMESH_API Request {
 
   bool test();    // progresses the whole context; true once the operation is done
   Status wait();  // until done or the deadline: Error{timeout}
+  // As test(), but it waits so long for the end. False: not yet, and nothing has changed.
+  bool wait_for(std::chrono::milliseconds limit);
   // Takes a receive back that no message has come for yet; of an exchange, when its own message has
   // gone. True: it is over, nothing was received, wait() returns an empty Status. False: it is
   // done, or under way, or a send or a collective: wait for it.
@@ -93,13 +98,20 @@ class [[nodiscard]] QPMESH_API Request {
   bool untold_ = false;
 };
 
-// Both take requests of several contexts: all of these are progressed, whichever request is waited
-// for. Waits for all; throws the first error in the order of the span after every one has ended.
+// All of these take requests of several contexts: each of them is progressed, whichever request is
+// waited for. wait_all throws the first error in the order of the span after every one has ended.
 QPMESH_API void wait_all(std::span<Request> requests);
+// One look: whether all are done. Their test() or wait() tells how they ended.
+QPMESH_API bool test_all(std::span<Request> requests);
 // Index of a request that is done: its test() or wait() tells its end, and from then on it is
 // passed over. The search goes on, around, behind the one that was returned last: none starves
 // while a thread waits for the requests of one span.
 // requests.size() when all ends were told. Empty span: Error{bad_argument}.
 QPMESH_API std::size_t wait_any(std::span<Request> requests);
+// The same in one look; nothing: none is done, or all ends were told.
+QPMESH_API std::optional<std::size_t> test_any(std::span<Request> requests);
+// The indexes of all that are done, in order, and at least of one; none when all ends were told.
+// Those whose end is not told before the next call are in it again.
+QPMESH_API std::vector<std::size_t> wait_some(std::span<Request> requests);
 
 }  // namespace qpmesh

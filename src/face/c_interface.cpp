@@ -48,7 +48,8 @@ static_assert(static_cast<int>(qpmesh::ElementType::uint64) == QPMESH_UINT64);
 static_assert(static_cast<int>(qpmesh::ElementType::bfloat16) == QPMESH_BFLOAT16);
 static_assert(static_cast<int>(qpmesh::ReductionKind::average) == QPMESH_AVERAGE);
 static_assert(static_cast<int>(qpmesh::ReductionKind::logical_xor) == QPMESH_LOGICAL_XOR);
-static_assert(qpmesh::any_source == QPMESH_ANY_SOURCE && qpmesh::any_tag == QPMESH_ANY_TAG);
+static_assert(qpmesh::any_source == QPMESH_ANY_SOURCE && qpmesh::any_tag == QPMESH_ANY_TAG &&
+              qpmesh::no_rank == QPMESH_NO_RANK);
 
 constexpr std::array<std::size_t, QPMESH_BFLOAT16 + 1> bytes_of_types{1, 1, 2, 4, 8, 1, 2,
                                                                       4, 8, 4, 8, 2, 2};

@@ -38,6 +38,12 @@ class Contexts {
     return sum;
   }
 
+  // One look of each.
+  void look() {
+    if (first_ != nullptr) first_->waiter().look();
+    for (Context* const context : more_) context->waiter().look();
+  }
+
   // All but this one.
   calls::Others beside(Context& context) {
     waiters_.clear();
@@ -65,6 +71,10 @@ class Contexts {
   std::list<CallScope> scopes_;
   std::vector<progress::Waiter*> waiters_;
 };
+
+bool has_ended_untold(const Request& request) {
+  return request.untold() || (is_in_flight(request) && request.state()->done());
+}
 
 // Was its end told? If that was an error it is told again.
 bool is_told(const RequestState& state) {
@@ -102,6 +112,16 @@ Status Request::wait() {
   const CallScope scope{context_of(*state_), state_->operation};
   if (calls::settle_if_well(*state_)) return state_->status;
   return tell(*state_, [&] { return calls::finish_waiting(*state_); });
+}
+
+bool Request::wait_for(std::chrono::milliseconds limit) {
+  if (test()) return true;
+  const CallScope scope{context_of(*state_), state_->operation};
+  const auto done = [this] { return state_->done(); };
+  if (limit.count() <= 0) return false;  // for the waiter that would be no limit
+  if (!context_of(*state_).waiter().wait_until(done, {.timeout_ms = limit.count()})) return false;
+  tell(*state_, [&] { return calls::settle(*state_); });
+  return true;
 }
 
 bool Request::cancel() {
@@ -147,6 +167,13 @@ void wait_all(std::span<Request> requests) {
     }
   }
   if (first) std::rethrow_exception(first);
+}
+
+bool test_all(std::span<Request> requests) {
+  Contexts{requests, "test_all"}.look();
+  return std::ranges::all_of(requests, [](const Request& request) {
+    return !is_in_flight(request) || request.state()->done();
+  });
 }
 
 namespace {
@@ -202,6 +229,21 @@ std::size_t wait_any(std::span<Request> requests) {
       communicator.throw_timeout("wait_any", state.timeout_ms);
   }
   begin = found + 1;
+  return found;
+}
+
+std::optional<std::size_t> test_any(std::span<Request> requests) {
+  Contexts{requests, "test_any"}.look();
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (has_ended_untold(requests[i])) return i;
+  return std::nullopt;
+}
+
+std::vector<std::size_t> wait_some(std::span<Request> requests) {
+  std::vector<std::size_t> found;
+  if (wait_any(requests) == requests.size()) return found;
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    if (has_ended_untold(requests[i])) found.push_back(i);
   return found;
 }
 

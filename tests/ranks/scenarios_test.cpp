@@ -68,6 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"an_error_stays_told", {1, 2}},
                     Case{"wait_any_tells_each_request_once", {1, 2}},
                     Case{"wait_any_goes_round", {1, 2}},
+                    Case{"several_requests_are_tested_and_waited_for", {1, 2}},
                     Case{"wait_any_tells_sends_that_are_over", {1, 2}},
                     Case{"a_cancelled_receive_takes_nothing", {1, 2}},
                     Case{"an_exception_cancels_what_is_unmatched", {1, 2, 3}},

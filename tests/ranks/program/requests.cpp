@@ -159,6 +159,44 @@ void wait_any_goes_round(Communicator& world, Arguments) {
   check_equal(wait_any(requests), count);
 }
 
+void several_requests_are_tested_and_waited_for(Communicator& world, Arguments) {
+  using namespace std::chrono_literals;
+  const int me = world.rank();
+  std::vector<int> values(3, -1);
+  std::vector<Request> requests;
+  for (int tag = 0; int& value : values) requests.push_back(world.receive_async(value, me, tag++));
+  check(!test_any(requests), "nothing is done");
+  check(!test_all(requests), "not all is done");
+  check(!requests[0].wait_for(0ms) && !requests[0].wait_for(20ms), "nothing has come");
+
+  world.send(12, me, 2);
+  check_equal(wait_any(requests), std::size_t{2});
+  check_equal(test_any(requests).value(), std::size_t{2});
+  check(wait_some(requests) == std::vector<std::size_t>{2}, "one is done");
+  check(!test_all(requests), "the others are not done");
+  requests[2].wait();
+  check(!test_any(requests), "its end was told");
+
+  world.send(10, me, 0);
+  world.send(11, me, 1);
+  check(requests[0].wait_for(10'000ms), "the first one is done");
+  check(wait_some(requests) == std::vector<std::size_t>{1}, "the second one is done");
+  check(test_all(requests), "all are done");
+  requests[1].wait();
+  check(values == std::vector<int>{10, 11, 12}, "each got its own");
+  check(wait_some(requests).empty() && !test_any(requests), "all ends were told");
+  check(test_all({}), "nothing is done at once");
+
+  // An error is told by whoever asks, each time.
+  std::int16_t small = 0;
+  Request refused = world.receive_async(std::span{&small, 1}, me, 5);
+  world.send(std::vector<std::int16_t>{1, 2}, me, 5);
+  const Expected told{ErrorCode::truncated, me, "receive_async", "*", "*"};
+  for (int i = 0; i < 2; ++i) expect_error([&] { refused.wait_for(10'000ms); }, told);
+  expect_error([&] { refused.wait(); }, told);
+  check_equal(world.receive<std::int16_t>(me, 5).size(), std::size_t{2});
+}
+
 // A send that was over when it was made is a request like others.
 void wait_any_tells_sends_that_are_over(Communicator& world, Arguments) {
   const int me = world.rank();
@@ -314,6 +352,8 @@ std::vector<Scenario> request_scenarios() {
       in_world("an_error_stays_told", an_error_stays_told),
       in_world("wait_any_tells_each_request_once", wait_any_tells_each_request_once),
       in_world("wait_any_goes_round", wait_any_goes_round),
+      in_world("several_requests_are_tested_and_waited_for",
+               several_requests_are_tested_and_waited_for),
       in_world("wait_any_tells_sends_that_are_over", wait_any_tells_sends_that_are_over),
       in_world("a_cancelled_receive_takes_nothing", a_cancelled_receive_takes_nothing),
       in_world("an_exception_cancels_what_is_unmatched", an_exception_cancels_what_is_unmatched),
