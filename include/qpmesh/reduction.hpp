@@ -79,7 +79,7 @@ template <class T>
 struct Located {
   T value;             // what is compared
   std::int64_t place;  // of equal values the least place counts
-  bool operator==(const Located&) const = default;
+  bool operator==(const Located&) const = default;  // value and place
 };
 
 namespace detail {
