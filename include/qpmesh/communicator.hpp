@@ -413,6 +413,10 @@ class QPMESH_API Communicator {
   // The same ranks in a context of its own, for another thread.
   Communicator independent(const CallOptions& options = {});
 
+  // The ranks here as another communicator of the same init numbers them; no_rank: not a member of
+  // that one. Local. Error{bad_argument}: of another init, or independent.
+  std::vector<int> ranks_in(const Communicator& other) const;
+
   void progress();  // one step of everything in this context; never blocks
   // Collective goodbye; the communicator cannot be used afterwards.
   void finish(const CallOptions& options = {});

@@ -8,6 +8,7 @@
 #include "qpmesh/deadline.hpp"      // IWYU pragma: export
 #include "qpmesh/element.hpp"       // IWYU pragma: export
 #include "qpmesh/error.hpp"         // IWYU pragma: export
+#include "qpmesh/local.hpp"         // IWYU pragma: export
 #include "qpmesh/options.hpp"       // IWYU pragma: export
 #include "qpmesh/reduction.hpp"     // IWYU pragma: export
 #include "qpmesh/request.hpp"       // IWYU pragma: export

@@ -77,8 +77,8 @@ constexpr UserReduction<F> ordered(F function) {
 // A value, and where it is: a rank, or an index of the caller's.
 template <class T>
 struct Located {
-  T value;             // what is compared
-  std::int64_t place;  // of equal values the least place counts
+  T value;                                          // what is compared
+  std::int64_t place;                               // of equal values the least place counts
   bool operator==(const Located&) const = default;  // value and place
 };
 

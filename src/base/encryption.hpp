@@ -1,6 +1,7 @@
 // Encryption of what goes over a connection between two ranks (QPMESH_ENCRYPT). Each rank makes a
 // key pair for a meeting and shows its public key to all; two of them agree on a key for each
-// direction (X25519, libsodium's crypto_kx), which is used for one connection and leaves no memory but theirs.
+// direction (X25519, libsodium's crypto_kx), which is used for one connection and leaves no memory
+// but theirs.
 //
 // A stream is cut into packets, each four bytes of length and what ChaCha20-Poly1305 makes of the
 // plain bytes, with the packet's number as nonce. So a packet that was changed, left out, repeated

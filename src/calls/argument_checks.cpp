@@ -28,6 +28,15 @@ void bad_peer(int peer, int size, std::string_view operation, std::string_view w
                     "{} {} is not a rank of this communicator", what, peer);
 }
 
+void bad_reduction(ReductionKind kind, std::string_view operation) {
+  if (kind > ReductionKind::logical_xor) {
+    bad_argument(operation, "take qpmesh::sum or one of its like", "reduction {} does not exist",
+                 static_cast<int>(kind));
+  }
+  bad_argument(operation, "bit_and, bit_or and bit_xor take integers",
+               "a bitwise reduction of a floating type has no meaning");
+}
+
 void check_layout(const BlockLayout& layout, std::size_t element_count, int size,
                   std::string_view name, std::string_view operation) {
   const auto ranks = static_cast<std::size_t>(size);

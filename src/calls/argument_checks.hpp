@@ -17,6 +17,8 @@ namespace qpmesh::calls {
 using base::bad_argument;
 
 [[noreturn]] void bad_peer(int peer, int size, std::string_view operation, std::string_view what);
+// Of a kind for which there is no kernel.
+[[noreturn]] void bad_reduction(ReductionKind kind, std::string_view operation);
 // Every block lies inside the range of element_count elements.
 void check_layout(const BlockLayout& layout, std::size_t element_count, int size,
                   std::string_view name, std::string_view operation);

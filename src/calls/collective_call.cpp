@@ -173,19 +173,11 @@ struct Preparation {
       return;
     }
     reducer.kernel = collectives::reduce_kernel(reduction.kind, what.in.type);
-    if (reducer.kernel == nullptr) bad_reduction();
+    if (reducer.kernel == nullptr) bad_reduction(reduction.kind, operation);
     call.reduction = static_cast<std::uint8_t>(reduction.kind);
     if (reduction.kind != ReductionKind::average) return;
     prepared.divide = collectives::divide_kernel(what.in.type);
     prepared.divided_count = result_count;
-  }
-  [[noreturn]] void bad_reduction() const {
-    if (what.reduction.kind > ReductionKind::logical_xor) {
-      bad_argument(operation, "take qpmesh::sum or one of its like", "reduction {} does not exist",
-                   static_cast<int>(what.reduction.kind));
-    }
-    bad_argument(operation, "bit_and, bit_or and bit_xor take integers",
-                 "a bitwise reduction of a floating type has no meaning");
   }
 
   // `all` is cut into blocks for all ranks, and `one` is the caller's own: its length is that of

@@ -179,6 +179,20 @@ std::optional<Communicator> Communicator::split(int color, int key, const CallOp
   return split_by(state_, "split", {color, key}, options);
 }
 
+std::vector<int> Communicator::ranks_in(const Communicator& other) const {
+  const CallScope scope{state_->context(), "ranks_in"};
+  if (&state_->context() != &other.state_->context()) {
+    calls::bad_argument("ranks_in", "ask of its parent, its children, and theirs",
+                        "the two communicators have no context in common");
+  }
+  std::vector<int> ranks;
+  for (const int context_rank : state_->context_ranks()) {
+    const int rank = other.state_->rank_of(context_rank);
+    ranks.push_back(rank < 0 ? no_rank : rank);
+  }
+  return ranks;
+}
+
 Communicator Communicator::split_node(const CallOptions& options) {
   const int node = state_->context().node_of(state_->context_rank(rank()));
   return *split_by(state_, "split_node", {.color = node}, options);

@@ -88,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(values, Scenarios,
                          testing::Values(Case{"single_elements_go_and_results_are_returned",
                                               {1, 2, 3, 5}},
                                          Case{"functions_of_two_elements_reduce", {1, 2, 3, 5}},
+                                         Case{"reductions_of_one_rank_alone", {1}},
                                          Case{"nobody_is_a_partner", {1, 2, 3}}),
                          name_of);
 
@@ -244,6 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
     groups, Scenarios,
     testing::Values(
         Case{"split_by_color_and_key", {5}}, Case{"split_of_a_split_of_a_split", {1, 7}},
+        Case{"groups_know_their_ranks_in_each_other", {1, 2, 4}},
         Case{"groups_do_not_hear_each_other", {4}},
         Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
         Case{"a_buffer_may_go_while_it_is_used", {3}},

@@ -39,6 +39,28 @@ void split_by_color_and_key(Communicator& world, Arguments) {
   check_group(world);
 }
 
+void groups_know_their_ranks_in_each_other(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  // Backwards, without the last one.
+  auto group = world.split(me == size - 1 ? no_color : 0, -me);
+  std::vector<int> outer(static_cast<std::size_t>(size), no_rank);
+  for (int rank = 0; rank < size; ++rank) outer[static_cast<std::size_t>(rank)] = rank;
+  check(world.ranks_in(world) == outer, "each is itself");
+  if (group) {
+    std::vector<int> expected;
+    for (int rank = size - 2; rank >= 0; --rank) expected.push_back(rank);
+    check(group->ranks_in(world) == expected, "of the group in the world");
+    expected.push_back(no_rank);
+    check(world.ranks_in(*group) == expected, "of the world in the group");
+    check(group->ranks_in(group->duplicate()) == group->ranks_in(*group), "of a duplicate");
+  }
+  const Communicator apart = world.independent();
+  expect_error([&] { world.ranks_in(apart); }, {ErrorCode::bad_argument, no_peer, "ranks_in",
+                                                "the two communicators have no context in common",
+                                                "ask of its parent, its children, and theirs"});
+}
+
 void split_of_a_split_of_a_split(Communicator& world, Arguments) {
   std::optional<Communicator> group = world.duplicate();
   while (group->size() > 1) {
@@ -259,6 +281,7 @@ std::vector<Scenario> group_scenarios() {
   return {
       in_world("split_by_color_and_key", split_by_color_and_key),
       in_world("split_of_a_split_of_a_split", split_of_a_split_of_a_split),
+      in_world("groups_know_their_ranks_in_each_other", groups_know_their_ranks_in_each_other),
       in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
       in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),
       in_world("buffers_in_every_call", buffers_in_every_call),

@@ -109,6 +109,37 @@ void functions_of_two_elements_reduce(Communicator& world, Arguments) {
         "of equal values the least place");
 }
 
+void reductions_of_one_rank_alone(Communicator&, Arguments) {
+  const std::vector<int> in{1, 2, 3};
+  std::vector<int> inout{10, 20, 30};
+  reduce_local(in, inout, sum);
+  check(inout == std::vector<int>{11, 22, 33}, "sum");
+  reduce_local(in, inout, [](int left, int right) { return right - left; });
+  check(inout == std::vector<int>{10, 20, 30}, "the left operand is in");
+  reduce_local(inout, inout, std::plus<>{});
+  check(inout == std::vector<int>{20, 40, 60}, "the same memory");
+  double least = 2.5;
+  reduce_local(-1.0, least, min);
+  check(least == -1.0, "one element");
+  std::vector<int> none;
+  reduce_local(none, none, max);
+
+  const auto refused = [](auto&& call, const std::string& cause, const std::string& hint) {
+    expect_error(call, {ErrorCode::bad_argument, no_peer, "reduce_local", cause, hint});
+  };
+  refused([&] { reduce_local(in, none, sum); }, "in has 3 elements, out has 0",
+          "give in and out equal counts");
+  refused([&] { reduce_local(std::span{inout}.first(2), std::span{inout}.last(2), sum); },
+          "in and out overlap without being the same 8 bytes",
+          "use one range in place, or two that do not touch");
+  refused([&] { reduce_local(in, inout, average); }, "the average of two parts has no meaning",
+          "add up, and divide when all are in");
+  refused([&] { reduce_local(0.5, least, bit_or); },
+          "a bitwise reduction of a floating type has no meaning",
+          "bit_and, bit_or and bit_xor take integers");
+  check(inout == std::vector<int>{20, 40, 60}, "nothing is written");
+}
+
 void nobody_is_a_partner(Communicator& world, Arguments) {
   const int me = world.rank();
   const int size = world.size();
@@ -148,6 +179,7 @@ std::vector<Scenario> value_scenarios() {
   return {in_world("single_elements_go_and_results_are_returned",
                    single_elements_go_and_results_are_returned),
           in_world("functions_of_two_elements_reduce", functions_of_two_elements_reduce),
+          in_world("reductions_of_one_rank_alone", reductions_of_one_rank_alone),
           in_world("nobody_is_a_partner", nobody_is_a_partner)};
 }
 
