@@ -15,7 +15,7 @@ class Allgather final : public FloatCase {
     if (cut().is_even()) {
       world_.allgather(in(), out(), options());
     } else {
-      world_.allgather(in(), out(), cut().layout(), options());
+      world_.allgather(in(), qpmesh::blocks(out(), cut().counts()), options());
     }
   }
 

@@ -21,7 +21,8 @@ class Alltoall final : public FloatCase {
     if (cut().is_even()) {
       world_.alltoall(in(), out(), options());
     } else {
-      world_.alltoall(in(), cut().layout(), out(), cut().layout(), options());
+      world_.alltoall(qpmesh::blocks(in(), cut().counts()), qpmesh::blocks(out(), cut().counts()),
+                      options());
     }
   }
 

@@ -16,7 +16,7 @@ class Gather final : public FloatCase {
     if (cut().is_even()) {
       world_.gather(in(), out(), root(), options());
     } else {
-      world_.gather(in(), out(), cut().layout(), root(), options());
+      world_.gather(in(), qpmesh::blocks(out(), cut().counts()), root(), options());
     }
   }
 

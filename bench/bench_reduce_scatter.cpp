@@ -16,7 +16,7 @@ class ReduceScatter final : public FloatCase {
     if (cut().is_even()) {
       world_.reduce_scatter(in(), out(), qpmesh::sum, options());
     } else {
-      world_.reduce_scatter(in(), out(), cut().layout(), qpmesh::sum, options());
+      world_.reduce_scatter(qpmesh::blocks(in(), cut().counts()), out(), qpmesh::sum, options());
     }
   }
 

@@ -17,7 +17,7 @@ class Scatter final : public FloatCase {
     if (cut().is_even()) {
       world_.scatter(in(), out(), root(), options());
     } else {
-      world_.scatter(in(), out(), cut().layout(), root(), options());
+      world_.scatter(qpmesh::blocks(in(), cut().counts()), out(), root(), options());
     }
   }
 

@@ -31,7 +31,7 @@ QPMESH_API std::string_view name_of(Collective collective) noexcept;  // "reduce
 
 // A vector's blocks of unequal lengths, one for each rank, in elements: counts[r] from
 // displacements[r] on; without displacements the blocks follow one another. Both lists have size()
-// entries, and are read during the call only.
+// entries, and are read during the call only. With a vector it makes Blocks (qpmesh/blocks.hpp).
 struct BlockLayout {
   std::span<const std::size_t> counts{};         // elements of each block
   std::span<const std::size_t> displacements{};  // where each begins; may be empty

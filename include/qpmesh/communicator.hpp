@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "qpmesh/blocks.hpp"
 #include "qpmesh/bootstrap.hpp"
 #include "qpmesh/buffer.hpp"
 #include "qpmesh/collective.hpp"
@@ -110,7 +111,9 @@ class QPMESH_API Communicator {
   // in common otherwise. Counts, types, reductions and roots are the same on every rank; a
   // difference is Error{mismatch} on the ranks that see it. Results are there when the call
   // returns, or its request is done; what other ranks have then is theirs to tell. Error{timeout}
-  // names who is missing. A BlockLayout makes a v-form: blocks of unequal lengths.
+  // names who is missing. Blocks of unequal lengths, or that lie apart, are made by blocks()
+  // (qpmesh/blocks.hpp), where a BlockSource or a BlockTarget is taken; all ranks give blocks then,
+  // or none.
 
   // Returns when every rank has called it.
   void barrier(const CallOptions& options = {}) {
@@ -176,35 +179,18 @@ class QPMESH_API Communicator {
   }
 
   // Rank r gets the reduction of block r of everybody's in, which has size() blocks as long as out,
-  // or counts[r] elements. In place: out is block r of in. A layout has no displacements here.
-  template <Source S, Target T, ReductionOf<element_t<S>> O>
+  // or blocks that follow one another. In place: out is block r of in.
+  template <BlockSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   void reduce_scatter(const S& in, T&& out, const O& reduction, const CallOptions& options = {}) {
     run_collective(reduction_call(Collective::reduce_scatter, in, out, reduction), options);
   }
-  template <Source S, Target T, ReductionOf<element_t<S>> O>
-    requires SameElements<S, T>
-  void reduce_scatter(const S& in, T&& out, BlockLayout layout, const O& reduction,
-                      const CallOptions& options = {}) {
-    run_collective(with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction),
-                               &layout, nullptr),
-                   options);
-  }
-  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
+  template <LastingBlockSource S, Target T, ReductionOf<element_t<S>> O>
     requires SameElements<S, T>
   Request reduce_scatter_async(S&& in, T&& out, const O& reduction,
                                const CallOptions& options = {}) {
     return start_collective(reduction_call(Collective::reduce_scatter, in, out, reduction),
                             options);
-  }
-  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
-    requires SameElements<S, T>
-  Request reduce_scatter_async(S&& in, T&& out, BlockLayout layout, const O& reduction,
-                               const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(reduction_call(Collective::reduce_scatter, in, out, reduction), &layout,
-                    nullptr),
-        options);
   }
 
   // out[i] = in_0[i] op … op in_rank[i]; exclusive: without this rank's own, and rank 0's out stays
@@ -231,105 +217,52 @@ class QPMESH_API Communicator {
   }
 
   // Block r of out is rank r's in. In place: in is this rank's block of out.
-  template <Source S, Target T>
+  template <Source S, BlockTarget T>
     requires SameElements<S, T>
   void allgather(const S& in, T&& out, const CallOptions& options = {}) {
     run_collective(moving_call(Collective::allgather, in, out), options);
   }
-  template <Source S, Target T>
-    requires SameElements<S, T>
-  void allgather(const S& in, T&& out, BlockLayout layout, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout),
-                   options);
-  }
-  template <LastingSource S, Target T>
+  template <LastingSource S, BlockTarget T>
     requires SameElements<S, T>
   Request allgather_async(S&& in, T&& out, const CallOptions& options = {}) {
     return start_collective(moving_call(Collective::allgather, in, out), options);
   }
-  template <LastingSource S, Target T>
-    requires SameElements<S, T>
-  Request allgather_async(S&& in, T&& out, BlockLayout layout, const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(moving_call(Collective::allgather, in, out), nullptr, &layout), options);
-  }
 
-  // The same at the root alone; on other ranks out and the layout may be empty.
-  template <Source S, Target T>
+  // The same at the root alone; on other ranks out and its blocks may be empty.
+  template <Source S, BlockTarget T>
     requires SameElements<S, T>
   void gather(const S& in, T&& out, int root, const CallOptions& options = {}) {
     run_collective(moving_call(Collective::gather, in, out, root), options);
   }
-  template <Source S, Target T>
-    requires SameElements<S, T>
-  void gather(const S& in, T&& out, BlockLayout layout, int root, const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout),
-                   options);
-  }
-  template <LastingSource S, Target T>
+  template <LastingSource S, BlockTarget T>
     requires SameElements<S, T>
   Request gather_async(S&& in, T&& out, int root, const CallOptions& options = {}) {
     return start_collective(moving_call(Collective::gather, in, out, root), options);
   }
-  template <LastingSource S, Target T>
-    requires SameElements<S, T>
-  Request gather_async(S&& in, T&& out, BlockLayout layout, int root,
-                       const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(moving_call(Collective::gather, in, out, root), nullptr, &layout), options);
-  }
 
-  // Rank r gets block r of the root's in; on other ranks that and the layout may be empty. In
+  // Rank r gets block r of the root's in; on other ranks that and its blocks may be empty. In
   // place: out is the root's block of in.
-  template <Source S, Target T>
+  template <BlockSource S, Target T>
     requires SameElements<S, T>
   void scatter(const S& in, T&& out, int root, const CallOptions& options = {}) {
     run_collective(moving_call(Collective::scatter, in, out, root), options);
   }
-  template <Source S, Target T>
-    requires SameElements<S, T>
-  void scatter(const S& in, T&& out, BlockLayout layout, int root,
-               const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr),
-                   options);
-  }
-  template <LastingSource S, Target T>
+  template <LastingBlockSource S, Target T>
     requires SameElements<S, T>
   Request scatter_async(S&& in, T&& out, int root, const CallOptions& options = {}) {
     return start_collective(moving_call(Collective::scatter, in, out, root), options);
   }
-  template <LastingSource S, Target T>
-    requires SameElements<S, T>
-  Request scatter_async(S&& in, T&& out, BlockLayout layout, int root,
-                        const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(moving_call(Collective::scatter, in, out, root), &layout, nullptr), options);
-  }
 
   // Block r of in goes to rank r, block s of out comes from rank s. Never in place.
-  template <Source S, Target T>
+  template <BlockSource S, BlockTarget T>
     requires SameElements<S, T>
   void alltoall(const S& in, T&& out, const CallOptions& options = {}) {
     run_collective(moving_call(Collective::alltoall, in, out), options);
   }
-  template <Source S, Target T>
-    requires SameElements<S, T>
-  void alltoall(const S& in, BlockLayout in_layout, T&& out, BlockLayout out_layout,
-                const CallOptions& options = {}) {
-    run_collective(with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout),
-                   options);
-  }
-  template <LastingSource S, Target T>
+  template <LastingBlockSource S, BlockTarget T>
     requires SameElements<S, T>
   Request alltoall_async(S&& in, T&& out, const CallOptions& options = {}) {
     return start_collective(moving_call(Collective::alltoall, in, out), options);
-  }
-  template <LastingSource S, Target T>
-    requires SameElements<S, T>
-  Request alltoall_async(S&& in, BlockLayout in_layout, T&& out, BlockLayout out_layout,
-                         const CallOptions& options = {}) {
-    return start_collective(
-        with_layout(moving_call(Collective::alltoall, in, out), &in_layout, &out_layout), options);
   }
 
   // ---- the same for one element of each rank, and results that are returned ----
@@ -365,14 +298,14 @@ class QPMESH_API Communicator {
   // Everybody's data, in the order of ranks. Equal counts.
   template <Source S>
   [[nodiscard]] std::vector<element_t<S>> allgather(const S& in, const CallOptions& options = {}) {
-    std::vector<element_t<S>> out(count_of(in) * blocks());
+    std::vector<element_t<S>> out(count_of(in) * block_count());
     allgather(in, out, options);
     return out;
   }
   // The same at the root alone; other ranks get nothing.
   template <Source S>
   std::vector<element_t<S>> gather(const S& in, int root, const CallOptions& options = {}) {
-    std::vector<element_t<S>> out(rank() == root ? count_of(in) * blocks() : 0);
+    std::vector<element_t<S>> out(rank() == root ? count_of(in) * block_count() : 0);
     gather(in, out, root, options);
     return out;
   }
@@ -435,7 +368,7 @@ class QPMESH_API Communicator {
   static std::size_t count_of(const S& data) {
     return detail::const_elements(data).element_count;
   }
-  std::size_t blocks() const noexcept { return static_cast<std::size_t>(size()); }
+  std::size_t block_count() const noexcept { return static_cast<std::size_t>(size()); }
 
   // Of the first message in line, which stays there, how many elements it has.
   std::pair<Status, std::size_t> await_elements(std::size_t element_bytes, int source, int tag,
@@ -464,8 +397,10 @@ class QPMESH_API Communicator {
   template <class S, class T>
   static detail::AnyCollective moving_call(Collective collective, const S& in, T& out,
                                            int root = 0) {
-    return detail::AnyCollective{collective, detail::const_elements(in), detail::elements(out),
-                                 root};
+    detail::AnyCollective what{collective, detail::const_elements(in), detail::elements(out), root};
+    what.in_layout = detail::layout_of(in);
+    what.out_layout = detail::layout_of(out);
+    return what;
   }
   template <class S, class T, class O>
   static detail::AnyCollective reduction_call(Collective collective, const S& in, T& out,
@@ -474,14 +409,6 @@ class QPMESH_API Communicator {
     what.reduction = detail::any_reduction<element_t<T>>(reduction);
     return what;
   }
-  // The layouts are the caller's, and live until it returns.
-  static detail::AnyCollective with_layout(detail::AnyCollective what, const BlockLayout* in,
-                                           const BlockLayout* out) {
-    what.in_layout = in;
-    what.out_layout = out;
-    return what;
-  }
-
   std::pair<std::shared_ptr<context::Allocation>, void*> allocate_bytes(std::size_t count,
                                                                         std::size_t element_bytes,
                                                                         const CallOptions& options);

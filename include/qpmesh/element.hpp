@@ -11,18 +11,17 @@
 
 namespace qpmesh {
 
-// One element by itself: a number, an enumeration, a struct. Pointers mean nothing to other ranks.
-template <class T>
-concept Element = std::is_trivially_copyable_v<std::remove_cvref_t<T>> && !std::ranges::range<T> &&
-                  !std::is_pointer_v<std::remove_cvref_t<T>> &&
-                  !std::is_member_pointer_v<std::remove_cvref_t<T>> &&
-                  !std::is_null_pointer_v<std::remove_cvref_t<T>>;
-
 namespace detail {
+
+// What means the same to another rank: neither pointers nor views, which are no more than that.
+template <class T>
+concept Travels =
+    std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_member_pointer_v<T> &&
+    !std::is_null_pointer_v<T> && !std::ranges::view<T>;
 
 template <class R>
 concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-                       std::is_trivially_copyable_v<std::ranges::range_value_t<R>>;
+                       Travels<std::ranges::range_value_t<R>>;
 
 template <class R>
 struct ElementOf {
@@ -36,6 +35,10 @@ struct ElementOf<R> {
 };
 
 }  // namespace detail
+
+// One element by itself: a number, an enumeration, a struct. Pointers mean nothing to other ranks.
+template <class T>
+concept Element = detail::Travels<std::remove_cvref_t<T>> && !std::ranges::range<T>;
 
 // The type of a range's elements, or of an element by itself.
 template <class R>

@@ -2,6 +2,7 @@
 // <qpmesh/mpi.hpp>.
 #pragma once
 
+#include "qpmesh/blocks.hpp"        // IWYU pragma: export
 #include "qpmesh/bootstrap.hpp"     // IWYU pragma: export
 #include "qpmesh/buffer.hpp"        // IWYU pragma: export
 #include "qpmesh/communicator.hpp"  // IWYU pragma: export

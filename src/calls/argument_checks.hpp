@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 
 #include "base/bytes.hpp"
@@ -19,11 +20,23 @@ using base::bad_argument;
 [[noreturn]] void bad_peer(int peer, int size, std::string_view operation, std::string_view what);
 // Of a kind for which there is no kernel.
 [[noreturn]] void bad_reduction(ReductionKind kind, std::string_view operation);
-// Every block lies inside the range of element_count elements.
-void check_layout(const BlockLayout& layout, std::size_t element_count, int size,
+// There is a block for each rank, and every one lies inside the range of element_count elements, or
+// is a range by itself.
+void check_layout(const detail::AnyLayout& layout, std::size_t element_count, int size,
                   std::string_view name, std::string_view operation);
 // Blocks that are written have nothing in common.
-void check_no_overlap(const BlockLayout& layout, std::string_view operation);
+void check_no_overlap(const detail::AnyLayout& layout, std::size_t element_bytes,
+                      std::string_view operation);
+
+// A vector's memory, block by block.
+struct BlockMemory {
+  const void* data;
+  std::span<const std::size_t> lengths;  // in elements
+  std::span<const std::size_t> offsets_bytes;
+  std::size_t element_bytes;
+};
+// Blocks of an alltoall of which some lie apart: what is received into is not sent.
+void check_disjoint(const BlockMemory& out, const BlockMemory& in, std::string_view operation);
 
 // The bytes of so many elements; checked, because a count may come from arithmetic that went wrong.
 inline std::size_t checked_bytes(std::size_t element_count, std::size_t element_bytes,

@@ -88,9 +88,9 @@ struct Preparation {
 
   void reduce_scatter() {
     if (what.has_layout() && !what.in_layout->displacements.empty()) {
-      bad_argument(operation,
-                   "the blocks of a reduce_scatter follow one another: give counts alone",
-                   "a layout with displacements");
+      bad_argument(
+          operation, "the blocks of a reduce_scatter follow one another: give counts alone", "{}",
+          what.in_layout->is_list ? "blocks that lie apart" : "a layout with displacements");
     }
     cut(what.in, "in", arguments.in_blocks, what.out, "out");
     all_know(arguments.in_blocks);
@@ -115,11 +115,22 @@ struct Preparation {
   }
 
   void alltoall() {
-    check_disjoint(what.in, what.out, operation);
+    checked_bytes(what.in, operation);
+    checked_bytes(what.out, operation);
+    if (what.has_layout() && (what.in_layout == nullptr || what.out_layout == nullptr)) {
+      const bool cuts_in = what.in_layout != nullptr;
+      bad_argument(operation, "give blocks(in, counts) and blocks(out, counts)",
+                   "{} is cut into blocks, {} is not", cuts_in ? "in" : "out",
+                   cuts_in ? "out" : "in");
+    }
+    const bool has_list =
+        what.has_layout() && (what.in_layout->is_list || what.out_layout->is_list);
+    if (!has_list) check_disjoint(what.in, what.out, operation);
     const std::size_t in_count = what.in.element_count;
     if (!what.has_layout() && (in_count % ranks() != 0 || what.out.element_count != in_count)) {
       bad_argument(
-          operation, "for blocks of unequal lengths give two BlockLayouts",
+          operation,
+          "for blocks of unequal lengths give blocks(in, counts) and blocks(out, counts)",
           "in has {} elements and out {}: not the same number of whole blocks for {} ranks",
           in_count, what.out.element_count, shape.size);
     }
@@ -128,6 +139,9 @@ struct Preparation {
         blocks_of(what.in, what.in_layout, "in", block, "a block", prepared.in_layout);
     arguments.out_blocks =
         blocks_of(what.out, what.out_layout, "out", block, "a block", prepared.out_layout);
+    if (has_list)
+      check_disjoint(memory_of(arguments.in_blocks, what.in.data),
+                     memory_of(arguments.out_blocks, what.out.data), operation);
     describe(what.in, what.has_layout() ? 0 : block,
              what.has_layout() ? 0 : in_count * what.in.element_bytes);
     if (what.has_layout()) {
@@ -197,9 +211,27 @@ struct Preparation {
       if (!even)
         check_length(one.element_count, one_name, blocks.counts[rank],
                      "this rank's block of the layout");
-      check_in_place(all, blocks.first(rank) * all.element_bytes, one, operation);
+      const bool is_list = !even && (cuts_in ? what.in_layout : what.out_layout)->is_list;
+      if (!is_list) check_in_place(all, blocks.first_bytes(rank), one, operation);
+      else check_in_place_of_list(blocks, all.data, one, one_bytes);
     }
     describe(one, even ? one.element_count : 0, even ? one_bytes * ranks() : 0);
+  }
+  BlockMemory memory_of(const Blocks& blocks, const void* data) const noexcept {
+    return {data, {blocks.counts, ranks()}, {blocks.offsets_bytes, ranks()}, blocks.element_bytes};
+  }
+  // `one` is this rank's block, or has nothing in common with any.
+  void check_in_place_of_list(const Blocks& blocks, const void* data,
+                              const detail::ConstElements& one, std::size_t one_bytes) const {
+    const auto* const all = static_cast<const std::byte*>(data);
+    if (one_bytes == 0 || all + blocks.first_bytes(rank) == one.data) return;
+    for (int block = 0; block < blocks.block_count; ++block) {
+      const std::span part = blocks.of(all, block);
+      if (!overlap(part.data(), part.size(), one.data, one_bytes)) continue;
+      bad_argument(operation,
+                   "in place, a rank's range is its own block; otherwise the two do not touch",
+                   "the {} bytes of this rank and block {} overlap", one_bytes, block);
+    }
   }
   void all_know(const Blocks& blocks) noexcept {
     if (!what.has_layout()) return;
@@ -217,12 +249,12 @@ struct Preparation {
 
   // Of even blocks `one` is the length. The others are cut as `kept` says from now on.
   template <class Range>
-  Blocks blocks_of(const Range& all, const BlockLayout* layout, std::string_view name,
+  Blocks blocks_of(const Range& all, const detail::AnyLayout* layout, std::string_view name,
                    std::size_t one, std::string_view one_name, context::KeptLayout& kept) const {
     if (!what.has_layout()) {
       const auto total = base::checked_multiply(one, ranks());
       if (!total || *total != all.element_count) {
-        bad_argument(operation, "for blocks of unequal lengths give a BlockLayout",
+        bad_argument(operation, "for blocks of unequal lengths give blocks(range, counts)",
                      "{} has {} elements, but {} ranks with {} elements each ({}) need {}", name,
                      all.element_count, shape.size, one, one_name,
                      total ? std::to_string(*total) : "more than memory can hold");
@@ -231,15 +263,20 @@ struct Preparation {
     }
     const bool gapless = layout->displacements.empty();
     check_layout(*layout, all.element_count, shape.size, name, operation);
-    if (layout == what.out_layout && !gapless) check_no_overlap(*layout, operation);
+    if (layout == what.out_layout && !gapless)
+      check_no_overlap(*layout, all.element_bytes, operation);
     prepared.reads_layouts = true;
-    kept.gapless = gapless;
+    kept.is_list = layout->is_list;
     kept.counts.assign(layout->counts.begin(), layout->counts.end());
     kept.displacements.assign(layout->displacements.begin(), layout->displacements.end());
+    kept.offsets_bytes = kept.displacements;
     if (gapless) {
-      kept.displacements.resize(ranks());
-      std::exclusive_scan(kept.counts.begin(), kept.counts.end(), kept.displacements.begin(),
+      kept.offsets_bytes.resize(ranks());
+      std::exclusive_scan(kept.counts.begin(), kept.counts.end(), kept.offsets_bytes.begin(),
                           std::size_t{0});
+    }
+    if (!layout->is_list) {
+      for (std::size_t& offset : kept.offsets_bytes) offset *= all.element_bytes;
     }
     return {
         .element_count = std::accumulate(kept.counts.begin(), kept.counts.end(), std::size_t{0}),
@@ -247,7 +284,7 @@ struct Preparation {
         .block_count = shape.size,
         .gapless = gapless,
         .counts = kept.counts.data(),
-        .displacements = kept.displacements.data()};
+        .offsets_bytes = kept.offsets_bytes.data()};
   }
 
   context::PreparedCall& prepared;
@@ -269,11 +306,11 @@ void keep_lists(Blocks& blocks, std::byte* memory) {
   if (blocks.counts == nullptr) return;
   const auto count = static_cast<std::size_t>(blocks.block_count);
   auto* const counts = reinterpret_cast<std::size_t*>(memory);
-  std::size_t* const displacements = counts + count;
+  std::size_t* const offsets_bytes = counts + count;
   std::copy_n(blocks.counts, count, counts);
-  std::copy_n(blocks.displacements, count, displacements);
+  std::copy_n(blocks.offsets_bytes, count, offsets_bytes);
   blocks.counts = counts;
-  blocks.displacements = displacements;
+  blocks.offsets_bytes = offsets_bytes;
 }
 
 // With what stands around an algorithm: the division of an average, and how it was chosen. What is

@@ -253,15 +253,15 @@ class ListedBlocks {
     for (int i = 0; i < count; ++i) {
       const std::size_t length = length_of(i);
       put(i, end, length);
-      end += length;
+      end += length * element_bytes;
     }
   }
-  // The same, and first_of(i): where it begins.
-  template <class LengthOf, class FirstOf>
-  ListedBlocks(int count, std::size_t element_bytes, LengthOf&& length_of, FirstOf&& first_of)
+  // The same, and offset_of(i): where it begins, in bytes.
+  template <class LengthOf, class OffsetOf>
+  ListedBlocks(int count, std::size_t element_bytes, LengthOf&& length_of, OffsetOf&& offset_of)
       : ListedBlocks{count, element_bytes} {
     blocks_.gapless = false;
-    for (int i = 0; i < count; ++i) put(i, first_of(i), length_of(i));
+    for (int i = 0; i < count; ++i) put(i, offset_of(i), length_of(i));
   }
 
   const Blocks& blocks() const noexcept { return blocks_; }
@@ -274,10 +274,10 @@ class ListedBlocks {
                 .block_count = count,
                 .gapless = true,
                 .counts = lists_.data(),
-                .displacements = lists_.data() + count} {}
-  void put(int i, std::size_t first, std::size_t length) noexcept {
+                .offsets_bytes = lists_.data() + count} {}
+  void put(int i, std::size_t offset_bytes, std::size_t length) noexcept {
     lists_.data()[i] = length;
-    lists_.data()[i + blocks_.block_count] = first;
+    lists_.data()[i + blocks_.block_count] = offset_bytes;
     blocks_.element_count += length;
   }
 

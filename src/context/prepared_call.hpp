@@ -15,17 +15,16 @@
 
 namespace qpmesh::context {
 
-// A copy of a layout that was read. The displacements follow from the counts where the layout
-// leaves them out.
+// A copy of a layout that was read, and where its blocks begin.
 struct KeptLayout {
   std::vector<std::size_t> counts{};
   std::vector<std::size_t> displacements{};
-  bool gapless = false;  // they were left out
+  bool is_list = false;
+  std::vector<std::size_t> offsets_bytes{};
 
-  bool is_like(const BlockLayout& other) const noexcept {
-    return std::ranges::equal(counts, other.counts) &&
-           (gapless ? other.displacements.empty()
-                    : std::ranges::equal(displacements, other.displacements));
+  bool is_like(const detail::AnyLayout& other) const noexcept {
+    return is_list == other.is_list && std::ranges::equal(counts, other.counts) &&
+           std::ranges::equal(displacements, other.displacements);
   }
 };
 
@@ -59,7 +58,7 @@ struct PreparedCall {
     return is_like(what.in_layout, other.in_layout, in_layout) &&
            is_like(what.out_layout, other.out_layout, out_layout);
   }
-  static bool is_like(const BlockLayout* last, const BlockLayout* now,
+  static bool is_like(const detail::AnyLayout* last, const detail::AnyLayout* now,
                       const KeptLayout& kept) noexcept {
     if (last == nullptr || now == nullptr) return last == now;
     return kept.is_like(*now);

@@ -122,6 +122,7 @@ int main(int count, char** values) {
                                 fork_scenarios(),
                                 type_scenarios(),
                                 value_scenarios(),
+                                block_scenarios(),
                                 error_scenarios(),
                                 ending_scenarios(),
                                 death_scenarios(),

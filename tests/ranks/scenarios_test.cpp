@@ -92,6 +92,12 @@ INSTANTIATE_TEST_SUITE_P(values, Scenarios,
                                          Case{"nobody_is_a_partner", {1, 2, 3}}),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
+                         testing::Values(Case{"ranges_that_lie_apart_are_blocks", {1, 2, 3, 4, 5}},
+                                         Case{"ranges_in_buffers_are_blocks", {1, 2, 3}},
+                                         Case{"lists_of_blocks_that_make_no_sense", {1, 2, 3}}),
+                         name_of);
+
 // The sizes: one round of every pattern and several, powers of two and none.
 INSTANTIATE_TEST_SUITE_P(
     collectives, Scenarios,

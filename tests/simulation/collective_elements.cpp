@@ -167,19 +167,20 @@ Request start(Communicator& communicator, const CollectiveCase& one, const Range
     case Collective::scan: return communicator.scan_async(in, out, op, call);
     case Collective::exscan: return communicator.exscan_async(in, out, op, call);
     case Collective::reduce_scatter:
-      return v ? communicator.reduce_scatter_async(in, out, ranges.in_layout, op, call)
+      return v ? communicator.reduce_scatter_async(blocks(in, ranges.in_layout), out, op, call)
                : communicator.reduce_scatter_async(in, out, op, call);
     case Collective::allgather:
-      return v ? communicator.allgather_async(in, out, ranges.out_layout, call)
+      return v ? communicator.allgather_async(in, blocks(out, ranges.out_layout), call)
                : communicator.allgather_async(in, out, call);
     case Collective::gather:
-      return v ? communicator.gather_async(in, out, ranges.out_layout, root, call)
+      return v ? communicator.gather_async(in, blocks(out, ranges.out_layout), root, call)
                : communicator.gather_async(in, out, root, call);
     case Collective::scatter:
-      return v ? communicator.scatter_async(in, out, ranges.in_layout, root, call)
+      return v ? communicator.scatter_async(blocks(in, ranges.in_layout), out, root, call)
                : communicator.scatter_async(in, out, root, call);
     case Collective::alltoall:
-      return v ? communicator.alltoall_async(in, ranges.in_layout, out, ranges.out_layout, call)
+      return v ? communicator.alltoall_async(blocks(in, ranges.in_layout),
+                                             blocks(out, ranges.out_layout), call)
                : communicator.alltoall_async(in, out, call);
   }
   return {};

@@ -373,8 +373,8 @@ TEST(calls_of_a_measured_class, may_be_of_many_kinds) {
     const std::array<std::size_t, 2> lengths{1, count - 1};
     std::vector<std::vector<double>> out(2, std::vector<double>(count));
     ranks.together([&](Communicator& world, std::size_t rank) {
-      return world.allgather_async(std::span{data[rank]}.first(lengths[rank]), out[rank],
-                                   {lengths});
+      return world.allgather_async(std::span{data[rank]}.first(lengths[rank]),
+                                   blocks(out[rank], lengths));
     });
     ASSERT_EQ(out[0], data[0]);
     ASSERT_EQ(out[1], data[0]);

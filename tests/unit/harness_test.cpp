@@ -186,7 +186,7 @@ TEST(cut, has_a_block_for_every_rank_and_no_element_twice) {
   for (const Cut& cut : {Cut::even(12, 3), Cut::even(2, 3), Cut::uneven(12, 3),
                          Cut::uneven(13, 3, 1), Cut::uneven(0, 3), Cut::uneven(1, 1)}) {
     std::size_t begins = 0;
-    for (int rank = 0; rank < static_cast<int>(cut.layout().counts.size()); ++rank) {
+    for (int rank = 0; rank < static_cast<int>(cut.counts().size()); ++rank) {
       EXPECT_EQ(cut.displacement(rank), begins);
       for (std::size_t i = 0; i < cut.count(rank); ++i) {
         const Cut::Place place = cut.find(begins + i);

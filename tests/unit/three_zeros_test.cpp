@@ -192,8 +192,8 @@ class SmallOperations {
     const std::array<std::uint64_t, 2> second{base + 1, base + 2};
     std::array<std::uint64_t, 4> firsts{};
     std::array<std::uint64_t, 4> seconds{};
-    TwoRanks::run(ranks_[0].allgather_async(first, firsts, {lengths, places}),
-                  ranks_[1].allgather_async(second, seconds, {lengths, places}));
+    TwoRanks::run(ranks_[0].allgather_async(first, qpmesh::blocks(firsts, lengths, places)),
+                  ranks_[1].allgather_async(second, qpmesh::blocks(seconds, lengths, places)));
     const std::array<std::uint64_t, 4> expected{base, 0, base + 1, base + 2};
     if (firsts != expected || seconds != expected) ++wrong;
   }

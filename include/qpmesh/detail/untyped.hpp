@@ -52,6 +52,12 @@ Elements elements(R& data) {
   }
 }
 
+// How a vector is cut. The ranges of a list lie apart: their displacements are bytes, from the
+// first in memory on.
+struct AnyLayout : BlockLayout {
+  bool is_list = false;
+};
+
 // A collective.
 struct AnyCollective {
   // Members one by one: an aggregate that is mostly zero gcc clears by `rep stos`, for as long as
@@ -65,8 +71,8 @@ struct AnyCollective {
   Elements out;
   AnyReduction reduction{};
   int root;
-  const BlockLayout* in_layout = nullptr;  // of a v-form
-  const BlockLayout* out_layout = nullptr;
+  const AnyLayout* in_layout = nullptr;  // of a v-form; the caller's
+  const AnyLayout* out_layout = nullptr;
 
   bool has_layout() const noexcept { return in_layout != nullptr || out_layout != nullptr; }
 };

@@ -111,16 +111,16 @@ Cost circulant_reduce_scatter_cost(const CallShape& shape, const CostModel& mode
 
 namespace {
 
-// The same blocks one behind the other; displacements is room for the list that the result points
+// The same blocks one behind the other; offsets_bytes is room for the list that the result points
 // to.
-Blocks packed(const Blocks& blocks, std::size_t* displacements) {
+Blocks packed(const Blocks& blocks, std::size_t* offsets_bytes) {
   std::size_t end = 0;
   for (int block = 0; block < blocks.block_count; ++block) {
-    displacements[block] = end;
-    end += blocks.length(block);
+    offsets_bytes[block] = end;
+    end += blocks.length_bytes(block);
   }
   Blocks result = blocks;
-  result.displacements = displacements;
+  result.offsets_bytes = offsets_bytes;
   result.gapless = true;
   return result;
 }

@@ -189,7 +189,7 @@ Task allgather(Group group, const Arguments& arguments) {
   {
     const ListedBlocks lane{placement.nodes(), all.element_bytes,
                             [&](int node) { return all.length(of_lane(node)); },
-                            [&](int node) { return all.first(of_lane(node)); }};
+                            [&](int node) { return all.first_bytes(of_lane(node)); }};
     Arguments part = arguments;
     part.out_blocks = lane.blocks();
     co_await levels.lane(group, Collective::allgather, lane.blocks().bytes(), part);
@@ -199,7 +199,7 @@ Task allgather(Group group, const Arguments& arguments) {
     const auto on_node = [&](int index) { return rank_at(placement, node, index); };
     const ListedBlocks blocks{levels.node_ranks(), all.element_bytes,
                               [&](int index) { return all.length(on_node(index)); },
-                              [&](int index) { return all.first(on_node(index)); }};
+                              [&](int index) { return all.first_bytes(on_node(index)); }};
     Arguments part = arguments;
     const std::span<std::byte> own = all.of(arguments.out, of_lane(node));
     part.in = own.data();

@@ -16,12 +16,11 @@ struct Blocks {
   int block_count;
   bool gapless;                      // every block begins where the one before it ends
   const std::size_t* counts;         // null: even
-  const std::size_t* displacements;  // with counts: where each block begins
+  const std::size_t* offsets_bytes;  // with counts: where each block begins
 
+  // The first element of an even block.
   std::size_t first(int block) const noexcept {
     const auto b = static_cast<std::size_t>(block);
-    if (counts != nullptr)
-      return block < block_count ? displacements[b] : displacements[b - 1] + counts[b - 1];
     const auto count = static_cast<std::size_t>(block_count);
     const std::size_t longer = element_count % count;
     return b * (element_count / count) + (b < longer ? b : longer);
@@ -29,7 +28,11 @@ struct Blocks {
   std::size_t length(int block) const noexcept {
     return counts != nullptr ? counts[block] : first(block + 1) - first(block);
   }
-  std::size_t first_bytes(int block) const noexcept { return first(block) * element_bytes; }
+  std::size_t first_bytes(int block) const noexcept {
+    if (counts == nullptr) return first(block) * element_bytes;
+    if (block < block_count) return offsets_bytes[block];
+    return offsets_bytes[block - 1] + counts[block - 1] * element_bytes;
+  }
   std::size_t length_bytes(int block) const noexcept { return length(block) * element_bytes; }
   template <class Byte>
   std::span<Byte> of(Byte* vector, int block) const noexcept {
@@ -55,7 +58,7 @@ inline Blocks even_blocks(std::size_t element_count, int block_count,
           .block_count = block_count,
           .gapless = true,
           .counts = nullptr,
-          .displacements = nullptr};
+          .offsets_bytes = nullptr};
 }
 
 }  // namespace qpmesh::collectives

@@ -44,7 +44,7 @@ void blocks_that_do_not_fit(Communicator& world, Arguments) {
     return all + " has " + std::to_string(has) + " elements, but " + n +
            " ranks with 2 elements each (" + one + ") need " + std::to_string(2 * ranks);
   };
-  const std::string hint = "for blocks of unequal lengths give a BlockLayout";
+  const std::string hint = "for blocks of unequal lengths give blocks(range, counts)";
   const int me = world.rank();  // at the root all is looked at
   for (const std::size_t has : {2 * ranks + 1, 2 * ranks - 1, std::size_t{0}}) {
     const std::span<int> all = std::span{memory.all}.first(has);
@@ -61,7 +61,7 @@ void blocks_that_do_not_fit(Communicator& world, Arguments) {
     refused(world, {.collective = Collective::alltoall, .in = all, .out = memory.other_whole()},
             "in has " + std::to_string(has) + " elements and out " + std::to_string(2 * ranks) +
                 ": not the same number of whole blocks for " + n + " ranks",
-            "for blocks of unequal lengths give two BlockLayouts");
+            "for blocks of unequal lengths give blocks(in, counts) and blocks(out, counts)");
   }
   refused(world,
           {.collective = Collective::alltoall,
@@ -69,7 +69,7 @@ void blocks_that_do_not_fit(Communicator& world, Arguments) {
            .out = std::span{memory.others}.first(ranks)},
           "in has " + std::to_string(2 * ranks) + " elements and out " + n +
               ": not the same number of whole blocks for " + n + " ranks",
-          "for blocks of unequal lengths give two BlockLayouts");
+          "for blocks of unequal lengths give blocks(in, counts) and blocks(out, counts)");
   // All blocks together are more than there can be, or than a count can say.
   constexpr std::size_t huge = std::size_t{1} << 62;
   Bytes bytes(2 * ranks);

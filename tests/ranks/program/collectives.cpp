@@ -295,24 +295,24 @@ void blocks_of_unequal_lengths(Communicator& world, Arguments) {
     const Vector expected = layout.filled(block);
 
     Vector all(layout.element_count, untouched);
-    world.allgather(mine, all, layout.view());
+    world.allgather(mine, blocks(all, layout.view()));
     check_same(all, expected, "allgather");
 
     // The lists are read during the call only.
     std::fill(all.begin(), all.end(), untouched);
     std::optional<Layout> read_during_the_call{layout};
-    Request request = world.allgather_async(mine, all, read_during_the_call->view());
+    Request request = world.allgather_async(mine, blocks(all, read_during_the_call->view()));
     std::ranges::fill(read_during_the_call->counts, std::size_t{1} << 40);
     read_during_the_call.reset();
     request.wait();
     check_same(all, expected, "allgather_async");
 
     Vector gathered(rank == root ? layout.element_count : 0, untouched);
-    world.gather(mine, gathered, rank == root ? layout.view() : BlockLayout{}, root);
+    world.gather(mine, blocks(gathered, rank == root ? layout.view() : BlockLayout{}), root);
     if (rank == root) check_same(gathered, expected, "gather");
 
     Vector scattered(mine.size(), untouched);
-    world.scatter(gathered, scattered, rank == root ? layout.view() : BlockLayout{}, root);
+    world.scatter(blocks(gathered, rank == root ? layout.view() : BlockLayout{}), scattered, root);
     check_same(scattered, mine, "scatter");
 
     // Everybody sends rank r a block of r's length.
@@ -320,7 +320,7 @@ void blocks_of_unequal_lengths(Communicator& world, Arguments) {
         layout.filled([&](int to) { return brought(rank * 10 + to, layout.counts[index(to)]); });
     std::vector<std::size_t> counts(index(world.size()), mine.size());
     Vector received(mine.size() * index(world.size()), untouched);
-    world.alltoall(sent, layout.view(), received, {.counts = counts});
+    world.alltoall(blocks(sent, layout.view()), blocks(received, counts));
     Vector expected_blocks;
     for (int from = 0; from < world.size(); ++from) {
       const Vector its = brought(from * 10 + rank, mine.size());
@@ -331,7 +331,7 @@ void blocks_of_unequal_lengths(Communicator& world, Arguments) {
 
     Vector block_of_sums(mine.size(), untouched);
     const Vector whole = brought(rank, layout.element_count);
-    world.reduce_scatter(whole, block_of_sums, layout.view(), sum);
+    world.reduce_scatter(blocks(whole, layout.view()), block_of_sums, sum);
     check_same(block_of_sums, sums(world.size(), mine.size(), layout.first(rank)),
                "reduce_scatter");
   }
@@ -376,12 +376,12 @@ void layouts_that_change_from_call_to_call(Communicator& world, Arguments) {
     };
     const int root = static_cast<int>((turn >> 2) % ranks);
     start();
-    world.allgather(std::span{mine}.first(own), used, layout);
+    world.allgather(std::span{mine}.first(own), blocks(used, layout));
     check_all("allgather");
     start();
-    world.gather(std::span{mine}.first(own), used, layout, root);
+    world.gather(std::span{mine}.first(own), blocks(used, layout), root);
     if (rank == root) check_all("gather");
-    world.scatter(used, std::span{back}.first(own), layout, root);
+    world.scatter(blocks(used, layout), std::span{back}.first(own), root);
     for (std::size_t i = 0; i < own; ++i) check_equal(back[i], mine[i]);
   }
 }
@@ -402,13 +402,13 @@ void one_layout_again_and_again_while_it_is_measured(Communicator& world, Argume
       return static_cast<Vector::value_type>(of + turn);
     };
     std::ranges::fill(mine, value_of(index(world.rank())));
-    world.allgather(mine, all, layout);
+    world.allgather(mine, blocks(all, layout));
     Vector expected;
     for (std::size_t of = 0; of < ranks; ++of)
       expected.insert(expected.end(), counts[of], value_of(of));
     check_same(all, expected, "allgather");
     std::ranges::fill(all, value_of(0));
-    world.reduce_scatter(all, mine, layout, sum);
+    world.reduce_scatter(blocks(all, layout), mine, sum);
     check_same(mine, Vector(own, static_cast<Vector::value_type>(ranks * turn)), "reduce_scatter");
   }
 }

@@ -163,14 +163,14 @@ void collectives_that_differ_are_named_on_every_rank(Communicator& world, Argume
   ++longer.back();
   const auto gathers = [&](const std::vector<std::size_t>& counts) {
     return [&](Communicator& group) {
-      group.allgather(std::span{out}.first(counts[me]), all, BlockLayout{counts});
+      group.allgather(std::span{out}.first(counts[me]), blocks(all, counts));
     };
   };
   differ(world, gathers(equal), gathers(longer), "allgather(blocks of float32, layout *)",
          "allgather(blocks of float32, layout *)", "allgather", "allgather");
   const auto reduces = [&](const std::vector<std::size_t>& counts) {
     return [&](Communicator& group) {
-      group.reduce_scatter(all, std::span{out}.first(counts[me]), BlockLayout{counts}, sum);
+      group.reduce_scatter(blocks(all, counts), std::span{out}.first(counts[me]), sum);
     };
   };
   differ(world, reduces(equal), reduces(longer), "reduce_scatter(blocks of float32, sum, layout *)",
@@ -213,7 +213,8 @@ void blocks_whose_ends_disagree(Communicator& world, Arguments) {
                           "the two ends of a block must give it the same length"};
       Communicator disputed = world.duplicate();
       const auto gathers = [&] {
-        disputed.gather(mine, all, world.rank() == 0 ? BlockLayout{counts} : BlockLayout{}, 0);
+        disputed.gather(mine, blocks(all, world.rank() == 0 ? BlockLayout{counts} : BlockLayout{}),
+                        0);
         disputed.barrier();
       };
       expect_of_gather_or_barrier(told, gathers);
@@ -244,7 +245,7 @@ void blocks_that_nobody_awaits(Communicator& world, Arguments) {
                         "the two ends of a block must give it the same length"};
     Communicator disputed = world.duplicate();
     const auto gather = [&](const std::vector<std::size_t>& as) {
-      disputed.gather(mine, all, is_root ? BlockLayout{as} : BlockLayout{}, 0);
+      disputed.gather(mine, blocks(all, is_root ? BlockLayout{as} : BlockLayout{}), 0);
     };
     gather(counts);
     expect_of_gather_or_barrier(told, [&] {
@@ -266,7 +267,7 @@ void blocks_that_nobody_gives(Communicator& world, Arguments) {
   std::vector<std::int64_t> out(ranks - 1);
   Communicator disputed = world.duplicate();
   try {
-    disputed.alltoall(in, BlockLayout{nothing}, out, BlockLayout{mine});
+    disputed.alltoall(blocks(in, nothing), blocks(out, mine));
     disputed.barrier();
     fail("no error", Place::current());
   } catch (const Error& error) {

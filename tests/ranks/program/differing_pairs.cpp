@@ -94,8 +94,7 @@ const std::vector<CallToMake>& calls() {
        }},
       {"reduce_scatter(blocks of float32, sum, layout *)",
        [](Group& group, Memory& m) {
-         group.reduce_scatter(m.in(blocks_few * m.ranks), m.out(blocks_few), BlockLayout{m.equal},
-                              sum);
+         group.reduce_scatter(blocks(m.in(blocks_few * m.ranks), m.equal), m.out(blocks_few), sum);
        }},
       {"allgather(2 float32)",
        [](Group& group, Memory& m) {
@@ -107,12 +106,12 @@ const std::vector<CallToMake>& calls() {
        }},
       {"allgather(blocks of float32, layout *)",
        [](Group& group, Memory& m) {
-         group.allgather(m.in(blocks_few), m.out(blocks_few * m.ranks), BlockLayout{m.equal});
+         group.allgather(m.in(blocks_few), blocks(m.out(blocks_few * m.ranks), m.equal));
        }},
       {"allgather(blocks of float32, layout *)",
        [](Group& group, Memory& m) {
-         group.allgather(m.in(m.own(m.longer, group)), m.out(blocks_few * m.ranks + 1),
-                         BlockLayout{m.longer});
+         group.allgather(m.in(m.own(m.longer, group)),
+                         blocks(m.out(blocks_few * m.ranks + 1), m.longer));
        }},
       {"gather(2 float32, root 0)",
        [](Group& group, Memory& m) {
@@ -124,7 +123,7 @@ const std::vector<CallToMake>& calls() {
        }},
       {"gather(blocks of float32, root 0)",
        [](Group& group, Memory& m) {
-         group.gather(m.in(blocks_few), m.out(blocks_few * m.ranks), BlockLayout{m.equal}, 0);
+         group.gather(m.in(blocks_few), blocks(m.out(blocks_few * m.ranks), m.equal), 0);
        }},
       {"scatter(2 float32, root 0)",
        [](Group& group, Memory& m) {
@@ -241,8 +240,8 @@ void calls_that_may_differ(Communicator& world, Arguments) {
   const auto mine = static_cast<std::size_t>(world.rank());
   const BlockLayout all = world.rank() == 0 ? BlockLayout{counts} : BlockLayout{};
   const std::size_t total = ranks * (ranks - 1) / 2;
-  group.gather(memory.in(mine), memory.out(world.rank() == 0 ? total : 0), all, 0);
-  group.scatter(memory.in(world.rank() == 0 ? total : 0), memory.out(mine), all, 0);
+  group.gather(memory.in(mine), blocks(memory.out(world.rank() == 0 ? total : 0), all), 0);
+  group.scatter(blocks(memory.in(world.rank() == 0 ? total : 0), all), memory.out(mine), 0);
   group.split(is_even ? 0 : no_color, world.rank());
   if (is_even) group.barrier_async().wait();
   else group.barrier();

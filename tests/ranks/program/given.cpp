@@ -15,19 +15,19 @@ void make(Communicator& world, const Given& given) {
     case Collective::scan: return world.scan(in, out, reduction, call);
     case Collective::exscan: return world.exscan(in, out, reduction, call);
     case Collective::reduce_scatter:
-      return in_layout ? world.reduce_scatter(in, out, *in_layout, reduction, call)
+      return in_layout ? world.reduce_scatter(blocks(in, *in_layout), out, reduction, call)
                        : world.reduce_scatter(in, out, reduction, call);
     case Collective::allgather:
-      return out_layout ? world.allgather(in, out, *out_layout, call)
+      return out_layout ? world.allgather(in, blocks(out, *out_layout), call)
                         : world.allgather(in, out, call);
     case Collective::gather:
-      return out_layout ? world.gather(in, out, *out_layout, root, call)
+      return out_layout ? world.gather(in, blocks(out, *out_layout), root, call)
                         : world.gather(in, out, root, call);
     case Collective::scatter:
-      return in_layout ? world.scatter(in, out, *in_layout, root, call)
+      return in_layout ? world.scatter(blocks(in, *in_layout), out, root, call)
                        : world.scatter(in, out, root, call);
     case Collective::alltoall:
-      return in_layout ? world.alltoall(in, *in_layout, out, *out_layout, call)
+      return in_layout ? world.alltoall(blocks(in, *in_layout), blocks(out, *out_layout), call)
                        : world.alltoall(in, out, call);
   }
 }
@@ -43,20 +43,21 @@ Request make_async(Communicator& world, const Given& given) {
     case Collective::scan: return world.scan_async(in, out, reduction, call);
     case Collective::exscan: return world.exscan_async(in, out, reduction, call);
     case Collective::reduce_scatter:
-      return in_layout ? world.reduce_scatter_async(in, out, *in_layout, reduction, call)
+      return in_layout ? world.reduce_scatter_async(blocks(in, *in_layout), out, reduction, call)
                        : world.reduce_scatter_async(in, out, reduction, call);
     case Collective::allgather:
-      return out_layout ? world.allgather_async(in, out, *out_layout, call)
+      return out_layout ? world.allgather_async(in, blocks(out, *out_layout), call)
                         : world.allgather_async(in, out, call);
     case Collective::gather:
-      return out_layout ? world.gather_async(in, out, *out_layout, root, call)
+      return out_layout ? world.gather_async(in, blocks(out, *out_layout), root, call)
                         : world.gather_async(in, out, root, call);
     case Collective::scatter:
-      return in_layout ? world.scatter_async(in, out, *in_layout, root, call)
+      return in_layout ? world.scatter_async(blocks(in, *in_layout), out, root, call)
                        : world.scatter_async(in, out, root, call);
     case Collective::alltoall:
-      return in_layout ? world.alltoall_async(in, *in_layout, out, *out_layout, call)
-                       : world.alltoall_async(in, out, call);
+      return in_layout
+                 ? world.alltoall_async(blocks(in, *in_layout), blocks(out, *out_layout), call)
+                 : world.alltoall_async(in, out, call);
   }
   return {};
 }

@@ -218,15 +218,15 @@ void empty_blocks_are_waited_for_by_nobody(Communicator& world, Arguments) {
     for (int i = 0; i < 100; ++i) {
       const std::vector<int> mine(own, rank + i);
       std::vector<int> all(others, -1);
-      world.gather(mine, all, BlockLayout{counts}, last);
+      world.gather(mine, blocks(all, counts), last);
       if (rank == last) check_equal(all.back() - all.front(), last - 1);
-      world.gather_async(mine, all, BlockLayout{counts}, last).wait();
+      world.gather_async(mine, blocks(all, counts), last).wait();
       std::vector<int> block(own, -1);
-      world.scatter(all, block, BlockLayout{counts}, last);
+      world.scatter(blocks(all, counts), block, last);
       if (rank != 0) check_equal(block.back(), rank + i);
       const std::vector<int> sent(rank == 0 ? 0 : others, rank);
       std::vector<int> received(sent.size(), -1);
-      world.alltoall(sent, BlockLayout{pairs}, received, BlockLayout{pairs});
+      world.alltoall(blocks(sent, pairs), blocks(received, pairs));
       if (rank != 0) check_equal(received.back(), last);
     }
   });
@@ -240,7 +240,7 @@ void more_empty_blocks_than_slots_behind_a_call_under_way(Communicator& world, A
   const bool is_late = world.rank() == last;
   const std::vector<std::size_t> counts(static_cast<std::size_t>(world.size()), 0);
   std::vector<int> none;
-  const auto gather = [&] { world.gather(none, none, BlockLayout{counts}, last); };
+  const auto gather = [&] { world.gather(none, blocks(none, counts), last); };
   std::vector<int> token(1);
   if (is_late) world.receive(token, 0);
   const std::vector<int> one{1};
@@ -319,7 +319,7 @@ void blocks_of_unequal_lengths_from_all_memories(Communicator& world, Arguments)
       const std::size_t first = unit * (own * (own - 1) / 2);
       check(std::ranges::equal(received, std::span{whole}.subspan(first, own * unit)), "a block");
     };
-    world.alltoall(in, BlockLayout{rising}, out, BlockLayout{alike});
+    world.alltoall(blocks(in, rising), blocks(out, alike));
     spoil();
     for (std::size_t from = 0; from < ranks; ++from)
       check_block(block(from), static_cast<int>(from));
@@ -330,12 +330,12 @@ void blocks_of_unequal_lengths_from_all_memories(Communicator& world, Arguments)
       };
       std::ranges::fill(out, std::uint8_t{0});
       fill();
-      world.scatter(of_root(in), block(0), layout, root);
+      world.scatter(blocks(of_root(in), layout), block(0), root);
       spoil();
       check_block(block(0), root);
       Bytes gathered(bytes);
       fill();
-      world.gather(in.first(own * unit), of_root(gathered), layout, root);
+      world.gather(in.first(own * unit), blocks(of_root(gathered), layout), root);
       spoil();
       if (rank != root) continue;
       std::size_t first = 0;

@@ -322,7 +322,7 @@ class Plan {
     begun.out = range(total(counts));
     begun.request =
         even ? world_.allgather_async(begun.in.bytes(), begun.out.bytes())
-             : world_.allgather_async(begun.in.bytes(), begun.out.bytes(), BlockLayout{counts});
+             : world_.allgather_async(begun.in.bytes(), blocks(begun.out.bytes(), counts));
     begun.verify = blocks_from_all(counts, 0);
   }
 
@@ -336,7 +336,7 @@ class Plan {
     if (me() == root) begun.out = range(total(counts));
     begun.request =
         even ? world_.gather_async(begun.in.bytes(), begun.out.bytes(), root)
-             : world_.gather_async(begun.in.bytes(), begun.out.bytes(), BlockLayout{counts}, root);
+             : world_.gather_async(begun.in.bytes(), blocks(begun.out.bytes(), counts), root);
     if (me() == root) begun.verify = blocks_from_all(counts, 0);
   }
 
@@ -350,7 +350,7 @@ class Plan {
     begun.out = range(counts[index()]);
     begun.request =
         even ? world_.scatter_async(begun.in.bytes(), begun.out.bytes(), root)
-             : world_.scatter_async(begun.in.bytes(), begun.out.bytes(), BlockLayout{counts}, root);
+             : world_.scatter_async(blocks(begun.in.bytes(), counts), begun.out.bytes(), root);
     begun.verify = [seed = seed_of(root, me())](Begun& ended, const Status&) {
       check_pattern(ended.out.bytes(), seed);
     };
@@ -376,9 +376,9 @@ class Plan {
     begun.in = range(total(to));
     fill_blocks(begun.in, to, me());
     begun.out = range(total(from));
-    begun.request = even ? world_.alltoall_async(begun.in.bytes(), begun.out.bytes())
-                         : world_.alltoall_async(begun.in.bytes(), BlockLayout{to},
-                                                 begun.out.bytes(), BlockLayout{from});
+    begun.request =
+        even ? world_.alltoall_async(begun.in.bytes(), begun.out.bytes())
+             : world_.alltoall_async(blocks(begun.in.bytes(), to), blocks(begun.out.bytes(), from));
     begun.verify = blocks_from_all(from, me());
   }
 

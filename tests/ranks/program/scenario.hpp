@@ -113,6 +113,7 @@ std::vector<Scenario> request_scenarios();
 std::vector<Scenario> fork_scenarios();
 std::vector<Scenario> type_scenarios();
 std::vector<Scenario> value_scenarios();
+std::vector<Scenario> block_scenarios();
 std::vector<Scenario> error_scenarios();
 std::vector<Scenario> ending_scenarios();
 std::vector<Scenario> death_scenarios();

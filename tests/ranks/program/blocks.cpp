@@ -1,0 +1,204 @@
+// A range for each block: wherever they lie, in collectives of every algorithm, and what is told of
+// those that make no sense.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <memory>
+#include <numeric>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+// No power of two: ranges lie apart by no whole number of them.
+struct Cell {
+  std::int32_t rank = -1;
+  std::int32_t block = -1;
+  std::int32_t at = -1;
+  bool operator==(const Cell&) const = default;
+};
+
+std::vector<Cell> cells(int rank, int block, std::size_t count) {
+  std::vector<Cell> row(count);
+  for (std::size_t i = 0; i < count; ++i) row[i] = {rank, block, static_cast<std::int32_t>(i)};
+  return row;
+}
+
+// Ranges of their own, and not in the order of memory.
+class Rows {
+ public:
+  explicit Rows(const std::vector<std::size_t>& counts) : rows_(counts.size()) {
+    for (std::size_t i = counts.size(); i-- > 0;) {
+      gaps_.emplace_back(7 + 5 * i);
+      rows_[i].resize(counts[i]);
+    }
+  }
+  std::vector<std::vector<Cell>>& list() noexcept { return rows_; }
+  std::vector<Cell>& operator[](int i) { return rows_[static_cast<std::size_t>(i)]; }
+
+ private:
+  std::vector<std::vector<Cell>> rows_;
+  std::deque<std::vector<char>> gaps_;
+};
+
+std::vector<std::string> rows_of(const Communicator& world, Collective collective) {
+  std::vector<std::string> names{""};
+  for (const Candidate& row : world.explain(collective, 1 << 20))
+    if (row.applies) names.emplace_back(row.algorithm);
+  return names;
+}
+
+// Calls with every algorithm that takes blocks of unequal lengths; the first is the one chosen.
+template <class Call>
+void with_every_row(const Communicator& world, Collective collective, Call&& call) {
+  for (const std::string& name : rows_of(world, collective)) {
+    try {
+      call(CallOptions{.algorithm = name});
+    } catch (const Error& error) {
+      if (name.empty() || error.code() != ErrorCode::bad_argument ||
+          error.cause().find("does not apply") == std::string::npos)
+        throw;
+    }
+  }
+}
+
+void ranges_that_lie_apart_are_blocks(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const int root = world.size() - 1;
+  for (const std::size_t unit : {0U, 1U, 40U, 3'000U, 60'001U}) {
+    // Rank r has r + 1 times so many, and the last one none.
+    std::vector<std::size_t> counts(ranks);
+    std::iota(counts.begin(), counts.end(), std::size_t{1});
+    for (std::size_t& count : counts) count *= unit;
+    if (ranks > 1) counts.back() = 0;
+    const std::vector<Cell> mine = cells(me, 0, counts[static_cast<std::size_t>(me)]);
+    const auto check_all = [&](Rows& rows, const std::string& what) {
+      for (int from = 0; from < world.size(); ++from) {
+        check(rows[from] == cells(from, 0, counts[static_cast<std::size_t>(from)]), what);
+        std::ranges::fill(rows[from], Cell{});
+      }
+    };
+
+    with_every_row(world, Collective::allgather, [&](const CallOptions& options) {
+      const std::string name{options.algorithm};
+      Rows all{counts};
+      world.allgather(mine, blocks(all.list()), options);
+      check_all(all, "allgather " + name);
+      Request request = world.allgather_async(mine, blocks(all.list()), options);
+      request.wait();
+      check_all(all, "allgather_async " + name);
+      // In place, and of a list of spans.
+      std::vector<std::span<Cell>> spans;
+      for (auto& row : all.list()) spans.emplace_back(row);
+      all[me] = mine;
+      spans[static_cast<std::size_t>(me)] = all[me];
+      world.allgather(all[me], blocks(spans), options);
+      check_all(all, "allgather in place " + name);
+    });
+
+    with_every_row(world, Collective::gather, [&](const CallOptions& options) {
+      Rows all{me == root ? counts : std::vector<std::size_t>{}};
+      world.gather(mine, blocks(all.list()), root, options);
+      if (me == root) check_all(all, "gather " + std::string{options.algorithm});
+    });
+
+    with_every_row(world, Collective::scatter, [&](const CallOptions& options) {
+      Rows all{me == root ? counts : std::vector<std::size_t>{}};
+      if (me == root) {
+        for (int to = 0; to < world.size(); ++to)
+          all[to] = cells(root, to, counts[static_cast<std::size_t>(to)]);
+      }
+      std::vector<Cell> block(mine.size());
+      const auto& source = all.list();  // const: it is sent
+      world.scatter(blocks(source), block, root, options);
+      check(block == cells(root, me, block.size()), "scatter " + std::string{options.algorithm});
+    });
+
+    // To rank r so many as it has; and from ranges into one vector.
+    with_every_row(world, Collective::alltoall, [&](const CallOptions& options) {
+      const std::string name{options.algorithm};
+      Rows sent{counts};
+      for (int to = 0; to < world.size(); ++to)
+        sent[to] = cells(me, to, counts[static_cast<std::size_t>(to)]);
+      const std::vector<std::size_t> equal(ranks, mine.size());
+      Rows received{equal};
+      world.alltoall(blocks(sent.list()), blocks(received.list()), options);
+      for (int from = 0; from < world.size(); ++from)
+        check(received[from] == cells(from, me, mine.size()), "alltoall " + name);
+      std::vector<Cell> packed(ranks * mine.size());
+      world.alltoall_async(blocks(sent.list()), blocks(packed, equal), options).wait();
+      for (std::size_t from = 0; from < ranks; ++from)
+        check(std::ranges::equal(std::span{packed}.subspan(from * mine.size(), mine.size()),
+                                 cells(static_cast<int>(from), me, mine.size())),
+              "alltoall into one vector " + name);
+    });
+  }
+}
+
+void ranges_in_buffers_are_blocks(Communicator& world, Arguments) {
+  const int me = world.rank();
+  constexpr std::size_t count = 20'000;
+  std::vector<Buffer<int>> buffers;
+  for (int rank = 0; rank < world.size(); ++rank) buffers.push_back(world.allocate<int>(count));
+  const std::vector<int> mine(count, me);
+  world.allgather(mine, blocks(buffers));
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto& row = buffers[static_cast<std::size_t>(rank)];
+    check(std::ranges::all_of(row, [&](int value) { return value == rank; }), "a row of a Buffer");
+  }
+}
+
+void lists_of_blocks_that_make_no_sense(Communicator& world, Arguments) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const std::string n = std::to_string(ranks);
+  const std::vector<int> one{1, 2};
+  std::vector<std::vector<int>> rows(ranks + 1, std::vector<int>(2));
+  const auto refused = [&](auto&& call, std::string_view operation, const std::string& cause,
+                           const std::string& hint) {
+    expect_error(call, {ErrorCode::bad_argument, no_peer, std::string{operation}, cause, hint});
+  };
+  refused([&] { world.allgather(one, blocks(rows)); }, "allgather",
+          "out has " + std::to_string(ranks + 1) + " blocks for " + n + " ranks",
+          "one range for each rank");
+  rows.pop_back();
+
+  std::vector<int> memory(2 * ranks + 1);
+  std::vector<std::span<int>> spans;
+  for (std::size_t i = 0; i < ranks; ++i) spans.push_back(std::span{memory}.subspan(2 * i, 2));
+  if (ranks > 1) {
+    spans[1] = std::span{memory}.subspan(1, 2);
+    refused([&] { world.allgather(one, blocks(spans)); }, "allgather", "blocks 0 and 1 overlap",
+            "blocks that are received into have no element in common");
+    spans[1] = std::span{memory}.subspan(2, 2);
+  }
+  refused([&] { world.alltoall(blocks(spans), blocks(spans)); }, "alltoall",
+          "block 0 to send and block 0 to receive into overlap",
+          "send from one range and receive into another");
+  const std::vector<int> plain(2 * ranks);
+  refused([&] { world.alltoall(plain, blocks(spans)); }, "alltoall",
+          "out is cut into blocks, in is not", "give blocks(in, counts) and blocks(out, counts)");
+  const auto beside = std::span{memory}.subspan(2 * static_cast<std::size_t>(world.rank()) + 1, 2);
+  refused([&] { world.allgather(beside, blocks(spans)); }, "allgather",
+          "the 8 bytes of this rank and block * overlap",
+          "in place, a rank's range is its own block; otherwise the two do not touch");
+  std::vector<int> sums(2);
+  refused([&] { world.reduce_scatter(blocks(spans), sums, sum); }, "reduce_scatter",
+          "blocks that lie apart",
+          "the blocks of a reduce_scatter follow one another: give counts alone");
+  const std::vector<int> three(3);
+  refused([&] { world.allgather(three, blocks(spans)); }, "allgather",
+          "in has 3 elements, this rank's block of the layout 2", "they must be equal");
+  world.barrier();
+}
+
+}  // namespace
+
+std::vector<Scenario> block_scenarios() {
+  return {in_world("ranges_that_lie_apart_are_blocks", ranges_that_lie_apart_are_blocks),
+          in_world("ranges_in_buffers_are_blocks", ranges_in_buffers_are_blocks),
+          in_world("lists_of_blocks_that_make_no_sense", lists_of_blocks_that_make_no_sense)};
+}
+
+}  // namespace qpmesh::ranks
