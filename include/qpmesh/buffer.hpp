@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
+
+#include "qpmesh/export.h"
 
 namespace qpmesh {
 
@@ -12,10 +15,16 @@ namespace context {
 class Allocation;
 }
 
+namespace detail {
+
+QPMESH_API const void* view_of(const context::Allocation* allocation, int rank);
+
+}  // namespace detail
+
 // count elements of zeroed memory in this rank's arena, 128-byte aligned. Made by
-// Communicator::allocate (collective); freed when the last Buffer and the last operation using it
-// are gone. A contiguous range: every call that takes data takes a Buffer, or any part of one: the
-// library recognises the address.
+// Communicator::allocate (collective) and allocate_here (by this rank alone); freed when the last
+// Buffer and the last operation using it are gone. A contiguous range: every call that takes data
+// takes a Buffer, or any part of one: the library recognises the address.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -34,6 +43,13 @@ class Buffer {
   T* begin() const noexcept { return data_; }
   T* end() const noexcept { return data_ + count_; }
   T& operator[](std::size_t index) const noexcept { return data_[index]; }
+  // The Buffer that a rank of the communicator got from the same call of allocate, where it shares
+  // memory with this one. What it wrote is there after a barrier, or a message from it, that
+  // follows; it lasts as long as that rank's. Error{bad_argument}: no such rank, a rank that shares
+  // no memory with this one, a Buffer of this rank alone.
+  std::span<const T> view_of(int rank) const {
+    return {static_cast<const T*>(detail::view_of(allocation_.get(), rank)), count_};
+  }
 
  private:
   std::shared_ptr<context::Allocation> allocation_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "qpmesh/error.hpp"
 #include "qpmesh/export.h"
 #include "qpmesh/options.hpp"
+#include "qpmesh/prepared.hpp"
 #include "qpmesh/reduction.hpp"
 #include "qpmesh/request.hpp"
 
@@ -324,11 +326,112 @@ class QPMESH_API Communicator {
     return out;
   }
 
+  // ---- calls that are made again and again ----
+
+  // The call of that name, to be started by start(): then it is its _async form.
+  template <LastingSource S>
+  Prepared prepare_send(S&& data, int destination, int tag = 0,
+                        const CallOptions& options = {}) const {
+    return prepare({.kind = detail::AnyMessage::Kind::send,
+                    .sent = detail::const_elements(data),
+                    .to = destination,
+                    .tag = tag},
+                   options);
+  }
+  template <Target T>
+  Prepared prepare_receive(T&& data, int source = any_source, int tag = 0,
+                           const CallOptions& options = {}) const {
+    return prepare({.kind = detail::AnyMessage::Kind::receive,
+                    .received = detail::elements(data),
+                    .from = source,
+                    .tag = tag},
+                   options);
+  }
+  template <LastingSource S, Target T>
+  Prepared prepare_sendrecv(S&& sent, int to, T&& received, int from, int tag = 0,
+                            const CallOptions& options = {}) const {
+    return prepare({.kind = detail::AnyMessage::Kind::sendrecv,
+                    .sent = detail::const_elements(sent),
+                    .to = to,
+                    .received = detail::elements(received),
+                    .from = from,
+                    .tag = tag},
+                   options);
+  }
+  Prepared prepare_barrier(const CallOptions& options = {}) const {
+    return prepare(detail::AnyCollective{Collective::barrier}, options);
+  }
+  template <Target T>
+  Prepared prepare_broadcast(T&& data, int root, const CallOptions& options = {}) const {
+    return prepare(broadcast_of(data, root), options);
+  }
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
+    requires SameElements<S, T>
+  Prepared prepare_allreduce(S&& in, T&& out, const O& reduction,
+                             const CallOptions& options = {}) const {
+    return prepare(reduction_call(Collective::allreduce, in, out, reduction), options);
+  }
+  template <Target T, ReductionOf<element_t<T>> O>
+  Prepared prepare_allreduce(T&& in_place, const O& reduction,
+                             const CallOptions& options = {}) const {
+    return prepare(reduction_call(Collective::allreduce, in_place, in_place, reduction), options);
+  }
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
+    requires SameElements<S, T>
+  Prepared prepare_reduce(S&& in, T&& out, const O& reduction, int root,
+                          const CallOptions& options = {}) const {
+    return prepare(reduction_call(Collective::reduce, in, out, reduction, root), options);
+  }
+  template <Target T, ReductionOf<element_t<T>> O>
+  Prepared prepare_reduce(T&& in_place, const O& reduction, int root,
+                          const CallOptions& options = {}) const {
+    return prepare(reduction_call(Collective::reduce, in_place, in_place, reduction, root),
+                   options);
+  }
+  template <LastingBlockSource S, Target T, ReductionOf<element_t<S>> O>
+    requires SameElements<S, T>
+  Prepared prepare_reduce_scatter(S&& in, T&& out, const O& reduction,
+                                  const CallOptions& options = {}) const {
+    return prepare(reduction_call(Collective::reduce_scatter, in, out, reduction), options);
+  }
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
+    requires SameElements<S, T>
+  Prepared prepare_scan(S&& in, T&& out, const O& reduction,
+                        const CallOptions& options = {}) const {
+    return prepare(reduction_call(Collective::scan, in, out, reduction), options);
+  }
+  template <LastingSource S, Target T, ReductionOf<element_t<S>> O>
+    requires SameElements<S, T>
+  Prepared prepare_exscan(S&& in, T&& out, const O& reduction,
+                          const CallOptions& options = {}) const {
+    return prepare(reduction_call(Collective::exscan, in, out, reduction), options);
+  }
+  template <LastingSource S, BlockTarget T>
+    requires SameElements<S, T>
+  Prepared prepare_allgather(S&& in, T&& out, const CallOptions& options = {}) const {
+    return prepare(moving_call(Collective::allgather, in, out), options);
+  }
+  template <LastingSource S, BlockTarget T>
+    requires SameElements<S, T>
+  Prepared prepare_gather(S&& in, T&& out, int root, const CallOptions& options = {}) const {
+    return prepare(moving_call(Collective::gather, in, out, root), options);
+  }
+  template <LastingBlockSource S, Target T>
+    requires SameElements<S, T>
+  Prepared prepare_scatter(S&& in, T&& out, int root, const CallOptions& options = {}) const {
+    return prepare(moving_call(Collective::scatter, in, out, root), options);
+  }
+  template <LastingBlockSource S, BlockTarget T>
+    requires SameElements<S, T>
+  Prepared prepare_alltoall(S&& in, T&& out, const CallOptions& options = {}) const {
+    return prepare(moving_call(Collective::alltoall, in, out), options);
+  }
+
   // Which algorithms there are for a vector of so many bytes (of all blocks together), what they
   // are expected to take here, and which one runs. Local: every rank finds the same.
   std::vector<Candidate> explain(Collective collective, std::size_t bytes) const;
 
-  // ---- memory and groups: collective ----
+  // ---- memory and groups: collective, unless it is said otherwise ----
 
   // Memory is touched when the caller does so; from 2 MiB on in huge pages where the system gives
   // them. Throws Error{no_resource} on every rank alike, with nothing half-built, when a rank's
@@ -338,11 +441,25 @@ class QPMESH_API Communicator {
     auto [allocation, data] = allocate_bytes(count, sizeof(T), options);
     return Buffer<T>{std::move(allocation), static_cast<T*>(data), count};
   }
+  // The same for this rank alone, at any time: nobody else calls it, and an error is nobody else's.
+  // Peers reach it like the others; view_of() has nothing of it. Throws Error{no_resource}.
+  template <class T>
+  Buffer<T> allocate_here(std::size_t count) {
+    auto [allocation, data] = allocate_bytes_here(count, sizeof(T));
+    return Buffer<T>{std::move(allocation), static_cast<T*>(data), count};
+  }
   // Ranks of equal color form a group, ordered by key, then by rank here. color
   // is ≥ 0 or no_color (returns nothing).
   std::optional<Communicator> split(int color, int key = 0, const CallOptions& options = {});
   Communicator split_node(const CallOptions& options = {});  // one group per host
   Communicator duplicate(const CallOptions& options = {});
+  // A group of these ranks, in this order, made by them alone: the others do not call it, and do
+  // not learn of it. Its members call it with the same list and tag, those of one list and tag in
+  // the same order; a member that calls it with another list is one that does not come:
+  // Error{timeout}, and this communicator lives on.
+  Communicator subgroup(std::span<const int> ranks, int tag = 0, const CallOptions& options = {});
+  // This rank alone. Local.
+  Communicator self();
   // The same ranks in a context of its own, for another thread.
   Communicator independent(const CallOptions& options = {});
 
@@ -363,6 +480,7 @@ class QPMESH_API Communicator {
 
  private:
   friend struct ::qpmesh_communicator;  // the face for C
+  friend class Prepared;
 
   template <class S>
   static std::size_t count_of(const S& data) {
@@ -389,6 +507,9 @@ class QPMESH_API Communicator {
                                   const CallOptions& options);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);
   Request start_collective(const detail::AnyCollective& what, const CallOptions& options);
+  Request start_message(const detail::AnyMessage& what, const CallOptions& options);
+  Prepared prepare(const detail::AnyMessage& what, const CallOptions& options) const;
+  Prepared prepare(const detail::AnyCollective& what, const CallOptions& options) const;
 
   template <class T>
   static detail::AnyCollective broadcast_of(T& data, int root) {
@@ -412,6 +533,9 @@ class QPMESH_API Communicator {
   std::pair<std::shared_ptr<context::Allocation>, void*> allocate_bytes(std::size_t count,
                                                                         std::size_t element_bytes,
                                                                         const CallOptions& options);
+
+  std::pair<std::shared_ptr<context::Allocation>, void*> allocate_bytes_here(
+      std::size_t count, std::size_t element_bytes);
 
   std::shared_ptr<context::CommunicatorState> state_;
 };

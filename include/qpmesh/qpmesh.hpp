@@ -2,14 +2,16 @@
 // <qpmesh/mpi.hpp>.
 #pragma once
 
-#include "qpmesh/blocks.hpp"        // IWYU pragma: export
-#include "qpmesh/bootstrap.hpp"     // IWYU pragma: export
-#include "qpmesh/buffer.hpp"        // IWYU pragma: export
-#include "qpmesh/communicator.hpp"  // IWYU pragma: export
-#include "qpmesh/deadline.hpp"      // IWYU pragma: export
-#include "qpmesh/element.hpp"       // IWYU pragma: export
-#include "qpmesh/error.hpp"         // IWYU pragma: export
-#include "qpmesh/local.hpp"         // IWYU pragma: export
-#include "qpmesh/options.hpp"       // IWYU pragma: export
-#include "qpmesh/reduction.hpp"     // IWYU pragma: export
-#include "qpmesh/request.hpp"       // IWYU pragma: export
+#include "qpmesh/arena_resource.hpp"  // IWYU pragma: export
+#include "qpmesh/blocks.hpp"          // IWYU pragma: export
+#include "qpmesh/bootstrap.hpp"       // IWYU pragma: export
+#include "qpmesh/buffer.hpp"          // IWYU pragma: export
+#include "qpmesh/communicator.hpp"    // IWYU pragma: export
+#include "qpmesh/deadline.hpp"        // IWYU pragma: export
+#include "qpmesh/element.hpp"         // IWYU pragma: export
+#include "qpmesh/error.hpp"           // IWYU pragma: export
+#include "qpmesh/local.hpp"           // IWYU pragma: export
+#include "qpmesh/options.hpp"         // IWYU pragma: export
+#include "qpmesh/prepared.hpp"        // IWYU pragma: export
+#include "qpmesh/reduction.hpp"       // IWYU pragma: export
+#include "qpmesh/request.hpp"         // IWYU pragma: export

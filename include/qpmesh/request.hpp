@@ -86,6 +86,9 @@ class [[nodiscard]] QPMESH_API Request {
   // done, or under way, or a send or a collective: wait for it.
   bool cancel();
 
+  // Started, and neither test() nor wait() has told its end.
+  bool is_in_flight() const noexcept;
+
   // For wait_any and tests: the request's operation, and whether there is none any more, but its
   // end is still to be told.
   calls::RequestState* state() const noexcept { return state_; }

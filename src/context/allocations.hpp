@@ -28,11 +28,16 @@ class Allocation {
   std::byte* data() const noexcept;
   // Opens it to the devices, which may touch all of it.
   void register_with_devices();
+  // Of the same call on each rank, by rank, where this process sees it; nullptr where not. Empty:
+  // the others have none.
+  std::span<const std::byte* const> views() const noexcept { return views_; }
+  void know_views(std::vector<const std::byte*> views) noexcept { views_ = std::move(views); }
 
  private:
   std::shared_ptr<Allocations> all_;  // keeps its context alive
   std::uint64_t offset_;
   std::size_t bytes_;
+  std::vector<const std::byte*> views_{};
   std::vector<std::pair<transport::Transport*, std::uint32_t>> regions_;  // where devices know it
 };
 

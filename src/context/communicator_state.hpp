@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "collectives/choice.hpp"
@@ -123,6 +124,12 @@ class CommunicatorState {
     return id;
   }
 
+  // The same of the n-th group that its members make by themselves, under one name.
+  std::uint64_t take_subgroup_id(std::uint64_t name) {
+    const std::uint64_t count = ++subgroups_[name];
+    return base::mix64(id() ^ base::mix64(name ^ base::mix64(~count)));
+  }
+
   // What the call asks for, or else the options.
   std::int64_t timeout_ms_of(const CallOptions& options) const noexcept {
     return options.timeout_ms < 0 ? context_->options().operation_timeout_ms : options.timeout_ms;
@@ -198,6 +205,7 @@ class CommunicatorState {
   std::unique_ptr<collectives::Hierarchy> hierarchy_;
   collectives::CallShape shape_;
   std::uint32_t next_child_ = 0;
+  std::unordered_map<std::uint64_t, std::uint64_t> subgroups_;  // made under each name
   bool finished_ = false;
   // Who was asked before the deadline, one after the other: each but the last has named the next.
   // Ranks of the context.

@@ -76,6 +76,12 @@ class Context final : public messaging::Listener, public progress::Pollable {
                                                        const std::vector<int>& ranks,
                                                        std::span<const int> named,
                                                        const std::vector<std::uint64_t>& slabs);
+  // Memory of a rank's arena as this process sees it; nullptr: it does not.
+  const std::byte* view_of(int rank, std::uint64_t offset, std::size_t bytes) const noexcept {
+    if (parts_.neighbours.empty()) return nullptr;
+    const transport::Neighbour* const neighbour = parts_.neighbours[static_cast<std::size_t>(rank)];
+    return neighbour == nullptr ? nullptr : neighbour->at(offset, bytes);
+  }
   bool reads_neighbours(int rank) const noexcept {
     return parts_.identities[static_cast<std::size_t>(rank)].reads_neighbours;
   }

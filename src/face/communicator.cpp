@@ -54,8 +54,8 @@ void set_pattern(messaging::ReceiveOperation& receive, const CommunicatorState& 
   receive.source = source == any_source ? messaging::any_peer : state.context_rank(source);
 }
 
-[[gnu::always_inline]] inline void prepare_receive(PendingOperation& request, const Elements& data,
-                                                   int source, int tag) {
+[[gnu::always_inline]] inline void set_receive(PendingOperation& request, const Elements& data,
+                                               int source, int tag) {
   CommunicatorState& state = *request.communicator;
   const std::size_t bytes = checked_bytes(data, request.operation);
   check_peer(source, state.size(), true, request.operation, "source");
@@ -78,7 +78,7 @@ void start_both(PendingOperation& request, const ConstElements& sent, int to,
   std::optional<messaging::Outgoing> message;
   if (to != no_rank) message = outgoing(state, request.operation, sent, to, tag);
   if (from != no_rank) {
-    prepare_receive(request, received, from, tag);
+    set_receive(request, received, from, tag);
     state.context().messaging().start(request.receive);
   }
   if (message) start_send(request, *message);
@@ -182,7 +182,7 @@ Status Communicator::receive_elements(const Elements& data, int source, int tag,
   if (source == no_rank) [[unlikely]]
     return check_alone(data, tag, true, "receive"), Status{};
   PendingOperation request{*state_, "receive", options};
-  prepare_receive(request, data, source, tag);
+  set_receive(request, data, source, tag);
   const messaging::ReceiveOperation& receive = request.receive;
   messaging::Messaging& messaging = state_->context().messaging();
   messaging.start(request.receive);
@@ -225,7 +225,7 @@ Request Communicator::receive_elements_async(const Elements& data, int source, i
     return check_alone(data, tag, true, "receive_async"), Request::ended();
   return run_async(state_, "receive_async", options, nullptr, data.data,
                    [&](PendingOperation& request) {
-                     prepare_receive(request, data, source, tag);
+                     set_receive(request, data, source, tag);
                      state_->context().messaging().start(request.receive);
                    });
 }

@@ -18,16 +18,12 @@ namespace {
 
 Context& context_of(const RequestState& state) noexcept { return state.communicator->context(); }
 
-bool is_in_flight(const Request& request) {
-  return request.state() != nullptr && !request.state()->settled;
-}
-
 // The contexts of requests that are waited for together, entered by this thread.
 class Contexts {
  public:
   Contexts(std::span<const Request> requests, std::string_view operation) {
     for (const Request& request : requests) {
-      if (is_in_flight(request)) enter(context_of(*request.state()), operation);
+      if (request.is_in_flight()) enter(context_of(*request.state()), operation);
     }
   }
 
@@ -73,7 +69,7 @@ class Contexts {
 };
 
 bool has_ended_untold(const Request& request) {
-  return request.untold() || (is_in_flight(request) && request.state()->done());
+  return request.untold() || (request.is_in_flight() && request.state()->done());
 }
 
 // Was its end told? If that was an error it is told again.
@@ -94,6 +90,8 @@ Status tell(RequestState& state, End&& end) {
 }
 
 }  // namespace
+
+bool Request::is_in_flight() const noexcept { return state_ != nullptr && !state_->settled; }
 
 bool Request::test() {
   untold_ = false;
@@ -125,7 +123,7 @@ bool Request::wait_for(std::chrono::milliseconds limit) {
 }
 
 bool Request::cancel() {
-  if (!is_in_flight(*this)) return false;
+  if (!is_in_flight()) return false;
   const CallScope scope{context_of(*state_), state_->operation};
   context_of(*state_).engine().step();  // a message that is here is received
   return !state_->done() && calls::take_back(*state_);
@@ -172,7 +170,7 @@ void wait_all(std::span<Request> requests) {
 bool test_all(std::span<Request> requests) {
   Contexts{requests, "test_all"}.look();
   return std::ranges::all_of(requests, [](const Request& request) {
-    return !is_in_flight(request) || request.state()->done();
+    return !request.is_in_flight() || request.state()->done();
   });
 }
 
@@ -187,7 +185,7 @@ std::size_t find_done(std::span<const Request> requests, std::size_t begin) {
   for (std::size_t looked = 0; looked < count; ++looked) {
     const Request& request = requests[index];
     if (request.untold()) return index;
-    if (is_in_flight(request)) {
+    if (request.is_in_flight()) {
       if (request.state()->done()) return index;
       if (in_flight == count) in_flight = index;
     }

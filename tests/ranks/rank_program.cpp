@@ -123,6 +123,8 @@ int main(int count, char** values) {
                                 type_scenarios(),
                                 value_scenarios(),
                                 block_scenarios(),
+                                own_memory_scenarios(),
+                                prepared_scenarios(),
                                 error_scenarios(),
                                 ending_scenarios(),
                                 death_scenarios(),

@@ -98,6 +98,21 @@ INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
                                          Case{"lists_of_blocks_that_make_no_sense", {1, 2, 3}}),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(
+    prepared, Scenarios,
+    testing::Values(Case{"prepared_calls_are_made_again_and_again", {1, 2, 3, 4}},
+                    Case{"what_is_prepared_wrongly_is_told_when_it_starts", {1, 2, 3}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(own_memory, Scenarios,
+                         testing::Values(Case{"memory_of_one_rank_is_used_like_any", {1, 2, 3}},
+                                         Case{"one_rank_without_memory_goes_on",
+                                              {1, 2},
+                                              {"QPMESH_ARENA_BYTES_MAX=67108864"}},
+                                         Case{"buffers_of_others_are_seen", {1, 2, 3}},
+                                         Case{"containers_lie_in_the_arena", {1, 2}}),
+                         name_of);
+
 // The sizes: one round of every pattern and several, powers of two and none.
 INSTANTIATE_TEST_SUITE_P(
     collectives, Scenarios,
@@ -252,6 +267,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"split_by_color_and_key", {5}}, Case{"split_of_a_split_of_a_split", {1, 7}},
         Case{"groups_know_their_ranks_in_each_other", {1, 2, 4}},
+        Case{"subgroups_are_made_by_their_members_alone", {1, 2, 3, 5}},
+        Case{"a_member_that_does_not_come_is_named", {2}},
         Case{"groups_do_not_hear_each_other", {4}},
         Case{"a_second_thread_has_its_own_context", {3}}, Case{"buffers_in_every_call", {1, 3}},
         Case{"a_buffer_may_go_while_it_is_used", {3}},

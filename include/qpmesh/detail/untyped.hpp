@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <ranges>
 
 #include "qpmesh/collective.hpp"
@@ -51,6 +52,17 @@ Elements elements(R& data) {
             element_type_of<T>()};
   }
 }
+
+// A message, or two.
+struct AnyMessage {
+  enum class Kind : std::uint8_t { send, receive, sendrecv };
+  Kind kind;
+  ConstElements sent{};
+  int to = 0;
+  Elements received{};
+  int from = 0;
+  int tag = 0;
+};
 
 // How a vector is cut. The ranges of a list lie apart: their displacements are bytes, from the
 // first in memory on.

@@ -254,6 +254,67 @@ void memory_is_given_back(Communicator& world, Arguments) {
   world.barrier();
 }
 
+// Its members alone call it: the others do other things meanwhile.
+void subgroups_are_made_by_their_members_alone(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int size = world.size();
+  std::vector<int> even;
+  for (int rank = 0; rank < size; rank += 2) even.push_back(rank);
+  std::ranges::reverse(even);
+  if (me % 2 == 0) {
+    Communicator group = world.subgroup(even);
+    check_equal(group.size(), static_cast<int>(even.size()));
+    check_equal(even[static_cast<std::size_t>(group.rank())], me);
+    check(group.ranks_in(world) == even, "in the order of the list");
+    check_group(group);
+    check(shares_memory(group) == (group.size() > 1 && shares_memory(world)), "with node memory");
+    // The same list once more, and with another tag in another order.
+    Communicator again = world.subgroup(even);
+    Communicator first = world.subgroup(even, 1);
+    check_group(again);
+    check_group(first);
+    std::vector<int> pair{even.front(), even.back()};
+    if (even.size() > 1 && (me == pair[0] || me == pair[1])) {
+      Communicator two = world.subgroup(pair, 3);
+      check_group(two);
+      Communicator turned = two.subgroup(std::vector<int>{1, 0});
+      check_group(turned);
+    }
+  }
+  check_group(world);
+
+  Communicator own = world.self();
+  check_equal(own.size(), 1);
+  check_equal(own.rank(), 0);
+  check_group(own);
+  Communicator other = world.self();
+  const Request sent = own.send_async(me, 0, 4);
+  check(!other.try_probe().has_value(), "selves do not hear each other");
+  check_equal(own.receive<int>(0, 4).at(0), me);
+
+  const auto refused = [&](const std::vector<int>& ranks, int peer, const std::string& cause,
+                           const std::string& hint) {
+    expect_error([&] { world.subgroup(ranks); },
+                 {ErrorCode::bad_argument, peer, "subgroup", cause, hint});
+  };
+  refused({me, size}, size, "rank * is not a rank of this communicator", "ranks here are 0 to *");
+  refused({me, me}, no_peer, "rank * is there twice", "name each rank once");
+  refused({}, no_peer, "rank *, which calls it, is not one of the ranks",
+          "its members alone call it");
+  expect_error([&] { world.subgroup(std::vector<int>{me}, -1); },
+               {ErrorCode::bad_argument, no_peer, "subgroup", "tag -1 is negative", "*"});
+  world.barrier();
+}
+
+void a_member_that_does_not_come_is_named(Communicator& world, Arguments) {
+  const std::vector<int> all{0, 1};
+  if (world.rank() == 0) {
+    expect_error([&] { world.subgroup(all, 0, {.timeout_ms = 300}); },
+                 {ErrorCode::timeout, 1, "subgroup", "*", "*"});
+  }
+  world.barrier();  // lives on
+}
+
 // Far more communicators than the arena has room for at once, ended in every way; in each of them
 // the words that ranks share begin anew.
 void memory_of_communicators_is_used_again(Communicator& world, Arguments) {
@@ -282,6 +343,9 @@ std::vector<Scenario> group_scenarios() {
       in_world("split_by_color_and_key", split_by_color_and_key),
       in_world("split_of_a_split_of_a_split", split_of_a_split_of_a_split),
       in_world("groups_know_their_ranks_in_each_other", groups_know_their_ranks_in_each_other),
+      in_world("subgroups_are_made_by_their_members_alone",
+               subgroups_are_made_by_their_members_alone),
+      in_world("a_member_that_does_not_come_is_named", a_member_that_does_not_come_is_named),
       in_world("groups_do_not_hear_each_other", groups_do_not_hear_each_other),
       in_world("a_second_thread_has_its_own_context", a_second_thread_has_its_own_context),
       in_world("buffers_in_every_call", buffers_in_every_call),

@@ -1,0 +1,119 @@
+#include "qpmesh/prepared.hpp"
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calls/argument_checks.hpp"
+#include "qpmesh/communicator.hpp"
+
+namespace qpmesh {
+namespace calls {
+
+// A layout with lists of its own.
+struct OwnLayout {
+  explicit OwnLayout(const detail::AnyLayout& layout)
+      : counts{layout.counts.begin(), layout.counts.end()},
+        displacements{layout.displacements.begin(), layout.displacements.end()},
+        view{{counts, displacements}, layout.is_list} {}
+  OwnLayout(const OwnLayout&) = delete;
+  OwnLayout& operator=(const OwnLayout&) = delete;
+
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> displacements;
+  detail::AnyLayout view;
+};
+
+// The communicator is one more handle on the same group. What it points to stays where it is.
+struct PreparedOperation {
+  PreparedOperation(const Communicator& of, const detail::AnyMessage& what,
+                    const CallOptions& given)
+      : communicator{of.state()}, algorithm{given.algorithm}, options{given}, message{what} {
+    options.algorithm = algorithm;
+  }
+  PreparedOperation(const Communicator& of, const detail::AnyCollective& what,
+                    const CallOptions& given)
+      : communicator{of.state()}, algorithm{given.algorithm}, options{given}, collective{what} {
+    options.algorithm = algorithm;
+    if (what.in_layout != nullptr) collective->in_layout = &in_layout.emplace(*what.in_layout).view;
+    if (what.out_layout != nullptr)
+      collective->out_layout = &out_layout.emplace(*what.out_layout).view;
+    if (what.reduction.copy != nullptr) {
+      function = what.reduction.copy(what.reduction.context);
+      collective->reduction.context = function.get();
+    }
+  }
+  PreparedOperation(const PreparedOperation&) = delete;
+  PreparedOperation& operator=(const PreparedOperation&) = delete;
+
+  Communicator communicator;
+  std::string algorithm;
+  CallOptions options;
+  std::optional<detail::AnyMessage> message{};  // or a collective
+  std::optional<detail::AnyCollective> collective{};
+  std::optional<OwnLayout> in_layout{};
+  std::optional<OwnLayout> out_layout{};
+  std::shared_ptr<const void> function{};  // a user's reduction
+  Request request{};
+};
+
+}  // namespace calls
+
+Prepared::Prepared(std::unique_ptr<calls::PreparedOperation> operation) noexcept
+    : operation_{std::move(operation)} {}
+Prepared::Prepared(Prepared&&) noexcept = default;
+Prepared& Prepared::operator=(Prepared&&) noexcept = default;
+Prepared::~Prepared() = default;
+
+void Prepared::start() {
+  calls::PreparedOperation& own = *operation_;
+  if (own.request.is_in_flight()) {
+    calls::bad_argument("start", "wait() for it first", "it has been started, and has not ended");
+  }
+  own.request = own.message ? own.communicator.start_message(*own.message, own.options)
+                            : own.communicator.start_collective(*own.collective, own.options);
+}
+
+bool Prepared::test() { return operation_->request.test(); }
+Status Prepared::wait() { return operation_->request.wait(); }
+bool Prepared::cancel() { return operation_->request.cancel(); }
+Request& Prepared::request() noexcept { return operation_->request; }
+
+void start_all(std::span<Prepared> operations) {
+  for (Prepared& operation : operations) operation.start();
+}
+
+void wait_all(std::span<Prepared> operations) {
+  std::exception_ptr first;
+  for (Prepared& operation : operations) {
+    try {
+      operation.wait();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+Prepared Communicator::prepare(const detail::AnyMessage& what, const CallOptions& options) const {
+  return Prepared{std::make_unique<calls::PreparedOperation>(*this, what, options)};
+}
+Prepared Communicator::prepare(const detail::AnyCollective& what,
+                               const CallOptions& options) const {
+  return Prepared{std::make_unique<calls::PreparedOperation>(*this, what, options)};
+}
+
+Request Communicator::start_message(const detail::AnyMessage& what, const CallOptions& options) {
+  switch (what.kind) {
+    case detail::AnyMessage::Kind::send:
+      return send_elements_async(what.sent, what.to, what.tag, options);
+    case detail::AnyMessage::Kind::receive:
+      return receive_elements_async(what.received, what.from, what.tag, options);
+    case detail::AnyMessage::Kind::sendrecv: break;
+  }
+  return sendrecv_elements_async(what.sent, what.to, what.received, what.from, what.tag, options);
+}
+
+}  // namespace qpmesh
