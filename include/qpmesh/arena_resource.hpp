@@ -18,6 +18,7 @@ namespace qpmesh {
 // 128 bytes.
 class QPMESH_API ArenaResource final : public std::pmr::memory_resource {
  public:
+  // In the arena of this rank, in the communicator's context.
   explicit ArenaResource(const Communicator& communicator);
   ~ArenaResource() override;
   ArenaResource(const ArenaResource&) = delete;

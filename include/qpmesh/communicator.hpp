@@ -21,6 +21,7 @@
 #include "qpmesh/element.hpp"
 #include "qpmesh/error.hpp"
 #include "qpmesh/export.h"
+#include "qpmesh/message.hpp"
 #include "qpmesh/options.hpp"
 #include "qpmesh/prepared.hpp"
 #include "qpmesh/reduction.hpp"
@@ -83,10 +84,10 @@ class QPMESH_API Communicator {
   }
   // Send and receive at once, without the deadlock of doing them in turn.
   template <Source S, Target T>
-  Status sendrecv(const S& sent, int to, T&& received, int from, int tag = 0,
+  Status sendrecv(const S& sent, int to, T&& received, int from, Tags tags = {},
                   const CallOptions& options = {}) {
     return sendrecv_elements(detail::const_elements(sent), to, detail::elements(received), from,
-                             tag, options);
+                             tags, options);
   }
   template <LastingSource S>
   Request send_async(S&& data, int destination, int tag = 0, const CallOptions& options = {}) {
@@ -98,14 +99,17 @@ class QPMESH_API Communicator {
     return receive_elements_async(detail::elements(data), source, tag, options);
   }
   template <LastingSource S, Target T>
-  Request sendrecv_async(S&& sent, int to, T&& received, int from, int tag = 0,
+  Request sendrecv_async(S&& sent, int to, T&& received, int from, Tags tags = {},
                          const CallOptions& options = {}) {
     return sendrecv_elements_async(detail::const_elements(sent), to, detail::elements(received),
-                                   from, tag, options);
+                                   from, tags, options);
   }
   // The first message in line, left in line.
   Status probe(int source = any_source, int tag = any_tag, const CallOptions& options = {});
   std::optional<Status> try_probe(int source = any_source, int tag = any_tag);
+  // The same, taken out of the line: to be received when its length is known, and by nobody else.
+  Message match(int source = any_source, int tag = any_tag, const CallOptions& options = {});
+  std::optional<Message> try_match(int source = any_source, int tag = any_tag);
 
   // ---- collectives: every rank of the communicator calls the same ones in the same order ----
 
@@ -335,7 +339,7 @@ class QPMESH_API Communicator {
     return prepare({.kind = detail::AnyMessage::Kind::send,
                     .sent = detail::const_elements(data),
                     .to = destination,
-                    .tag = tag},
+                    .tags = tag},
                    options);
   }
   template <Target T>
@@ -344,18 +348,18 @@ class QPMESH_API Communicator {
     return prepare({.kind = detail::AnyMessage::Kind::receive,
                     .received = detail::elements(data),
                     .from = source,
-                    .tag = tag},
+                    .tags = tag},
                    options);
   }
   template <LastingSource S, Target T>
-  Prepared prepare_sendrecv(S&& sent, int to, T&& received, int from, int tag = 0,
+  Prepared prepare_sendrecv(S&& sent, int to, T&& received, int from, Tags tags = {},
                             const CallOptions& options = {}) const {
     return prepare({.kind = detail::AnyMessage::Kind::sendrecv,
                     .sent = detail::const_elements(sent),
                     .to = to,
                     .received = detail::elements(received),
                     .from = from,
-                    .tag = tag},
+                    .tags = tags},
                    options);
   }
   Prepared prepare_barrier(const CallOptions& options = {}) const {
@@ -496,14 +500,14 @@ class QPMESH_API Communicator {
   Status receive_elements(const detail::Elements& data, int source, int tag,
                           const CallOptions& options);
   Status sendrecv_elements(const detail::ConstElements& sent, int to,
-                           const detail::Elements& received, int from, int tag,
+                           const detail::Elements& received, int from, Tags tags,
                            const CallOptions& options);
   Request send_elements_async(const detail::ConstElements& data, int destination, int tag,
                               const CallOptions& options);
   Request receive_elements_async(const detail::Elements& data, int source, int tag,
                                  const CallOptions& options);
   Request sendrecv_elements_async(const detail::ConstElements& sent, int to,
-                                  const detail::Elements& received, int from, int tag,
+                                  const detail::Elements& received, int from, Tags tags,
                                   const CallOptions& options);
   void run_collective(const detail::AnyCollective& what, const CallOptions& options);
   Request start_collective(const detail::AnyCollective& what, const CallOptions& options);

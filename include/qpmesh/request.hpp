@@ -31,6 +31,19 @@ struct Status {
   std::size_t bytes = 0;  // of the message
 };
 
+// Of an exchange: of what is sent, and of what is received. One number is both.
+struct Tags {
+  // Both alike.
+  // NOLINTNEXTLINE(google-explicit-constructor): a number alone is a tag
+  constexpr Tags(int both = 0) noexcept : sent{both}, received{both} {}
+
+  // Each.
+  constexpr Tags(int of_sent, int of_received) noexcept : sent{of_sent}, received{of_received} {}
+
+  int sent;      // of the message that goes
+  int received;  // of the one that comes
+};
+
 // How one call is made: the trailing argument of every call.
 struct CallOptions {
   static constexpr std::int64_t timeout_from_options = -1;        // Options::operation_timeout_ms
@@ -41,6 +54,8 @@ struct CallOptions {
   // that is measured, or predicted, to be fastest. Unknown names, and those that do not
   // apply, are Error{bad_argument}. Read during the call only.
   std::string_view algorithm{};
+  // Sends: over when a receive has taken the message, however short it is. Exchanges: their sends.
+  bool synchronous = false;
 };
 
 // Move-only. Keeps its context alive while it is in flight. The buffers named at the start belong

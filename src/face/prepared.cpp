@@ -108,12 +108,12 @@ Prepared Communicator::prepare(const detail::AnyCollective& what,
 Request Communicator::start_message(const detail::AnyMessage& what, const CallOptions& options) {
   switch (what.kind) {
     case detail::AnyMessage::Kind::send:
-      return send_elements_async(what.sent, what.to, what.tag, options);
+      return send_elements_async(what.sent, what.to, what.tags.sent, options);
     case detail::AnyMessage::Kind::receive:
-      return receive_elements_async(what.received, what.from, what.tag, options);
+      return receive_elements_async(what.received, what.from, what.tags.received, options);
     case detail::AnyMessage::Kind::sendrecv: break;
   }
-  return sendrecv_elements_async(what.sent, what.to, what.received, what.from, what.tag, options);
+  return sendrecv_elements_async(what.sent, what.to, what.received, what.from, what.tags, options);
 }
 
 }  // namespace qpmesh

@@ -132,6 +132,8 @@ bool try_offer(Core& core, Peer& peer, SendOperation& send) {
 }  // namespace
 
 Ring::Sent post_eagerly(Core& core, Peer& peer, const Outgoing& message) {
+  if (message.synchronous) [[unlikely]]
+    return Ring::Sent::no_units;
   // Where we store to the ring a longer payload has lines of its own, which the receiver need not
   // clear, and more messages are in flight. One that is a line itself stays beside its record: of
   // two such in a row the one that is read is fetched with the one that is being written.
@@ -154,7 +156,7 @@ bool try_send(Core& core, Peer& peer, SendOperation& send) {
     return true;
   }
   if (sent != Ring::Sent::no_units) return false;
-  if (send.bytes <= peer.eager_bytes_max) ++core.counters.degraded;
+  if (send.bytes <= peer.eager_bytes_max && !send.synchronous) ++core.counters.degraded;
   return try_offer(core, peer, send);
 }
 

@@ -34,6 +34,16 @@ inline bool take_envelope(ReceiveOperation& receive, const Envelope& envelope) n
   return !receive.mistyped && !receive.truncated;
 }
 
+struct Unexpected;
+
+// A message that somebody took out of the line, to receive it later. It is there as long as its
+// number is, which no other message ever has.
+struct HeldMessage {
+  Unexpected* message = nullptr;
+  std::uint64_t number = 0;
+  Envelope envelope{};
+};
+
 // A message that came before its receive. Its payload is here, or is still at the sender (offer).
 struct Unexpected {
   Envelope envelope;
@@ -43,6 +53,7 @@ struct Unexpected {
   const std::byte* ring_payload = nullptr;  // eager_payload: in the payload ring, which it pins
   PayloadCursor::Place place{};
   std::unique_ptr<std::byte[]> copy;  // eager_payload: moved out of the ring
+  std::uint64_t held_number = 0;      // 0: in line
   std::byte inline_payload[inline_bytes_max];
   Unexpected* previous = nullptr;
   Unexpected* next = nullptr;
@@ -96,8 +107,23 @@ class Matching {
   void add(Unexpected& message) noexcept {
     unexpected_[index(message.envelope.key)].push_back(message);
   }
-  void remove(Unexpected& message) noexcept {
-    unexpected_[index(message.envelope.key)].remove(message);
+  void remove(Unexpected& message) noexcept { list_of(message).remove(message); }
+
+  HeldMessage hold(Unexpected& message) noexcept {
+    remove(message);
+    message.held_number = ++holds_;
+    held_.push_back(message);
+    return {&message, holds_, message.envelope};
+  }
+  // nullptr: it was received, or discarded.
+  Unexpected* find_held(const HeldMessage& held) const noexcept {
+    return held.message->held_number == held.number ? held.message : nullptr;
+  }
+  // Before all that came while it was held: it was the first in line.
+  void put_back(Unexpected& message) noexcept {
+    remove(message);
+    message.held_number = 0;
+    list_of(message).push_front(message);
   }
 
   // The receive of a communicator that was posted first, of those that name their source; nullptr:
@@ -120,6 +146,7 @@ class Matching {
   template <class F>
   void for_each_unexpected(F&& f) {
     for (auto& list : unexpected_) list.for_each(f);
+    held_.for_each(f);
   }
 
   bool has_unexpected_collectives() const noexcept { return !unexpected_[1].empty(); }
@@ -138,6 +165,7 @@ class Matching {
   }
   void free_message(Unexpected& message) noexcept {
     message.copy.reset();
+    message.held_number = 0;
     message.ring_payload = nullptr;
     free_.push_front(message);
     --in_use_;
@@ -151,6 +179,9 @@ class Matching {
            (receive.source == any_peer || receive.source == envelope.source);
   }
   static std::size_t index(std::uint64_t key) noexcept { return is_collective(key) ? 1 : 0; }
+  List<Unexpected>& list_of(const Unexpected& message) noexcept {
+    return message.held_number != 0 ? held_ : unexpected_[index(message.envelope.key)];
+  }
 
   struct Posted {
     explicit Posted(std::size_t rank_count) : by_source(rank_count) {}
@@ -171,6 +202,8 @@ class Matching {
   Posted posted_[2];
   std::uint64_t posts_ = 0;
   List<Unexpected> unexpected_[2];
+  List<Unexpected> held_;
+  std::uint64_t holds_ = 0;
   std::deque<Unexpected> messages_;
   List<Unexpected> free_;
   std::size_t in_use_ = 0;

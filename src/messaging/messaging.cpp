@@ -53,10 +53,10 @@ void begin(Core& core, ReceiveOperation& receive) {
 
 // An operation that throws is linked where the failing communicator finds it, or nowhere. Where
 // there is no memory even for the failure the process ends here.
-template <class Operation>
-void start_or_fail(Core& core, Operation& operation) noexcept {
+template <class Operation, class Begin>
+void start_or_fail(Core& core, Operation& operation, Begin&& begin_it) noexcept {
   try {
-    begin(core, operation);
+    begin_it();
   } catch (const std::exception& error) {
     core.listener.communicator_failed(operation.communicator,
                                       {.code = ErrorCode::no_resource, .cause = error.what()});
@@ -84,8 +84,31 @@ void Messaging::add_peer(int rank, const PeerPlaces& places) {
   core_->peers[static_cast<std::size_t>(rank)] = std::move(peer);
 }
 
-void Messaging::start(SendOperation& send) noexcept { start_or_fail(*core_, send); }
-void Messaging::start(ReceiveOperation& receive) noexcept { start_or_fail(*core_, receive); }
+void Messaging::start(SendOperation& send) noexcept {
+  start_or_fail(*core_, send, [&] { begin(*core_, send); });
+}
+void Messaging::start(ReceiveOperation& receive) noexcept {
+  start_or_fail(*core_, receive, [&] { begin(*core_, receive); });
+}
+void Messaging::start(ReceiveOperation& receive, const HeldMessage& held) noexcept {
+  Unexpected* const message = core_->matching.find_held(held);
+  // Its sender took it back, and its communicator fails when that is told.
+  if (message == nullptr) return start(receive);
+  receive.state = ReceiveState::idle;
+  receive.moved_bytes = 0;
+  start_or_fail(*core_, receive, [&] { take_unexpected(*core_, receive, *message); });
+}
+
+std::optional<HeldMessage> Messaging::hold(const ReceiveOperation& pattern) noexcept {
+  Unexpected* const message = core_->matching.find_unexpected(pattern);
+  if (message == nullptr) return std::nullopt;
+  return core_->matching.hold(*message);
+}
+
+void Messaging::put_back(const HeldMessage& held) noexcept {
+  if (Unexpected* const message = core_->matching.find_held(held))
+    core_->matching.put_back(*message);
+}
 
 bool Messaging::send_at_once(const Outgoing& message) noexcept {
   Peer& peer = core_->peer(message.target);

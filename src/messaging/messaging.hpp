@@ -114,6 +114,9 @@ class Messaging final : public progress::Pollable {
   // frame in which operations that were started before are registered.
   void start(SendOperation& send) noexcept;
   void start(ReceiveOperation& receive) noexcept;
+  // The same of a message that is held, which its fields match. Too short for it, or of other
+  // elements: the message is held as before.
+  void start(ReceiveOperation& receive, const HeldMessage& held) noexcept;
 
   // A message that fits into its target's ring, and behind nothing, has gone. False: nothing has
   // happened, it is for start().
@@ -127,6 +130,11 @@ class Messaging final : public progress::Pollable {
   bool cancel(ReceiveOperation& receive) noexcept;
   // The message that a receive with these fields would get.
   std::optional<Envelope> probe(const ReceiveOperation& pattern) const noexcept;
+
+  // The same, taken out of the line: no other receive gets it.
+  std::optional<HeldMessage> hold(const ReceiveOperation& pattern) noexcept;
+  // First in line again. Nothing, where it is held no more.
+  void put_back(const HeldMessage& held) noexcept;
 
   // A rank that an operation of this communicator waits for; nothing: none, or any.
   std::optional<int> awaited(std::uint64_t communicator);

@@ -78,6 +78,7 @@ struct Outgoing {
   std::size_t bytes = 0;
   int target = -1;              // rank in the context
   std::uint32_t signature = 0;  // of the collective call, or of the elements (elements.hpp)
+  bool synchronous = false;     // never eager: it ends when its receive has it
 };
 
 struct SendOperation : progress::Operation, Outgoing {

@@ -123,6 +123,7 @@ int main(int count, char** values) {
                                 type_scenarios(),
                                 value_scenarios(),
                                 block_scenarios(),
+                                matched_scenarios(),
                                 own_memory_scenarios(),
                                 prepared_scenarios(),
                                 error_scenarios(),

@@ -99,6 +99,15 @@ INSTANTIATE_TEST_SUITE_P(blocks, Scenarios,
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(
+    matched, Scenarios,
+    testing::Values(Case{"a_matched_message_is_nobody_elses", {1, 2, 3}},
+                    Case{"a_message_that_was_not_received_is_first_in_line_again", {1, 2, 3}},
+                    Case{"a_held_message_outlives_its_handle", {1, 2}},
+                    Case{"a_synchronous_send_ends_with_its_receive", {1, 2, 3}},
+                    Case{"an_exchange_may_have_two_tags", {1, 2, 3}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
     prepared, Scenarios,
     testing::Values(Case{"prepared_calls_are_made_again_and_again", {1, 2, 3, 4}},
                     Case{"what_is_prepared_wrongly_is_told_when_it_starts", {1, 2, 3}}),
@@ -172,6 +181,12 @@ INSTANTIATE_TEST_SUITE_P(over_tcp, Scenarios, testing::ValuesIn([] {
                                {"blocks_that_nobody_awaits", {2, 3}},
                                {"blocks_that_nobody_gives", {2, 3}},
                                {"all_ranks_predict_the_same", {2, 3, 5}},
+                               {"a_matched_message_is_nobody_elses", {3}},
+                               {"a_message_that_was_not_received_is_first_in_line_again", {3}},
+                               {"a_synchronous_send_ends_with_its_receive", {3}},
+                               {"ranges_that_lie_apart_are_blocks", {3}},
+                               {"subgroups_are_made_by_their_members_alone", {5}},
+                               {"memory_of_one_rank_is_used_like_any", {3}},
                            };
                            for (Case& one : cases)
                              one.variables = {"QPMESH_TRANSPORT=tcp", "QPMESH_NETDEV=lo"};

@@ -9,6 +9,7 @@
 #include "qpmesh/collective.hpp"
 #include "qpmesh/element.hpp"
 #include "qpmesh/reduction.hpp"
+#include "qpmesh/request.hpp"
 
 namespace qpmesh::detail {
 
@@ -61,7 +62,7 @@ struct AnyMessage {
   int to = 0;
   Elements received{};
   int from = 0;
-  int tag = 0;
+  Tags tags{};
 };
 
 // How a vector is cut. The ranges of a list lie apart: their displacements are bytes, from the

@@ -78,6 +78,11 @@ void offer(Core& core, Peer& peer, SendOperation& send, Record& record) {
 
 void accept_offer(Core& core, Peer& peer, ReceiveOperation& receive, const OfferBody& offered,
                   std::uint8_t flags) {
+  if (receive.message_bytes == 0) [[unlikely]] {  // its sender waits for its receive alone
+    core.engine.complete(receive);
+    return send_control(core, peer, finished_record(receive.communicator),
+                        {.sender_operation = offered.sender_operation});
+  }
   const bool is_private = (flags & flag_source_private) != 0;
   if (is_private) {
     if (take_fastest_way(core, peer, receive, offered)) return;

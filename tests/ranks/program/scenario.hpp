@@ -114,6 +114,7 @@ std::vector<Scenario> fork_scenarios();
 std::vector<Scenario> type_scenarios();
 std::vector<Scenario> value_scenarios();
 std::vector<Scenario> block_scenarios();
+std::vector<Scenario> matched_scenarios();
 std::vector<Scenario> own_memory_scenarios();
 std::vector<Scenario> prepared_scenarios();
 std::vector<Scenario> error_scenarios();

@@ -1,0 +1,168 @@
+// Messages that are matched first and received later, sends that end with their receive, exchanges
+// with two tags.
+#include <numeric>
+#include <optional>
+
+#include "program/scenario.hpp"
+
+namespace qpmesh::ranks {
+namespace {
+
+const std::vector<std::size_t> lengths{0, 1, 70, 5'000, 100'000, 3'000'000};
+
+void a_matched_message_is_nobody_elses(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int next = (me + 1) % world.size();
+  const int previous = (me + world.size() - 1) % world.size();
+  int tag = 10;  // of a length: a rank that is ahead is not heard
+  for (const std::size_t bytes : lengths) {
+    ++tag;
+    const Bytes first = pattern(bytes, me);
+    const Bytes second = pattern(bytes, me + 50);
+    std::vector<Request> sent;
+    sent.push_back(world.send_async(first, next, tag));
+    sent.push_back(world.send_async(second, next, tag));
+    Message message = world.match(previous, tag);
+    check_status(message.status(), previous, tag, bytes);
+    // Receives get what comes behind it, whatever they name.
+    Bytes other(bytes);
+    check_status(world.receive(other, any_source, tag), previous, tag, bytes);
+    check_pattern(other, previous + 50);
+    check(!world.try_match(any_source, tag).has_value(), "nothing else is in line");
+    if (bytes > 0) {
+      Bytes less(bytes - 1);
+      expect_error([&] { message.receive(less); },
+                   {ErrorCode::truncated, previous, "receive", "the message has * bytes, *", "*"});
+    }
+    if (bytes % 4 == 1)
+      expect_error([&] { message.receive<float>(); },
+                   {ErrorCode::mismatch, previous, "receive", "a message of * bytes holds no *",
+                    "receive it as bytes: receive<std::byte>"});
+    const Bytes received = message.receive<std::uint8_t>();
+    check_equal(received.size(), bytes);
+    check_pattern(received, previous);
+    expect_error([&] { message.receive<std::uint8_t>(); },
+                 {ErrorCode::bad_argument, no_peer, "receive", "the message has been received",
+                  "a message is received once"});
+    wait_all(sent);
+  }
+}
+
+void a_message_that_was_not_received_is_first_in_line_again(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int next = (me + 1) % world.size();
+  const int previous = (me + world.size() - 1) % world.size();
+  int tag = 10;  // of a length: a rank that is ahead is not heard
+  for (const std::size_t bytes : lengths) {
+    ++tag;
+    const Bytes first = pattern(bytes, me);
+    const Bytes second = pattern(bytes, me + 50);
+    Request a = world.send_async(first, next, tag);
+    Request b = world.send_async(second, next, tag);
+    {
+      const Message left = world.match(previous, tag);
+      world.probe(previous, tag);  // the second
+    }
+    Bytes received(bytes);
+    world.receive(received, previous, tag);
+    check_pattern(received, previous);
+    std::optional<Message> message;
+    while (!message) message = world.try_match(previous, tag);
+    Request request = message->receive_async(received);
+    request.wait();
+    check_pattern(received, previous + 50);
+    message.reset();
+    a.wait();
+    b.wait();
+    check(!world.try_probe(any_source, tag).has_value(), "all were received");
+  }
+  const Message nobody = world.match(no_rank);
+  check_status(nobody.status(), no_rank, any_tag, 0);
+}
+
+// It is held when its communicator goes, and nobody is disturbed.
+void a_held_message_outlives_its_handle(Communicator& world, Arguments) {
+  const int me = world.rank();
+  std::optional<Message> held;
+  {
+    Communicator group = world.duplicate();
+    group.send(std::vector<int>{me, 7}, (me + 1) % world.size(), 1);
+    held = group.match(any_source, 1);
+  }
+  check_equal(held->receive<int>().at(1), 7);
+  held.reset();
+  world.barrier();
+}
+
+void a_synchronous_send_ends_with_its_receive(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int last = world.size() - 1;
+  for (const std::size_t bytes : lengths) {
+    const Bytes data = pattern(bytes, 3);
+    if (me == 0) {
+      std::vector<Request> sends;
+      for (int to = 0; to < world.size(); ++to)
+        sends.push_back(world.send_async(data, to, 2, {.synchronous = true}));
+      // Nobody receives before they are told that nothing has ended.
+      for (int i = 0; i < 100; ++i)
+        for (Request& send : sends) check(!send.test(), "ended without its receive");
+      for (int to = 1; to < world.size(); ++to) world.send(to, to, 3);
+      check_pattern(world.receive<std::uint8_t>(0, 2), 3);
+      wait_all(sends);
+    } else {
+      world.receive<int>(0, 3);
+      check_pattern(world.receive<std::uint8_t>(0, 2), 3);
+    }
+    // Blocking, in a ring, and matched.
+    if (world.size() > 1) {
+      Bytes got(bytes);
+      if (me == 0) world.send(data, 1, 4, {.synchronous = true});
+      if (me > 0) {
+        world.match(me - 1, 4).receive(got);
+        check_pattern(got, 3);
+        if (me < last) world.send(got, me + 1, 4, {.synchronous = true});
+      }
+    }
+  }
+  if (me == 0) {
+    Communicator own = world.self();
+    expect_error([&] { own.send(me, 0, 0, {.timeout_ms = 200, .synchronous = true}); },
+                 {ErrorCode::timeout, 0, "send", "*", "*"});
+  }
+  world.barrier();
+}
+
+void an_exchange_may_have_two_tags(Communicator& world, Arguments) {
+  const int me = world.rank();
+  const int next = (me + 1) % world.size();
+  const int previous = (me + world.size() - 1) % world.size();
+  int got = -1;
+  // Each sends with its own tag.
+  check_status(world.sendrecv(me, next, got, previous, {me, previous}), previous, previous, 4);
+  check_equal(got, previous);
+  check_status(world.sendrecv_async(me, next, got, previous, {me + 10, any_tag}).wait(), previous,
+               previous + 10, 4);
+  check_status(world.sendrecv(me, next, got, no_rank, {8, 9}), no_rank, any_tag, 0);
+  check_equal(world.receive<int>(previous, 8).at(0), previous);
+  expect_error(
+      [&] {
+        world.sendrecv(me, next, got, previous, {any_tag, 3});
+      },
+      {ErrorCode::bad_argument, no_peer, "sendrecv", "tag -1 is negative",
+       "tags are 0 to 2147483647"});
+  world.barrier();
+}
+
+}  // namespace
+
+std::vector<Scenario> matched_scenarios() {
+  return {in_world("a_matched_message_is_nobody_elses", a_matched_message_is_nobody_elses),
+          in_world("a_message_that_was_not_received_is_first_in_line_again",
+                   a_message_that_was_not_received_is_first_in_line_again),
+          in_world("a_held_message_outlives_its_handle", a_held_message_outlives_its_handle),
+          in_world("a_synchronous_send_ends_with_its_receive",
+                   a_synchronous_send_ends_with_its_receive),
+          in_world("an_exchange_may_have_two_tags", an_exchange_may_have_two_tags)};
+}
+
+}  // namespace qpmesh::ranks
