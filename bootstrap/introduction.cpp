@@ -12,6 +12,7 @@
 #include "bootstrap/init_error.hpp"
 #include "bootstrap/socket.hpp"
 #include "qpmesh/error.hpp"
+#include "qpmesh/version.h"
 
 namespace qpmesh::bootstrap {
 namespace {

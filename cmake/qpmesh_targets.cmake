@@ -1,12 +1,29 @@
 # How every target of this tree is compiled, and the packages it is compiled with.
 
-find_package(PkgConfig REQUIRED)
+# What the library cannot do without: all that is missing is told at once, by the names of Debian's packages.
+set(missing_packages "")
+find_package(PkgConfig QUIET)
+if(NOT PkgConfig_FOUND)
+  message(FATAL_ERROR "qpmesh needs pkg-config to find other packages (Debian: apt-get install pkg-config)")
+endif()
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-find_library(ISAL_LIBRARY isal REQUIRED)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
+find_package(fmt QUIET)
+pkg_check_modules(SODIUM QUIET IMPORTED_TARGET libsodium)
+pkg_check_modules(HWLOC QUIET IMPORTED_TARGET hwloc)
+pkg_check_modules(HWY QUIET IMPORTED_TARGET libhwy)
+find_library(ISAL_LIBRARY isal)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
+foreach(needed IN ITEMS fmt_FOUND:libfmt-dev SODIUM_FOUND:libsodium-dev HWLOC_FOUND:libhwloc-dev HWY_FOUND:libhwy-dev ISAL_LIBRARY:libisal-dev)
+  string(REPLACE ":" ";" needed ${needed})
+  list(GET needed 0 found)
+  if(NOT ${found})
+    list(GET needed 1 package)
+    list(APPEND missing_packages ${package})
+  endif()
+endforeach()
+if(missing_packages)
+  list(JOIN missing_packages " " missing_packages)
+  message(FATAL_ERROR "qpmesh needs other packages (Debian: apt-get install ${missing_packages})")
+endif()
 if(QPMESH_VERBS)
   # One target for each package, as the installed package makes them.
   pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)

@@ -9,7 +9,7 @@ packages_test=(mpich libseccomp-dev util-linux procps  # Hydra, the trap for sys
                qemu-system-x86 busybox-static kmod cpio iproute2 xz-utils  # guests with SoftRoCE (tests/vm); hosts of our own
                ibverbs-utils rdmacm-utils perftest                         # and what runs in them
                openssh-client openssh-server)                              # qpmesh-run --hosts
-packages_lint=(clang-format-16 clang-tidy-14)
+packages_lint=(clang-format-16 clang-tidy-14 lintian)
 packages_docs=(doxygen)
 
 say() { printf '== %s\n' "$*"; }

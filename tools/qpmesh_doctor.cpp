@@ -14,6 +14,7 @@
 #include "qpmesh/error.hpp"
 #include "tools/doctor/pairs.hpp"
 #include "tools/doctor/report.hpp"
+#include "tools/pages/pages.hpp"
 
 namespace {
 
@@ -80,6 +81,7 @@ int main(int argc, char** argv) {
       "variables count as they do in a job. Exit code 0: no problem; 1: a problem; 2: it could "
       "not run.",
       "qpmesh-doctor"};
+  qpmesh::pages::add_to(app, "says what is wrong with hosts and the network between them");
   Wishes wishes;
   app.add_flag("--json", wishes.json, "one JSON object instead of text");
   app.add_flag("--gids", wishes.gids,

@@ -8,6 +8,7 @@
 
 #include "qpmesh/error.hpp"
 #include "tools/info/facts.hpp"
+#include "tools/pages/pages.hpp"
 
 namespace {
 
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
       "would use and why. QPMESH_DEVICE, QPMESH_GID_INDEX, QPMESH_NETDEV and QPMESH_SUBNET count "
       "as they do in a job.",
       "qpmesh-info"};
+  qpmesh::pages::add_to(app, "shows what qpmesh finds on this host");
   bool json = false;
   std::string address;
   app.add_flag("--json", json, "one JSON object instead of text");

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/system.hpp"
+#include "tools/pages/pages.hpp"
 #include "tools/run/across_hosts.hpp"
 #include "tools/run/courier.hpp"
 #include "tools/run/hosts.hpp"
@@ -106,6 +107,7 @@ int main(int argc, char** argv) {
       "Starts ranks of a program, on this host or over ssh on several, and waits for them. Answers "
       "with the code of the first rank that fails.",
       "qpmesh-run"};
+  qpmesh::pages::add_to(app, "starts the ranks of a program");
   app.add_option("-n,--np", plan.size,
                  "number of ranks; also -np. With hosts: all that they have room for")
       ->check(CLI::Range(1, 65536));

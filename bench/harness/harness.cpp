@@ -41,7 +41,7 @@ class Session {
     return fmt::format(
         "# qpmesh {} bench_{}: ranks {}, usable cores {}, transport {}, buffers {}{}{}, baseline "
         "{}\n{}",
-        QPMESH_BENCH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
+        QPMESH_VERSION, program_.name, world_.size(), limits_.usable_cores(),
         settings_.transport.empty() ? "automatic" : settings_.transport,
         settings_.buffers.kind == BufferKind::allocated ? "allocated" : "private",
         settings_.buffers.offset_bytes == 0

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "qpmesh/export.h"
+#include "qpmesh/version.h"  // IWYU pragma: export
 
 #ifdef __cplusplus
 extern "C" {

@@ -16,3 +16,4 @@
 #include "qpmesh/prepared.hpp"        // IWYU pragma: export
 #include "qpmesh/reduction.hpp"       // IWYU pragma: export
 #include "qpmesh/request.hpp"         // IWYU pragma: export
+#include "qpmesh/version.h"           // IWYU pragma: export

@@ -1,0 +1,3 @@
+#include <qpmesh/qpmesh.hpp>
+
+int main() { return qpmesh::init().size() - 1; }
