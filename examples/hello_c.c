@@ -18,7 +18,7 @@ int main(void) {
   for (i = 0; i < count; ++i) values[i] = 1.0f;
   if (check(qpmesh_init(&world)) != QPMESH_OK) return 1;
   ranks = qpmesh_size(world);
-  code = check(qpmesh_allreduce(world, values, values, count, QPMESH_FLOAT32, QPMESH_SUM));
+  code = check(qpmesh_allreduce(world, values, values, count, QPMESH_FLOAT32, QPMESH_SUM, NULL));
   for (i = 0; i < count; ++i) right = right && values[i] == (float)ranks;
   if (code == QPMESH_OK && qpmesh_rank(world) == 0)
     printf("%d ranks, each element %g\n", ranks, values[0]);

@@ -11,6 +11,8 @@
 #include "qpmesh/export.h"
 #include "qpmesh/request.hpp"
 
+struct qpmesh_message;
+
 namespace qpmesh {
 
 namespace calls {
@@ -49,6 +51,8 @@ class [[nodiscard]] QPMESH_API Message {
   }
 
  private:
+  friend struct ::qpmesh_message;  // the face for C
+
   std::size_t count_of(std::size_t element_bytes) const;
   Status receive_elements(const detail::Elements& data, const CallOptions& options);
   Request receive_elements_async(const detail::Elements& data, const CallOptions& options);

@@ -301,6 +301,31 @@ std::vector<std::string> unknown_variables(std::span<const std::string> names) {
   return sentences;
 }
 
+Options options_of(std::span<const std::string_view> settings) {
+  std::map<std::string_view, std::string_view> values;
+  for (const std::string_view setting : settings) {
+    const std::size_t end = setting.find('=');
+    const std::string_view name = setting.substr(0, end);
+    if (end == std::string_view::npos ||
+        std::ranges::find(table, name, &OptionRow::variable) == table.end()) {
+      std::vector<std::string> known;
+      for (const auto& row : table) known.emplace_back(row.variable);
+      const std::string meant = nearest(name, known, std::string_view{"QPMESH_"}.size());
+      throw_error({ErrorCode::bad_config}, "options", "docs/options.md lists every option",
+                  "'{}' is not NAME=value of an option{}", setting,
+                  meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+    }
+    values[name] = setting.substr(end + 1);
+  }
+  return parse_options([&](std::string_view name) -> std::optional<std::string> {
+    if (const auto found = values.find(name); found != values.end())
+      return std::string{found->second};
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no one sets it
+    const char* const value = std::getenv(std::string{name}.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+  });
+}
+
 Blob agreed_options(const Options& options) {
   ByteWriter writer;
   writer.put(static_cast<std::uint32_t>(std::ranges::count_if(table, &OptionRow::agreed)));
@@ -328,13 +353,7 @@ void require_same_options(BlobView mine, BlobView theirs, int peer) {
 
 namespace qpmesh {
 
-Options Options::from_environment() {
-  // What nothing reads is warned about by init, which knows who is rank 0.
-  return base::parse_options([](std::string_view name) -> std::optional<std::string> {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no one sets it
-    const char* const value = std::getenv(std::string{name}.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>{value};
-  });
-}
+// What nothing reads is warned about by init, which knows who is rank 0.
+Options Options::from_environment() { return base::options_of({}); }
 
 }  // namespace qpmesh

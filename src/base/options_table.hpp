@@ -50,6 +50,10 @@ using ReadVariable = std::function<std::optional<std::string>(std::string_view n
 // naming variable, value and what is allowed.
 Options parse_options(const ReadVariable& read);
 
+// The variables of this process, overridden by "QPMESH_TIMEOUT_MS=1000" and its like. Throws
+// Error{bad_config} as above, and for a name that is no option's.
+Options options_of(std::span<const std::string_view> settings);
+
 // The same ranges for values set in code. Throws Error{bad_config} naming
 // field, variable, value and what is allowed.
 void validate(const Options& options);

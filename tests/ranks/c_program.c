@@ -1,13 +1,16 @@
-/* One rank of a job in C: every function of qpmesh.h, what it does and what it says when it cannot.
- */
+/* One rank of a job in C: every function of qpmesh.h, blocking and not, what it does and what it
+   says when it cannot. */
+#include <pthread.h>
 #include <qpmesh/qpmesh.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ranks_max = 64 };
 
 static int wrong = 0;
+static const qpmesh_call no_call = {sizeof no_call, 0, NULL, 0, 0, NULL, NULL, 0};
 
 static void expect_at(int line, int holds, const char* what) {
   if (holds) return;
@@ -15,102 +18,674 @@ static void expect_at(int line, int holds, const char* what) {
   wrong = 1;
 }
 #define EXPECT(condition) expect_at(__LINE__, condition, #condition)
+#define EXPECT_OK(call) expect_at(__LINE__, (call) == QPMESH_OK, #call)
 /* The call fails with the code, and its text is this one. */
 #define EXPECT_ERROR(call, code, text)           \
   (expect_at(__LINE__, (call) == (code), #call), \
    expect_at(__LINE__, strcmp(qpmesh_error_text(), text) == 0, text))
+#define EXPECT_BAD(call, text) \
+  EXPECT_ERROR(call, QPMESH_BAD_ARGUMENT, "qpmesh: bad_argument in " text)
+/* Makes the call, waits for it, and frees its request. */
+#define EXPECT_WAITED(call)                  \
+  do {                                       \
+    qpmesh_request* request = NULL;          \
+    EXPECT_OK(call);                         \
+    EXPECT_OK(qpmesh_wait(request, NULL));   \
+    EXPECT_OK(qpmesh_request_free(request)); \
+  } while (0)
 
 static void test_messages(qpmesh_communicator* world, int rank, int size) {
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   const int32_t out[3] = {rank, 7, 9};
   int32_t in[4] = {-1, -1, -1, -1};
+  int found = -1, done = -1;
+  size_t index = 9;
   qpmesh_status status;
-  EXPECT(qpmesh_send(world, out, 3, QPMESH_INT32, next, 5) == QPMESH_OK);
-  EXPECT(qpmesh_receive(world, in, 4, QPMESH_INT32, QPMESH_ANY_SOURCE, QPMESH_ANY_TAG, &status) ==
-         QPMESH_OK);
+  qpmesh_message* message = NULL;
+  qpmesh_request *requests[3] = {NULL, NULL, NULL}, *request = NULL;
+  qpmesh_call synchronous = no_call;
+  synchronous.synchronous = 1;
+
+  EXPECT_OK(qpmesh_send(world, out, 3, QPMESH_INT32, next, 5, NULL));
+  EXPECT_OK(
+      qpmesh_receive(world, in, 4, QPMESH_INT32, QPMESH_ANY_SOURCE, QPMESH_ANY_TAG, NULL, &status));
   EXPECT(status.source == previous && status.tag == 5 && status.bytes == sizeof out);
   EXPECT(in[0] == previous && in[1] == 7 && in[2] == 9 && in[3] == -1);
 
-  EXPECT(qpmesh_send(world, out, 3, QPMESH_INT32, rank, 6) == QPMESH_OK);
-  EXPECT(qpmesh_receive(world, in, 2, QPMESH_INT32, rank, 6, NULL) == QPMESH_TRUNCATED);
-  EXPECT(strstr(qpmesh_error_text(), "12 bytes") != NULL);
-  EXPECT(qpmesh_receive(world, in, 3, QPMESH_FLOAT32, rank, 6, NULL) == QPMESH_MISMATCH);
+  EXPECT_OK(qpmesh_send(world, out, 3, QPMESH_INT32, rank, 6, NULL));
+  EXPECT(qpmesh_receive(world, in, 2, QPMESH_INT32, rank, 6, NULL, NULL) == QPMESH_TRUNCATED);
+  EXPECT(strstr(qpmesh_last_error()->cause, "12 bytes") != NULL);
+  EXPECT(qpmesh_receive(world, in, 3, QPMESH_FLOAT32, rank, 6, NULL, NULL) == QPMESH_MISMATCH);
   EXPECT(strstr(qpmesh_error_text(), "the message holds int32, the buffer float32") != NULL);
-  EXPECT(qpmesh_receive(world, in, sizeof out, QPMESH_BYTE, rank, 6, NULL) == QPMESH_OK);
+  EXPECT_OK(qpmesh_receive(world, in, sizeof out, QPMESH_BYTE, rank, 6, NULL, NULL));
   EXPECT(memcmp(in, out, sizeof out) == 0);
+
+  memset(in, 0, sizeof in);
+  EXPECT_OK(qpmesh_sendrecv(world, out, 3, QPMESH_INT32, next, rank, in, 3, QPMESH_INT32, previous,
+                            previous, NULL, &status));
+  EXPECT(in[0] == previous && status.tag == previous);
+  memset(in, 0, sizeof in);
+  EXPECT_WAITED(qpmesh_sendrecv_async(world, out, 1, QPMESH_STRUCT + 12, next, 1, in, 1,
+                                      QPMESH_STRUCT + 12, previous, 1, NULL, &request));
+  EXPECT(in[0] == previous && in[2] == 9);
+
+  EXPECT_OK(qpmesh_try_probe(world, rank, 8, &found, &status));
+  EXPECT(!found);
+  EXPECT_OK(qpmesh_send(world, out, 3, QPMESH_INT32, rank, 8, NULL));
+  EXPECT_OK(qpmesh_probe(world, rank, 8, NULL, &status));
+  EXPECT(status.bytes == 12);
+  EXPECT_OK(qpmesh_try_probe(world, rank, 8, &found, NULL));
+  EXPECT(found);
+  EXPECT_OK(qpmesh_match(world, rank, 8, NULL, &message, &status));
+  EXPECT(status.source == rank && status.tag == 8);
+  EXPECT_OK(qpmesh_message_free(message)); /* back in line */
+  EXPECT_OK(qpmesh_try_match(world, rank, 8, &message, NULL));
+  EXPECT(message != NULL);
+  memset(in, 0, sizeof in);
+  EXPECT_OK(qpmesh_message_receive(message, in, 3, QPMESH_INT32, NULL, &status));
+  EXPECT(in[1] == 7 && status.bytes == 12);
+  EXPECT(qpmesh_message_receive(message, in, 3, QPMESH_INT32, NULL, NULL) == QPMESH_BAD_ARGUMENT);
+  EXPECT_OK(qpmesh_message_free(message));
+  EXPECT_OK(qpmesh_send(world, out, 3, QPMESH_INT32, rank, 8, NULL));
+  EXPECT_OK(qpmesh_match(world, rank, 8, NULL, &message, NULL));
+  memset(in, 0, sizeof in);
+  EXPECT_WAITED(qpmesh_message_receive_async(message, in, 3, QPMESH_INT32, NULL, &request));
+  EXPECT(in[1] == 7);
+  EXPECT_OK(qpmesh_message_free(message));
+  EXPECT_OK(qpmesh_try_match(world, rank, 8, &message, NULL));
+  EXPECT(message == NULL);
+
+  /* A partner that is not there. */
+  EXPECT_OK(qpmesh_send(world, out, 3, QPMESH_INT32, QPMESH_NO_RANK, 0, NULL));
+  EXPECT_OK(qpmesh_receive(world, in, 3, QPMESH_INT32, QPMESH_NO_RANK, 0, NULL, &status));
+  EXPECT(status.source == QPMESH_NO_RANK && status.bytes == 0);
+
+  /* Requests that end one by one. */
+  EXPECT_OK(qpmesh_receive_async(world, in, 1, QPMESH_INT32, previous, 20, NULL, &requests[0]));
+  EXPECT_OK(qpmesh_receive_async(world, in + 1, 1, QPMESH_INT32, previous, 21, NULL, &requests[2]));
+  EXPECT_OK(qpmesh_test(requests[2], &done, NULL));
+  EXPECT_OK(qpmesh_barrier(world, NULL));
+  EXPECT_OK(qpmesh_send(world, &rank, 1, QPMESH_INT32, next, 21, NULL));
+  EXPECT_OK(qpmesh_wait_any((qpmesh_request* const*)requests, 3, &index));
+  EXPECT(index == 2);
+  EXPECT_OK(qpmesh_wait(requests[2], &status));
+  EXPECT(status.tag == 21 && in[1] == previous);
+  EXPECT_OK(qpmesh_test_any((qpmesh_request* const*)requests, 3, &index));
+  EXPECT(index == 3);
+  EXPECT_OK(qpmesh_wait_for(requests[0], 1, &done, NULL));
+  EXPECT(!done);
+  EXPECT_OK(qpmesh_test_all((qpmesh_request* const*)requests, 3, &done));
+  EXPECT(!done);
+  EXPECT_OK(qpmesh_barrier(world, NULL));
+  EXPECT_OK(qpmesh_send_async(world, &rank, 1, QPMESH_INT32, next, 20, &synchronous, &requests[1]));
+  EXPECT_OK(qpmesh_wait_all((qpmesh_request* const*)requests, 3));
+  EXPECT_OK(qpmesh_wait_all((qpmesh_request* const*)requests, 3));
+  EXPECT_OK(qpmesh_test_all((qpmesh_request* const*)requests, 3, &done));
+  EXPECT(done && in[0] == previous);
+  EXPECT_OK(qpmesh_wait_any((qpmesh_request* const*)requests, 3, &index));
+  EXPECT(index == 3);
+  EXPECT_OK(qpmesh_request_free(requests[0]));
+  EXPECT_OK(qpmesh_request_free(requests[1]));
+  EXPECT_OK(qpmesh_request_free(requests[2]));
+
+  /* A receive that is taken back, once. */
+  EXPECT_OK(qpmesh_receive_async(world, in, 1, QPMESH_INT32, previous, 30, NULL, &request));
+  EXPECT_OK(qpmesh_cancel(request, &done));
+  EXPECT(done);
+  EXPECT_OK(qpmesh_cancel(request, &done));
+  EXPECT(!done);
+  EXPECT_OK(qpmesh_wait(request, &status));
+  EXPECT(status.source == QPMESH_NO_RANK);
+  EXPECT_OK(qpmesh_request_free(request));
+  EXPECT_OK(qpmesh_request_free(NULL));
+  EXPECT_OK(qpmesh_progress(world));
+}
+
+static void test_some(qpmesh_communicator* world, int rank) {
+  int32_t in[2] = {0, 0};
+  size_t indexes[2], found = 9;
+  qpmesh_request* requests[2];
+  EXPECT_OK(qpmesh_receive_async(world, in, 1, QPMESH_INT32, rank, 1, NULL, &requests[0]));
+  EXPECT_OK(qpmesh_receive_async(world, in + 1, 1, QPMESH_INT32, rank, 2, NULL, &requests[1]));
+  EXPECT_OK(qpmesh_send(world, &rank, 1, QPMESH_INT32, rank, 2, NULL));
+  EXPECT_OK(qpmesh_wait_some((qpmesh_request* const*)requests, 2, indexes, &found));
+  EXPECT(found == 1 && indexes[0] == 1);
+  EXPECT_OK(qpmesh_wait(requests[1], NULL));
+  EXPECT_OK(qpmesh_send(world, &rank, 1, QPMESH_INT32, rank, 1, NULL));
+  EXPECT_OK(qpmesh_wait(requests[0], NULL));
+  EXPECT_OK(qpmesh_wait_some((qpmesh_request* const*)requests, 2, indexes, &found));
+  EXPECT(found == 0);
+  EXPECT_OK(qpmesh_request_free(requests[0]));
+  EXPECT_OK(qpmesh_request_free(requests[1]));
+}
+
+/* Both forms of a call, with the same result. `request` is the last argument of the second. */
+#define EXPECT_BOTH(blocking, async, reset, holds) \
+  do {                                             \
+    qpmesh_request* request = NULL;                \
+    reset;                                         \
+    EXPECT_OK(blocking);                           \
+    EXPECT(holds);                                 \
+    reset;                                         \
+    EXPECT_OK(async);                              \
+    EXPECT_OK(qpmesh_wait(request, NULL));         \
+    EXPECT_OK(qpmesh_request_free(request));       \
+    EXPECT(holds);                                 \
+  } while (0)
+
+static int is_all_times(const int64_t* values, int size, int factor) {
+  int i;
+  for (i = 0; i < size; ++i)
+    if (values[i] != factor * i) return 0;
+  return 1;
+}
+
+static int comes_from_each(const int64_t* values, int size, int rank) {
+  int i;
+  for (i = 0; i < size; ++i)
+    if (values[i] != 100 * i + rank) return 0;
+  return 1;
 }
 
 static void test_collectives(qpmesh_communicator* world, int rank, int size) {
-  double sum[2], average = rank;
+  const int last = size - 1, ranks = size * (size - 1) / 2;
+  double sum[2] = {0, 0}, ones[2];
+  float average = 0;
   uint8_t bits = (uint8_t)(1U << (rank % 8)), all_bits = 0;
-  int64_t root_only = -1, mine = 10 * rank, all[ranks_max], out[ranks_max];
+  int64_t mine = 10 * rank, one = -1, all[ranks_max], out[ranks_max];
   int i;
-  EXPECT(qpmesh_barrier(world) == QPMESH_OK);
-  sum[0] = rank == size - 1 ? 3.5 : 0;
-  EXPECT(qpmesh_broadcast(world, sum, 1, QPMESH_FLOAT64, size - 1) == QPMESH_OK);
-  EXPECT(sum[0] == 3.5);
-
-  EXPECT(qpmesh_allgather(world, &mine, all, 1, QPMESH_INT64) == QPMESH_OK);
-  for (i = 0; i < size; ++i) EXPECT(all[i] == 10 * i);
+  qpmesh_call ring = no_call;
+  ring.algorithm = "dissemination";
+  ring.timeout_ms = 20000;
+  ones[0] = rank, ones[1] = 1;
   for (i = 0; i < size; ++i) all[i] = 100 * rank + i;
-  EXPECT(qpmesh_alltoall(world, all, out, 1, QPMESH_INT64) == QPMESH_OK);
-  for (i = 0; i < size; ++i) EXPECT(out[i] == 100 * i + rank);
 
-  sum[0] = rank, sum[1] = 1;
-  EXPECT(qpmesh_allreduce(world, sum, sum, 2, QPMESH_FLOAT64, QPMESH_SUM) == QPMESH_OK);
-  EXPECT(sum[0] == size * (size - 1) / 2.0 && sum[1] == size);
-  EXPECT(qpmesh_allreduce(world, &average, &average, 1, QPMESH_FLOAT64, QPMESH_AVERAGE) ==
-         QPMESH_OK);
-  EXPECT(average == (size - 1) / 2.0);
-  EXPECT(qpmesh_allreduce(world, &bits, &all_bits, 1, QPMESH_UINT8, QPMESH_BIT_OR) == QPMESH_OK);
+  EXPECT_BOTH(qpmesh_barrier(world, &ring), qpmesh_barrier_async(world, NULL, &request), (void)0,
+              1);
+  EXPECT_BOTH(qpmesh_broadcast(world, sum, 1, QPMESH_FLOAT64, last, NULL),
+              qpmesh_broadcast_async(world, sum, 1, QPMESH_FLOAT64, last, NULL, &request),
+              sum[0] = rank == last ? 3.5 : 0, sum[0] == 3.5);
+  EXPECT_BOTH(
+      qpmesh_allreduce(world, ones, sum, 2, QPMESH_FLOAT64, QPMESH_SUM, NULL),
+      qpmesh_allreduce_async(world, ones, sum, 2, QPMESH_FLOAT64, QPMESH_SUM, NULL, &request),
+      sum[0] = sum[1] = 0, sum[0] == ranks && sum[1] == size);
+  EXPECT_BOTH(qpmesh_allreduce(world, &average, &average, 1, QPMESH_FLOAT32, QPMESH_AVERAGE, NULL),
+              qpmesh_allreduce_async(world, &average, &average, 1, QPMESH_FLOAT32, QPMESH_AVERAGE,
+                                     NULL, &request),
+              average = (float)rank, average == (float)last / 2);
+  EXPECT_OK(qpmesh_allreduce(world, &bits, &all_bits, 1, QPMESH_UINT8, QPMESH_BIT_OR, NULL));
   EXPECT(all_bits == (size >= 8 ? 0xff : (1 << size) - 1));
-  EXPECT(qpmesh_reduce(world, &mine, rank == 0 ? &root_only : NULL, 1, QPMESH_INT64, QPMESH_MAX,
-                       0) == QPMESH_OK);
-  EXPECT(root_only == (rank == 0 ? 10 * (size - 1) : -1));
+  EXPECT_BOTH(
+      qpmesh_reduce(world, &mine, rank == 0 ? &one : NULL, 1, QPMESH_INT64, QPMESH_MAX, 0, NULL),
+      qpmesh_reduce_async(world, &mine, rank == 0 ? &one : NULL, 1, QPMESH_INT64, QPMESH_MAX, 0,
+                          NULL, &request),
+      one = -1, one == (rank == 0 ? 10 * last : -1));
+  EXPECT_BOTH(
+      qpmesh_reduce_scatter(world, all, &one, 1, QPMESH_INT64, QPMESH_SUM, NULL),
+      qpmesh_reduce_scatter_async(world, all, &one, 1, QPMESH_INT64, QPMESH_SUM, NULL, &request),
+      one = -1, one == 100 * ranks + size * rank);
+  EXPECT_BOTH(qpmesh_scan(world, &mine, &one, 1, QPMESH_INT64, QPMESH_SUM, NULL),
+              qpmesh_scan_async(world, &mine, &one, 1, QPMESH_INT64, QPMESH_SUM, NULL, &request),
+              one = -1, one == 5 * rank * (rank + 1));
+  EXPECT_BOTH(qpmesh_exscan(world, &mine, &one, 1, QPMESH_INT64, QPMESH_SUM, NULL),
+              qpmesh_exscan_async(world, &mine, &one, 1, QPMESH_INT64, QPMESH_SUM, NULL, &request),
+              one = -1, one == (rank == 0 ? -1 : 5 * rank * (rank - 1)));
+  EXPECT_BOTH(qpmesh_allgather(world, &mine, out, 1, QPMESH_INT64, NULL),
+              qpmesh_allgather_async(world, &mine, out, 1, QPMESH_INT64, NULL, &request),
+              memset(out, 0xff, sizeof out), is_all_times(out, size, 10));
+  EXPECT_BOTH(qpmesh_gather(world, &mine, rank == last ? out : NULL, 1, QPMESH_INT64, last, NULL),
+              qpmesh_gather_async(world, &mine, rank == last ? out : NULL, 1, QPMESH_INT64, last,
+                                  NULL, &request),
+              memset(out, 0xff, sizeof out), rank != last || is_all_times(out, size, 10));
+  EXPECT_BOTH(qpmesh_scatter(world, rank == last ? all : NULL, &one, 1, QPMESH_INT64, last, NULL),
+              qpmesh_scatter_async(world, rank == last ? all : NULL, &one, 1, QPMESH_INT64, last,
+                                   NULL, &request),
+              one = -1, one == 100 * last + rank);
+  EXPECT_BOTH(qpmesh_alltoall(world, all, out, 1, QPMESH_INT64, NULL),
+              qpmesh_alltoall_async(world, all, out, 1, QPMESH_INT64, NULL, &request),
+              memset(out, 0xff, sizeof out), comes_from_each(out, size, rank));
+}
+
+/* Rank r has r + 1 elements, all of them r. */
+static int has_blocks(const int32_t* values, const size_t* displacements, int size) {
+  int r, i;
+  for (r = 0; r < size; ++r)
+    for (i = 0; i <= r; ++i)
+      if (values[displacements[r] + (size_t)i] != r) return 0;
+  return 1;
+}
+
+static void test_unequal_blocks(qpmesh_communicator* world, int rank, int size) {
+  enum { all_max = 8 * 9 / 2 + 8 };
+  const int last = size - 1;
+  const size_t count = (size_t)rank + 1;
+  size_t counts[8], gaps[8], packed[8], equal[8];
+  int32_t mine[8] = {0}, out[all_max], lists[8][9], in[all_max];
+  void* ranges[8];
+  int i;
+  size_t end = 0;
+  qpmesh_blocks with_gaps = {NULL, NULL, NULL, NULL}, behind = {NULL, NULL, NULL, NULL},
+                apart = {NULL, NULL, NULL, NULL}, sent = {NULL, NULL, NULL, NULL};
+  if (size > 8) return;
+  for (i = 0; i < size; ++i) {
+    counts[i] = (size_t)i + 1;
+    packed[i] = end;
+    gaps[i] = end + (size_t)i;
+    end += counts[i];
+    equal[i] = count;
+    mine[i] = rank;
+    ranges[i] = lists[size - 1 - i];
+  }
+  with_gaps.data = behind.data = out;
+  with_gaps.counts = behind.counts = apart.counts = counts;
+  with_gaps.displacements = gaps;
+  apart.ranges = ranges;
+  EXPECT_BOTH(qpmesh_allgatherv(world, mine, count, &with_gaps, QPMESH_INT32, NULL),
+              qpmesh_allgatherv_async(world, mine, count, &with_gaps, QPMESH_INT32, NULL, &request),
+              memset(out, 0xff, sizeof out), has_blocks(out, gaps, size));
+  EXPECT_BOTH(qpmesh_allgatherv(world, mine, count, &apart, QPMESH_INT32, NULL),
+              qpmesh_allgatherv_async(world, mine, count, &apart, QPMESH_INT32, NULL, &request),
+              memset(lists, 0xff, sizeof lists), lists[0][last] == last && lists[last][0] == 0);
+  EXPECT_BOTH(
+      qpmesh_gatherv(world, mine, count, rank == last ? &behind : NULL, QPMESH_INT32, last, NULL),
+      qpmesh_gatherv_async(world, mine, count, rank == last ? &behind : NULL, QPMESH_INT32, last,
+                           NULL, &request),
+      memset(out, 0xff, sizeof out), rank != last || has_blocks(out, packed, size));
+  /* The root still has what it gathered, and gives it back. */
+  EXPECT_BOTH(
+      qpmesh_scatterv(world, rank == last ? &behind : NULL, in, count, QPMESH_INT32, last, NULL),
+      qpmesh_scatterv_async(world, rank == last ? &behind : NULL, in, count, QPMESH_INT32, last,
+                            NULL, &request),
+      memset(in, 0xff, sizeof in), in[0] == rank && in[rank] == rank);
+  /* To each rank as many as this one has. */
+  for (i = 0; i < size * (rank + 1); ++i) in[i] = rank;
+  sent.data = in;
+  sent.counts = equal;
+  EXPECT_BOTH(qpmesh_alltoallv(world, &sent, &with_gaps, QPMESH_INT32, NULL),
+              qpmesh_alltoallv_async(world, &sent, &with_gaps, QPMESH_INT32, NULL, &request),
+              memset(out, 0xff, sizeof out), has_blocks(out, gaps, size));
+  for (i = 0; i < (int)end; ++i) out[i] = i;
+  EXPECT_BOTH(
+      qpmesh_reduce_scatterv(world, &behind, mine, count, QPMESH_INT32, QPMESH_SUM, NULL),
+      qpmesh_reduce_scatterv_async(world, &behind, mine, count, QPMESH_INT32, QPMESH_SUM, NULL,
+                                   &request),
+      memset(mine, 0xff, sizeof mine),
+      mine[0] == size * (int)packed[rank] && mine[rank] == size * ((int)packed[rank] + rank));
+
+  EXPECT_BAD(
+      qpmesh_allgatherv(world, mine, 1, NULL, QPMESH_INT32, NULL),
+      "allgatherv: blocks is null [hint: give what the call works on, and an address for what it "
+      "makes]");
+  sent.counts = NULL;
+  EXPECT_BAD(
+      qpmesh_alltoallv(world, &sent, &with_gaps, QPMESH_INT32, NULL),
+      "alltoallv: counts is null [hint: give what the call works on, and an address for what it "
+      "makes]");
+  apart.data = out;
+  EXPECT_BAD(qpmesh_allgatherv(world, mine, count, &apart, QPMESH_INT32, NULL),
+             "allgatherv: blocks are ranges, and parts of one vector [hint: give ranges alone, or "
+             "data with "
+             "displacements or without]");
+  apart.data = NULL;
+  ranges[0] = NULL;
+  EXPECT_BAD(qpmesh_allgatherv(world, mine, count, &apart, QPMESH_INT32, NULL),
+             "allgatherv: range 0 is null with a count of 1 [hint: a range without memory has a "
+             "count of 0]");
+  gaps[0] = (size_t)-1;
+  EXPECT(qpmesh_allgatherv(world, mine, count, &with_gaps, QPMESH_INT32, NULL) ==
+         QPMESH_BAD_ARGUMENT);
+}
+
+/* Matrices of 2 x 2: their product depends on the order. */
+typedef struct {
+  int64_t of[4];
+} matrix;
+static int calls_of_function = 0;
+static int multiply(void* context, const void* left, void* inout, size_t element_count) {
+  const matrix* a = left;
+  matrix* b = inout;
+  size_t i;
+  ++*(int*)context;
+  for (i = 0; i < element_count; ++i) {
+    const matrix c = b[i];
+    b[i].of[0] = a[i].of[0] * c.of[0] + a[i].of[1] * c.of[2];
+    b[i].of[1] = a[i].of[0] * c.of[1] + a[i].of[1] * c.of[3];
+    b[i].of[2] = a[i].of[2] * c.of[0] + a[i].of[3] * c.of[2];
+    b[i].of[3] = a[i].of[2] * c.of[1] + a[i].of[3] * c.of[3];
+  }
+  return 0;
+}
+static int refuse(void* context, const void* left, void* inout, size_t element_count) {
+  (void)context, (void)left, (void)inout;
+  return element_count > 0 ? 3 : 0;
+}
+
+/* While its thread is inside a call, it and another thread ask for one more. */
+static void* ask_for_progress(void* world) {
+  EXPECT(qpmesh_progress(world) == QPMESH_BAD_ARGUMENT);
+  return NULL;
+}
+static int ask_inside(void* world, const void* left, void* inout, size_t element_count) {
+  pthread_t other;
+  size_t i;
+  EXPECT(qpmesh_progress(world) == QPMESH_BAD_ARGUMENT);
+  EXPECT(pthread_create(&other, NULL, ask_for_progress, world) == 0);
+  EXPECT(pthread_join(other, NULL) == 0);
+  for (i = 0; i < element_count; ++i) ((int32_t*)inout)[i] += ((const int32_t*)left)[i];
+  return 0;
+}
+
+static void test_reductions(qpmesh_communicator* world, int rank, int size) {
+  /* [[1, 1], [0, 1]] or [[1, 0], [1, 1]] */
+  const matrix mine = {{1, rank % 2 == 0, rank % 2 == 1, 1}};
+  matrix product = mine, expected = {{1, 0, 0, 1}};
+  struct {
+    double value;
+    int64_t place;
+  } least = {rank % 2, rank}, greatest = least;
+  int32_t left[2] = {3, 4}, inout[2] = {10, 20};
+  int r, ignored = 0;
+  qpmesh_call call = no_call;
+  qpmesh_communicator* group = NULL;
+  call.function = multiply;
+  call.context = &calls_of_function;
+  for (r = 0; r < size; ++r) {
+    const matrix factor = {{1, r % 2 == 0, r % 2 == 1, 1}};
+    matrix next = factor;
+    multiply(&ignored, &expected, &next, 1);
+    expected = next;
+  }
+  EXPECT_BOTH(qpmesh_allreduce(world, &mine, &product, 1, QPMESH_STRUCT + (int)sizeof mine,
+                               QPMESH_USER, &call),
+              qpmesh_allreduce_async(world, &mine, &product, 1, QPMESH_STRUCT + (int)sizeof mine,
+                                     QPMESH_USER, &call, &request),
+              memset(&product, 0, sizeof product),
+              memcmp(&product, &expected, sizeof product) == 0);
+  EXPECT(size == 1 || calls_of_function > 0);
+
+  EXPECT_OK(qpmesh_allreduce(world, &least, &least, 1, QPMESH_FLOAT64, QPMESH_MIN_LOCATED, NULL));
+  EXPECT(least.value == 0 && least.place == 0);
+  EXPECT_OK(
+      qpmesh_allreduce(world, &greatest, &greatest, 1, QPMESH_FLOAT64, QPMESH_MAX_LOCATED, NULL));
+  EXPECT(greatest.place == (size > 1));
+
+  EXPECT_OK(qpmesh_reduce_local(left, inout, 2, QPMESH_INT32, QPMESH_SUM, NULL));
+  EXPECT(inout[0] == 13 && inout[1] == 24);
+  call.function = NULL;
+  EXPECT_BAD(qpmesh_reduce_local(left, inout, 2, QPMESH_INT32, QPMESH_USER, &call),
+             "reduce_local: QPMESH_USER has no function [hint: give it in a qpmesh_call]");
+  EXPECT_BAD(qpmesh_allreduce(world, left, inout, 1, QPMESH_FLOAT16, QPMESH_MIN_LOCATED, NULL),
+             "allreduce: values of 16 bits have no place beside them [hint: take integers, "
+             "QPMESH_FLOAT32 or "
+             "QPMESH_FLOAT64]");
+
+  call.function = ask_inside;
+  call.context = world;
+  call.commutative = 1;
+  inout[0] = 1;
+  EXPECT_OK(qpmesh_allreduce(world, inout, inout, 1, QPMESH_INT32, QPMESH_USER, &call));
+  EXPECT(inout[0] == size);
+
+  /* A function that fails takes its communicator with it, and no other one. */
+  call.function = refuse;
+  EXPECT_ERROR(qpmesh_reduce_local(left, inout, 2, QPMESH_INT32, QPMESH_USER, &call),
+               QPMESH_ABORTED,
+               "qpmesh: aborted in reduce: a reduction of the caller's returned 3 [hint: the "
+               "function returns "
+               "0 when all went well]");
+  if (size > 1) {
+    EXPECT_OK(qpmesh_duplicate(world, NULL, &group));
+    EXPECT(qpmesh_allreduce(group, left, inout, 2, QPMESH_INT32, QPMESH_USER, &call) != QPMESH_OK);
+    EXPECT(qpmesh_barrier(group, NULL) != QPMESH_OK);
+    EXPECT_OK(qpmesh_communicator_free(group));
+  }
+  EXPECT_OK(qpmesh_barrier(world, NULL));
+}
+
+static void test_prepared(qpmesh_communicator* world, int rank, int size) {
+  int64_t value = 0;
+  int step, done = 0;
+  size_t index = 9;
+  qpmesh_call prepared = no_call;
+  qpmesh_request *sum = NULL, *request = NULL;
+  qpmesh_communicator* group = NULL;
+  prepared.prepared = 1;
+  EXPECT_OK(
+      qpmesh_allreduce_async(world, &value, &value, 1, QPMESH_INT64, QPMESH_SUM, &prepared, &sum));
+  EXPECT_OK(qpmesh_test(sum, &done, NULL));
+  EXPECT(done);
+  for (step = 0; step < 5; ++step) {
+    value = rank + step;
+    EXPECT_OK(qpmesh_start(sum));
+    if (step == 2) {
+      EXPECT(qpmesh_start(sum) == QPMESH_BAD_ARGUMENT || size == 1);
+      EXPECT_OK(qpmesh_wait_any(&sum, 1, &index));
+    }
+    EXPECT_OK(qpmesh_wait(sum, NULL));
+    EXPECT(value == size * (size - 1) / 2 + size * step);
+  }
+  EXPECT_OK(qpmesh_request_free(sum));
+  EXPECT_BAD(qpmesh_barrier(world, &prepared),
+             "barrier: a call that is prepared, and would wait [hint: prepare a call that ends in "
+             "_async]");
+  EXPECT_OK(qpmesh_barrier_async(world, NULL, &request));
+  EXPECT_BAD(qpmesh_start(request),
+             "start: the request is not prepared: it was started when it was made [hint: set "
+             "prepared in the "
+             "qpmesh_call of its _async]");
+  EXPECT_OK(qpmesh_wait(request, NULL));
+  EXPECT_OK(qpmesh_request_free(request));
+  /* Of a communicator that has said goodbye. */
+  EXPECT_OK(qpmesh_duplicate(world, NULL, &group));
+  EXPECT_OK(qpmesh_barrier_async(group, &prepared, &request));
+  EXPECT_OK(qpmesh_finalize(group));
+  EXPECT(qpmesh_start(request) == QPMESH_BAD_ARGUMENT);
+  EXPECT_OK(qpmesh_request_free(request));
+}
+
+static void test_memory(qpmesh_communicator* world, int rank, int size) {
+  void *all = NULL, *here = NULL;
+  const void* view = NULL;
+  int text_holds;
+  EXPECT_OK(qpmesh_allocate(world, 4096, NULL, &all));
+  EXPECT_OK(qpmesh_allocate_here(world, 100 + (size_t)rank, &here));
+  *(int*)all = rank;
+  EXPECT_OK(qpmesh_barrier(world, NULL));
+  EXPECT_OK(qpmesh_view_of(world, all, size - 1, &view));
+  EXPECT(*(const int*)view == size - 1);
+  EXPECT(qpmesh_view_of(world, here, 0, &view) == QPMESH_BAD_ARGUMENT);
+  EXPECT_OK(qpmesh_barrier(world, NULL));
+  EXPECT_OK(qpmesh_allreduce(world, all, all, 1, QPMESH_INT32, QPMESH_SUM, NULL));
+  EXPECT(*(int*)all == size * (size - 1) / 2);
+  EXPECT_OK(qpmesh_free(world, here));
+  EXPECT(qpmesh_free(world, here) == QPMESH_BAD_ARGUMENT);
+  text_holds = strstr(qpmesh_error_text(),
+                      "qpmesh: bad_argument in free: nothing is allocated at 0x") != NULL;
+  EXPECT(text_holds);
+  EXPECT_OK(qpmesh_free(world, NULL));
+  EXPECT(qpmesh_allocate_here(world, (size_t)1 << 60, &here) == QPMESH_NO_RESOURCE);
+  /* `all` goes with its communicator. */
+}
+
+static void test_groups(qpmesh_communicator* world, int rank, int size) {
+  qpmesh_communicator *half = NULL, *node = NULL, *alone = NULL, *pair = NULL, *other = NULL;
+  int ranks[ranks_max], i, members[2];
+  int64_t value = 1;
+  EXPECT_OK(qpmesh_split(world, rank % 2, -rank, NULL, &half));
+  EXPECT(qpmesh_size(half) == (size + 1 - rank % 2) / 2);
+  EXPECT_OK(qpmesh_ranks_in(half, world, ranks));
+  for (i = 1; i < qpmesh_size(half); ++i) EXPECT(ranks[i] == ranks[i - 1] - 2);
+  EXPECT_OK(qpmesh_allreduce(half, &value, &value, 1, QPMESH_INT64, QPMESH_SUM, NULL));
+  EXPECT(value == qpmesh_size(half));
+  EXPECT_OK(qpmesh_finalize(half));
+  half = world;
+  EXPECT_OK(qpmesh_split(world, QPMESH_NO_COLOR, 0, NULL, &half));
+  EXPECT(half == NULL);
+  EXPECT_OK(qpmesh_split_node(world, NULL, &node));
+  EXPECT(qpmesh_size(node) == size);
+  EXPECT_OK(qpmesh_communicator_free(node));
+  EXPECT_OK(qpmesh_self(world, &alone));
+  EXPECT(qpmesh_size(alone) == 1);
+  EXPECT_OK(qpmesh_barrier(alone, NULL));
+  EXPECT_OK(qpmesh_communicator_free(alone));
+  members[0] = size - 1, members[1] = 0;
+  if (size > 1 && (rank == 0 || rank == size - 1)) {
+    EXPECT_OK(qpmesh_subgroup(world, members, 2, 4, NULL, &pair));
+    EXPECT(qpmesh_rank(pair) == (rank == 0));
+    EXPECT_OK(qpmesh_finalize(pair));
+  }
+  EXPECT_OK(qpmesh_independent(world, NULL, &other));
+  EXPECT_OK(qpmesh_barrier(other, NULL));
+  EXPECT_BAD(qpmesh_ranks_in(other, world, ranks),
+             "ranks_in: the two communicators have no context in common [hint: ask of its parent, "
+             "its children, "
+             "and theirs]");
+  EXPECT_OK(qpmesh_finalize(other));
+
+  /* Abort ends its context alone. */
+  EXPECT_OK(qpmesh_independent(world, NULL, &other));
+  if (rank == size - 1) EXPECT_OK(qpmesh_abort(other, "enough"));
+  EXPECT(qpmesh_receive(other, &value, 1, QPMESH_INT64, 0, 0, NULL, NULL) == QPMESH_ABORTED);
+  EXPECT(strstr(qpmesh_last_error()->cause, "enough") != NULL);
+  EXPECT_OK(qpmesh_communicator_free(other));
+  EXPECT_OK(qpmesh_barrier(world, NULL));
+}
+
+static void test_explain(qpmesh_communicator* world) {
+  qpmesh_candidate candidates[64];
+  size_t count = 0, i, chosen = 0;
+  EXPECT_OK(qpmesh_explain(world, QPMESH_ALLREDUCE, 4096, candidates, 64, &count));
+  EXPECT(count > 3 && count <= 64);
+  for (i = 0; i < count; ++i) {
+    chosen += (size_t)candidates[i].chosen;
+    EXPECT(strlen(candidates[i].algorithm) > 2);
+  }
+  EXPECT(chosen == 1);
+  EXPECT_OK(qpmesh_explain(world, QPMESH_EXSCAN, 8, NULL, 0, &count));
+  EXPECT_BAD(
+      qpmesh_explain(world, 11, 8, NULL, 0, &count),
+      "explain: collective 11 does not exist [hint: take QPMESH_ALLREDUCE or one of its like]");
 }
 
 /* None of them sends anything, and the communicator goes on. */
 static void test_errors(qpmesh_communicator* world, int size) {
   float value = 1;
   char text[256];
-  EXPECT_ERROR(qpmesh_barrier(NULL), QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in barrier: world is null [hint: qpmesh_init makes it]");
+  int done;
+  size_t index;
+  qpmesh_call call = no_call;
+  EXPECT_BAD(qpmesh_barrier(NULL, NULL), "barrier: world is null [hint: qpmesh_init makes it]");
   EXPECT_ERROR(qpmesh_rank(NULL), -1,
                "qpmesh: bad_argument in rank: world is null [hint: qpmesh_init makes it]");
-  EXPECT_ERROR(qpmesh_init(NULL), QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in init: world is null [hint: give the address of a pointer]");
-  EXPECT_ERROR(
-      qpmesh_allreduce(world, &value, &value, 1, (qpmesh_type)13, QPMESH_SUM), QPMESH_BAD_ARGUMENT,
-      "qpmesh: bad_argument in allreduce: type 13 does not exist [hint: take QPMESH_FLOAT32 or one "
-      "of its like]");
-  EXPECT_ERROR(qpmesh_allreduce(world, &value, &value, 1, QPMESH_FLOAT32, (qpmesh_reduction)11),
-               QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in allreduce: reduction 11 does not exist [hint: take "
-               "QPMESH_SUM or one "
-               "of its like]");
-  EXPECT_ERROR(qpmesh_reduce(world, &value, &value, 1, QPMESH_BYTE, QPMESH_SUM, 0),
-               QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in reduce: bytes are not reduced "
-               "[hint: name the type of the elements: QPMESH_UINT8 or another]");
-  EXPECT_ERROR(qpmesh_send(world, NULL, 3, QPMESH_INT8, 0, 0), QPMESH_BAD_ARGUMENT,
-               "qpmesh: bad_argument in send: null with a count of 3 [hint: a range without memory "
-               "has a count of 0]");
+  EXPECT_BAD(qpmesh_init(NULL), "init: world is null [hint: give the address of a pointer]");
+  EXPECT_BAD(qpmesh_allreduce(world, &value, &value, 1, 13, QPMESH_SUM, NULL),
+             "allreduce: type 13 does not exist [hint: take QPMESH_FLOAT32 or one of its like]");
+  EXPECT(qpmesh_allreduce(world, &value, &value, 1, QPMESH_STRUCT, QPMESH_SUM, NULL) ==
+         QPMESH_BAD_ARGUMENT);
+  EXPECT_BAD(qpmesh_allreduce(world, &value, &value, 1, QPMESH_FLOAT32, 14, NULL),
+             "allreduce: reduction 14 does not exist [hint: take QPMESH_SUM or one of its like]");
+  EXPECT_BAD(qpmesh_reduce(world, &value, &value, 1, QPMESH_BYTE, QPMESH_SUM, 0, NULL),
+             "reduce: bytes are not reduced [hint: name the type of the elements: QPMESH_UINT8 or "
+             "another]");
+  EXPECT_BAD(qpmesh_send(world, NULL, 3, QPMESH_INT8, 0, 0, NULL),
+             "send: null with a count of 3 [hint: a range without memory has a count of 0]");
   snprintf(text, sizeof text,
            "qpmesh: bad_argument in broadcast, rank %d: root %d is not a rank of this communicator "
            "[hint: ranks here are 0 to %d]",
            size, size, size - 1);
-  EXPECT_ERROR(qpmesh_broadcast(world, &value, 1, QPMESH_FLOAT32, size), QPMESH_BAD_ARGUMENT, text);
-  EXPECT_ERROR(
-      qpmesh_alltoall(world, &value, &value, (size_t)-1, QPMESH_BYTE), QPMESH_BAD_ARGUMENT,
-      "qpmesh: bad_argument in alltoall: 18446744073709551615 elements of 1 bytes are more "
-      "than memory can hold [hint: a negative count, turned unsigned, looks like this]");
-  EXPECT(qpmesh_broadcast(world, NULL, 0, QPMESH_FLOAT32, 0) == QPMESH_OK);
+  EXPECT_ERROR(qpmesh_broadcast(world, &value, 1, QPMESH_FLOAT32, size, NULL), QPMESH_BAD_ARGUMENT,
+               text);
+  EXPECT(qpmesh_last_error()->code == QPMESH_BAD_ARGUMENT && qpmesh_last_error()->peer == size);
+  EXPECT(strcmp(qpmesh_last_error()->operation, "broadcast") == 0);
+  EXPECT(strncmp(qpmesh_last_error()->hint, "ranks here", 10) == 0);
+  EXPECT(qpmesh_last_error()->system_error == 0);
+  EXPECT_BAD(
+      qpmesh_alltoall(world, &value, &value, (size_t)-1, QPMESH_BYTE, NULL),
+      "alltoall: 18446744073709551615 elements of 1 bytes are more than memory can hold [hint: a "
+      "negative count, turned unsigned, looks like this]");
+  EXPECT_BAD(
+      qpmesh_send_async(world, &value, 1, QPMESH_FLOAT32, 0, 0, NULL, NULL),
+      "send_async: request is null [hint: give what the call works on, and an address for what it "
+      "makes]");
+  EXPECT_BAD(qpmesh_wait(NULL, NULL),
+             "wait: request is null [hint: give what the call works on, and an address for what it "
+             "makes]");
+  EXPECT(qpmesh_wait_all(NULL, 2) == QPMESH_BAD_ARGUMENT);
+  EXPECT_OK(qpmesh_wait_all(NULL, 0));
+  EXPECT_BAD(qpmesh_wait_any(NULL, 0, &index),
+             "wait_any: there are no requests [hint: wait for at least one]");
+  EXPECT(qpmesh_try_probe(world, size, 0, &done, NULL) == QPMESH_BAD_ARGUMENT);
+  call.timeout_ms = -2;
+  EXPECT_BAD(qpmesh_barrier(world, &call),
+             "barrier: a timeout of -2 ms [hint: 1 or more, 0 for QPMESH_TIMEOUT_MS, or "
+             "QPMESH_NO_TIMEOUT]");
+  call.timeout_ms = 5;
+  EXPECT(qpmesh_receive(world, &value, 1, QPMESH_FLOAT32, 0, 99, &call, NULL) == QPMESH_TIMEOUT);
+  call.timeout_ms = QPMESH_NO_TIMEOUT;
+  call.algorithm = "nothing of this name";
+  EXPECT(qpmesh_barrier(world, &call) == QPMESH_BAD_ARGUMENT);
+  call.struct_bytes = 4;
+  EXPECT(qpmesh_barrier(world, &call) == QPMESH_BAD_ARGUMENT);
+  call.struct_bytes = sizeof call + 8;
+  EXPECT(qpmesh_barrier(world, &call) == QPMESH_BAD_ARGUMENT);
+  EXPECT(strstr(qpmesh_error_text(), "set struct_bytes to sizeof(qpmesh_call)") != NULL);
+  call.struct_bytes = sizeof(size_t); /* of a version that had nothing else */
+  EXPECT_OK(qpmesh_barrier(world, &call));
+  EXPECT_OK(qpmesh_broadcast(world, NULL, 0, QPMESH_FLOAT32, 0, NULL));
+}
+
+/* A gather over the world, for an init of its own. */
+static int gather_over(void* context, const void* mine, size_t bytes, void* all, int timeout_ms) {
+  qpmesh_call call = no_call;
+  call.timeout_ms = timeout_ms;
+  return qpmesh_allgather(context, mine, all, bytes, QPMESH_BYTE, &call);
+}
+static int gather_fails(void* context, const void* mine, size_t bytes, void* all, int timeout_ms) {
+  (void)context, (void)mine, (void)bytes, (void)all;
+  return timeout_ms > 0 ? 7 : 0;
+}
+
+static void test_bootstrap(qpmesh_communicator* world, int rank, int size) {
+  const char* options[] = {"QPMESH_ALGORITHMS=allgather=ring", "QPMESH_STALL_WARNING_MS=0", NULL};
+  const char* misspelt[] = {"QPMESH_TIMEOUT=50", NULL};
+  const char* beyond[] = {"QPMESH_TIMEOUT_MS=soon", NULL};
+  qpmesh_bootstrap bootstrap = {0, 0, NULL, NULL, NULL};
+  qpmesh_communicator* own = NULL;
+  qpmesh_candidate candidates[64];
+  size_t count = 0, i;
+  bootstrap.rank = rank;
+  bootstrap.size = size;
+  bootstrap.context = world;
+  EXPECT_BAD(qpmesh_init_with(NULL, &bootstrap, &own),
+             "init: all_gather is null [hint: give the function that gathers]");
+  bootstrap.all_gather = gather_fails;
+  EXPECT_ERROR(qpmesh_init_with(NULL, &bootstrap, &own), QPMESH_INTERNAL,
+               "qpmesh: internal in init: the bootstrap's all_gather returned 7 [hint: it returns "
+               "0 when all "
+               "ranks have gathered]");
+  EXPECT(own == NULL);
+  bootstrap.all_gather = gather_over;
+  EXPECT_OK(qpmesh_init_with(options, &bootstrap, &own));
+  EXPECT(qpmesh_rank(own) == rank && qpmesh_size(own) == size);
+  EXPECT_OK(qpmesh_explain(own, QPMESH_ALLGATHER, 64, candidates, 64, &count));
+  for (i = 0; i < count && !candidates[i].chosen; ++i) continue;
+  EXPECT(i < count && strcmp(candidates[i].algorithm, "ring") == 0);
+  EXPECT_OK(qpmesh_barrier(own, NULL));
+  EXPECT_OK(qpmesh_finalize(own));
+  bootstrap.rank = size;
+  EXPECT(qpmesh_init_with(NULL, &bootstrap, &own) == QPMESH_BAD_ARGUMENT);
+  EXPECT_ERROR(qpmesh_init_with(misspelt, NULL, &own), QPMESH_BAD_CONFIG,
+               "qpmesh: bad_config in options: 'QPMESH_TIMEOUT=50' is not NAME=value of an option; "
+               "did you mean "
+               "QPMESH_TIMEOUT_MS? [hint: docs/options.md lists every option]");
+  EXPECT(qpmesh_init_with(beyond, NULL, &own) == QPMESH_BAD_CONFIG);
 }
 
 int main(void) {
   qpmesh_communicator* world = NULL;
   int rank, size;
-  EXPECT(strcmp(qpmesh_error_text(), "") == 0);
+  EXPECT(strcmp(qpmesh_error_text(), "") == 0 && qpmesh_last_error()->code == QPMESH_OK);
+  EXPECT(strcmp(qpmesh_version(), QPMESH_VERSION) == 0);
   if (qpmesh_init(&world) != QPMESH_OK) {
     fprintf(stderr, "%s\n", qpmesh_error_text());
     return 1;
@@ -120,10 +695,18 @@ int main(void) {
   EXPECT(rank >= 0 && rank < size && size <= ranks_max);
   if (!wrong) {
     test_messages(world, rank, size);
+    test_some(world, rank);
     test_collectives(world, rank, size);
+    test_unequal_blocks(world, rank, size);
+    test_reductions(world, rank, size);
+    test_prepared(world, rank, size);
+    test_memory(world, rank, size);
+    test_groups(world, rank, size);
+    test_explain(world);
+    test_bootstrap(world, rank, size);
     test_errors(world, size);
   }
-  EXPECT(qpmesh_finalize(world) == QPMESH_OK);
-  EXPECT(qpmesh_finalize(NULL) == QPMESH_OK);
+  EXPECT_OK(qpmesh_finalize(world));
+  EXPECT_OK(qpmesh_finalize(NULL));
   return wrong;
 }

@@ -1,0 +1,181 @@
+// What the files of the face for C share: handles for objects, codes for exceptions, numbers for
+// types. Everything else is the C++ face's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "calls/argument_checks.hpp"
+#include "qpmesh/qpmesh.h"
+#include "qpmesh/qpmesh.hpp"
+
+struct qpmesh_request {  // NOLINT(readability-identifier-naming): C's name
+  qpmesh::Request started{};
+  std::optional<qpmesh::Prepared> prepared{};
+
+  qpmesh::Request& request() noexcept { return prepared ? prepared->request() : started; }
+};
+
+struct qpmesh_message {  // NOLINT(readability-identifier-naming): C's name
+  qpmesh::Message message;
+
+  // The calls of a message whose types were taken off already.
+  qpmesh::Status receive(const qpmesh::detail::Elements& data, const qpmesh::CallOptions& options) {
+    return message.receive_elements(data, options);
+  }
+  qpmesh::Request receive_async(const qpmesh::detail::Elements& data,
+                                const qpmesh::CallOptions& options) {
+    return message.receive_elements_async(data, options);
+  }
+};
+
+struct qpmesh_communicator {  // NOLINT(readability-identifier-naming): C's name
+  using Allocation = std::shared_ptr<qpmesh::context::Allocation>;
+
+  explicit qpmesh_communicator(qpmesh::Communicator&& own) noexcept
+      : communicator{std::move(own)} {}
+
+  qpmesh::Communicator communicator;
+  std::unordered_map<const void*, Allocation> allocated{};
+
+  // The calls of a communicator whose types were taken off already.
+  void send(const qpmesh::detail::AnyMessage& what, const qpmesh::CallOptions& options) {
+    communicator.send_elements(what.sent, what.to, what.tags.sent, options);
+  }
+  qpmesh::Status receive(const qpmesh::detail::AnyMessage& what,
+                         const qpmesh::CallOptions& options) {
+    return communicator.receive_elements(what.received, what.from, what.tags.received, options);
+  }
+  qpmesh::Status sendrecv(const qpmesh::detail::AnyMessage& what,
+                          const qpmesh::CallOptions& options) {
+    return communicator.sendrecv_elements(what.sent, what.to, what.received, what.from, what.tags,
+                                          options);
+  }
+  void run(const qpmesh::detail::AnyCollective& what, const qpmesh::CallOptions& options) {
+    communicator.run_collective(what, options);
+  }
+  qpmesh::Request start(const qpmesh::detail::AnyMessage& what,
+                        const qpmesh::CallOptions& options) {
+    return communicator.start_message(what, options);
+  }
+  qpmesh::Request start(const qpmesh::detail::AnyCollective& what,
+                        const qpmesh::CallOptions& options) {
+    return communicator.start_collective(what, options);
+  }
+  qpmesh::Prepared prepare(const auto& what, const qpmesh::CallOptions& options) const {
+    return communicator.prepare(what, options);
+  }
+  std::pair<Allocation, void*> allocate(std::size_t bytes, const qpmesh::CallOptions& options) {
+    return communicator.allocate_bytes(bytes, 1, options);
+  }
+  std::pair<Allocation, void*> allocate_here(std::size_t bytes) {
+    return communicator.allocate_bytes_here(bytes, 1);
+  }
+};
+
+namespace qpmesh::face {
+
+using calls::bad_argument;
+
+// ---- errors ----
+
+// Makes it this thread's last error; its code.
+int failed(const Error& error) noexcept;
+int failed_without_memory() noexcept;
+// Of what is no Error.
+int failed(std::string_view operation, const char* cause) noexcept;
+
+// Runs the call; what it throws becomes a code and this thread's last error.
+template <class F>
+int guarded(std::string_view operation, F&& call) noexcept {
+  try {
+    std::forward<F>(call)();
+    return QPMESH_OK;
+  } catch (const Error& error) {
+    return failed(error);
+  } catch (const std::bad_alloc&) {
+    return failed_without_memory();
+  } catch (const std::exception& error) {
+    return failed(operation, error.what());
+  } catch (...) {  // of a callback
+    return failed(operation, "something was thrown that is no std::exception");
+  }
+}
+
+// The call needs what this points to.
+template <class T>
+T& required(T* pointer, std::string_view name, std::string_view operation) {
+  if (pointer == nullptr) {
+    bad_argument(operation, "give what the call works on, and an address for what it makes",
+                 "{} is null", name);
+  }
+  return *pointer;
+}
+template <class World>
+World& required_world(World* world, std::string_view operation) {
+  if (world == nullptr) bad_argument(operation, "qpmesh_init makes it", "world is null");
+  return *world;
+}
+
+inline void store(qpmesh_status* status, const Status& got) noexcept {
+  if (status != nullptr) *status = {got.source, got.tag, got.bytes};
+}
+
+// ---- how a call is made ----
+
+// A user's reduction, as AnyReduction takes it.
+struct UserFunction {
+  qpmesh_function function = nullptr;
+  void* context = nullptr;
+  bool commutative = false;
+};
+
+// A qpmesh_call, read and checked.
+struct Asked {
+  CallOptions options{};
+  UserFunction user{};
+  bool prepared = false;
+};
+Asked read_call(const qpmesh_call* call, std::string_view operation);
+// Of a call that has no _async form, or is not it.
+Asked read_blocking(const qpmesh_call* call, std::string_view operation);
+
+// ---- vectors ----
+
+// What a qpmesh_type says of an element.
+struct AnElement {
+  std::size_t bytes;
+  ElementType type;
+};
+AnElement element_of(qpmesh_type type, std::string_view operation);
+
+inline detail::ConstElements source(const void* data, std::size_t count, AnElement element) {
+  return {data, count, element.bytes, element.type};
+}
+inline detail::Elements target(void* data, std::size_t count, AnElement element) {
+  return {data, count, element.bytes, element.type};
+}
+
+// A started or prepared request of the caller's. Its memory comes first: nothing is in flight when
+// there is none.
+template <class What>
+void start(qpmesh_communicator& world, const What& what, const Asked& asked,
+           qpmesh_request*& request) {
+  auto own = std::make_unique<qpmesh_request>();
+  if (asked.prepared) own->prepared.emplace(world.prepare(what, asked.options));
+  else own->started = world.start(what, asked.options);
+  request = own.release();
+}
+
+}  // namespace qpmesh::face

@@ -1,0 +1,278 @@
+// For C: how a rank joins and leaves, its groups, and memory that peers reach.
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "base/options_table.hpp"
+#include "base/system.hpp"
+#include "calls/pending_operation.hpp"
+#include "face/c_interface.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using namespace qpmesh::face;
+
+static_assert(no_color == QPMESH_NO_COLOR && no_rank == QPMESH_NO_RANK);
+static_assert(static_cast<int>(Collective::exscan) == QPMESH_EXSCAN);
+static_assert(static_cast<int>(Collective::allreduce) == QPMESH_ALLREDUCE);
+
+// A caller's gather of equal lengths, for blobs of any length: their lengths go first.
+class CallersBootstrap final : public Bootstrap {
+ public:
+  explicit CallersBootstrap(const qpmesh_bootstrap& own) : own_{own} {
+    if (own.all_gather == nullptr)
+      bad_argument("init", "give the function that gathers", "all_gather is null");
+    if (own.size < 1 || own.rank < 0 || own.rank >= own.size)
+      bad_argument("init", "ranks are 0 to size - 1", "the bootstrap has rank {} of {}", own.rank,
+                   own.size);
+  }
+
+  int rank() const override { return own_.rank; }
+  int size() const override { return own_.size; }
+  std::string local_address() const override { return own_.address == nullptr ? "" : own_.address; }
+
+  std::vector<Blob> all_gather(BlobView mine, Deadline deadline) override {
+    const auto ranks = static_cast<std::size_t>(own_.size);
+    const std::uint64_t length = mine.size();
+    std::vector<std::uint64_t> lengths(ranks);
+    gather(&length, sizeof length, lengths.data(), deadline);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (lengths[rank] > blob_bytes_max ||
+          (static_cast<int>(rank) == own_.rank && lengths[rank] != length)) {
+        base::throw_error({ErrorCode::corrupt, static_cast<int>(rank)}, "init",
+                          "all[r * bytes] on lies what rank r gave",
+                          "the bootstrap's all_gather says that the rank gave {} bytes",
+                          lengths[rank]);
+      }
+    }
+    const std::size_t longest = *std::ranges::max_element(lengths);
+    Blob padded{mine.begin(), mine.end()};
+    padded.resize(longest);
+    std::vector<std::byte> all(longest * ranks);
+    if (longest > 0) gather(padded.data(), longest, all.data(), deadline);
+    std::vector<Blob> blobs;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const auto blob = std::span{all}.subspan(rank * longest, lengths[rank]);
+      blobs.emplace_back(blob.begin(), blob.end());
+    }
+    return blobs;
+  }
+
+ private:
+  static constexpr std::size_t blob_bytes_max = 64 * 1024;  // of Bootstrap
+
+  void gather(const void* mine, std::size_t bytes, void* all, Deadline deadline) {
+    const base::System system;
+    const int left_ms = base::remaining_ms(system, deadline, INT32_MAX);
+    const int result = own_.all_gather(own_.context, mine, bytes, all, left_ms);
+    if (result == 0) return;
+    const bool late = base::remaining_ms(system, deadline) <= 0;
+    base::throw_error({late ? ErrorCode::timeout : ErrorCode::internal}, "init",
+                      "it returns 0 when all ranks have gathered",
+                      "the bootstrap's all_gather returned {}", result);
+  }
+
+  const qpmesh_bootstrap& own_;
+};
+
+// NAME=value texts, and the environment for what they do not name.
+Options read_options(const char* const* settings) {
+  std::vector<std::string_view> texts;
+  for (; settings != nullptr && *settings != nullptr; ++settings) texts.emplace_back(*settings);
+  return base::options_of(texts);
+}
+
+// Stores the group that make() makes.
+template <class Make>
+int make_group(qpmesh_communicator* world, std::string_view operation, const qpmesh_call* call,
+               qpmesh_communicator** group, Make&& make) {
+  return guarded(operation, [&] {
+    auto& parent = required_world(world, operation);
+    auto& made = required(group, "group", operation);
+    made =
+        new qpmesh_communicator{make(parent.communicator, read_blocking(call, operation).options)};
+  });
+}
+
+// Keeps what was allocated until it is freed, or its communicator goes.
+void keep(qpmesh_communicator& world, std::pair<qpmesh_communicator::Allocation, void*> made,
+          void*& data) {
+  world.allocated.emplace(made.second, std::move(made.first));
+  data = made.second;
+}
+
+qpmesh_communicator::Allocation& allocation_at(qpmesh_communicator& world, const void* data,
+                                               std::string_view operation) {
+  const auto found = world.allocated.find(data);
+  if (found == world.allocated.end()) {
+    bad_argument(operation, "give what qpmesh_allocate stored, of this communicator, once",
+                 "nothing is allocated at {}", data);
+  }
+  return found->second;
+}
+
+}  // namespace
+
+int qpmesh_init(qpmesh_communicator** world) { return qpmesh_init_with(nullptr, nullptr, world); }
+
+int qpmesh_init_with(const char* const* options, const qpmesh_bootstrap* bootstrap,
+                     qpmesh_communicator** world) {
+  return guarded("init", [&] {
+    if (world == nullptr) bad_argument("init", "give the address of a pointer", "world is null");
+    const Options own = read_options(options);
+    if (bootstrap == nullptr) {
+      *world = new qpmesh_communicator{init(own)};
+      return;
+    }
+    CallersBootstrap callers{*bootstrap};
+    *world = new qpmesh_communicator{init(callers, own)};
+  });
+}
+
+int qpmesh_finalize(qpmesh_communicator* world) {
+  const int code = guarded("finish", [&] {
+    if (world != nullptr) world->communicator.finish();
+  });
+  delete world;
+  return code;
+}
+
+int qpmesh_communicator_free(qpmesh_communicator* world) {
+  delete world;
+  return QPMESH_OK;
+}
+
+int qpmesh_abort(qpmesh_communicator* world, const char* reason) {
+  return guarded("abort", [&] {
+    required_world(world, "abort").communicator.abort(reason == nullptr ? "" : reason);
+  });
+}
+
+int qpmesh_progress(qpmesh_communicator* world) {
+  return guarded("progress", [&] { required_world(world, "progress").communicator.progress(); });
+}
+
+int qpmesh_rank(const qpmesh_communicator* world) {
+  int rank = -1;
+  guarded("rank", [&] { rank = required_world(world, "rank").communicator.rank(); });
+  return rank;
+}
+
+int qpmesh_size(const qpmesh_communicator* world) {
+  int size = -1;
+  guarded("size", [&] { size = required_world(world, "size").communicator.size(); });
+  return size;
+}
+
+int qpmesh_explain(const qpmesh_communicator* world, int collective, size_t bytes,
+                   qpmesh_candidate* candidates, size_t count_max, size_t* count) {
+  return guarded("explain", [&] {
+    const auto& asked = required_world(world, "explain");
+    if (count_max > 0) required(candidates, "candidates", "explain");
+    auto& found = required(count, "count", "explain");
+    if (collective < 0 || static_cast<std::size_t>(collective) >= collective_count)
+      bad_argument("explain", "take QPMESH_ALLREDUCE or one of its like",
+                   "collective {} does not exist", collective);
+    const auto all = asked.communicator.explain(static_cast<Collective>(collective), bytes);
+    for (std::size_t i = 0; i < std::min(count_max, all.size()); ++i) {
+      // The names of algorithms are literals.
+      candidates[i] = {all[i].algorithm.data(), all[i].applies,     all[i].chosen,
+                       all[i].predicted_us,     all[i].measured_us, all[i].samples};
+    }
+    found = all.size();
+  });
+}
+
+int qpmesh_allocate(qpmesh_communicator* world, size_t bytes, const qpmesh_call* call,
+                    void** data) {
+  return guarded("allocate", [&] {
+    auto& own = required_world(world, "allocate");
+    auto& made = required(data, "data", "allocate");
+    // Of no bytes it has an address of its own, too.
+    keep(own,
+         own.allocate(std::max<std::size_t>(bytes, 1), read_blocking(call, "allocate").options),
+         made);
+  });
+}
+
+int qpmesh_allocate_here(qpmesh_communicator* world, size_t bytes, void** data) {
+  return guarded("allocate_here", [&] {
+    auto& own = required_world(world, "allocate_here");
+    auto& made = required(data, "data", "allocate_here");
+    keep(own, own.allocate_here(std::max<std::size_t>(bytes, 1)), made);
+  });
+}
+
+int qpmesh_view_of(qpmesh_communicator* world, const void* data, int rank, const void** view) {
+  return guarded("view_of", [&] {
+    auto& own = required_world(world, "view_of");
+    auto& seen = required(view, "view", "view_of");
+    seen = detail::view_of(allocation_at(own, data, "view_of").get(), rank);
+  });
+}
+
+int qpmesh_free(qpmesh_communicator* world, void* data) {
+  return guarded("free", [&] {
+    if (data == nullptr) return;
+    auto& own = required_world(world, "free");
+    const calls::CallScope scope{own.communicator.state()->context(), "free"};
+    allocation_at(own, data, "free");
+    own.allocated.erase(data);
+  });
+}
+
+int qpmesh_split(qpmesh_communicator* world, int color, int key, const qpmesh_call* call,
+                 qpmesh_communicator** group) {
+  return guarded("split", [&] {
+    auto& parent = required_world(world, "split");
+    auto& made = required(group, "group", "split");
+    auto own = parent.communicator.split(color, key, read_blocking(call, "split").options);
+    made = own ? new qpmesh_communicator{std::move(*own)} : nullptr;
+  });
+}
+
+int qpmesh_split_node(qpmesh_communicator* world, const qpmesh_call* call,
+                      qpmesh_communicator** group) {
+  return make_group(
+      world, "split_node", call, group,
+      [](Communicator& of, const CallOptions& options) { return of.split_node(options); });
+}
+
+int qpmesh_duplicate(qpmesh_communicator* world, const qpmesh_call* call,
+                     qpmesh_communicator** group) {
+  return make_group(
+      world, "duplicate", call, group,
+      [](Communicator& of, const CallOptions& options) { return of.duplicate(options); });
+}
+
+int qpmesh_independent(qpmesh_communicator* world, const qpmesh_call* call,
+                       qpmesh_communicator** group) {
+  return make_group(
+      world, "independent", call, group,
+      [](Communicator& of, const CallOptions& options) { return of.independent(options); });
+}
+
+int qpmesh_subgroup(qpmesh_communicator* world, const int* ranks, size_t count, int tag,
+                    const qpmesh_call* call, qpmesh_communicator** group) {
+  return make_group(world, "subgroup", call, group,
+                    [&](Communicator& of, const CallOptions& options) {
+                      if (count > 0) required(ranks, "ranks", "subgroup");
+                      return of.subgroup({ranks, count}, tag, options);
+                    });
+}
+
+int qpmesh_self(qpmesh_communicator* world, qpmesh_communicator** group) {
+  return make_group(world, "self", nullptr, group,
+                    [](Communicator& of, const CallOptions&) { return of.self(); });
+}
+
+int qpmesh_ranks_in(const qpmesh_communicator* world, const qpmesh_communicator* other,
+                    int* ranks) {
+  return guarded("ranks_in", [&] {
+    const auto& own = required_world(world, "ranks_in");
+    const auto& others = required(other, "other", "ranks_in");
+    required(ranks, "ranks", "ranks_in");
+    std::ranges::copy(own.communicator.ranks_in(others.communicator), ranks);
+  });
+}

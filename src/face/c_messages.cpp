@@ -1,0 +1,303 @@
+// For C: requests, and point to point.
+#include <chrono>
+
+#include "face/c_interface.hpp"
+
+namespace {
+
+using namespace qpmesh;
+using namespace qpmesh::face;
+using detail::AnyMessage;
+
+static_assert(any_source == QPMESH_ANY_SOURCE && any_tag == QPMESH_ANY_TAG);
+
+Request& required_request(qpmesh_request* request, std::string_view operation) {
+  return required(request, "request", operation).request();
+}
+
+void store_end(Request& request, bool ended, int* done, qpmesh_status* status) {
+  if (ended) store(status, request.wait());
+  *done = ended;
+}
+
+// Handles lie apart, and the face takes a row. These stand for the same operations, and are not
+// destroyed: the handles own them. So they stay where they are while another thread waits for one,
+// which is an error, and is told as one.
+class Row {
+ public:
+  Row(qpmesh_request* const* requests, std::size_t count, std::string_view operation)
+      : handles_{requests, count}, memory_(count * sizeof(Request)) {
+    if (count > 0) required(requests, "requests", operation);
+    for (std::size_t i = 0; i < count; ++i)
+      ::new (memory_.data() + i * sizeof(Request)) Request{stand_in(requests[i])};
+  }
+
+  std::span<Request> requests() noexcept {
+    return {reinterpret_cast<Request*>(memory_.data()), handles_.size()};
+  }
+  // Their end was told, here.
+  void tell_ended() {
+    for (qpmesh_request* const handle : handles_)
+      if (handle != nullptr && handle->request().untold()) handle->request().test();
+  }
+
+ private:
+  static Request stand_in(qpmesh_request* handle) noexcept {
+    if (handle == nullptr) return Request{};
+    const Request& own = handle->request();
+    return own.untold() ? Request::ended() : Request{own.state()};
+  }
+
+  std::span<qpmesh_request* const> handles_;
+  std::vector<std::byte> memory_;
+};
+
+AnyMessage a_send(const void* data, std::size_t count, qpmesh_type type, int destination, int tag,
+                  std::string_view operation) {
+  return {.kind = AnyMessage::Kind::send,
+          .sent = source(data, count, element_of(type, operation)),
+          .to = destination,
+          .tags = tag};
+}
+
+AnyMessage a_receive(void* data, std::size_t count, qpmesh_type type, int from, int tag,
+                     std::string_view operation) {
+  return {.kind = AnyMessage::Kind::receive,
+          .received = target(data, count, element_of(type, operation)),
+          .from = from,
+          .tags = tag};
+}
+
+AnyMessage an_exchange(const AnyMessage& sent, const AnyMessage& received) {
+  return {.kind = AnyMessage::Kind::sendrecv,
+          .sent = sent.sent,
+          .to = sent.to,
+          .received = received.received,
+          .from = received.from,
+          .tags = {sent.tags.sent, received.tags.received}};
+}
+
+}  // namespace
+
+int qpmesh_test(qpmesh_request* request, int* done, qpmesh_status* status) {
+  return guarded("test", [&] {
+    Request& own = required_request(request, "test");
+    required(done, "done", "test");
+    store_end(own, own.test(), done, status);
+  });
+}
+
+int qpmesh_wait(qpmesh_request* request, qpmesh_status* status) {
+  return guarded("wait", [&] { store(status, required_request(request, "wait").wait()); });
+}
+
+int qpmesh_wait_for(qpmesh_request* request, int limit_ms, int* done, qpmesh_status* status) {
+  return guarded("wait_for", [&] {
+    Request& own = required_request(request, "wait_for");
+    required(done, "done", "wait_for");
+    store_end(own, own.wait_for(std::chrono::milliseconds{limit_ms}), done, status);
+  });
+}
+
+int qpmesh_wait_all(qpmesh_request* const* requests, size_t count) {
+  return guarded("wait_all", [&] {
+    Row row{requests, count, "wait_all"};
+    row.tell_ended();
+    wait_all(row.requests());
+  });
+}
+
+int qpmesh_test_all(qpmesh_request* const* requests, size_t count, int* done) {
+  return guarded("test_all", [&] {
+    Row row{requests, count, "test_all"};
+    required(done, "done", "test_all") = test_all(row.requests());
+  });
+}
+
+int qpmesh_wait_any(qpmesh_request* const* requests, size_t count, size_t* index) {
+  return guarded("wait_any", [&] {
+    Row row{requests, count, "wait_any"};
+    auto& found = required(index, "index", "wait_any");
+    found = wait_any(row.requests());
+  });
+}
+
+int qpmesh_test_any(qpmesh_request* const* requests, size_t count, size_t* index) {
+  return guarded("test_any", [&] {
+    Row row{requests, count, "test_any"};
+    required(index, "index", "test_any") = test_any(row.requests()).value_or(count);
+  });
+}
+
+int qpmesh_wait_some(qpmesh_request* const* requests, size_t count, size_t* indexes,
+                     size_t* found) {
+  return guarded("wait_some", [&] {
+    Row row{requests, count, "wait_some"};
+    required(indexes, "indexes", "wait_some");
+    auto& found_count = required(found, "found", "wait_some");
+    const auto ended = wait_some(row.requests());
+    std::ranges::copy(ended, indexes);
+    found_count = ended.size();
+  });
+}
+
+int qpmesh_cancel(qpmesh_request* request, int* taken_back) {
+  return guarded("cancel", [&] {
+    Request& own = required_request(request, "cancel");
+    required(taken_back, "taken_back", "cancel") = own.cancel();
+  });
+}
+
+int qpmesh_start(qpmesh_request* request) {
+  return guarded("start", [&] {
+    auto& own = required(request, "request", "start");
+    if (!own.prepared)
+      bad_argument("start", "set prepared in the qpmesh_call of its _async",
+                   "the request is not prepared: it was started when it was made");
+    own.prepared->start();
+  });
+}
+
+int qpmesh_request_free(qpmesh_request* request) {
+  delete request;
+  return QPMESH_OK;
+}
+
+int qpmesh_send(qpmesh_communicator* world, const void* data, size_t count, qpmesh_type type,
+                int destination, int tag, const qpmesh_call* call) {
+  constexpr std::string_view operation = "send";
+  return guarded(operation, [&] {
+    required_world(world, operation)
+        .send(a_send(data, count, type, destination, tag, operation),
+              read_blocking(call, operation).options);
+  });
+}
+
+int qpmesh_send_async(qpmesh_communicator* world, const void* data, size_t count, qpmesh_type type,
+                      int destination, int tag, const qpmesh_call* call, qpmesh_request** request) {
+  constexpr std::string_view operation = "send_async";
+  return guarded(operation, [&] {
+    start(required_world(world, operation), a_send(data, count, type, destination, tag, operation),
+          read_call(call, operation), required(request, "request", operation));
+  });
+}
+
+int qpmesh_receive(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type, int from,
+                   int tag, const qpmesh_call* call, qpmesh_status* status) {
+  constexpr std::string_view operation = "receive";
+  return guarded(operation, [&] {
+    store(status, required_world(world, operation)
+                      .receive(a_receive(data, count, type, from, tag, operation),
+                               read_blocking(call, operation).options));
+  });
+}
+
+int qpmesh_receive_async(qpmesh_communicator* world, void* data, size_t count, qpmesh_type type,
+                         int from, int tag, const qpmesh_call* call, qpmesh_request** request) {
+  constexpr std::string_view operation = "receive_async";
+  return guarded(operation, [&] {
+    start(required_world(world, operation), a_receive(data, count, type, from, tag, operation),
+          read_call(call, operation), required(request, "request", operation));
+  });
+}
+
+int qpmesh_sendrecv(qpmesh_communicator* world, const void* sent, size_t sent_count,
+                    qpmesh_type sent_type, int to, int sent_tag, void* received,
+                    size_t received_count, qpmesh_type received_type, int from, int received_tag,
+                    const qpmesh_call* call, qpmesh_status* status) {
+  constexpr std::string_view operation = "sendrecv";
+  return guarded(operation, [&] {
+    const AnyMessage what = an_exchange(
+        a_send(sent, sent_count, sent_type, to, sent_tag, operation),
+        a_receive(received, received_count, received_type, from, received_tag, operation));
+    store(status,
+          required_world(world, operation).sendrecv(what, read_blocking(call, operation).options));
+  });
+}
+
+int qpmesh_sendrecv_async(qpmesh_communicator* world, const void* sent, size_t sent_count,
+                          qpmesh_type sent_type, int to, int sent_tag, void* received,
+                          size_t received_count, qpmesh_type received_type, int from,
+                          int received_tag, const qpmesh_call* call, qpmesh_request** request) {
+  constexpr std::string_view operation = "sendrecv_async";
+  return guarded(operation, [&] {
+    const AnyMessage what = an_exchange(
+        a_send(sent, sent_count, sent_type, to, sent_tag, operation),
+        a_receive(received, received_count, received_type, from, received_tag, operation));
+    start(required_world(world, operation), what, read_call(call, operation),
+          required(request, "request", operation));
+  });
+}
+
+int qpmesh_probe(qpmesh_communicator* world, int from, int tag, const qpmesh_call* call,
+                 qpmesh_status* status) {
+  return guarded("probe", [&] {
+    store(status, required_world(world, "probe")
+                      .communicator.probe(from, tag, read_blocking(call, "probe").options));
+  });
+}
+
+int qpmesh_try_probe(qpmesh_communicator* world, int from, int tag, int* found,
+                     qpmesh_status* status) {
+  return guarded("try_probe", [&] {
+    auto& own = required_world(world, "try_probe");
+    auto& is_there = required(found, "found", "try_probe");
+    const auto got = own.communicator.try_probe(from, tag);
+    is_there = got.has_value();
+    if (got) store(status, *got);
+  });
+}
+
+int qpmesh_match(qpmesh_communicator* world, int from, int tag, const qpmesh_call* call,
+                 qpmesh_message** message, qpmesh_status* status) {
+  return guarded("match", [&] {
+    auto& own = required_world(world, "match");
+    auto& matched = required(message, "message", "match");
+    matched =
+        new qpmesh_message{own.communicator.match(from, tag, read_blocking(call, "match").options)};
+    store(status, matched->message.status());
+  });
+}
+
+int qpmesh_try_match(qpmesh_communicator* world, int from, int tag, qpmesh_message** message,
+                     qpmesh_status* status) {
+  return guarded("try_match", [&] {
+    auto& own = required_world(world, "try_match");
+    auto& matched = required(message, "message", "try_match");
+    auto got = own.communicator.try_match(from, tag);
+    matched = got ? new qpmesh_message{std::move(*got)} : nullptr;
+    if (matched != nullptr) store(status, matched->message.status());
+  });
+}
+
+int qpmesh_message_receive(qpmesh_message* message, void* data, size_t count, qpmesh_type type,
+                           const qpmesh_call* call, qpmesh_status* status) {
+  constexpr std::string_view operation = "receive";
+  return guarded(operation, [&] {
+    store(status, required(message, "message", operation)
+                      .receive(target(data, count, element_of(type, operation)),
+                               read_blocking(call, operation).options));
+  });
+}
+
+int qpmesh_message_receive_async(qpmesh_message* message, void* data, size_t count,
+                                 qpmesh_type type, const qpmesh_call* call,
+                                 qpmesh_request** request) {
+  constexpr std::string_view operation = "receive_async";
+  return guarded(operation, [&] {
+    auto& matched = required(message, "message", operation);
+    auto& made = required(request, "request", operation);
+    const Asked asked = read_call(call, operation);
+    if (asked.prepared)
+      bad_argument(operation, "prepare qpmesh_receive_async", "a message is received once");
+    auto own = std::make_unique<qpmesh_request>();
+    own->started =
+        matched.receive_async(target(data, count, element_of(type, operation)), asked.options);
+    made = own.release();
+  });
+}
+
+int qpmesh_message_free(qpmesh_message* message) {
+  delete message;
+  return QPMESH_OK;
+}
