@@ -44,7 +44,7 @@ class [[nodiscard]] QPMESH_API Message {
     receive(data, options);
     return data;
   }
-  // Whatever becomes of the request, the message is not in line any more.
+  // What does not fit is told by the call, as above.
   template <Target T>
   Request receive_async(T&& data, const CallOptions& options = {}) {
     return receive_elements_async(detail::elements(data), options);

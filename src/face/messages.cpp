@@ -307,6 +307,15 @@ Request Message::receive_elements_async(const Elements& data, const CallOptions&
   MatchedMessage& message = *message_;
   require_unreceived(message, "receive_async");
   if (message.state == nullptr) return Request::ended();
+  // What does not fit is told at once, so that it stays ours.
+  const messaging::Envelope& envelope = message.held.envelope;
+  const std::uint32_t signature =
+      messaging::element_signature(data.type, data.element_bytes, data.element_count);
+  if (checked_bytes(data, "receive_async") < envelope.bytes ||
+      !messaging::elements_agree(envelope.signature, signature)) {
+    receive_elements(data, options);
+    return Request::ended();
+  }
   const CallScope scope{*message.state, "receive_async", options};
   return run_async(
       message.state, "receive_async", options, nullptr, data.data, [&](PendingOperation& request) {

@@ -33,6 +33,8 @@ void a_matched_message_is_nobody_elses(Communicator& world, Arguments) {
       Bytes less(bytes - 1);
       expect_error([&] { message.receive(less); },
                    {ErrorCode::truncated, previous, "receive", "the message has * bytes, *", "*"});
+      expect_error([&] { message.receive_async(less).wait(); },
+                   {ErrorCode::truncated, previous, "receive", "the message has * bytes, *", "*"});
     }
     if (bytes % 4 == 1)
       expect_error([&] { message.receive<float>(); },
