@@ -23,10 +23,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/qpmesh)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig
   OUTPUT_VARIABLE up_to_prefix)
 # What the static library needs of others, as pkg-config names it.
-set(static_pkg_config libsodium hwloc libhwy)
-if(TARGET qpmesh_verbs)
-  list(APPEND static_pkg_config libibverbs librdmacm)
-endif()
+set(static_pkg_config libsodium libhwy)
 list(JOIN static_pkg_config " " static_pkg_config)
 
 qpmesh_install_library(qpmesh_shared shared)

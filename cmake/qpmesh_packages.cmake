@@ -24,6 +24,8 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # what is linked with the library 
 set(interface_version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libqpmesh${interface_version})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+# Opened at run time, where they are: dpkg-shlibdeps does not see them.
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libibverbs1, librdmacm1, ibverbs-providers, libhwloc15")
 set(what_it_is "Point-to-point messages, barrier, broadcast, allreduce and their
 relatives between the processes of a job: through shared memory on one
 host, RDMA or TCP between hosts.")
@@ -40,7 +42,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION})")
 # Of who links the static library, or starts from MPI.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS
-  "libfmt-dev, libsodium-dev, libhwloc-dev, libisal-dev, libhwy-dev, libibverbs-dev, librdmacm-dev, libopenmpi-dev")
+  "libfmt-dev, libsodium-dev, libisal-dev, libhwy-dev, libopenmpi-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${what_it_is}
 .
 This package has the headers for C++ and C, the static libraries and

@@ -9,7 +9,7 @@ endif()
 find_package(Threads REQUIRED)
 find_package(fmt QUIET)
 pkg_check_modules(SODIUM QUIET IMPORTED_TARGET libsodium)
-pkg_check_modules(HWLOC QUIET IMPORTED_TARGET hwloc)
+pkg_check_modules(HWLOC QUIET hwloc)   # its headers: it is opened at run time
 pkg_check_modules(HWY QUIET IMPORTED_TARGET libhwy)
 find_library(ISAL_LIBRARY isal)   # Debian's libisal-dev ships neither CMake nor pkg-config files that all versions share
 foreach(needed IN ITEMS fmt_FOUND:libfmt-dev SODIUM_FOUND:libsodium-dev HWLOC_FOUND:libhwloc-dev HWY_FOUND:libhwy-dev ISAL_LIBRARY:libisal-dev)
@@ -25,9 +25,9 @@ if(missing_packages)
   message(FATAL_ERROR "qpmesh needs other packages (Debian: apt-get install ${missing_packages})")
 endif()
 if(QPMESH_VERBS)
-  # One target for each package, as the installed package makes them.
-  pkg_check_modules(IBVERBS IMPORTED_TARGET libibverbs)
-  pkg_check_modules(RDMACM IMPORTED_TARGET librdmacm)
+  # For their headers: both are opened at run time.
+  pkg_check_modules(IBVERBS libibverbs)
+  pkg_check_modules(RDMACM librdmacm)
   if(NOT IBVERBS_FOUND OR NOT RDMACM_FOUND)
     set(IBVERBS_FOUND FALSE)
     message(STATUS "The RDMA transport is left out: libibverbs and librdmacm (libibverbs-dev, librdmacm-dev) were not found")

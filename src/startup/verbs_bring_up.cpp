@@ -120,9 +120,16 @@ class Linking {
     const auto blobs = bootstrap::agree(bootstrap_, deadline_, [&] {
       devices_ = discover(*parts_.system);
       Wishes wishes = wishes_of(parts_.options, bootstrap_.local_address());
+      wishes.ibverbs_missing = ibverbs_missing();
+      if (!wishes.ibverbs_missing.empty())
+        parts_.log.info("no RDMA: libibverbs cannot be used: {}", wishes.ibverbs_missing);
       const bool placed = std::ranges::any_of(
           devices_, [](const DeviceFacts& device) { return device.numa_node >= 0; });
       if (placed) {
+        if (!topology::hwloc_missing().empty()) {
+          parts_.log.info("no hwloc, so no device is preferred for being near: {}",
+                          topology::hwloc_missing());
+        }
         wishes.numa_node =
             topology::numa_node_of(topology::usable_cores().cores, topology::numa_nodes());
       }

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <fstream>
@@ -11,8 +12,22 @@
 #include <set>
 #include <string>
 
+#include "base/library.hpp"
+
 namespace qpmesh::topology {
 namespace {
+
+// hwloc is opened when it is first needed. A call as in the manual goes through a pointer of the
+// function's name, null until then.
+#define QPMESH_HWLOC_FUNCTIONS(FUNCTION) \
+  FUNCTION(hwloc_bitmap_next)            \
+  FUNCTION(hwloc_get_obj_by_depth)       \
+  FUNCTION(hwloc_topology_destroy)       \
+  FUNCTION(hwloc_topology_init)          \
+  FUNCTION(hwloc_topology_load)
+#define QPMESH_DEFINE(name) decltype(&::name) name = nullptr;
+QPMESH_HWLOC_FUNCTIONS(QPMESH_DEFINE)
+#undef QPMESH_DEFINE
 
 struct Destroy {
   void operator()(hwloc_topology* topology) const noexcept { hwloc_topology_destroy(topology); }
@@ -33,7 +48,7 @@ Topology load_topology() {
 
 std::vector<int> cores_of(hwloc_const_bitmap_t mask) {
   std::vector<int> cores;
-  for (int core = hwloc_bitmap_first(mask); core >= 0; core = hwloc_bitmap_next(mask, core))
+  for (int core = hwloc_bitmap_next(mask, -1); core >= 0; core = hwloc_bitmap_next(mask, core))
     cores.push_back(core);
   return cores;
 }
@@ -103,12 +118,27 @@ int usable_core_count(std::span<const UsableCores> ranks) {
   return quota > 0 ? std::min(quota, count) : count;
 }
 
+const std::string& hwloc_missing() {
+#define QPMESH_SYMBOL(name)                                                            \
+  base::LibrarySymbol{#name, [](void* address) noexcept {                              \
+                        topology::name = reinterpret_cast<decltype(&::name)>(address); \
+                      }},
+  static const std::string reason =
+      base::open_library("libhwloc.so.15", std::array{QPMESH_HWLOC_FUNCTIONS(QPMESH_SYMBOL)});
+#undef QPMESH_SYMBOL
+  return reason;
+}
+static_assert(HWLOC_API_VERSION >> 16 == 2, "the number of libhwloc.so is that of this interface");
+
 std::vector<NumaNode> numa_nodes() {
-  const auto topology = load_topology();
   std::vector<NumaNode> nodes;
+  if (!hwloc_missing().empty()) return nodes;
+  const auto topology = load_topology();
   if (!topology) return nodes;
-  for (hwloc_obj_t node = nullptr;
-       (node = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_NUMANODE, node)) != nullptr;)
+  hwloc_obj_t node = nullptr;
+  for (unsigned i = 0;
+       (node = hwloc_get_obj_by_depth(topology.get(), HWLOC_TYPE_DEPTH_NUMANODE, i)) != nullptr;
+       ++i)
     nodes.push_back({.number = static_cast<int>(node->os_index), .cores = cores_of(node->cpuset)});
   return nodes;
 }

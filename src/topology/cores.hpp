@@ -35,6 +35,9 @@ struct NumaNode {
 // Of this machine, by hwloc, which takes milliseconds; empty when it cannot be read.
 std::vector<NumaNode> numa_nodes();
 
+// Why hwloc cannot be opened, which is tried once; empty: it is open. Any thread.
+const std::string& hwloc_missing();
+
 // The node that holds all of the cores; -1 when none does.
 int numa_node_of(std::span<const int> cores, std::span<const NumaNode> nodes) noexcept;
 

@@ -152,6 +152,12 @@ const std::vector<Fault>& faults() {
        "rdma_cm: ", "modprobe rdma_ucm"},
       {"rdma_provider", [](HostFacts& f) { f.kernel_devices.push_back("mlx5_0"); }, "mlx5_0",
        "apt-get install ibverbs-providers"},
+      {"rdma_provider",
+       [](HostFacts& f) {
+         f.info.wishes.ibverbs_missing = "libibverbs.so.1: cannot open shared object file";
+         f.info.devices.clear();
+       },
+       "libibverbs cannot be used: libibverbs.so.1", "apt-get install libibverbs1"},
       {"rdma_device", [](HostFacts& f) { f.info.devices[0].unreadable = "EACCES"; }, "EACCES",
        "ibv_devinfo -d rxe0"},
       {"rdma_choice",

@@ -23,7 +23,7 @@ struct SourceFile {
 // What a floor may include beside itself and the public headers: every arrow of the house.
 const std::map<std::string, std::set<std::string>, std::less<>> floors{
     {"base", {}},
-    {"topology", {}},
+    {"topology", {"base"}},
     {"bootstrap", {"base"}},
     {"transport", {"base"}},
     {"progress", {"base"}},
@@ -44,7 +44,8 @@ const std::set<std::string, std::less<>> sees_every_transport{"startup"};
 // transport's own files see all of its rooms.
 const std::map<std::string, std::set<std::string>, std::less<>> rooms_of_transports{
     {"verbs/selection", {}},
-    {"verbs/diagnosis", {"verbs/selection"}},
+    {"verbs/libraries", {}},
+    {"verbs/diagnosis", {"verbs/selection", "verbs/libraries"}},
 };
 
 // A text that may appear only in files whose path begins with one of these.

@@ -412,6 +412,11 @@ INSTANTIATE_TEST_SUITE_P(
     of_a_machine, UselessTable,
     ::testing::Values(
         Useless{"no_device", "", {}, {"no RDMA device"}, {"docs/softroce.md", "/dev/infiniband"}},
+        Useless{"no_library",
+                "",
+                {.ibverbs_missing = "libibverbs.so.1: cannot open shared object file"},
+                {"libibverbs cannot be used: libibverbs.so.1: cannot open"},
+                {"apt-get install libibverbs1 librdmacm1"}},
         Useless{"a_wish_for_a_device_that_is_not_there",
                 two_adapters,
                 {.device = "mlx5_7"},

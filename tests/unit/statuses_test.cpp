@@ -15,6 +15,7 @@
 
 #include "base/system.hpp"
 #include "support/device_tables.hpp"
+#include "transport/verbs/libraries/libraries.hpp"
 
 namespace qpmesh::transport::verbs::diagnosis {
 namespace {
@@ -55,6 +56,7 @@ TEST(status_table, is_the_table_of_docs_protocol_md) {
 }
 
 TEST(status_table, has_each_status_once_and_every_other_one_is_told_by_verbs_own_words) {
+  ASSERT_EQ(ibverbs_missing(), "");
   std::set<int> found;
   for (const auto& row : status_table()) EXPECT_TRUE(found.insert(row.status).second) << row.name;
   for (int status = IBV_WC_SUCCESS + 1; status <= IBV_WC_TM_RNDV_INCOMPLETE; ++status) {
@@ -102,6 +104,7 @@ TEST(event_table, has_each_event_once_and_a_message_for_every_one) {
     EXPECT_EQ(hint.empty(), row.severity == Severity::harmless) << row.name;
     EXPECT_EQ(severity_of(row.event), row.severity);
   }
+  ASSERT_EQ(ibverbs_missing(), "");
   for (int event = IBV_EVENT_CQ_ERR; event <= IBV_EVENT_WQ_FATAL; ++event) {
     if (found.contains(event)) continue;
     const auto code = static_cast<ibv_event_type>(event);

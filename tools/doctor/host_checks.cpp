@@ -386,9 +386,13 @@ List rdma_manager(const HostFacts& facts) {
            : "chmod a+rw /dev/infiniband/rdma_cm, or QPMESH_CONNECT=exchange"}};
 }
 
-// The kernel has the device, and libibverbs does not.
+// The kernel has the device, and libibverbs does not, or is not there itself.
 List rdma_provider(const HostFacts& facts) {
   if (!facts.info.has_verbs) return {};
+  if (const std::string& reason = facts.info.wishes.ibverbs_missing; !reason.empty()) {
+    if (facts.kernel_devices.empty() && !asks_for_rdma(facts.options)) return {};
+    return {{fmt::format("libibverbs cannot be used: {}", reason), selection::rdma_packages_hint}};
+  }
   List seen;
   for (const std::string& device : facts.kernel_devices) {
     if (is_listed(facts, device)) continue;

@@ -62,6 +62,7 @@ Facts collect() {
   facts.wishes.numa_node = topology::numa_node_of(facts.cores.cores, facts.numa_nodes);
 #ifdef QPMESH_HAS_VERBS
   facts.devices = transport::verbs::discover(base::System{});
+  facts.wishes.ibverbs_missing = transport::verbs::ibverbs_missing();
 #else
   facts.has_verbs = false;
 #endif

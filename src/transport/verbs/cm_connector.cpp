@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <rdma/rdma_cma.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,6 +62,12 @@ class CmConnector final : public Connector {
  public:
   CmConnector(const base::System& system, const base::Log& log, JobMember self)
       : system_{system}, log_{log}, self_{self} {
+    if (const std::string& reason = rdmacm_missing(); !reason.empty()) {
+      base::throw_error({ErrorCode::no_resource}, "init",
+                        "install librdmacm (Debian: apt-get install librdmacm1); "
+                        "QPMESH_CONNECT=exchange does without",
+                        "the RDMA communication manager cannot be used: {}", reason);
+    }
     // librdmacm says on standard error what it misses, and not to us.
     const base::UniqueFd file{
         system.call("open", [] { return ::open(device_file, O_RDWR | O_CLOEXEC); })};

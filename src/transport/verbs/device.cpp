@@ -17,6 +17,7 @@
 
 #include "base/errors.hpp"
 #include "transport/verbs/handles.hpp"
+#include "transport/verbs/selection/choice.hpp"
 
 namespace qpmesh::transport::verbs {
 namespace {
@@ -60,7 +61,7 @@ void load_software_provider() noexcept try {
     if (!fs::exists(device.path() / "parent") || !kind.starts_with("1")) return;
   }
   Dl_info library{};
-  if (devices == 0 || ::dladdr(reinterpret_cast<void*>(&::ibv_free_device_list), &library) == 0)
+  if (devices == 0 || ::dladdr(reinterpret_cast<void*>(ibv_free_device_list), &library) == 0)
     return;
   const fs::path folder = fs::path{library.dli_fname}.parent_path() / "libibverbs";
   for (const auto& provider : fs::directory_iterator{folder}) {
@@ -74,7 +75,7 @@ void load_software_provider() noexcept try {
 }
 
 struct DeviceList {
-  std::unique_ptr<ibv_device*, decltype(&ibv_free_device_list)> owner;
+  std::unique_ptr<ibv_device*, decltype(ibv_free_device_list)> owner;
   std::span<ibv_device* const> devices;
 };
 
@@ -82,7 +83,7 @@ DeviceList list_devices(const base::System& system) {
   int count = 0;
   auto** const list =
       call_for_object(system, "ibv_get_device_list", [&] { return ibv_get_device_list(&count); });
-  DeviceList found{.owner = {list, &ibv_free_device_list}, .devices = {}};
+  DeviceList found{.owner = {list, ibv_free_device_list}, .devices = {}};
   if (list != nullptr) found.devices = {list, static_cast<std::size_t>(count)};
   return found;
 }
@@ -147,7 +148,8 @@ void read_gids(const base::System& system, ibv_context* context, selection::Devi
   std::vector<ibv_gid_entry> entries(entries_max);
   // One call for all ports, without empty entries; one by one it would be 1024 calls on rxe.
   const auto count = system.call("ibv_query_gid_table", [&] {
-    return ibv_query_gid_table(context, entries.data(), entries.size(), 0);
+    return _ibv_query_gid_table(context, entries.data(), entries.size(), 0,
+                                sizeof(entries.front()));
   });
   if (count < 0) {
     // The call passes some errors on as negative numbers.
@@ -173,13 +175,20 @@ static_assert(static_cast<int>(selection::GidType::roce_v1) == IBV_GID_TYPE_ROCE
 static_assert(static_cast<int>(selection::GidType::roce_v2) == IBV_GID_TYPE_ROCE_V2);
 static_assert(selection::port_active == IBV_PORT_ACTIVE);
 
+// As the macro of verbs.h, whose other half is a symbol of the library: for devices of old drivers.
+int query_port(ibv_context* context, std::uint8_t number, ibv_port_attr& port) {
+  const auto* const operations = verbs_get_ctx_op(context, query_port);
+  if (operations != nullptr) return operations->query_port(context, number, &port, sizeof(port));
+  return ibv_query_port(context, number, reinterpret_cast<_compat_ibv_port_attr*>(&port));
+}
+
 void read_ports(const base::System& system, ibv_context* context, int port_count,
                 selection::DeviceFacts& facts) {
   std::size_t gid_entries = 0;
   for (int number = 1; number <= port_count; ++number) {
     ibv_port_attr port{};
     const int error = call_for_status(system, "ibv_query_port", [&] {
-      return ibv_query_port(context, static_cast<std::uint8_t>(number), &port);
+      return query_port(context, static_cast<std::uint8_t>(number), port);
     });
     if (error != 0) {
       facts.unreadable = fmt::format("port {}: {}", number, base::describe_errno(error));
@@ -259,14 +268,19 @@ std::vector<Interface> interfaces(const base::System& system) {
 }
 
 std::vector<selection::DeviceFacts> discover(const base::System& system) {
-  load_software_provider();
   std::vector<selection::DeviceFacts> found;
+  if (!ibverbs_missing().empty()) return found;
+  load_software_provider();
   const auto list = list_devices(system);
   for (auto* const device : list.devices) found.push_back(read_device(system, device));
   return found;
 }
 
 DeviceContext open_device(const base::System& system, std::string_view name) {
+  if (const std::string& reason = ibverbs_missing(); !reason.empty()) {
+    base::throw_error({ErrorCode::no_resource}, "init", selection::rdma_packages_hint,
+                      "the RDMA device {} cannot be opened: {}", name, reason);
+  }
   protect_forks();
   const auto list = list_devices(system);
   const auto device = std::ranges::find_if(

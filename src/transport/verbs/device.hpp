@@ -21,7 +21,8 @@ struct Interface {
 // Empty when they cannot be read.
 std::vector<Interface> interfaces(const base::System& system);
 
-// Every device, in libibverbs' order. None, or no kernel support, is an empty list. A device that
+// Every device, in libibverbs' order. None, no kernel support, or no libibverbs (ibverbs_missing)
+// is an empty list. A device that
 // cannot be opened or asked is listed with the reason in `unreadable`; a port or GID that cannot be
 // read is left out. Throws nothing but std::bad_alloc.
 std::vector<selection::DeviceFacts> discover(const base::System& system);

@@ -2,14 +2,13 @@
 // device, protection domain, completion queues, then queue pairs and regions.
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <cerrno>
 #include <memory>
 #include <string_view>
 #include <type_traits>
 
 #include "base/system.hpp"
+#include "transport/verbs/libraries/libraries.hpp"
 
 namespace qpmesh::transport::verbs {
 

@@ -32,10 +32,9 @@ namespace {
 
 RemoteAddress Regions::add(std::span<const std::byte> memory, RegionKind kind) {
   regions_.reserve(regions_.size() + 1);  // before the region exists: nothing below throws
-  const unsigned flags =
-      kind == RegionKind::source
-          ? IBV_ACCESS_REMOTE_READ
-          : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  const int flags = kind == RegionKind::source
+                        ? IBV_ACCESS_REMOTE_READ
+                        : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   MemoryRegion handle{call_for_object(system_, "ibv_reg_mr", [&] {
     return ibv_reg_mr(&domain_, const_cast<std::byte*>(memory.data()), memory.size(), flags);
   })};

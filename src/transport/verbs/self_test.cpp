@@ -67,7 +67,8 @@ class Loop {
 
   bool vouched_in_order() const {
     auto* const queue_pair = static_cast<const VerbsConnection&>(*receiver_).queue_pair();
-    return ibv_query_qp_data_in_order(queue_pair, IBV_WR_RDMA_WRITE, 0) != 0;
+    return ibv_query_qp_data_in_order != nullptr &&
+           ibv_query_qp_data_in_order(queue_pair, IBV_WR_RDMA_WRITE, 0) != 0;
   }
   // Payload, then the record, as a polled message travels. False: the link failed.
   bool send() {

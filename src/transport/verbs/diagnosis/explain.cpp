@@ -6,6 +6,7 @@
 
 #include "base/system.hpp"
 #include "transport/verbs/diagnosis/statuses.hpp"
+#include "transport/verbs/libraries/libraries.hpp"
 
 namespace qpmesh::transport::verbs::diagnosis {
 namespace {
@@ -151,7 +152,8 @@ Explanation describe(ibv_wc_status status, std::uint32_t vendor_error, std::stri
     return {
         fmt::format("{} failed with status {} ({}), vendor error {:#x}, of something that qpmesh "
                     "does not use or know: a driver is at fault; {}",
-                    operation, static_cast<int>(status), ibv_wc_status_str(status), vendor_error,
+                    operation, static_cast<int>(status),
+                    ibverbs_missing().empty() ? ibv_wc_status_str(status) : "unknown", vendor_error,
                     to_string(link)),
         "look at dmesg on both hosts; update driver and firmware"};
   }
@@ -172,7 +174,8 @@ Explanation describe(ibv_event_type event, std::string_view device, int port) {
   const auto row = std::ranges::find(table, event, &EventRow::event);
   if (row == table.end()) {
     return {fmt::format("{}: event {} ({}), of something that qpmesh does not use or know", where,
-                        static_cast<int>(event), ibv_event_type_str(event)),
+                        static_cast<int>(event),
+                        ibverbs_missing().empty() ? ibv_event_type_str(event) : "unknown"),
             "look at dmesg"};
   }
   return {fmt::format("{}: {} (event {})", where, row->meaning, row->name), std::string{row->hint}};
@@ -194,7 +197,9 @@ Explanation describe_bring_up(std::string_view step, int error, const LinkDescri
 Explanation describe(rdma_cm_event_type event, int status, const LinkDescription& link) {
   const auto row = std::ranges::find(cm_table, event, &CmRow::event);
   const bool known = row != cm_table.end();
-  const std::string_view name = known ? row->name : std::string_view{rdma_event_str(event)};
+  const std::string_view name = known                      ? row->name
+                                : rdmacm_missing().empty() ? rdma_event_str(event)
+                                                           : "unknown";
   return {fmt::format("RDMA CM: {} ({}, status {}: {}); {}",
                       known ? row->meaning : "an event that was not awaited", name, status,
                       cm_status(event, status), to_string(link)),

@@ -30,6 +30,11 @@ std::string to_string(const Subnet& subnet);
 bool contains(const Subnet& subnet, const Gid& address) noexcept;
 
 // What narrows or guides the choice. A wish that is not met leaves nothing to offer.
+// For who has no libibverbs.
+inline constexpr const char* rdma_packages_hint =
+    "install libibverbs, librdmacm and the drivers of the devices (Debian: apt-get install "
+    "libibverbs1 librdmacm1 ibverbs-providers)";
+
 struct Wishes {
   std::string device{};  // empty: any
   int port = 0;          // 0: any
@@ -39,6 +44,8 @@ struct Wishes {
   // Where the ranks met over TCP; zero: unknown. Its interface is preferred.
   Gid bootstrap_address{};
   int numa_node = -1;  // of this rank; its devices are preferred
+  // Not a wish, but what may stand in the way of all: why libibverbs cannot be used; empty: it can.
+  std::string ibverbs_missing{};
 };
 // The wishes of the options device (a name, or name:port), gid_index, netdev and subnet. Throws
 // Error{bad_config} when device or subnet cannot be read. bootstrap_address:

@@ -90,6 +90,10 @@ std::string alternatives(std::span<const DeviceFacts> devices, const Wishes& wis
 
 Explanation why_nothing(std::span<const DeviceFacts> devices, const Wishes& wishes,
                         std::span<const Judgement> judgements) {
+  if (!wishes.ibverbs_missing.empty()) {
+    return {fmt::format("libibverbs cannot be used: {}", wishes.ibverbs_missing),
+            rdma_packages_hint};
+  }
   if (devices.empty()) {
     return {"no RDMA device is visible to this process",
             "rdma link lists devices; load the adapter's driver, or set up SoftRoCE as "
